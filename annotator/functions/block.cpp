@@ -128,7 +128,8 @@ class Maker {
     }
   }
 
-  // Topological; among nodes that could stand next the one with the smallest label, then the first of the file.
+  // Sets a topological order; of the nodes that could come next, takes the one with the smallest label, then the first
+  // in the file.
   void set_order() {
     std::vector<std::size_t> waits(region_.nodes.size(), 0);
     const auto later = [&](std::size_t a, std::size_t b) {

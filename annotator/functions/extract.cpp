@@ -1,4 +1,4 @@
-// One module call as a model of its own.
+// Writes one module call as a model of its own.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -16,8 +16,8 @@ namespace whence::functions {
 
 namespace {
 
-// The calls that one call of a module consists of: itself, or of a container that is never called, such as a
-// ModuleList, the calls of what it holds, made in one call of the module around it.
+// The calls that one call of a module consists of: the call itself, or for a container that is never called, such as a
+// ModuleList, the calls of its modules that were made in one call of the module around it.
 struct ModuleCall {
   std::vector<InstanceId> parts;
   InstanceId around = no_instance;
@@ -39,7 +39,7 @@ class CallFinder {
     }
   }
 
-  // By call number, ascending.
+  // Returns the module's calls with their numbers, ascending.
   std::vector<std::pair<int, ModuleCall>> calls() const {
     if (!called_.empty()) return {called_.begin(), called_.end()};
     std::vector<std::pair<int, ModuleCall>> calls;

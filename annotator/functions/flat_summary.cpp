@@ -20,7 +20,7 @@ using onnx_file::OnnxSummary;
 namespace {
 
 OnnxSummary written_out(OnnxSummary model) {
-  // Those of the file, sparse ones included, then constants of functions.
+  // Initializers of the file, sparse ones included, then constants of functions.
   std::vector<onnx_file::OnnxTensor> initializers = model.graph.initializers;
   ModelParts parts = parts_of(std::move(model));
   const auto in_file = static_cast<std::ptrdiff_t>(parts.graph.initializers.size());

@@ -1,5 +1,5 @@
-// The structure of a file in which modules are functions, with every call written out: what reports show, so that a
-// file with functions has the same tree, node counts and times as without them.
+// Reads the structure of a file in which modules are functions, with every call written out. Reports show this
+// structure, so that a file has the same tree, node counts and times with functions as without.
 #pragma once
 
 #include <string>
@@ -9,15 +9,16 @@
 
 namespace whence::functions {
 
-// read_onnx_summary; calls of functions that outline_file made, in bodies too, are the nodes that they stand for, as
-// inline_file would write them. Functions of others stay. Weights stay in the file. Errors: those of
-// read_onnx_summary and inline_file.
+// Reads a file as read_onnx_summary does, and replaces calls of functions that outline_file made, also in bodies, by
+// the nodes that inline_file would write for them. Calls of other functions stay. Weights stay in the file. Errors:
+// those of read_onnx_summary and inline_file.
 Result<onnx_file::OnnxSummary> read_flat_summary(const std::string& path);
 
 // True when the file has functions that outline_file made.
 bool has_cut_functions(const onnx_file::OnnxSummary& model);
 
-// The choice that makes the functions of such a file again; an automatic one when the calls do not say their modules.
+// Returns the choice with which outline_file makes the functions of such a file again; the automatic choice when the
+// calls do not name their modules.
 FunctionChoice cut_modules(const onnx_file::OnnxSummary& model);
 
 }  // namespace whence::functions

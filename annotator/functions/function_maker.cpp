@@ -158,7 +158,7 @@ class Maker {
     return entry->second;
   }
 
-  // Leaves on the function's node what holds for all calls.
+  // Leaves on the function's node the metadata that holds for all calls.
   void common_text(std::size_t position, onnx::NodeProto& inside) {
     std::vector<std::vector<const OnnxNode*>> nodes(blocks_.size());
     for (std::size_t i = 0; i < blocks_.size(); ++i) {
@@ -190,7 +190,7 @@ class Maker {
     }
   }
 
-  // Types that hold for all calls. Those of inputs and outputs too: readers look all of them up in one place.
+  // Adds types that hold for all calls, also those of inputs and outputs: readers look up all types in one place.
   void add_types() {
     std::map<std::string, std::string> seen;
     for (std::size_t position = 0; position < first_.nodes.size(); ++position) {
@@ -255,8 +255,8 @@ class Maker {
     set_metadata(call, keys::rule, "function");
   }
 
-  // A call is as sure as the least sure of its nodes. A node that is only known to be somewhere below the module counts
-  // as what it is: in the module.
+  // Returns the confidence of a call: that of its least certain node. A node that is only known to be somewhere below
+  // the module is certainly in the module, and does not lower it.
   Confidence weakest(const ModuleBlock& block) const {
     Confidence worst = Confidence::exact;
     for (const std::int32_t index : block.nodes) {

@@ -39,7 +39,7 @@ std::string entry_of(const onnx::NodeProto& node, std::string_view key) {
   return {};
 }
 
-// Attributes of a function's nodes that stand for attributes of the call.
+// Replaces attributes of a function's node that refer to attributes of the call.
 void resolve_references(onnx::NodeProto& node, const std::map<std::string, onnx::AttributeProto>& given) {
   for_each_body(node, [&](onnx::GraphProto& body) {
     for (onnx::NodeProto& inner : *body.mutable_node()) resolve_references(inner, given);
@@ -136,7 +136,7 @@ class Inliner {
     return any;
   }
 
-  // Names of values that are taken, those of bodies too.
+  // Claims the names of all values, also in bodies.
   void claim_values(const OnnxGraph& outermost) {
     const auto claim = [&](std::string_view name) {
       if (!name.empty()) values_.claim(std::string(name));
@@ -253,8 +253,8 @@ class Inliner {
     }
   }
 
-  // Functions of whence hold what was a small initializer, or a Constant that others read, too, as a Constant: one for
-  // all that hold the same.
+  // Turns a Constant of a function that whence made back into an initializer: it was a small initializer, or a Constant
+  // with other readers. Constants of the same content become one initializer.
   bool take_constant(const onnx::NodeProto& node, std::unordered_map<std::string, std::string>& names) {
     if (entry_of(node, keys::constant).empty() || node.output_size() != 1 || node.attribute_size() != 1) return false;
     const auto [entry, is_new] = constants_.try_emplace(content_of(node.attribute(0).t()));
@@ -291,7 +291,7 @@ class Inliner {
     }
   }
 
-  // Those that are no longer called, and the domains that only they had.
+  // Removes functions that are no longer called, and imports of domains that only they used.
   std::int64_t drop_functions() {
     const auto dropped = std::erase_if(parts_.functions, [&](const OnnxFunction& each) { return chosen(each); });
     std::set<std::string_view> gone, used;

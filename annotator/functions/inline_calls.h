@@ -1,4 +1,4 @@
-// Calls of local functions written out: what whence::outline cut out, as it was.
+// Writes out calls of local functions, and so restores the nodes that outline() cut out.
 #pragma once
 
 #include <functional>
@@ -12,8 +12,8 @@ namespace whence::functions {
 // inline_file for a model in memory.
 InlineReport inline_calls(ModelParts& parts, bool all);
 
-// Calls `visit` with each call of the outermost graph and the nodes of its function and of those that it calls, with
-// what the functions say of them; inline_calls adds what the call says.
+// Calls `visit` with each call of the outermost graph and the nodes it stands for, through all functions that it calls.
+// The nodes have the functions' metadata; only inline_calls adds the metadata kept at the call.
 void for_each_call(ModelParts& parts,
                    const std::function<void(const onnx_file::OnnxNode&, const std::vector<onnx::NodeProto>&)>& visit);
 

@@ -43,7 +43,7 @@ void set_calls(const OnnxNode& node, std::vector<Step>& steps) {
   }
 }
 
-// The called modules as whence lists them, where PyTorch's keys do not say it.
+// Returns the called modules as whence's key lists them, for nodes without PyTorch's keys.
 std::vector<Step> steps_of_way(std::string_view text) {
   const auto names = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
   std::vector<Step> steps;

@@ -1,4 +1,4 @@
-// Modules whose nodes stand in branches and loop bodies, where no region is cut: for messages that say so.
+// Finds modules whose nodes are all in branches and loop bodies, where no region can be cut, for error messages.
 #pragma once
 
 #include <map>
@@ -13,7 +13,7 @@ struct ModuleInBody {
   std::string holder;  // "If '/gate/If'", the outermost node that holds it
 };
 
-// By qualified name; of modules that have no node outside of bodies.
+// Returns, by qualified name, the modules that have no node outside of bodies.
 std::map<std::string, ModuleInBody> modules_in_bodies(const WorkGraph& graph);
 
 }  // namespace whence::functions

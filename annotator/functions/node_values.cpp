@@ -33,7 +33,7 @@ void collect_defined(const onnx::NodeProto& node, std::set<std::string>& names) 
   });
 }
 
-// Everything in a body, whoever defines it.
+// Renames all values in a body, whether the body or an outer graph defines them.
 void rename_all(onnx::GraphProto& graph, const Rename& rename) {
   const auto rename_one = [&](std::string& name) {
     if (!name.empty()) name = rename(name);

@@ -6,7 +6,7 @@
 
 namespace whence::functions {
 
-// Cuts functions out of `parts`. Whoever calls this checks the result with graph_digest, as outline_file does.
+// Cuts functions out of `parts`. The caller must check the result with graph_digest, as outline_file does.
 FunctionsReport outline(ModelParts& parts, const FunctionChoice& options);
 
 }  // namespace whence::functions

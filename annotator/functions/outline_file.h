@@ -1,5 +1,6 @@
-// Modules of an annotated ONNX file as functions, one for each unique block, and the graph back again: on files as the
-// other rooms hold them. What the options and reports say is in whence/functions.h. No header of onnx is needed here.
+// Turns modules of an annotated ONNX file into functions, one for each unique block, and functions back into nodes.
+// Works on ModelSource and ModelOutput, for the other folders; options and reports are described in whence/functions.h.
+// Needs no header of onnx.
 #pragma once
 
 #include "annotator/onnx_file/carried_data.h"
@@ -19,9 +20,10 @@ Result<FunctionsReport> outline_file(const onnx_file::ModelSource& input, const 
 // than the model.
 Result<InlineReport> inline_file(const onnx_file::ModelSource& input, const onnx_file::ModelOutput& output, bool all);
 
-// One call of one module as a model of its own. Errors: those of reading; unknown_node for a module or call that the
-// file does not have (with the nearest names); unsupported_feature when its nodes are not one part of the graph, when
-// the type of an input is not known, and, unless options.partial, when other nodes may belong to it (unclear_parts.h).
+// Writes one call of one module as a model of its own. Errors: those of reading; unknown_node for a module or call that
+// the file does not have (with the nearest names); unsupported_feature when its nodes are not one part of the graph,
+// when the type of an input is not known, and, unless options.partial, when other nodes may belong to it
+// (unclear_parts.h).
 Result<ExtractReport> extract_file(const onnx_file::ModelSource& input, const onnx_file::ModelOutput& output,
                                    const ExtractOptions& options);
 

@@ -14,7 +14,7 @@ namespace whence::functions {
 
 namespace {
 
-// A function of fewer nodes says less than its call costs.
+// A function of fewer nodes is not worth its call.
 constexpr std::size_t fewest_nodes = 3;
 
 [[noreturn]] void matches_nothing(const std::string& what, const std::string& wanted,
@@ -85,15 +85,15 @@ class Selector {
   std::set<std::string> paths_, types_;
 };
 
-// Calls of equal blocks.
+// The calls of one group of equal blocks.
 struct Candidate {
   std::vector<InstanceId> calls;
   std::vector<std::int32_t> nodes;  // nodes of the first call
   bool container = false;
 };
 
-// Repeated blocks, those first that save most; what lies within a chosen one counts once, for its function is written
-// once. Containers come last, and count for what is left of them.
+// Chooses repeated blocks, those that save most first. Blocks within a chosen block count once, because its function is
+// written once. Containers come last, and only their nodes outside of chosen blocks count.
 class Repeated {
  public:
   explicit Repeated(const WorkGraph& graph) : graph_(graph) { find(); }

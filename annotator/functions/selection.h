@@ -1,4 +1,4 @@
-// Which module calls become functions.
+// Chooses the module calls that become functions.
 #pragma once
 
 #include <vector>

@@ -20,7 +20,7 @@ onnx::TypeProto type_of(const OnnxTensor& tensor) {
   return type;
 }
 
-// Names are replaced wherever the file states them; what follows from them is left to inference.
+// Replaces the names of sizes by numbers where the file states them; inference finds the sizes that follow from them.
 void set_sizes(onnx::GraphProto& graph, const Sizes& sizes) {
   for (auto* values : {graph.mutable_input(), graph.mutable_value_info(), graph.mutable_output()}) {
     for (onnx::ValueInfoProto& value : *values) {

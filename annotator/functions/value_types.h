@@ -1,4 +1,4 @@
-// Types of a graph's values: those that the file states, the rest by onnx's shape inference.
+// Types of a graph's values: those that the file states, and those that ONNX's shape inference finds.
 #pragma once
 
 #include <map>
@@ -12,7 +12,7 @@ namespace whence::functions {
 
 using Sizes = std::map<std::string, std::int64_t>;  // numbers for dynamic sizes, by their name: {"batch", 1}
 
-// By name; values of one type share it. What inference cannot tell is missing.
+// Types by name, without values whose type inference cannot find; values of one type share it.
 using ValueTypes = std::unordered_map<std::string, std::shared_ptr<const onnx::TypeProto>>;
 ValueTypes value_types(const ModelParts& parts, const Sizes& sizes = {});
 

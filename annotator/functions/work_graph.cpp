@@ -88,7 +88,7 @@ void WorkGraph::number() {
   }
 }
 
-// The nodes so that each stands behind what it reads; of those that could stand next the first.
+// Returns the nodes in topological order; of the nodes that could come next, the first in the file.
 std::vector<std::int32_t> WorkGraph::sorted() const {
   std::vector<std::int32_t> waits(nodes_.size(), 0), order;
   std::priority_queue<std::int32_t, std::vector<std::int32_t>, std::greater<>> ready;

@@ -21,7 +21,7 @@ struct WorkNode {
   const onnx_file::OnnxNode* node = nullptr;
   InstanceId instance = no_instance;
   std::span<const ValueId> reads;   // inputs and what bodies capture, distinct
-  std::span<const ValueId> writes;  // by output; no_value for one that is left out
+  std::span<const ValueId> writes;  // by position of the output; no_value for one that is left out
 };
 
 struct WorkValue {
@@ -35,7 +35,7 @@ struct WorkValue {
 class WorkGraph {
  public:
   // Sorts the nodes of `parts`, which must outlive the graph; they keep their order as far as the flow of values
-  // allows. Without `placed` no node is of a call. Errors: corrupt_file when the nodes are in a cycle.
+  // allows. Without `placed` no node belongs to a call. Errors: corrupt_file when the nodes are in a cycle.
   explicit WorkGraph(ModelParts& parts, bool placed = true);
 
   const ModelParts& parts() const { return parts_; }
@@ -52,9 +52,9 @@ class WorkGraph {
     return value.output || !std::ranges::all_of(value.readers, inside);
   }
 
-  // A small tensor that is known: an initializer within the file or a Constant node; null for all else.
+  // Returns the tensor of a small initializer in the file or of a Constant node; null for all other values.
   const onnx_file::OnnxTensor* constant(ValueId id) const;
-  // By node: whether it computes the same whatever the model is given.
+  // Returns by node 1 if its results do not depend on the model's inputs.
   std::vector<char> constant_nodes() const;
 
   struct Replacement {
@@ -62,11 +62,11 @@ class WorkGraph {
     onnx::NodeProto by;
     InstanceId instance = no_instance;
   };
-  // Replaces sets of nodes that do not meet, each by one node. Numbers of nodes and values change.
+  // Replaces disjoint sets of nodes, each by one node. Numbers of nodes and values change.
   void replace(const std::vector<Replacement>& replacements);
 
-  // Takes value_info of values that are gone, and initializers that nodes read before and nothing reads any more, out
-  // of the model.
+  // Removes from the model the value_info of values that no longer exist, and initializers that nodes read before and
+  // no longer read.
   void drop_unread();
 
  private:
@@ -83,7 +83,7 @@ class WorkGraph {
   std::vector<WorkValue> values_;
   std::vector<ValueId> reads_;
   std::vector<std::int32_t> readers_;
-  std::vector<char> was_read_;  // by initializer: before anything was replaced
+  std::vector<char> was_read_;  // by initializer: some node read it before any replacement
 };
 
 }  // namespace whence::functions

@@ -1,8 +1,8 @@
-// Raises the module of each `ancestor`, a node that is only known to lie somewhere below a module, until that module
-// encloses all that the node can stand for. A node without partner stands for one of the operations that its readers'
-// operations are computed by, as far back as values that the foreign file has as well, or is part of how one of the
-// readers is written. It runs between what it reads and what reads it, so a module around both is active then. The
-// module that encloses all of these encloses its own.
+// Raises the module of each node with confidence `ancestor` until it encloses every operation that the node can stand
+// for. A node without a partner either is part of how one of its readers is spelled, or stands for an operation that
+// the operation of a reader is computed from, at most as far back as values that the foreign file has, too. The node
+// runs between the nodes it reads from and the nodes that read from it, so it is also within a module that encloses
+// both. The module around all these candidates encloses the node's own.
 //
 //   reference  equal -> where -> add(mask)     of block, block, block.attention
 //   foreign    ?     -> ?     -> Add           both: block or below
@@ -80,7 +80,7 @@ class Ancestors {
     return scope;
   }
 
-  // The scope that encloses whatever a node without partner can stand for: by its readers.
+  // Returns the scope that encloses everything that a node without a partner can stand for, as its readers show.
   ScopeIndex bound_of(ForeignNode node) {
     ScopeIndex scope;
     for (const ForeignNode reader : placement_.readers(node)) {
@@ -98,7 +98,7 @@ class Ancestors {
     return scope;
   }
 
-  // The scope around a unit and all that it is computed by, up to values that have a partner.
+  // Returns the scope around a unit and all nodes that it is computed from, back to values that have a partner.
   ScopeIndex behind(UnitIndex unit) {
     if (behind_[unit].exists()) return behind_[unit];
     std::vector<ReferenceNode> nodes = nodes_of_unit_[unit];

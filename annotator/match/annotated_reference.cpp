@@ -1,5 +1,5 @@
-// The reference that an annotated ONNX file gives: what a tool made of that file is compared with it. Each of its nodes
-// is a unit of its own, and values that keep their names keep their meaning.
+// Makes the reference of an annotated ONNX file, with which the file that a tool made of it is compared. Each node of
+// the annotated file is a unit of its own, and values that keep their names keep their meaning.
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -22,7 +22,7 @@ using onnx_file::find_property;
 ScopeIndex ScopeTree::of(const std::string& path, std::int32_t call) {
   const auto known = known_.find({path, call});
   if (known != known_.end()) return known->second;
-  // Calls of one module hang below it, so that what its calls and those of its children have in common is the module:
+  // Calls of one module are children of it, so that the common scope of its calls and of its children's is the module:
   // which call of it a child's belongs to the file does not say.
   ScopeIndex parent;
   if (call > 0) {

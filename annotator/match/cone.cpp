@@ -1,5 +1,5 @@
-// A node that corresponds to one of the reference stands for that node's units, and for those of every computation
-// between the values it reads and writes that no other foreign node makes: it took them in.
+// A foreign node with a partner in the reference stands for the partner's units, and for the units of all reference
+// nodes between the values it reads and writes that no other foreign node computes: it took them in.
 //
 //   reference  a -> MatMul -> Add(residual) -> LayerNormalization -> b
 //   foreign    a', r' -> SkipLayerNormalization -> b'                     units: add, layer_norm
@@ -59,7 +59,7 @@ class Cone {
 std::vector<UnitIndex> taken_in(const Placement& placement, ForeignNode f, ReferenceNode r) {
   const ForeignStructure& foreign = placement.foreign;
   const ReferenceStructure& reference = placement.reference.structure;
-  // Sizes are the same before and behind much else.
+  // Many nodes do not change sizes, so the position of a Shape among them shows nothing.
   if (foreign.nodes[f].op_type == "Shape" || foreign.nodes[f].op_type == "Size") return {};
   std::vector<ReferenceValue> stops;
   for (const ForeignValue input : foreign.data_inputs(f)) {
@@ -89,7 +89,7 @@ std::vector<UnitIndex> taken_in(const Placement& placement, ForeignNode f, Refer
   return units;
 }
 
-// Vectors that a node adds or multiplies by.
+// Returns the number of vectors that a node adds or multiplies by.
 template <Side S>
 std::ptrdiff_t vectors_read(const Structure<S>& s, NodeIndex<S> node) {
   return std::ranges::count_if(s.nodes[node].inputs, [&](ValueIndex<S> input) {

@@ -1,7 +1,7 @@
-// Nodes that depend on no input: a lookup at known positions, a mask of known size, a weight transposed at run time.
-// One that reads a parameter which a single unit reads belongs to it. Those that feed corresponding nodes correspond as
-// well, operand by operand; where the two sides spell an operand differently, it is of the scope that the reference
-// computes it in, if that is one.
+// Places nodes that depend on no input: a lookup at known positions, a mask of known size, a weight transposed at run
+// time. A node that reads a parameter which only one unit reads belongs to that unit. Nodes that feed corresponding
+// nodes correspond, too, operand by operand; if the two sides spell an operand differently, its nodes get the scope in
+// which the reference computes it, if there is only one.
 #include <algorithm>
 
 #include "annotator/match/placement.h"
@@ -62,7 +62,7 @@ class Constants {
   }
 
  private:
-  // The nodes of the reference that stand for the same as this one in another form.
+  // Returns the nodes that stand for the same units in another form of the reference.
   std::vector<ReferenceNode> forms_of(ReferenceNode r) const {
     std::vector<ReferenceNode> forms = {r};
     const auto& units = placement_.reference.units_of_node[r];
@@ -115,15 +115,15 @@ class Constants {
     return units;
   }
 
-  // The constant node behind an operand; none for initializers and everything computed from inputs.
+  // Returns the constant node that makes an operand; none for initializers and values computed from inputs.
   ForeignNode maker(ForeignValue value) const {
     if (!value.exists() || !f_.values[value].constant || f_.values[value].producers.empty()) return {};
     const ForeignNode node = f_.values[value].producers.front();
     return f_.nodes[node].kind == NodeKind::constant ? node : ForeignNode();
   }
 
-  // The node behind an operand of the reference. One form may compute from sizes what is constant in the foreign file;
-  // values that the foreign file has as well are not part of that.
+  // Returns the node that makes an operand of the reference, also one that computes from sizes: its result may be
+  // constant in the foreign file. None for a value that the foreign file has, too.
   ReferenceNode any_maker(ReferenceValue value) const {
     if (!value.exists() || r_.values[value].producers.empty()) return {};
     return placement_.pairs.foreign_value(r_.loose(value)).exists() ? ReferenceNode()

@@ -1,4 +1,4 @@
-// Growth of the correspondence in its order: seeds, then pairs, the best supported first.
+// Grows the correspondence: first seeds, then pairs, the best supported first.
 #include "annotator/match/correspondence.h"
 
 #include <algorithm>
@@ -94,8 +94,8 @@ void Correspondence::seed_interface() {
   }
 }
 
-// An input or output of another name in the same place: of the same model, if what reads or makes it is alike and has
-// weights of the same sizes. A part taken out of a larger model begins and ends elsewhere.
+// Returns true if an input or output with another name in the same position may be the same value: the nodes that read
+// or make it are alike and have weights of the same sizes. In a part taken out of a larger model they usually are not.
 bool Correspondence::may_be_same(ForeignValue fv, ReferenceValue rv) const {
   const auto computed_inputs = [](const auto& s, auto node) {
     return std::ranges::count_if(s.data_inputs(node), [](auto input) { return input.exists(); });
@@ -131,7 +131,7 @@ void Correspondence::seed_evidence() {
   }
 }
 
-// Sizes of weights are worth a start only where nothing better reached.
+// Seeds by sizes of weights, only for nodes that growth from better seeds did not reach.
 bool Correspondence::seed_shapes() {
   if (std::exchange(shapes_seeded_, true)) return false;
   const std::size_t before = queue_.size();
@@ -165,8 +165,8 @@ void Correspondence::propose(ForeignNode f, ReferenceNode r) {
   queue_.push({score(f, r), f, r});
 }
 
-// A product with weights has its partner in another form of the reference: this one is the same operation, which is in
-// the foreign file once.
+// Returns true if a product with weights has a partner in another form of the reference: both forms are the same
+// operation, which is in the foreign file only once.
 bool Correspondence::other_form_taken(ReferenceNode r) const {
   const auto& node = r_.nodes[r];
   if (!is_product(node.op_class) || !r_.reads_weights(r) || !node.outputs[0].exists()) return false;
@@ -201,8 +201,9 @@ void Correspondence::settle(double gap) {
   }
 }
 
-// One foreign product for several of the reference that read the same value (query, key and value in one MatMul), taken
-// apart by a Split: its results are theirs, in the order of the weight's parts, else of execution.
+// Links a foreign product that does the work of several products of the reference which read the same value (query, key
+// and value in one MatMul). A Split takes its result apart; the parts correspond to the reference's results in the
+// order of the weight's parts, or if that is not known, in execution order.
 void Correspondence::link_joint_products() {
   for (const ForeignNode f : f_.order) {
     const auto& split = f_.nodes[f];
@@ -230,7 +231,7 @@ void Correspondence::link_joint_products() {
   }
 }
 
-// The units whose products the joint one does, in order; `ordered`: the weight's parts say so.
+// Returns the units whose products the joint product computes; `ordered`: their order is known from the weight's parts.
 std::vector<UnitIndex> Correspondence::parts_of(ForeignNode product, ReferenceValue read, bool& ordered) const {
   std::vector<UnitIndex> units;
   const auto add = [&](UnitIndex unit) {
@@ -251,11 +252,11 @@ std::vector<UnitIndex> Correspondence::parts_of(ForeignNode product, ReferenceVa
   return units;
 }
 
-// Nothing tells these apart: twins. In the order of execution on both sides; in one round only such as lie far from
-// each other, since each one that is settled may tell its neighbours apart. Where there are twins of one module, only
-// those: whichever is right, the module is, and what they lead to may tell twins of several modules apart. Of those,
-// the first alone is broken: in whatever order a file lists a module's nodes, those of the module that it feeds are
-// later.
+// Breaks ties between twins, which nothing distinguishes, by the order of execution on both sides. One round accepts
+// only pairs that are far from each other, since each accepted pair may distinguish its neighbours. If there are twins
+// within one module, only these are broken: the module is right whichever is chosen, and the pairs that follow may
+// distinguish twins of several modules. Of twins of several modules only the first is broken: in any order in which a
+// file lists a module's nodes, the nodes of the modules that it feeds come later.
 bool Correspondence::break_ties() {
   constexpr std::int32_t far = 64;
   if (position_f_.empty()) {

@@ -1,11 +1,13 @@
 // Correspondence: which nodes and values of a foreign file correspond to which nodes and values of the reference.
 //
-// Grows outward from seeds (graph inputs and outputs, evidence of names and weights), one pair of nodes at a time, the
-// best supported first. A pair is accepted when it has support (values that correspond, evidence) and clearly more of
-// it than any rival on either side; ties wait until their surroundings are known. Source of the idea: percolation graph
-// matching (Yartseva, Grossglauser, 2013; Kazemi et al., "Growing a graph matching from a handful of seeds", 2015).
-// If the two sides spell a computation differently, growth steps over nodes that only one side has.
-// Cost: n log n; values with very many readers propose no pairs by themselves.
+// The correspondence grows outward from seeds (graph inputs and outputs, evidence of names and weights), one pair of
+// nodes at a time, the best supported first. A pair is accepted when it has support (values that correspond, evidence)
+// and clearly more support than any rival on either side; ties wait until their surroundings are known. If the two
+// sides spell a computation differently, growth steps over nodes that only one side has.
+//
+// Source of the idea: percolation graph matching (Yartseva, Grossglauser, 2013; Kazemi et al., "Growing a graph
+// matching from a handful of seeds", 2015). Cost: n log n; values with very many readers propose no pairs by
+// themselves.
 #pragma once
 
 #include <cstdint>
@@ -30,17 +32,17 @@ class Correspondence {
   ForeignNode foreign_node(ReferenceNode node) const { return foreign_node_of_[node]; }
   ReferenceValue value(ForeignValue foreign) const { return value_of_[foreign]; }  // loose to loose
   ForeignValue foreign_value(ReferenceValue value) const { return foreign_of_[value]; }
-  // Units of one node that does the work of several alike; empty for all others.
+  // Returns the units of a node that does the work of several nodes of the reference; empty for all other nodes.
   const std::vector<UnitIndex>& joint(ForeignNode foreign) const {
     static const std::vector<UnitIndex> none;
     const auto found = joint_.find(foreign);
     return found == joint_.end() ? none : found->second;
   }
-  // Returns true if the pair stands without a broken tie: no other one was as good, nor is what supports it due to a
-  // broken tie; or all that were as good are of the same module.
+  // Returns true if the pair does not depend on a broken tie: no other pair was as good, and its support does not
+  // follow from a broken tie; or all pairs that were as good are of the same module.
   bool certain(ForeignNode foreign) const { return certain_[foreign] || sure_of_scope_[foreign]; }
-  // The scope around all nodes among which a broken tie chose the partner, or that of what led to it; none when the
-  // pair is certain, or all of them are of one scope.
+  // Returns the scope around all nodes among which a broken tie chose the partner, or the pair that led to it; none
+  // when the pair is certain, or all these nodes are of one scope.
   ScopeIndex tie_scope(ForeignNode foreign) const { return certain(foreign) ? ScopeIndex() : tie_scope_[foreign]; }
   bool certain_value(ForeignValue foreign) const { return foreign.exists() && value_certain_[foreign]; }
 
@@ -71,7 +73,7 @@ class Correspondence {
   enum class Trust : std::uint8_t { all, certain };  // which links of values count
 
   double score(ForeignNode f, ReferenceNode r, Trust trust = Trust::all) const;
-  // The part of the score that is not mere likeness.
+  // Returns the part of the score that is not mere likeness.
   double support(ForeignNode f, ReferenceNode r, Trust trust = Trust::all) const;
   double evidence_for(ForeignNode f, ReferenceNode r) const;
   double likeness(ForeignNode f, ReferenceNode r) const;
@@ -79,12 +81,12 @@ class Correspondence {
   double constants_alike(ForeignNode f, ReferenceNode r) const;
   bool kernels_differ(ForeignNode f, ReferenceNode r) const;
   double best_rival(ForeignNode f, ReferenceNode r, Trust trust = Trust::all) const;
-  // Every rival is far behind, or has less that supports it; not only less that makes it alike.
+  // Returns true if every rival has a far lower score or less support; less likeness alone does not count.
   bool leads_by_support(ForeignNode f, ReferenceNode r, Trust trust) const;
-  // Calls `see` with the pairs that the nodes could as well be of.
+  // Calls `see` with each rival pair: f with another reference node, or another foreign node with r.
   template <class See>
   void see_rivals(ForeignNode f, ReferenceNode r, Trust trust, const See& see) const {
-    // A partner that a broken tie gave is free to whoever trusts certain pairs alone.
+    // With Trust::certain, a node whose partner came from a broken tie counts as free.
     const auto free = [&](ForeignNode foreign) {
       return !foreign.exists() || !node_of_[foreign].exists() || (trust == Trust::certain && !certain_[foreign]);
     };

@@ -1,4 +1,5 @@
-// Bridges: over what the two sides spell differently, from values that correspond to the next nodes that are alike.
+// Bridges: proposes pairs of nodes that are alike beyond a part that the two sides spell differently, starting from
+// values that correspond.
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -18,8 +19,8 @@ struct Nearest {
   bool several = false;  // at that distance
 };
 
-// The nearest node without partner of each operator, from a value upwards or downwards, as far as values without
-// partner: what lies beyond one that has a partner is between other values.
+// Finds the nearest node without a partner of each operator, from a value upwards or downwards. The search ends at
+// values with a partner: nodes beyond them are between other values.
 template <Side S, Side Other>
 class Lookout {
   using Node = NodeIndex<S>;
@@ -88,9 +89,9 @@ class Lookout {
 
 }  // namespace
 
-// Looks, where growth stopped, past nodes without partner for an operator whose nearest occurrence is one on each side:
-// from values that correspond, and upwards from operands of corresponding nodes that do not. Proposes these pairs; true
-// when there are new ones.
+// Looks, at the places where growth stopped, past nodes without a partner for operators with exactly one nearest node
+// on each side: from values that correspond, and upwards from operands that do not correspond although their nodes do.
+// Proposes these pairs; returns true when there are new ones.
 bool Correspondence::bridge() {
   const std::size_t before = queue_.size();
   const auto from = [&](ForeignValue fv, ReferenceValue rv, bool down) {

@@ -1,4 +1,4 @@
-// Which pairs are certain: a broken tie is a guess, and so is all that follows from it alone.
+// Decides which pairs are certain: a broken tie is a guess, and so are the pairs that follow from it alone.
 #include <algorithm>
 
 #include "annotator/match/correspondence.h"
@@ -6,14 +6,14 @@
 
 namespace whence::match {
 
-// Returns true if the pair has support without what broken ties led to, and clearly more of it than any rival.
+// Returns true if the pair has support that does not follow from broken ties, and clearly more of it than any rival.
 bool Correspondence::stands_alone(ForeignNode f, ReferenceNode r) const {
   return support(f, r, Trust::certain) >= needed &&
          score(f, r, Trust::certain) - best_rival(f, r, Trust::certain) >= small_gap &&
          leads_by_support(f, r, Trust::certain);
 }
 
-// Returns true if all that the node could as well correspond to is of the same scopes.
+// Returns true if all rivals to which the node could correspond as well are of the same scopes.
 bool Correspondence::rivals_share_scope(ForeignNode f, ReferenceNode r) const {
   const auto scopes = [&](ReferenceNode node) {
     std::vector<ScopeIndex> found;
@@ -38,7 +38,7 @@ bool Correspondence::rivals_share_scope(ForeignNode f, ReferenceNode r) const {
   });
 }
 
-// The scope around all that the two could as well be of; none where that is one scope.
+// Returns the scope around all rivals of the pair; none where they are all of one scope.
 ScopeIndex Correspondence::scope_of_tie(ForeignNode f, ReferenceNode r) const {
   ScopeIndex scope;
   bool one = true;
@@ -57,7 +57,8 @@ ScopeIndex Correspondence::scope_of_tie(ForeignNode f, ReferenceNode r) const {
   return one ? ScopeIndex() : scope;
 }
 
-// The scope around the broken ties that the pair's values are due to; none when there are none between several scopes.
+// Returns the scope around the broken ties from which the pair's values follow; none when no tie is between several
+// scopes.
 ScopeIndex Correspondence::scope_of_ties_around(ForeignNode f, ReferenceNode r) const {
   ScopeIndex scope;
   const auto see = [&](ForeignValue fv) {
@@ -71,7 +72,7 @@ ScopeIndex Correspondence::scope_of_ties_around(ForeignNode f, ReferenceNode r) 
   return scope;
 }
 
-// A certain pair makes the values certain that it reads and writes in the same places.
+// Marks as certain the values that a certain pair reads and writes in the same positions.
 void Correspondence::confirm_values(ForeignNode f, ReferenceNode r) {
   const auto agree = [&](ForeignValue fv, ReferenceValue rv) {
     if (fv.exists() && rv.exists() && value_of_[fv] == rv) value_certain_[fv] = true;
@@ -86,7 +87,7 @@ void Correspondence::confirm_values(ForeignNode f, ReferenceNode r) {
     agree(f_.loose(f_outputs[i]), r_.loose(r_outputs[i]));
 }
 
-// Pairs that a tie was broken for may be confirmed by what was found later from elsewhere.
+// Confirms pairs from a broken tie that pairs found later support independently.
 void Correspondence::confirm() {
   if (!tie_broken_) return;
   for (bool any = true; any;) {

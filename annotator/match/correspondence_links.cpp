@@ -158,7 +158,8 @@ void Correspondence::link_down(ForeignValue fv, ReferenceValue rv) {
   }
 }
 
-// Returns true for a value made by what tools fold into a product before it: an activation, or arithmetic by channel.
+// Returns true for a value made by a node that tools fold into the product before it: an activation, or arithmetic by
+// channel.
 bool Correspondence::taken_in_by_product(ReferenceValue value) const {
   const auto& makers = r_.makers(value);
   return std::any_of(makers.begin(), makers.end(), [&](ReferenceNode maker) {
@@ -166,8 +167,8 @@ bool Correspondence::taken_in_by_product(ReferenceValue value) const {
   });
 }
 
-// Returns true for the result of a product with weights, which could take in a scaling, that plain operators alone
-// read, which could not: what is fused, and products with weights of their own, may have done it instead.
+// Returns true if a scaling can only have been taken in by the product that makes `fv`: the product has weights, and
+// all readers are plain operators, not fused ones or products with weights, which could have taken it in, too.
 bool Correspondence::may_have_taken_in(ForeignValue fv) const {
   const auto weighs = [&](ForeignNode node) { return is_product(f_.nodes[node].op_class) && f_.reads_weights(node); };
   const auto& uses = f_.heavy_uses(fv);
@@ -176,7 +177,7 @@ bool Correspondence::may_have_taken_in(ForeignValue fv) const {
          });
 }
 
-// Returns true if the node scales or shifts and is an operation of its own, not part of how another one is written.
+// Returns true if the node scales or shifts and is an operation of its own, not part of how another one is spelled.
 bool Correspondence::is_own_scaling(ReferenceNode r) const {
   const auto& units = reference_.units_of_node[r];
   if (units.size() != 1 || !may_be_folded(r_.nodes[r].op_class)) return false;
@@ -186,8 +187,8 @@ bool Correspondence::is_own_scaling(ReferenceNode r) const {
   });
 }
 
-// The value behind the scalings that directly follow the product `rv` in the reference, each an operation of its own,
-// where the foreign product took them in: its readers do not scale. `rv` itself when there are none.
+// Returns the value behind the scalings that directly follow the product `rv` in the reference, each an operation of
+// its own, if the foreign product took them in, as its readers do not scale. Returns `rv` itself when there are none.
 ReferenceValue Correspondence::behind_scalings(ForeignValue fv, ReferenceValue rv) const {
   ReferenceValue value = rv;
   for (int step = 0; may_have_taken_in(fv) && step < longest_step; ++step) {
@@ -208,8 +209,9 @@ ReferenceValue Correspondence::behind_scalings(ForeignValue fv, ReferenceValue r
   return value;
 }
 
-// The value behind the arithmetic with weights that follows the product `rv` in the reference and is nowhere behind
-// `fv`: the foreign product took it in, its readers are plain operators, which cannot. `rv` itself when there is none.
+// Returns the value behind the arithmetic with weights that follows the product `rv` in the reference and does not
+// follow `fv`: the foreign product took it in, since its readers are plain operators, which cannot. Returns `rv` itself
+// when there is none.
 ReferenceValue Correspondence::behind_folded(ForeignValue fv, ReferenceValue rv) const {
   const auto scales = [](const auto& s, auto node) {
     return may_be_folded(s.nodes[node].op_class) && s.reads_weights(node);
@@ -275,7 +277,8 @@ void Correspondence::link_inputs(ForeignNode f, ReferenceNode r) {
   }
 }
 
-// The operand of the sum `rv` that is made like `fv`: the other is a constant that the foreign node reads itself.
+// Links `fv` to the operand of the sum `rv` that is made like it: the other operand is a constant that the foreign node
+// reads itself.
 void Correspondence::link_behind_sum(ForeignValue fv, ReferenceValue rv) {
   for (const ReferenceNode maker : r_.makers(rv)) {
     for (const ReferenceValue input : r_.data_inputs(maker)) {
@@ -284,8 +287,8 @@ void Correspondence::link_behind_sum(ForeignValue fv, ReferenceValue rv) {
   }
 }
 
-// One side reads more than the other, which computes it first: SkipLayerNormalization(a, b) and
-// LayerNormalization(Add(a, b)). Pairs what is made alike, and only where there is no choice.
+// Links inputs when one side's node reads values that the other side combines first: SkipLayerNormalization(a, b) and
+// LayerNormalization(Add(a, b)). Links values that are made alike, and only where there is no choice.
 void Correspondence::link_unlike_inputs(const std::vector<ForeignValue>& a, const std::vector<ReferenceValue>& b) {
   std::vector<ReferenceValue> candidates;
   for (const ReferenceValue value : b) {

@@ -1,4 +1,4 @@
-// How well a pair of nodes is supported: by evidence, by neighbours that correspond, by likeness.
+// Scores a pair of nodes: by evidence, by neighbours that correspond, by likeness.
 #include <algorithm>
 
 #include "annotator/match/correspondence.h"
@@ -141,7 +141,7 @@ bool Correspondence::does_the_same(ForeignNode f, ReferenceNode r) const {
   return !f_.nodes[f].commutative || sums_values(f_, f) == sums_values(r_, r);
 }
 
-// How much of what the foreign value's readers do is done by the reference value's readers as well, 0 to 1.
+// Returns which share of the foreign value's readers have a reader of the reference value that does the same, 0 to 1.
 double Correspondence::consumers_alike(ForeignValue fv, ReferenceValue rv) const {
   const auto& f_uses = f_.heavy_uses(fv);
   const auto& r_uses = r_.heavy_uses(rv);
@@ -153,7 +153,7 @@ double Correspondence::consumers_alike(ForeignValue fv, ReferenceValue rv) const
                     [&](const auto& use) { return does_the_same(reader, use.node); });
   };
   for (std::size_t i = 0; i < f_uses.size() && i < max_readers; ++i) {
-    // Exporters ask for sizes where they see fit.
+    // Exporters differ in where they read sizes, so a Shape says nothing.
     if (f_.nodes[f_uses[i].node].op_type != "Shape") look_for(f_uses[i].node);
   }
   if (all == 0) return r_uses.empty() ? 1 : 0;

@@ -1,4 +1,4 @@
-// The limits and worths that the files of Correspondence share, and the number of a pair.
+// The limits and weights that the files of Correspondence share, and the key of a pair.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@ namespace whence::match {
 
 constexpr std::size_t max_readers = 64;  // a value with more proposes no pairs by itself
 
-// Worth of what speaks for a pair; one agreeing neighbour is 1 (see correspondence_support.cpp).
+// Weights of the reasons for a pair; one agreeing neighbour is 1 (see correspondence_support.cpp).
 constexpr double bridged = 0.7;
 constexpr double needed = 0.6;  // support without which likeness is not enough
 constexpr double clear_gap = 0.25, small_gap = 0.05;

@@ -1,6 +1,6 @@
-// The nodes that are left serve nodes that are placed: constants, sizes, index arithmetic. Each belongs to its readers:
-// to their scope when they have one, else to the scope that encloses them. A node without a place goes with what it
-// reads.
+// Places the remaining nodes, which serve placed nodes: constants, sizes, index arithmetic. Each gets the scope of its
+// readers, or the scope that encloses them if they have several. A node without placed readers gets the scope of the
+// nodes it reads from.
 #include <algorithm>
 
 #include "annotator/match/op_class.h"

@@ -1,5 +1,5 @@
-// Evidence: what a rule says of a node before anything is decided, and the decision that comes of it. Strengths are on
-// one scale: 1 is what one agreeing neighbour is worth.
+// Evidence: what a rule finds about a node before anything is decided, and NodeMatch, the decision. All strengths are
+// on one scale, on which one agreeing neighbour has 1.
 #pragma once
 
 #include <cstdint>
@@ -21,25 +21,26 @@ enum class MatchRule : std::uint8_t {
   fx_names,      // names that torch.export gives: linear_3
   initializers,  // parameter names
   digests,       // parameter bytes
-  shapes,        // parameter sizes that no other has, where bytes changed
-  kept_values,   // names that values had in the file that the tool was given
-  structure,     // the node corresponds to one of the reference
-  cone,          // fused: what lies between values that correspond
+  shapes,        // parameter sizes that no other parameter has, if bytes changed
+  kept_values,   // names of values in the file before the tool
+  structure,     // the node corresponds to a node of the reference
+  cone,          // fused: everything between values that correspond
   layout,        // between two computing nodes, in the order of the recorded rearrangements
   inserted,      // a tool put it there for an operator: a cast, quantisation, another layout
   dataflow,      // between nodes of one module
 };
 std::string_view name_of(MatchRule rule);
-// Why a rule is believed, for people; empty for a word that is not a rule (`stamp`).
+// Returns the reason to believe a rule, for users; empty for a word that is not a rule (`stamp`).
 std::string_view sentence_of(std::string_view rule);
 
 struct Evidence {
   MatchRule rule = MatchRule::none;
   UnitIndex unit;    // set when the rule knows the operation
-  ScopeIndex scope;  // set when it knows the module alone
+  ScopeIndex scope;  // set when it knows only the module
   double strength = 0;
   std::string_view from = {};  // the name or key that says it, in the file; may be empty
-  // The most that a node can be by evidence for a scope. Names that whence gave are no surer than the node was.
+  // The highest confidence that evidence for a scope can give. A name that whence gave is no more certain than the node
+  // was.
   origin::Confidence surest = origin::Confidence::matched;
 };
 

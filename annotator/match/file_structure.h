@@ -1,5 +1,5 @@
-// FileStructure: the Structure of an ONNX file as read. Names are resolved through bodies, local functions laid out at
-// each call, attributes digested, small constants read.
+// FileStructure: the Structure of an ONNX file. Names are resolved through bodies, local functions are expanded at each
+// call, attributes are digested, and small constants are read.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 
 namespace whence::match {
 
-// The file's nodes in one list: those of the graph, of a node's bodies behind it, then those of each local function.
-// The order in which OnnxRewrite visits them.
+// Returns the file's nodes in the order in which OnnxRewrite visits them: those of the graph, each followed by those of
+// its bodies, then those of each local function.
 std::vector<const onnx_file::OnnxNode*> nodes_with_functions(const onnx_file::OnnxSummary& model);
 
 template <Side S>
@@ -26,11 +26,11 @@ struct FileStructure {
 };
 
 // `model` must outlive the result. Throws Error: corrupt_file for cycles and functions that call themselves, over_limit
-// when calls lay out to more nodes than any model has; those of ExternalBytes.
+// when calls expand to more nodes than any model has; those of ExternalBytes.
 template <Side S>
 FileStructure<S> make_structure(const onnx_file::OnnxSummary& model);
 
-// Gives the memory back that reading a large tensor of this file took. The bytes stay readable.
+// Releases the memory that reading a large tensor of this file took. The bytes stay readable.
 void release_bytes(const onnx_file::OnnxSummary& model, const StructureTensor& tensor);
 
 }  // namespace whence::match

@@ -1,9 +1,9 @@
-// Index: the number of one thing in the list that holds all of its kind, as a type of its own for each kind, so that
-// a value's index is never taken for a node's, nor a node of the foreign file for one of the reference. It is as large
-// as the integer that it holds. IndexedVector is the list that is addressed by it.
+// Index: a position in a list, with a type of its own for each kind of list, so that the index of a value cannot be
+// used for a node, or that of a foreign node for a node of the reference. IndexedVector is a list with such an index.
+// An Index is as large as the integer that it holds.
 //
-// Nodes, values and tensors exist on both sides of a comparison, so their indices also carry the Side: what mixes up
-// the two does not compile. Structure and what works on either side are templates of it, at no cost at run time.
+// Nodes, values and tensors exist on both sides of a comparison, so their index types also have a Side: code that mixes
+// up the sides does not compile. Structure and code for either side are templates over Side, at no cost at run time.
 #pragma once
 
 #include <compare>
@@ -25,7 +25,7 @@ class Index {
 
   constexpr bool exists() const { return number_ >= 0; }
   constexpr std::int32_t number() const { return number_; }
-  friend constexpr auto operator<=>(Index, Index) = default;  // nothing is less than anything
+  friend constexpr auto operator<=>(Index, Index) = default;  // the index of nothing is less than any other
 
  private:
   std::int32_t number_ = -1;

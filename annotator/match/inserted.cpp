@@ -1,6 +1,6 @@
-// Nodes that a tool put in: what quantises, casts or lays out an input belongs to the operators it was put there for,
-// its readers, and to the module around them when these are of several; what rescales or casts a result back belongs to
-// the operator whose result that is.
+// Places nodes that a tool inserted. A node that quantises, casts or changes the layout of an input belongs to the
+// operators that read it, or to the module around them if they are of several modules. A node that rescales or casts a
+// result back belongs to the operator that computed the result.
 //
 //   x -> DynamicQuantizeLinear -> MatMulInteger -> Cast -> Mul(scale)      all: the module of the MatMulInteger
 //   x -> QuantizeLinear -> DequantizeLinear -> Conv                        both: that of the Conv

@@ -1,5 +1,6 @@
-// Rearrangements and constants whose result kept its name are what they were. A rearrangement that also reads a value
-// of old name does all that lay between the two: tools merge Reshapes that follow each other.
+// Places rearrangements and constants whose result kept its name: they are the node that made the value before. If a
+// rearrangement also reads a value that kept its name, it stands for all nodes that were between the two values: tools
+// merge Reshapes that follow each other.
 #include <algorithm>
 #include <unordered_map>
 

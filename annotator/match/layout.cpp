@@ -1,5 +1,5 @@
-// Rearrangements (Reshape, Transpose, Cast, a bias) between two computing nodes align with those that the reference has
-// on the same way, in order. One that the reference lacks goes with its neighbours.
+// Places rearrangements (Reshape, Transpose, Cast, a bias) between two computing nodes: aligns them in order with those
+// of the reference on the same path. A rearrangement that the reference lacks gets the place of its neighbours.
 #include <algorithm>
 #include <array>
 #include <functional>
@@ -135,7 +135,7 @@ class Ways {
     return [this](ReferenceValue value) { return placement_.pairs.foreign_value(value).exists(); };
   }
 
-  // The nodes that other forms of the reference have in this one's place, itself first.
+  // Returns the nodes that stand for the same in other forms of the reference, itself first.
   std::vector<ReferenceNode> forms_of(ReferenceNode r) const {
     std::vector<ReferenceNode> forms = {r};
     const auto& units = placement_.reference.units_of_node[r];

@@ -1,5 +1,5 @@
-// The order of matching: the one list of rules, then growth, placement, and the last word between what structure and
-// what names say.
+// The order of matching: the list of rules, growth, placement, and then the decision where structure and names
+// disagree.
 #include "annotator/match/match.h"
 
 #include <algorithm>
@@ -50,7 +50,7 @@ const Evidence* said_scope(const std::vector<Evidence>& evidence, const Referenc
   return best;
 }
 
-// Takes the answer over, no surer than who says it.
+// Takes over the answer of the evidence, with at most its confidence.
 void say(NodeMatch& match, const Evidence& evidence, Confidence confidence) {
   match.units.clear();
   match.shared = false;
@@ -59,7 +59,7 @@ void say(NodeMatch& match, const Evidence& evidence, Confidence confidence) {
   match.rule = evidence.rule;
 }
 
-// Structure that is sure of itself stands, also against names; where it is not, names and keys decide.
+// Certain answers of structure prevail over names; where structure is not certain, names and keys decide.
 void weigh_names(Placement& placement, ForeignNode node, const std::vector<Evidence>& evidence) {
   NodeMatch& match = placement.matches[node];
   const Reference& reference = placement.reference;
@@ -95,7 +95,7 @@ void weigh_names(Placement& placement, ForeignNode node, const std::vector<Evide
   say(match, *said, said->strength > 1 ? Confidence::matched : Confidence::inferred);
 }
 
-// Several calls of one local function: its nodes belong to all of them.
+// Joins the matches of a node in several calls of one local function: it belongs to all of them.
 void join(NodeMatch& into, const NodeMatch& other, const Reference& reference, bool first) {
   if (first) {
     into = other;
@@ -156,7 +156,7 @@ MatchReport collect(const FileStructure<Side::foreign>& foreign, const Reference
     evidence[i] = {};  // the text is as large
     seen[source] = true;
   }
-  // A call of a local function is what its body is.
+  // A call of a local function belongs to the units and scopes of its body's nodes.
   for (const FileNodeIndex call : foreign.callee_nodes.keys()) {
     bool first = true;
     for (const ForeignNode node : foreign.callee_nodes[call]) {
@@ -167,7 +167,7 @@ MatchReport collect(const FileStructure<Side::foreign>& foreign, const Reference
   return report;
 }
 
-// Names alone are never more than a likely answer: tools that fuse keep the name of one of the nodes they replaced.
+// Limits the confidence of answers by names alone: tools that fuse keep the name of one of the nodes they replaced.
 void speak_softly(Placement& placement, const ForeignStructure& structure, ForeignNode node) {
   NodeMatch& match = placement.matches[node];
   if (match.confidence == Confidence::matched) match.confidence = Confidence::inferred;
@@ -246,8 +246,8 @@ MatchReport match_model(const onnx_file::OnnxSummary& model, const Reference& re
   place_inserted(placement);
   place_leftovers(placement);
   place_constants(placement, evidence);
-  // Before what is left goes with its neighbours: those may be known better by their names.
-  // Constants come after: what reads them knows better than the name that a tool derived from a fused node's.
+  // Names are weighed before the remaining nodes follow their neighbours, which may be known better by their names.
+  // Constants come later: their readers are better evidence than a name that a tool derived from a fused node's.
   const auto weigh = [&](bool constants) {
     for (const ForeignNode i : structure.nodes.keys()) {
       if (constants == (structure.nodes[i].kind == NodeKind::constant)) {

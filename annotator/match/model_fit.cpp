@@ -1,5 +1,6 @@
-// Is the file of this model at all, and with these weights? Quantised, converted and folded files of the right model
-// are; so only weights that no tool had reason to change are compared, and structure has the first word.
+// Decides whether the file is of this model at all, and has its weights. Quantised, converted and folded files of the
+// right model must be accepted, so only weights that no tool had a reason to change are compared, and structure counts
+// more.
 #include "annotator/match/model_fit.h"
 
 #include <algorithm>

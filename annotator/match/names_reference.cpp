@@ -1,5 +1,5 @@
-// The reference when nothing but the file is at hand: modules that its own names speak of, no structure.
-//   metadata        namespace of whoever exported it
+// Makes the reference when there is only the foreign file: the modules that its own names mention, without structure.
+//   metadata        the namespace key of its exporter
 //   initializers    "encoder.layer.0.query.weight" belongs to encoder.layer.0.query
 //   node names      "/encoder/layer.0/query/MatMul", also where annotate --carry left them
 #include <algorithm>

@@ -1,16 +1,17 @@
-// Placement: from corresponding nodes and values to a decision for every node of the foreign file: which units it
-// stands for, how sure that is, and by which rule.
+// Placement: decides for every node of the foreign file, from corresponding nodes and values, which units it stands
+// for, how sure that is, and by which rule.
 //
-// In this order, each step deciding what the ones before left open:
+// The steps, in order, each for nodes that the steps before left open:
 //   nodes that whence itself stamped (stamped.cpp)
 //   corresponding nodes, with what they took in (cone.cpp)
 //   stretches of computing nodes without partner, between values that correspond (stretch.cpp)
 //   rearrangements between two computing nodes (layout.cpp)
-//   what a tool put in for an operator: casts, quantisation, layouts (inserted.cpp)
-//   rearrangements that are left (layout.cpp)
-//   constants that the reference has as well (constants.cpp)
-//   whatever serves nodes that are placed: constants, sizes (dataflow.cpp)
-// At the end, what is called an ancestor is made one (ancestors.cpp).
+//   nodes that a tool inserted for an operator: casts, quantisation, layouts (inserted.cpp)
+//   other rearrangements (layout.cpp)
+//   constants that the reference has, too (constants.cpp)
+//   nodes that serve placed nodes: constants, sizes (dataflow.cpp)
+// At the end, the scopes of nodes with confidence `ancestor` are raised until they enclose all candidates
+// (ancestors.cpp).
 #pragma once
 
 #include <algorithm>
@@ -36,7 +37,8 @@ struct Placement {
   bool placed(ForeignNode node) const { return matches[node].confidence != origin::Confidence::unattributed; }
   // Sets units and their common scope; no surer than the units.
   void place(ForeignNode node, std::vector<UnitIndex> units, origin::Confidence confidence, MatchRule rule);
-  // How sure the reference is of the least sure of these: what stands for them is no surer.
+  // Returns the confidence of the reference in the least certain of the units, the most that a node that stands for
+  // them can have.
   origin::Confidence surest(const std::vector<UnitIndex>& units) const;
   ScopeIndex scope_of(const std::vector<UnitIndex>& units) const;
   // The units of one of `nodes` (placed ones only) that use an operator of this class somewhere; the first such.
@@ -57,12 +59,13 @@ void place_constants(Placement& placement, const EvidenceTable& evidence);
 void place_kept(Placement& placement);  // when the reference is the file before a tool
 void place_by_dataflow(Placement& placement);
 void raise_ancestors(Placement& placement);
-void place_between(Placement& placement);  // only what lies between nodes of one scope, and constants
+void place_between(Placement& placement);  // only nodes between nodes of one scope, and constants
 
-// Units of a linear layer whose bias a fused node adds, when it reads more vectors than `needed`. Empty for all others.
+// Returns the units of a linear layer whose bias a fused node adds, if the node reads more vectors than `needed`; else
+// none.
 std::vector<UnitIndex> biases_taken_in(const Placement& placement, ForeignNode node, std::ptrdiff_t needed);
 
-// The longest common subsequence of two sequences under `alike`, as pairs of positions. Quadratic: for short ones.
+// Returns the longest common subsequence of two sequences under `alike`, as pairs of positions. Quadratic cost.
 std::vector<std::pair<std::size_t, std::size_t>> align_sequences(std::size_t a, std::size_t b, const auto& alike) {
   std::vector<std::vector<std::int32_t>> best(a + 1, std::vector<std::int32_t>(b + 1, 0));
   for (std::size_t i = a; i-- > 0;) {

@@ -1,4 +1,4 @@
-// The reference that a program gives: several exports of it laid over each other.
+// Makes the reference of a program, from several exports of it that share the program's values.
 #include <algorithm>
 #include <cstring>
 #include <functional>

@@ -86,12 +86,12 @@ Reference make_reference(const onnx_file::OnnxSummary& annotated);
 // structure.
 Reference make_reference_of_names(const onnx_file::OnnxSummary& model);
 
-// The module that a node's metadata names; nullopt when it names none.
+// Returns the module that a node's metadata names; nullopt when it names none.
 std::optional<std::string> module_of(const onnx_file::OnnxProperties& metadata);
 
-// The module of the path that a node's name begins with (scope_in_name.h), "/layer1/layer1.0/conv1" ->
-// "layer1.0.conv1": a called container repeats its name in its children's. Empty for the root, and for what is not a
-// path.
+// Returns the module of the path that a node's name begins with (scope_in_name.h), "/layer1/layer1.0/conv1" ->
+// "layer1.0.conv1": the names of a called container's children repeat the container's name. Empty for the root, and for
+// a name without a path.
 std::string module_of_path(std::string_view name_path);
 
 }  // namespace whence::match

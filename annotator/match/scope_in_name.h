@@ -19,7 +19,7 @@ struct ScopeInName {
   bool has_operator = false;  // without one the path is all but the last segment, and a guess
 };
 
-// Reads names of one file. An operator is what ONNX defines or the file uses.
+// Reads names of one file. Operators are those that ONNX defines or the file uses.
 class ScopeReader {
  public:
   explicit ScopeReader(const onnx_file::OnnxSummary& model);  // must outlive it

@@ -1,5 +1,5 @@
-// Nodes that whence's export stamped say themselves what they stand for; a tool that adds nodes leaves them their
-// metadata.
+// Places nodes that whence's export stamped: their metadata says which operations they stand for, and a tool that only
+// adds nodes keeps it.
 #include "annotator/match/placement.h"
 #include "annotator/origin/keys.h"
 #include "annotator/origin/stamp.h"

@@ -1,6 +1,7 @@
-// Computing nodes without partner lie in stretches between values that correspond: the two sides spell something
-// differently there (an activation, a normalization, a fused attention). The reference's nodes between the same values
-// say which units the stretch stands for; where these are several, operators that both have align in execution order.
+// Places computing nodes without a partner. They lie in stretches between values that correspond, where the two sides
+// spell something differently (an activation, a normalization, a fused attention). A stretch stands for the units of
+// the reference's nodes between the same values; if there are several, operators that both sides have are aligned in
+// execution order.
 #include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
@@ -26,7 +27,7 @@ class Stretch {
         position_f_(position_f),
         position_r_(position_r) {}
 
-  // All nodes without partner that hang together with `start`.
+  // Collects all nodes without a partner that are connected with `start`.
   void collect(ForeignNode start, IndexedVector<ForeignNode, bool>& seen) {
     nodes_ = {start};
     seen[start] = true;

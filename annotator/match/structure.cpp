@@ -279,7 +279,7 @@ void Structure<S>::classify() {
   }
 }
 
-// Returns true for Shape(x), and for what is computed from nothing else: Gather, Add, Div, Concat, ...
+// Returns true for Shape(x), and for nodes that compute only from such results: Gather, Add, Div, Concat, ...
 template <Side S>
 bool Structure<S>::computes_sizes(const StructureNode<S>& node) const {
   if (node.op_type == "Shape" || node.op_type == "Size") return true;

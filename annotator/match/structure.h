@@ -1,8 +1,8 @@
-// Structure: an ONNX graph as the match engine sees it, foreign file and reference alike: operator classes, who makes
-// and who reads each value, which values are the same but for their layout. No weights.
+// Structure: an ONNX graph as the match engine sees it, of the foreign file or of the reference: operator classes, the
+// producers and readers of each value, and which values differ only in layout. Weights are not read.
 //
-// Bodies of If, Loop and Scan and local functions are laid flat into one list of nodes: a body's nodes read outer
-// values directly, and a function's nodes occur once for each call. `source` tells which nodes of the file they are.
+// Bodies of If, Loop and Scan and local functions are flattened into one list of nodes: a body's nodes read outer
+// values directly, and a function's nodes occur once for each call. `source` is the node's number in the file.
 // Guaranteed after finish(): nodes in topological order (`order`), every value's `loose` and every node's `kind` set.
 // Cost: linear.
 #pragma once
@@ -17,7 +17,7 @@
 namespace whence::match {
 
 enum class NodeKind : std::uint8_t {
-  heavy,        // computes: what correspondences are found between
+  heavy,        // computes; correspondences are found between heavy nodes
   transparent,  // the same elements in another layout or precision; also the bias of the product before it
   constant,     // depends on no graph input
 };
@@ -39,20 +39,20 @@ struct StructureNode {
   bool computes_sizes = false;                 // arithmetic on sizes of tensors alone
   std::uint64_t attributes = 0;                // digest of all but graphs
   std::uint64_t padding = 0;                   // digest of `pads` alone; 0 when nothing is padded
-  std::vector<ValueIndex<S>> inputs, outputs;  // none where an optional one is left out
+  std::vector<ValueIndex<S>> inputs, outputs;  // none for an optional one that is left out
 };
 
 template <Side S>
 struct StructureValue {
   std::string_view name;
-  std::vector<NodeIndex<S>> producers;  // one, but for references made of several forms of one program
+  std::vector<NodeIndex<S>> producers;  // one, except in a reference with several forms of a program
   std::vector<StructureUse<S>> uses;
   TensorIndex<S> tensor;  // an initializer, or a Constant node's value
-  ValueIndex<S> loose;    // the value that this one is a rearrangement of; itself for results of heavy nodes
+  ValueIndex<S> loose;    // the value that this one rearranges; itself for a result of a heavy node
   bool constant = false;  // depends on no graph input
 };
 
-// An initializer: what can be said of it without looking at its bytes, and a number when it is one.
+// An initializer: facts that are known without reading its bytes, and the number if it has one element.
 struct StructureTensor {
   int data_type = 0;  // onnx::TensorProto::DataType
   std::vector<std::int64_t> dims;
@@ -89,7 +89,7 @@ class Structure {
   Value loose(Value value) const { return value.exists() ? values[value].loose : Value(); }
   // The tensor that a constant value comes from, through casts and transposes; none when it is computed from several.
   Tensor root_tensor(Value value) const;
-  // The heavy nodes that compute a loose value: one, but for references made of several forms.
+  // The heavy nodes that compute a loose value: one, except in a reference with several forms.
   const std::vector<Node>& makers(Value loose) const { return makers_[loose]; }
   // Returns true for a scale or zero point that is found at run time.
   bool is_run_time_scale(Value value) const { return value.exists() && side_[value]; }

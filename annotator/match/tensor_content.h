@@ -1,5 +1,5 @@
-// ParameterContent: the digests of a reference's parameters, and where an initializer's bytes show one of them: as they
-// are, transposed, as float16 or bfloat16, as one of several blocks (a fused query, key and value; both directions of a
+// ParameterContent: finds the parameters of a reference that an initializer holds, by digests of its bytes: unchanged,
+// transposed, as float16 or bfloat16, as one of several blocks (a fused query, key and value; both directions of a
 // recurrent layer), with recurrent gates in ONNX's order, or as one piece of a weight that a tool split.
 #pragma once
 
@@ -24,10 +24,10 @@ class ParameterContent {
 
   bool empty() const { return digests_.empty(); }
 
-  // Reads the tensor's bytes only where their size fits some parameter or whole blocks of one. Safe from any thread.
+  // Reads the tensor's bytes only if their size fits a parameter or complete blocks of one. Safe from any thread.
   std::vector<TensorSource> find(const StructureTensor& tensor) const;
 
-  // Tensors that stand one after the other, of one size, and together are a parameter: adds to what was `found`.
+  // Finds consecutive tensors of one size that together are a parameter, and adds the parameter to `found`.
   void find_split(const std::vector<StructureTensor>& tensors, std::vector<std::vector<TensorSource>>& found) const;
 
  private:
@@ -37,7 +37,7 @@ class ParameterContent {
            const std::vector<std::int64_t>& dims);
 
   std::unordered_map<std::string, std::vector<ParameterIndex>> digests_;
-  std::set<std::size_t> sizes_;                                                      // bytes of what has a digest
+  std::set<std::size_t> sizes_;  // sizes in bytes of parameters with a digest
   std::map<std::size_t, std::set<std::pair<std::int64_t, std::int64_t>>> matrices_;  // rows, columns by element size
   std::map<std::size_t, std::set<std::int64_t>> vectors_;                            // lengths by element size
 };

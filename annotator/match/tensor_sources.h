@@ -1,5 +1,5 @@
-// TensorSources: which parameters of the reference an initializer of the foreign file could hold: by its name, by
-// digests of its bytes (`tensor_content.h`), and by sizes that only one has.
+// TensorSources: which parameters of the reference an initializer of the foreign file could hold, found by its name, by
+// digests of its bytes (`tensor_content.h`), and by sizes that only one parameter has.
 //
 // Bytes are read once, straight from the mapped file, by as many threads as there are cores, and released again; only
 // tensors whose size fits some parameter are read at all.
@@ -14,7 +14,8 @@
 namespace whence::match {
 
 struct TensorSource {
-  enum class How : std::uint8_t { name, bytes, part, shape };  // part: one block of several; shape: alone of its sizes
+  // part: the tensor is one block of several; shape: no other parameter has its sizes
+  enum class How : std::uint8_t { name, bytes, part, shape };
   ParameterIndex parameter;
   How how = How::name;
   double candidates = 1;  // parameters that fit as well
@@ -28,9 +29,10 @@ class TensorSources {
 
   const std::vector<TensorSource>& of(ForeignTensor tensor) const { return sources_[tensor]; }
 
-  // Parameters that operations read, and how they are met: each once, by its bytes, else by name, else by shape.
+  // Numbers of parameters that operations read, and of those found by bytes, else by name, else by shape.
   std::int64_t parameters = 0, by_bytes = 0, by_name = 0, by_shape = 0;
-  // For judging whether the file is of this model: those with a name or shape in the file, whatever their bytes.
+  // Numbers of parameters found by name or shape, whether or not their bytes are equal: they show whether the file is
+  // of this model.
   std::int64_t all_by_name = 0, all_by_shape = 0;
 
  private:

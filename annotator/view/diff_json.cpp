@@ -1,4 +1,4 @@
-// The comparison for machines: everything, nothing cut short. Form: schema/diff.schema.json.
+// The comparison as JSON, complete and without abbreviations. Form: schema/diff.schema.json.
 #include <nlohmann/json.hpp>
 
 #include "annotator/view/diff.h"

@@ -1,4 +1,4 @@
-// The comparison for people: a table of the modules that differ, then the nodes by what became of them.
+// The comparison as text: a table of the modules that differ, then the nodes by kind of change.
 #include <algorithm>
 
 #include "annotator/view/diff.h"

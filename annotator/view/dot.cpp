@@ -1,4 +1,4 @@
-// The language: graphviz.org/doc/info/lang.html. In a quoted string only '"' and '\' mean something.
+// The language: graphviz.org/doc/info/lang.html. In a quoted string only '"' and '\' are special characters.
 #include "annotator/view/drawing_files.h"
 #include "annotator/view/tree_text.h"
 #include "schema/printable.h"

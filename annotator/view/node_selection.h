@@ -1,4 +1,4 @@
-// Nodes of an annotated file by module: for lists of nodes that other tools take.
+// Selects nodes of an annotated file by module, for lists of nodes that other tools read.
 #pragma once
 
 #include <optional>
@@ -22,9 +22,9 @@ struct SelectedNode {
   origin::Confidence confidence = origin::Confidence::unattributed;
 };
 
-// Nodes of the graph and its bodies in file order, those of the root among them when a glob matches it. Of a node that
-// several modules became, one that matches is enough. Throws Error(usage) for a glob that matches no module and an
-// operator type that no node has, with the nearest names. `recorded` may be null.
+// Returns nodes of the graph and its bodies in file order, those of the root if a glob matches it. For a node of
+// several modules, one that matches is enough. Throws Error(usage) for a glob that matches no module and an operator
+// type that no node has, with the nearest names. `recorded` may be null.
 std::vector<SelectedNode> select_nodes(const onnx_file::OnnxSummary& model, const NodeSelection& selection,
                                        const metadata::Recorded* recorded);
 

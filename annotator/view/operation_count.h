@@ -1,5 +1,5 @@
-// Floating-point operations of nodes, from the sizes of their values. An estimate by formula, for comparing parts of a
-// model; where a size or an operator's formula is not known, there is no number.
+// Estimates the floating-point operations of a node by a formula from the sizes of its values, to compare parts of a
+// model. Gives no number if a size or the operator's formula is not known.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ inline constexpr std::string_view operation_formulas =
     "costly; 1 for each element read by a reduction and for each of a pool's windows; 5 an element of Softmax, 7 of a "
     "LayerNormalization and its kin, 2 of a BatchNormalization; 0 for what only moves, casts or indexes";
 
-// nullopt: unknown. Of nodes that call functions or hold bodies always.
+// Returns nullopt if the number is unknown, always for nodes that call functions or hold bodies.
 std::optional<std::int64_t> count_operations(const onnx_file::OnnxNode& node, const functions::ValueShapes& shapes);
 
 }  // namespace whence::view

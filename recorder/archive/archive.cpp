@@ -72,7 +72,7 @@ namespace {
   throw Error(code, message, remedy, {.file = path, .stage = "read"});
 }
 
-// LibTorch would try to read anything; say what the file is instead.
+// LibTorch would try to read any file; this reports the kind of a file that is not an archive.
 void check_kind(const MappedFile& file) {
   const std::string& path = file.path();
   const std::string_view text = file.text();
@@ -103,7 +103,7 @@ void check_checksums(const std::string& path) {
   }
 }
 
-// Source lines are unpickled when the first of a file is asked for. Asking here makes it a part of reading the archive.
+// Asks for source lines, so that LibTorch unpickles them while the archive is read, not at first use.
 void read_source_lines(const std::string& path, const torch::jit::Module& module) try {
   for (const torch::jit::Module& each : module.modules()) {
     for (const torch::jit::Method& method : each.get_methods()) {

@@ -1,4 +1,4 @@
-// The module tree of a loaded archive: which object is which qualified name, and what it holds.
+// The module tree of a loaded archive: the qualified names, parameters and types of its objects.
 #pragma once
 
 #include <string>
@@ -15,10 +15,10 @@ namespace whence::recorder {
 // "__torch__.Net" -> "__main__.Net", as Python calls it.
 std::string plain_type_name(const std::string& archive_name);
 
-// A c10 tensor type as ours; undefined for quantized and sparse tensors.
+// Returns the tensor's dtype; undefined for quantized and sparse tensors.
 DType dtype_of(const at::Tensor& tensor);
 
-// Equal for tensors that see the same memory in the same way; "" for those without plain memory of their own.
+// Returns a text that is equal for tensors with the same view of the same memory; "" for tensors without plain memory.
 std::string storage_key(const at::Tensor& tensor);
 
 // Fills program.modules and program.parameters in the order of named_modules() and named_parameters(): depth first, in
@@ -28,9 +28,10 @@ class ModuleTree {
   ModuleTree(Archive& archive, Program& program);
 
   ModuleId module_of(const c10::ivalue::Object* object) const;  // none_id for objects that are not modules
-  // The parameter behind a tensor attribute; ties resolve to their first name.
+  // Returns the parameter that a tensor attribute holds; tied ones resolve to their first name.
   ParameterId parameter_of(const c10::ivalue::Object* object, const std::string& attribute) const;
-  // The parameter that holds exactly this memory, however it was reached (an LSTM keeps a list of its own weights).
+  // Returns the parameter that holds exactly this memory, by whichever name it was reached (an LSTM keeps a list of its
+  // own weights).
   ParameterId parameter_of(const at::Tensor& tensor) const;
 
  private:

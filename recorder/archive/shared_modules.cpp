@@ -21,8 +21,8 @@ void for_each_child(const JitModule& module, const Visit& visit) {
   }
 }
 
-// True if the objects of one form may have been one module: no two of them have code, nor have their children at any
-// one place. Scripted objects share their type, and with it their code, so code says nothing of them.
+// True if the objects of one form may have been one module: no two of them have code, and no two children at the same
+// place below them have. Scripted objects share their type, and with it their code, so code shows nothing about them.
 bool may_be_one(const std::vector<JitModule>& group) {
   if (group[0].type() == group[1].type()) return true;
   std::set<const c10::ivalue::Object*> with_code;

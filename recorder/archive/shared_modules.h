@@ -1,13 +1,13 @@
 // SharedModules: which objects of an archive were one module in Python.
 //
-// torch.jit.trace and torch.jit.script make an object for every name of a module, so that one module under two names
-// comes back from an archive as two objects. What remains of the identity are the tensors: both hold the same ones.
-// Two objects are taken as one module when class, structure and every tensor agree, and the archive does not show that
-// they were two: in a trace only the last name's object has code, so two objects with code, or with code at the same
-// place below them, were two modules whose weights are tied. A single tensor is weak evidence, for one weight is often
-// tied on purpose (an embedding of encoder and decoder): such objects are one module only when one module holds them,
-// or when the archive shows the last one being called as often as it has names, or from outside of what holds it. A
-// module without any tensor cannot be told from its copy unless what holds it is shared.
+// torch.jit.trace and torch.jit.script make an object for every name of a module, so a module with two names is two
+// objects in an archive. Only their tensors still show that they were one: both objects hold the same ones. Two objects
+// are taken as one module if class, structure and every tensor agree, and the archive does not show that they were two:
+// in a trace only the object of the last name has code, so two objects with code, or with code at the same place below
+// them, were two modules whose weights are tied. A single tensor is weak evidence, because one weight is often tied on
+// purpose (an embedding of encoder and decoder): objects with one tensor are one module only if the same module holds
+// both, or if the archive shows that the last one is called as often as it has names, or from outside the module that
+// holds it. Objects without tensors are one module only if they are at the same place in a shared module.
 #pragma once
 
 #include <map>
@@ -24,7 +24,7 @@ class SharedModules {
  public:
   explicit SharedModules(const torch::jit::Module& root);
 
-  // The first object, in order of registration, that was the same module; the object itself when it is the first.
+  // Returns the first object, in order of registration, that was the same module: the object itself if it is the first.
   const c10::ivalue::Object* first(const c10::ivalue::Object* object) const;
 
  private:
@@ -32,10 +32,10 @@ class SharedModules {
     int number = 0;   // equal for equal class, structure and tensors
     int tensors = 0;  // at or below
   };
-  // By type of the receiver, for in a trace every object has a type of its own.
+  // By the receiver's type, since in a trace every object has a type of its own.
   struct Calls {
     std::map<const c10::Type*, std::size_t> places;  // how many places call it
-    std::set<const c10::Type*> handed;               // given to the caller as an argument
+    std::set<const c10::Type*> handed;               // types of objects that the caller got as an argument
   };
   using Group = std::vector<torch::jit::Module>;
 

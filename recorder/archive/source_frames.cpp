@@ -38,7 +38,7 @@ Stack parse_trace(std::string_view text) {
     std::optional<Frame> frame = parse_trace_line(text.substr(0, end));
     text.remove_prefix(std::min(end + 1, text.size()));
     if (!frame) continue;
-    if (frame->file.ends_with("torch/jit/_trace.py")) break;  // from here on it is whoever called trace
+    if (frame->file.ends_with("torch/jit/_trace.py")) break;  // the rest is the code that called trace
     if (!is_machinery(*frame)) stack.push_back(std::move(*frame));
   }
   return stack;

@@ -1,4 +1,4 @@
-// How many example runs there are in lockstep at the most, and a value for each. What the runs are: ExampleInputs.
+// The greatest number of example runs in lockstep, and a value for each. ExampleInputs describes the runs.
 #pragma once
 
 #include <array>

@@ -1,6 +1,6 @@
-// libwhence_recorder.so: what the command and torch.ops.load_library load. It links no LibTorch, so it loads beside any
-// of them, and lets libwhence_recorder_torch.so in only where that was built for the LibTorch that runs: symbols and
-// structures of LibTorch change between versions, so nothing of it may be used before the versions are compared.
+// libwhence_recorder.so: the library that the command and torch.ops.load_library load. It does not link LibTorch, so it
+// loads beside any version, and loads libwhence_recorder_torch.so only if that was built for the LibTorch that runs:
+// symbols and structures of LibTorch change between versions, so it must not be used before the versions are compared.
 //
 // In a process of Python that has imported torch, loading this library is enough: the operators `whence::start`,
 // `stop` and `status` exist afterwards, or the load fails with an OSError that says what to do. The command calls
@@ -38,8 +38,8 @@ fs::path own_folder() {
   return fs::absolute(found.dli_fname).parent_path();
 }
 
-// "2.13.0", by LibTorch's C interface, which keeps its form: the version's parts from the highest byte on. Empty where
-// LibTorch has no such function: before 2.7.
+// Returns "2.13.0" from LibTorch's stable C interface, which gives the version's parts from the highest byte on. Empty
+// for LibTorch before 2.7, which lacks the function.
 std::string version_of(void* torch) {
   using AbiVersion = std::uint64_t (*)();
   const auto version = reinterpret_cast<AbiVersion>(dlsym(torch, "aoti_torch_abi_version"));
@@ -80,8 +80,8 @@ Loaded load(void* torch) {
                  "install whence again with this PyTorch");
 }
 
-// Python's exceptions cannot be raised while a library is being loaded: Python's lock is not held. A pending call runs
-// in Python's main thread as soon as dlopen has returned to it, so that the caller's load is what raises.
+// An exception of Python cannot be raised while a library is being loaded, because Python's lock is not held. A pending
+// call runs in Python's main thread as soon as dlopen has returned, so the exception is raised at the caller's load.
 bool raise_in_python(const std::string& text) {
   static std::string message;
   using AddPendingCall = int (*)(int (*)(void*), void*);
@@ -99,7 +99,7 @@ bool raise_in_python(const std::string& text) {
   return add(raise, nullptr) == 0;
 }
 
-// As a plugin: whoever loads this library into a process that runs LibTorch wants its operators.
+// The plugin's case: if the process already runs LibTorch, the library was loaded for its operators.
 __attribute__((constructor)) void load_into_running_torch() {
   void* torch = dlopen("libtorch_cpu.so", RTLD_LAZY | RTLD_NOLOAD);
   if (torch == nullptr) return;

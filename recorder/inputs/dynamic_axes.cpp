@@ -1,4 +1,4 @@
-// The other sizes of dynamic axes: which, and the example inputs brought to them.
+// Chooses the other sizes of dynamic axes, and brings the example inputs to them.
 #include <algorithm>
 #include <cstdlib>
 
@@ -8,9 +8,9 @@ namespace whence::recorder {
 
 namespace {
 
-// Sizes in run 1: distinct for each symbol, so that sizes tell symbols apart. First one that divides and is divided by
-// little, then multiples for models that want them, then smaller ones for models with a limit. Never 1, which
-// broadcasting would let pass where no other size fits.
+// Returns the size in run 1. It differs between symbols, so that a size identifies its symbol. The first attempt is a
+// size with few divisors and multiples, later ones are multiples of the example's for models that require them, then
+// smaller sizes for models with a limit. Never 1, which broadcasting would accept where no other size fits.
 std::int64_t second_size(std::int64_t first, int symbol, int attempt) {
   const std::int64_t larger[size_attempts] = {first + 3 + 2 * symbol, first * (symbol + 2), first + symbol + 1,
                                               5 * first + symbol, first + 6 + symbol};
@@ -18,14 +18,15 @@ std::int64_t second_size(std::int64_t first, int symbol, int attempt) {
   return smaller[attempt] >= 2 ? smaller[attempt] : larger[attempt];
 }
 
-// Those of the witnesses: about half, some times as large, and much larger.
+// Returns the size in a witness's run: about half, several times as large, or much larger.
 std::int64_t witness_size(std::int64_t first, int symbol, int run) {
   const std::int64_t half = first / 2 - symbol;
   if (run == 2) return half >= 2 ? half : first + 5 + 3 * symbol;
   return run == 3 ? 4 * first + 1 + 2 * symbol : 24 * first + 11 + 2 * symbol;
 }
 
-// An example without entries says nothing of the size that the model is used at: the others are those of a small one.
+// An example without entries does not show the size at which the model is used: the other sizes are those for a small
+// example.
 PerRun<std::int64_t> sizes_of(std::int64_t first, int symbol, int attempt) {
   const std::int64_t usual = std::max<std::int64_t>(first, first == 0 ? 2 : 1);
   PerRun<std::int64_t> sizes{first, second_size(usual, symbol, attempt)};

@@ -19,7 +19,7 @@ std::string listed(const std::vector<std::string>& names) {
   return text;
 }
 
-// Made inputs are examples: beyond this many elements a size is a slip of the pen, and no machine would run it.
+// More elements than this in an input made to a specification are a mistake, and no machine would run it.
 constexpr double most_elements = 2e9;
 
 void check_size(const std::vector<std::int64_t>& dims) {

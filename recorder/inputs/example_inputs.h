@@ -1,4 +1,4 @@
-// Example inputs for the run: given in a file, made to a specification, or shaped as the trace recorded them.
+// Example inputs for the runs: read from a file, made to a specification, or with the shapes that the trace recorded.
 #pragma once
 
 #include <set>
@@ -12,14 +12,14 @@
 
 namespace whence::recorder {
 
-// The arguments of forward, one IValue each (containers as they are), at one size, or at several where axes are
-// dynamic: run 0 has the sizes that were given, run 1 others. The runs from 2 on are witnesses: two sizes may agree by
-// coincidence (a pooling that leaves one element of 8 and of 13), and the more sizes are seen, the less is taken for
-// fixed that is not. A witness that the model does not accept drops out.
+// The arguments of forward, one IValue each (containers are not flattened), at one size, or at several if axes are
+// dynamic: run 0 has the given sizes, run 1 others. The runs from 2 on are witnesses: two sizes may agree by
+// coincidence (a pooling that leaves one element of 8 and of 13), so more sizes make it less likely that a dynamic size
+// is taken for a fixed one. A witness that the model does not accept drops out.
 struct ExampleInputs {
   bool given = false;                    // false: nothing to run
   std::vector<std::string> names;        // forward's argument names, self left out
-  std::vector<std::string> graph_names;  // those that the graph's inputs are to have: one for each tensor
+  std::vector<std::string> graph_names;  // names for the graph's inputs: one for each tensor
   std::vector<PerRun<c10::IValue>> arguments;
   std::set<std::size_t>
       left_to_default;  // arguments that were not given: constants, as for a caller that leaves it out
@@ -33,16 +33,17 @@ struct ExampleInputs {
 // Throws Error input_mismatch: example inputs do not fit the model.
 [[noreturn]] void mismatch(const std::string& message, const std::string& remedy);
 
-// `attempt` chooses the second run's sizes: models are particular (position tables end, feature maps must divide), so
-// the caller tries again with the next attempt when the second run fails. There are `size_attempts` of them.
+// `attempt` chooses the second run's sizes: not every model accepts every size (position tables end, feature maps must
+// divide), so the caller tries again with the next attempt when the second run fails. There are `size_attempts` of
+// them.
 inline constexpr int size_attempts = 5;
 ExampleInputs make_inputs(Archive& archive, const ReadOptions& options, int attempt);
 
 // Sizes for the runs after the first (dynamic_axes.cpp).
 void apply_dynamic_axes(ExampleInputs& inputs, const std::vector<DynamicAxis>& dynamic, int attempt);
 
-// Two sizes of one value in the example that may be one size: PyTorch's `dynamic_axes={"x": [0], "lengths": [0]}` names
-// each axis on its own, also where the model needs them equal.
+// Two sizes that have one value in the example and may have to stay equal: PyTorch's
+// `dynamic_axes={"x": [0], "lengths": [0]}` names each axis separately, even if the model needs them equal.
 struct Tie {
   std::string kept, other;
 };

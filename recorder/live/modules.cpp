@@ -61,8 +61,8 @@ void add_up_parameters(Program& program) {
 
 }  // namespace
 
-// The qualified name of each call's module. In an ONNX export, where a scope has the end of it only, it is the module
-// that owns the tensors read there, else the one below the caller.
+// Returns the qualified name of each call's module. A scope in an ONNX export has only the end of that name; the module
+// is the one that owns the tensors read in the call, else the one below the caller.
 std::vector<std::string> LiveModules::paths_of(const std::vector<LiveCall>& calls,
                                                const std::vector<std::vector<std::string>>& touched) const {
   std::vector<std::vector<std::string>> all_touched = touched;
@@ -91,7 +91,7 @@ std::vector<std::string> LiveModules::paths_of(const std::vector<LiveCall>& call
       std::copy_if(candidates.begin(), candidates.end(), std::back_inserter(left), fits);
       if (!left.empty()) candidates = std::move(left);
     };
-    // A call that reads tensors is of a module that holds them all.
+    // The module of a call holds all tensors that the call reads.
     std::copy_if(owners.begin(), owners.end(), std::back_inserter(candidates), [&](const std::string& owner) {
       return !all_touched[i].empty() && shortened(owner) == name &&
              std::all_of(all_touched[i].begin(), all_touched[i].end(),
@@ -113,8 +113,8 @@ std::vector<std::string> LiveModules::paths_of(const std::vector<LiveCall>& call
   return paths;
 }
 
-// Names of one module object: of one type, all their tensors tied, and only one of them named by calls, since PyTorch
-// calls a module by one name. The first is canonical.
+// Returns, by further name of a shared module, its first name. Names belong to one module if the types are equal, all
+// tensors are tied, and only one of the names occurs in calls, since PyTorch calls a module by one name.
 std::map<std::string, std::string> LiveModules::shared(const std::vector<Named>& modules,
                                                        const std::vector<std::string>& called) const {
   std::map<std::string, std::string> first_names;

@@ -1,5 +1,5 @@
-// LiveModules: the module tree and the parameters of a live trace, from what the tracer says of them: names and types
-// of attributes in one kind of trace, scopes and names of parameters in the other.
+// LiveModules: finds the module tree and the parameters of a live trace: from names and types of attributes in a trace
+// of torch.jit.trace, from scopes and names of parameters in one of torch.onnx.export.
 #pragma once
 
 #include <map>
@@ -11,7 +11,7 @@
 
 namespace whence::recorder {
 
-// One call of a module as the trace has it: "__module.encoder.0", or "pkg.Layer::layer.0" in an ONNX export.
+// One call of a module as the trace names it: "__module.encoder.0", or "pkg.Layer::layer.0" in an ONNX export.
 struct LiveCall {
   std::int32_t parent = -1;
   std::string scope;
@@ -41,7 +41,8 @@ class LiveModules {
     std::vector<ParameterId> parameter_of;  // by tensor
   };
   // Fills modules, parameters and scopes of `program`. `touched`: the tensors that the operations of each call read,
-  // which tell modules of like names apart. A call that is not `used` holds no operation and gets no scope, but counts.
+  // which distinguish modules with similar names. A call that is not `used` has no operation and gets no scope, but is
+  // counted.
   Ids fill(Program& program, const std::vector<LiveCall>& calls, const std::vector<std::vector<std::string>>& touched,
            const std::vector<bool>& used) const;
 

@@ -1,4 +1,4 @@
-// The nodes of a live trace as terms and operations.
+// Makes terms and operations of the nodes of a live trace.
 #include <algorithm>
 
 #include "recorder/archive/module_tree.h"
@@ -51,7 +51,8 @@ Term LiveTrace::constant(const c10::IValue& value) {
   return term;
 }
 
-// Nodes that build or take apart lists, tuples and dicts, and constants. False: the node is an operation.
+// Reads nodes that build or take apart lists, tuples and dicts, and constants. Returns false if the node is an
+// operation.
 bool LiveTrace::read_structure(const jit::Node& node, Env& env) {
   if (const auto kind = built_container(node)) {
     std::vector<Term> items;
@@ -74,7 +75,7 @@ bool LiveTrace::read_structure(const jit::Node& node, Env& env) {
     case c10::aten::Int:
     case c10::aten::ScalarImplicit: {
       // Tracing turns sizes into tensors and back around every use. PyTorch keeps these pairs in the outermost module
-      // only; so do we, that our operations are those of the archive that the trace becomes.
+      // only; whence does the same, so that its operations are those of the archive that the trace becomes.
       const Term number = term_of(node.input(), env);
       if (!number.number || is_outermost(call_of(node))) return false;
       env[node.output()] = *number.number;
@@ -87,8 +88,8 @@ bool LiveTrace::read_structure(const jit::Node& node, Env& env) {
   }
 }
 
-// How many elements a list has, and what they are, is first said where it is unpacked: of an operation's result, or of
-// an input.
+// Unpacks a list that is an operation's result or an input: only here the graph shows the number and types of its
+// elements.
 bool LiveTrace::unpack(const jit::Node& node, Env& env) {
   const Term list = term_of(node.input(), env);
   if (!list.is_container() && !list.is_value()) return false;
@@ -149,7 +150,7 @@ void LiveTrace::keep(Node node, const jit::Node& from, bool stays) {
 
 namespace {
 
-// Folding costs a run of the operation, so only what stays small is folded.
+// Folding costs a run of the operation, so only small results are folded.
 constexpr std::int64_t largest_folded = 1 << 20;
 
 bool stays_small(const jit::Value& output) {
@@ -163,7 +164,8 @@ bool is_settled(const Term& term) {
   return std::ranges::all_of(*term.items, is_settled);
 }
 
-// The size, or number of elements, that the operation asks of a tensor with these sizes; empty for other operations.
+// Returns the size, or number of elements, that the operation reads from a tensor with these sizes; empty for other
+// operations.
 std::optional<std::int64_t> asked_size(const jit::Node& node, const std::vector<Term>& arguments,
                                        const std::vector<Dim>& dims) {
   static const auto numel = c10::Symbol::fromQualString("aten::numel");  // a constant of LibTorch only since 2.10
@@ -214,7 +216,7 @@ std::optional<std::vector<c10::IValue>> LiveTrace::compute(const jit::Node& node
   return std::vector<c10::IValue>(stack->begin(), stack->end());
 }
 
-// A write changes everything that shares the memory: none of it is known from then on.
+// A write changes all values that share the memory: none of them is known from then on.
 void LiveTrace::forget_written(const jit::Node& node, const std::vector<Term>& arguments) {
   for (const Term* written : written_by(node, arguments)) {
     if (!written->known) continue;

@@ -19,7 +19,7 @@ void LiveTrace::end() {
     if (!term) reached_end_ = false;  // made by scripted code after the last operation that we could see
     if (term) add_outputs(*term, "", outputs_);
   }
-  // Nothing of the graph is needed any more but the names of its inputs.
+  // From now on, only the names of the graph's inputs are needed.
   env_.clear();
 }
 

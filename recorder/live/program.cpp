@@ -1,4 +1,4 @@
-// A live trace as a Program, at any time: what was read so far, under the names that are known by then.
+// Makes a Program of a live trace, at any time: of the operations read so far, with the names known so far.
 #include <torch/version.h>
 
 #include "recorder/archive/source_frames.h"
@@ -120,7 +120,7 @@ Program LiveTrace::program(bool digests) {
   return program;
 }
 
-// Execution order: as they were read, but for those that the tracer inserted further up.
+// Returns the execution order: the order of reading, except for operations that the tracer inserted further up.
 std::vector<std::size_t> LiveTrace::order() const {
   std::unordered_map<std::size_t, std::vector<std::size_t>> behind;
   for (std::size_t i = 0; i < operations_.size(); ++i) {
@@ -131,7 +131,7 @@ std::vector<std::size_t> LiveTrace::order() const {
     order.push_back(i);
     const auto late = behind.find(i);
     if (late == behind.end()) return;
-    // The tracer inserts at one place, so what came last stands first.
+    // The tracer inserts at one place, so the operation inserted last stands first.
     for (auto each = late->second.rbegin(); each != late->second.rend(); ++each) place(*each);
   };
   for (std::size_t i = 0; i < operations_.size(); ++i) {
@@ -140,7 +140,7 @@ std::vector<std::size_t> LiveTrace::order() const {
   return order;
 }
 
-// As PyTorch does when a trace becomes a graph: an operation that nothing reads and that changes nothing goes.
+// Leaves out operations that nothing reads and that change nothing, as PyTorch does when a trace becomes a graph.
 std::vector<bool> LiveTrace::needed_operations() const {
   std::vector<bool> needed(operations_.size(), !reached_end_);
   std::vector<bool> returned(values_.size(), false);

@@ -1,4 +1,5 @@
-// Scripted functions and modules that traced code calls: the trace holds one call, its operations are the callee's.
+// Enters scripted functions and modules that traced code calls: the trace holds only the call, so the operations are
+// read from the callee's graph.
 #include "recorder/live/trace.h"
 #include "recorder/program/structure.h"
 #include "whence/diagnostics.h"
@@ -57,7 +58,7 @@ void LiveTrace::call_scripted(const jit::Node& node) {
   Term& result = env_[node.output()];
   result = Scripted(*this, path).run(*function, std::move(arguments));
   if (const auto source = node.sourceRange().source()) scripted_results_[source.get()] = result;
-  // The dtype and shape of what comes out are the trace's.
+  // The results have the dtype and shape that the trace states.
   if (result.is_value() && first < operations_.size()) {
     values_[result.id].type = declared_type(node.output()->type());
   }

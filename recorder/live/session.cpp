@@ -43,8 +43,8 @@ struct Followed {
   bool in_python = !tracer::pythonCallstack().empty();
 };
 
-// One recording a file on this machine. A name in the kernel, not a file: nothing is left behind by a process that
-// died.
+// Ensures that only one process on this machine records to a file. The lock is a name in the kernel, not a file, so a
+// process that dies leaves nothing behind.
 class FileLock {
  public:
   explicit FileLock(const std::string& target) {
@@ -169,9 +169,8 @@ struct NameLookup {
   }
 };
 
-// True if the tracer sees what runs here. Inside an operation it does not, so what it sees is an outermost one; nor
-// does it see what PyTorch's Python bindings compute on the way to an operation, such as the view of an index
-// assignment.
+// True if the tracer records the operation that runs here. It records only outermost operations, not those that they
+// call, nor those that PyTorch's Python bindings run on the way, such as the view of an index assignment.
 bool is_traced() { return tracer::isTracing() && at::tracer::impl::is_dispatch_enabled(); }
 
 std::unique_ptr<at::ObserverContext> Session::on_start(const at::RecordFunction&) {
@@ -215,7 +214,8 @@ Followed& Session::follow(const std::shared_ptr<Session>& self) {
   return result;
 }
 
-// PyTorch keeps one map of modules for all traces of a Python process, so of two at once neither has its modules.
+// PyTorch keeps one map of modules for all traces of a Python process, so the modules of two simultaneous traces may be
+// wrong.
 void Session::doubt_modules(Followed& before, Followed& now) {
   const std::lock_guard trace_guard(before.lock);
   if (before.trace->ended() || before.thread == now.thread || !before.in_python || !now.in_python) return;
@@ -319,7 +319,7 @@ void require_sidecar_place(const std::string& path) {
               "move that file, or record into another folder", {.file = path, .stage = "record"});
 }
 
-// Equal for two traces of one model with one example, as check_trace makes them, and for nothing else.
+// Returns a text that is equal only for traces of one model with one example, as check_trace makes them.
 std::string identity(const Program& program) {
   std::string text = program_digest(program);
   for (const Parameter& parameter : program.parameters) text += "," + parameter.digest;
@@ -388,13 +388,13 @@ std::string Session::state() {
       nlohmann::ordered_json{{"recording", true}, {"file", path_}, {"traces", traces_.size()}, {"operations", count}});
 }
 
-// A script that ends without stop() keeps what it traced.
+// Writes the recording of a script that ends without stop().
 void stop_at_exit() {
   if (running() == nullptr) return;
   try {
     stop();
   } catch (const std::exception&) {
-    // Nobody is left to be told; the partial file says that it is partial.
+    // No caller is left to get the error; the partial file says that it is partial.
   }
 }
 

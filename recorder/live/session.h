@@ -1,13 +1,13 @@
-// The recording of this process: whatever is traced between start and stop becomes sidecars. At most one at a time.
+// The recording of this process, at most one at a time: every trace made between start and stop becomes a sidecar.
 //
-// It listens through LibTorch's public hooks alone. A callback after every outermost operation (at::RecordFunction)
-// looks at what the tracer added to its graph; PyTorch's own hook for source lines (tracer::setRecordSourceLocation)
-// stays, because it has no getter to chain to, and what it writes on each node is all that is needed. The end of a
-// trace is seen by what the tracer lets go of then: the function that names variables, which we wrap. Without a
-// recording there is no callback, and nothing costs anything.
+// It uses only LibTorch's public hooks. A callback after every outermost operation (at::RecordFunction) reads the nodes
+// that the tracer added to its graph. PyTorch's own hook for source lines (tracer::setRecordSourceLocation) stays: it
+// has no getter, so it could not be chained, and the lines that it writes on each node suffice. The end of a trace is
+// noticed when the tracer releases its function that names variables, which the recording wraps. Without a recording
+// there is no callback and no cost.
 //
-// Crash safety: the file is written beside the target and renamed, again and again while a trace runs (at most a
-// fiftieth of the time), and says that it is not complete until it is.
+// Crash safety: while a trace runs, the file is repeatedly written beside the target and renamed (which takes at most a
+// fiftieth of the time), and states that it is not complete until it is.
 #pragma once
 
 #include <string>

@@ -120,7 +120,8 @@ bool LiveTrace::read_second_name(const jit::Node& node) {
   return true;
 }
 
-// The tracer puts some conversions right behind the operation whose result they convert, where we have been already.
+// Reads conversions that the tracer inserts right behind the operation whose result they convert, in a part of the
+// graph that was read before.
 void LiveTrace::read_late(const jit::Node& node) {
   if (node.kind() == c10::prim::Param) return;
   const std::size_t before = operations_.size();

@@ -21,20 +21,21 @@
 
 namespace whence::recorder {
 
-// Callers see to it that what it computes is Unobserved.
+// Callers must make its computations Unobserved.
 class LiveTrace {
  public:
   explicit LiveTrace(std::shared_ptr<torch::jit::Graph> graph);
 
-  // Reads what was added since the last look. Call it only while no operation is under way.
+  // Reads the nodes added since the last call. Call it only while no operation is running.
   void look();
-  // The tensor that the tracer knows as `value`; kept where it is a parameter.
+  // Notes the tensor that the tracer knows as `value`; keeps it if it is a parameter.
   void see(const torch::jit::Value* value, const at::Tensor& tensor);
-  // True if it depends on more than sizes and constants.
+  // True if the value depends on more than sizes and constants.
   bool is_data(const torch::jit::Value* value) const;
-  // The trace is over, and its graph was rearranged or left unfinished: finds the outputs. No look after this.
+  // Finds the outputs when the trace is over and its graph was rearranged or left unfinished. Nothing is read after
+  // this.
   void end();
-  // Nothing further can be said of it, whatever the tracer says.
+  // Marks the trace as incomplete, even if it reached its end.
   void end_incomplete() { reached_end_ = false; }
   // Notes that the modules that the tracer gave the operations may be wrong; the operations are complete.
   void doubt_modules() { modules_doubtful_ = true; }
@@ -53,8 +54,8 @@ class LiveTrace {
     Node node;  // origin.scope is an index into calls_
     torch::jit::SourceRange range;
     std::vector<std::size_t> reads;    // the operations whose results it reads
-    std::optional<std::size_t> after;  // its place, where the tracer inserted it among operations that it had before
-    bool stays = false;        // writes into a tensor, is random, or is scripted: stays although nothing reads it
+    std::optional<std::size_t> after;  // the operation it stands behind, if the tracer inserted it among earlier ones
+    bool stays = false;        // writes into a tensor, is random, or is scripted: stays even if nothing reads it
     bool passed_over = false;  // one of a pair of conversions that cancel out: no operation of the Program
   };
   using Env = std::unordered_map<const torch::jit::Value*, Term>;

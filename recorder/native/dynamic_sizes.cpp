@@ -161,7 +161,7 @@ class DynamicSizes {
     return jit::SourceRange(std::make_shared<jit::Source>(std::move(text)), 0, length);
   }
 
-  // Computed once, at the beginning of the program, outside of the modules that need it.
+  // Returns the value of a size, computed once, at the beginning of the program, outside of the modules that need it.
   jit::Value* size(std::size_t i, const Step& reader) {
     if (values_[i] == nullptr) {
       jit::WithInsertPoint guard(first_node());
@@ -174,7 +174,7 @@ class DynamicSizes {
     return values_[i];
   }
 
-  // The first that is not an attribute of a module: those must stay in front.
+  // Returns the first node that does not read an attribute of a module: such nodes must stay in front.
   jit::Node* first_node() {
     for (jit::Node* node : graph_.nodes()) {
       if (node->kind() != jit::prim::TracedAttr) return node;
@@ -201,7 +201,7 @@ class DynamicSizes {
     const auto expression = integral ? expression_of(numbers, sizes_) : std::nullopt;
     if (!expression) return refuse(*traces_[0][step].constant, reader);
     jit::Node* node = traces_[0][step].node;
-    for (std::size_t i = 0; i < sizes_.size(); ++i) size(i, reader);  // stands before whatever reads it
+    for (std::size_t i = 0; i < sizes_.size(); ++i) size(i, reader);  // before its readers
     const jit::Node* const before = node->prev();
     jit::WithInsertPoint guard(node);
     jit::Value* value = (*expression)([&](std::size_t i) { return size(i, reader); }, graph_);

@@ -19,13 +19,13 @@ struct TracedSize {
 };
 
 // Replaces constants of `graph`, whose steps are traces[0]; returns the operations that read them.
-// Throws Error(baked_size): the traces are different programs, or a constant differs that is not a size: a number
-// computed from sizes in another way, or a tensor made outside the trace. Every one is named, with its line.
+// Throws Error(baked_size) if the traces are different programs, or if a constant differs that is not a size: a number
+// computed from sizes in another way, or a tensor made outside the trace. The error names each with its line.
 std::vector<const Step*> make_dynamic(torch::jit::Graph& graph, const std::vector<std::vector<Step>>& traces,
                                       const std::vector<TracedSize>& sizes, Symbols& symbols);
 
-// The model's own line behind a stack: file, line and function of the innermost frame that is not of a header of
-// LibTorch's; "" when unknown.
+// Returns the line of the model in a stack: file, line and function of the innermost frame that is not in a header of
+// LibTorch; "" when unknown.
 std::string source_of(const NativeStack& stack, Symbols& symbols);
 
 }  // namespace whence::native

@@ -19,7 +19,7 @@ KeptState::~KeptState() {
       changed_.insert(buffer.name);
       buffer.tensor.resize_(buffer.before.sizes()).copy_(buffer.before);
     } catch (const std::exception&) {
-      // A buffer whose memory the forward took away cannot be put back; that it changed is noted.
+      // A buffer whose memory the forward took away cannot be restored, but its change is noted.
     }
   }
 }

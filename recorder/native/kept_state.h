@@ -1,5 +1,6 @@
-// KeptState: a forward may change the module's buffers, as counters and caches do. Recording calls it several times,
-// and each call must find what the first one found; so must the user, afterwards.
+// KeptState: saves the module's buffers and restores them in its destructor. A forward may change buffers, such as
+// counters and caches; recording calls it several times, and each call, and the user afterwards, must find them
+// unchanged.
 #pragma once
 
 #include <set>
@@ -12,9 +13,9 @@ namespace whence::native {
 
 class KeptState {
  public:
-  // Names of buffers that change while this lives are added to `changed`.
+  // The destructor adds the names of buffers that changed to `changed`.
   KeptState(const torch::nn::Module& module, std::set<std::string>& changed);
-  ~KeptState();  // puts them back
+  ~KeptState();  // restores the buffers
   KeptState(const KeptState&) = delete;
   KeptState& operator=(const KeptState&) = delete;
 

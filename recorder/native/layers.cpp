@@ -1,11 +1,11 @@
-// The library's layers announce themselves: their forwards are defined here once more, and as the user's program comes
-// first in the order in which symbols are looked up, these are the ones that are called, by the program and by LibTorch
-// itself. Each opens a scope and calls LibTorch's own, found by dlsym(RTLD_NEXT).
+// Makes the library's layers announce themselves. Their forwards are defined here a second time; as symbols are looked
+// up in the user's program first, the program and LibTorch itself call these definitions. Each opens a scope and calls
+// LibTorch's own forward, found by dlsym(RTLD_NEXT).
 //
-// One line a layer, grouped by signature. A line that LibTorch's headers contradict does not compile; one that is
-// missing is found by tests/native, which compares the table with the symbols of libtorch_cpu.so.
+// Each layer has one line, grouped by signature. A line that contradicts LibTorch's headers does not compile; a missing
+// line is found by tests/native, which compares the table with the symbols of libtorch_cpu.so.
 //
-// Which macro, by what forward takes (torch/nn/modules/*.h):
+// The macro for a layer follows from the parameters of its forward (torch/nn/modules/*.h):
 //   const Tensor&, or Tensor by value    WHENCE_LAYER, WHENCE_LAYER_BY_VALUE
 //   two or three const Tensor&           WHENCE_LAYER_OF_2, WHENCE_LAYER_OF_3
 //   a tensor and an output's size        WHENCE_CONV_TRANSPOSE; of unpooling: WHENCE_UNPOOL
@@ -13,7 +13,7 @@
 //   forward is a member of a template    WHENCE_PAD; of a normalisation, whose template stands in a header: WHENCE_NORM
 //   anything else                        WHENCE_METHOD, with the parameter types as they are mangled
 //
-// The mangled types are what stands behind "7forwardE" in `nm -D libtorch_cpu.so | grep 10LinearImpl7forward`: a name
+// The mangled types are the text behind "7forwardE" in `nm -D libtorch_cpu.so | grep 10LinearImpl7forward`: a name
 // has its length before it. S<n>_ is a type that was written before, counted from S_, S0_, S1_: torch, torch::nn, the
 // class, at, Tensor (S3_), const Tensor (S4_), const Tensor& (S5_). So (const Tensor&, const Tensor&) is
 // RKN2at6TensorES5_ and (const Tensor&, Tensor) is RKN2at6TensorES3_. A wrong one is found by the same test, and

@@ -40,7 +40,7 @@ class ModuleMirror {
   const std::vector<const torch::nn::Module*>& modules() const { return order_; }  // as named_modules() lists them
   // True if `ancestor` is `module` or above it.
   bool encloses(const torch::nn::Module* ancestor, const torch::nn::Module* module) const;
-  // The nearest module of the user's, `module` itself or above it; the root at the latest.
+  // Returns the nearest user's module, `module` itself or above it; the root if there is no other.
   const torch::nn::Module* user_module(const torch::nn::Module* module) const;
   const torch::nn::Module* common_ancestor(const torch::nn::Module* a, const torch::nn::Module* b) const;
 

@@ -216,7 +216,8 @@ const std::vector<Frame>& Symbols::at(std::uintptr_t site) {
   if (frames.empty()) {
     frames.push_back({"", 0, calling_forward(function_name(symbol))});
   } else {
-    // The function around what was inlined. Debug information may lack its class or its template arguments.
+    // The outermost function, into which the others were inlined. Debug information may lack its class or template
+    // arguments.
     frames.back().function = function_name(symbol);
   }
   return frames;

@@ -33,14 +33,15 @@ bool is_left_out(const void* address);
 class Symbols {
  public:
   Symbols();
-  // The functions at an address, the innermost inlined one first. Names without arguments: "vision::Block::forward".
+  // Returns the functions at an address, the innermost inlined one first. Names without arguments:
+  // "vision::Block::forward".
   const std::vector<Frame>& at(std::uintptr_t site);
 
  private:
   std::unordered_map<std::uintptr_t, std::vector<Frame>> known_;
 };
 
-// Functions of LibTorch's and the standard library's headers, which are compiled into the user's program.
+// True for functions from headers of LibTorch and the standard library, which are compiled into the user's program.
 bool of_headers(const std::string& function);
 
 // "std::vector<int> f<int>(std::vector<int> const&) const::{lambda()#1}::operator()() const" -> its name alone.

@@ -32,7 +32,7 @@ struct Event {
   bool is_call() const { return item.note->called != nullptr; }
 };
 
-// Another event of the same call of a speaker's code; there it is the speaker `level`.
+// Another event of the same call of a speaker's code; `level` is the speaker's position in that event's stack.
 struct Neighbour {
   const Event* event = nullptr;
   std::size_t level = 0;
@@ -101,8 +101,8 @@ class OwnerFinder {
 
   const Module* within(const Module* module) const { return mirror_.encloses(scope_, module) ? module : scope_; }
 
-  // Functions of a stripped program have no names: their layers may be those of a module that was inlined into whatever
-  // is above them, so nothing is concluded from them.
+  // Leaves out speakers without a name, as in a stripped program: the layers that they call may belong to a module that
+  // was inlined into a caller further out, so nothing is concluded from them.
   void leave_out_nameless() {
     for (Event& event : events_) {
       event.unknown = !event.speakers.empty() && event.speakers.front().type.empty();
@@ -151,8 +151,8 @@ class OwnerFinder {
     return below.empty() ? inside : below;
   }
 
-  // The nearest event before or after, of which a layer's path or a parameter's tells something, that the same call of
-  // the speaker's code made, as far as the positions of the code that called it say.
+  // Returns the nearest event before or after in the same call of the speaker's code, as far as the positions of its
+  // callers show, for which the path of a layer or parameter is known.
   Neighbour neighbour(const Event& event, std::size_t level, int step) const {
     const auto at = &event - events_.data();
     const std::size_t outer = event.speakers.size() - level;
@@ -169,8 +169,9 @@ class OwnerFinder {
     return {};
   }
 
-  // The one of `candidates` that a neighbour's layer or parameter lies in: upwards from there, each speaker is a module
-  // of its class. A class within itself says nothing unless all inlining is known and its one function calls itself.
+  // Returns the candidate in which a neighbour's layer or parameter lies: upwards from there, each speaker is a module
+  // of its class. A class nested in itself shows nothing, unless all inlining is known and its one function calls
+  // itself.
   const Module* told_by(const Neighbour& neighbour, const Modules& candidates) const {
     if (neighbour.event == nullptr) return nullptr;
     const Event& event = *neighbour.event;
@@ -203,8 +204,8 @@ class OwnerFinder {
     return false;
   }
 
-  // Between layers of two modules that the same code called, the second module's call begins where that code begins.
-  // None when the beginning is not seen.
+  // For an event between layers of two modules that the same code called: the call of the second module begins where
+  // that code begins. Returns true if it has begun, none if its beginning is not visible.
   std::optional<bool> second_has_begun(const Event& event, std::size_t level, const Event& before,
                                        const Event& after) const {
     const std::size_t outer = event.speakers.size() - level;
@@ -264,7 +265,7 @@ class OwnerFinder {
         !all_shown_below(before->around)) {
       return nullptr;
     }
-    // A layer that comes again is of the next call, and between the calls stand operations of who knows whom.
+    // A layer that occurs again belongs to the next call, and operations between the calls may belong to any module.
     for (const Event* each = before; each >= events_.data(); --each) {
       if (each->around != nullptr && each->around != before->around) break;
       if (each->item.note->called != nullptr && each->item.note->called == after->item.note->called) return nullptr;
@@ -310,9 +311,10 @@ class OwnerFinder {
   // ---- calls
   // ---------------------------------------------------------------------------------------------------------
 
-  // A module that is called several times in a row. Each call is known by the code that called it. Where that is the
-  // same, as in a loop, the first thing that it does comes again; so it does in a loop inside of one call. The calls of
-  // a loop do the same each time, to the end: else the loop is taken for one inside of a call.
+  // Finds where each call begins of a module that is called several times in a row. Calls by different code differ in
+  // their stacks. Calls by the same code, as in a loop, repeat the first event of the call; but so does a loop inside
+  // one call. If every repetition does the same to the end, the loop is around calls, otherwise it is taken to be
+  // inside a call.
   void find_beginnings() {
     while (true) {
       bool changed = false;
@@ -323,7 +325,7 @@ class OwnerFinder {
     }
   }
 
-  // Calls of one module by the same code, one after the other.
+  // Consecutive calls of one module by the same code.
   struct Loop {
     const Module* module;
     std::vector<const Event*> starts;
@@ -364,9 +366,9 @@ class OwnerFinder {
     return loops;
   }
 
-  // Calls of a module that the stack does not tell apart are suppositions, and so is the way to everything in them:
-  // a layer of it that comes again, by the same code, may be in a loop inside of one call or in a loop around calls;
-  // and an operation between two of its layers, of which only the stack shows the module, may end a call or be in it.
+  // Marks calls of a module that the stack does not distinguish as supposed, with everything in them: if one of its
+  // layers is called again by the same code, the loop may be inside one call or around calls; and an operation between
+  // two of its layers, whose module only the stack shows, may follow a call or be in it.
   void find_supposed_calls() {
     std::set<std::pair<const Module*, std::vector<std::uintptr_t>>> called_from;
     std::map<const Module*, const Event*> called_before, last_within;
@@ -389,7 +391,7 @@ class OwnerFinder {
         const bool reopened = left.contains(module) && !is_called_elsewhere(event, *last_within.at(module), module);
         if (again || reopened) supposed.insert(module);
       }
-      // Another module's layer ends the calls that it is not in.
+      // A layer of another module ends all calls that it is not in.
       std::erase_if(last_within, [&](const auto& each) { return std::ranges::find(chain, each.first) == chain.end(); });
       left.clear();
       for (const Module* module : chain) last_within[module] = &event;
@@ -439,8 +441,8 @@ class OwnerFinder {
     return true;
   }
 
-  // `first` and `last` are of the call so far; none when it goes on. True: other code called. False: the first thing
-  // comes again. One function of LibTorch's may perform several operations in a row.
+  // `first` and `last`: events of the call so far. Returns none if the call goes on, true if other code called the
+  // module, false if the first event occurs again. One function of LibTorch may perform several operations in a row.
   std::optional<bool> begins_other_call(const Event& event, const Event& first, const Event& last,
                                         const Module* module) {
     const auto repeats = [](bool again) { return again ? std::optional(false) : std::nullopt; };

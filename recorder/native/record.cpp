@@ -1,4 +1,4 @@
-// The public functions: from a module and inputs to a traced archive, and from there the whence command does the rest.
+// The public functions: they make a traced archive of a module and its inputs, which the whence command then records.
 #include "whence/record.h"
 
 #include <algorithm>
@@ -34,7 +34,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Recording means inference: eval mode, and back to what it was, module by module.
+// Sets eval mode for the recording, and restores each module's mode afterwards.
 class EvalMode {
  public:
   EvalMode(torch::nn::Module& module, bool stay) {
@@ -111,8 +111,9 @@ std::int64_t elements(const Inputs& inputs) {
   return sum;
 }
 
-// One more size for each dynamic axis, larger than what models commonly limit, so that a limit that is compared with a
-// size shows; the other axes as in the example. Where inputs of that size would be large, they are spared.
+// Adds one more size for each dynamic axis, larger than common limits of models, so that a comparison of a size with a
+// limit has another result; other axes keep the example's size. Leaves out sizes for which the inputs would be too
+// large.
 void add_large_sizes(const Inputs& inputs, const ExampleInputs& examples, const std::vector<DynamicAxis>& axes,
                      std::vector<TracedSize>& sizes, std::vector<Inputs>& resized) {
   constexpr std::int64_t large = 1031, most_elements = 1 << 20;
@@ -130,7 +131,8 @@ void add_large_sizes(const Inputs& inputs, const ExampleInputs& examples, const 
   }
 }
 
-// Which second size a module accepts is not known, so several are tried, as with archives.
+// Traces at the example's size and at others. It is not known which second size a module accepts, so several are tried,
+// as for archives.
 Traced trace_at_sizes(torch::nn::Module& module, const Inputs& inputs, const std::vector<std::string>& names,
                       const Forward& forward, const std::vector<DynamicAxis>& axes) {
   // Errors in the axes are reported before forward runs. The example's own size is traced first, so that its errors are
@@ -196,7 +198,7 @@ void save(const Inputs& inputs, const std::string& path) {
   write_file(path, {bytes.data(), bytes.size()});
 }
 
-// Exporting says so too; recording alone does not look at what the operations write.
+// Notes that forward changes buffers. Export reports this, too; recording alone does not check what operations write.
 void note_state(const std::set<std::string>& changed, Diagnostics& notes) {
   const auto about_state = [](const Diagnostic& note) { return note.code == Code::state_not_kept; };
   if (changed.empty() || std::any_of(notes.begin(), notes.end(), about_state)) return;
@@ -251,7 +253,7 @@ void require_archive_apart(const std::string& path, const Options& options) {
   }
 }
 
-// Nothing but Error leaves the library, also where LibTorch or the file system fails unforeseen.
+// Turns other exceptions of LibTorch and the file system into Error, so that the library throws nothing else.
 Report run(torch::nn::Module& module, const Inputs& inputs, const Forward& forward, const std::string& path,
            const Options& options, std::vector<std::string> arguments) {
   try {

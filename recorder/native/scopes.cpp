@@ -36,7 +36,7 @@ class ScopeMaker {
 
   void scope(jit::Block& block, const Module* module) {
     const bool announced = all_announce(module) && !is_contradicted(block, module);
-    // Before anything moves: what stands inside the scopes that are there already.
+    // Scopes that exist already are treated first, before any node is moved.
     for (jit::Node* node : block.nodes()) {
       const Note* note = session_.note(node);
       if (note != nullptr && note->called != nullptr) scope(*node->blocks()[0], note->called);
@@ -56,7 +56,7 @@ class ScopeMaker {
     wrap(block, module, items);
   }
 
-  // True if every module of the user's below says itself who it is, so that what is left is the module's own.
+  // True if every user's module below announces itself, so that all other operations are the module's own.
   bool all_announce(const Module* module) const {
     for (const Module* child : mirror_.at(module).children) {
       const MirroredModule& below = mirror_.at(child);
@@ -66,8 +66,9 @@ class ScopeMaker {
     return true;
   }
 
-  // True if code of another module of the user's spoke in this scope: a function that opens no ModuleScope, of a class
-  // that has one elsewhere. Code around the scope may seem to, where the scope's own was inlined there unseen.
+  // True if code of another user's module ran in this scope: a function without a ModuleScope, of a class that has one
+  // in another function. Code around the scope counts only if it is certain, since the scope's own code may have been
+  // inlined into it unseen.
   bool is_contradicted(jit::Block& block, const Module* module) {
     if (mirror_.at(module).kind != ModuleKind::user) return false;
     const Note* opened = block.owningNode() == nullptr ? nullptr : session_.note(block.owningNode());
@@ -95,8 +96,8 @@ class ScopeMaker {
     return modules;
   }
 
-  // Moves each item into the scope of its owner; what stands before an item and was not noted, such as its constants,
-  // goes with it.
+  // Moves each item into the scope of its owner, together with the nodes before it that were not noted, such as its
+  // constants.
   void wrap(jit::Block& block, const Module* scope, const std::vector<Item>& items) {
     std::vector<jit::Node*> nodes;
     for (jit::Node* node : block.nodes()) {
@@ -139,7 +140,7 @@ class ScopeMaker {
     decisions_.push_back({node, &note, basis});
   }
 
-  // The node and all within it: the way to them is concluded, so they are not exact.
+  // Marks the node and all nodes in it as not exact, because their module was concluded.
   void not_observed(jit::Node* node) {
     if (const auto found = decided_.find(node); found != decided_.end()) {
       Decision& decision = decisions_[found->second];

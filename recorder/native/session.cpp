@@ -70,7 +70,7 @@ bool Session::enter(const torch::nn::Module& module, const std::type_info& speak
   if (graph == nullptr || known == nullptr) return false;
   settle();
   if (speaker == typeid(module)) announced_.insert(known->type);
-  // The root's scope is the graph itself; and a forward that calls that of its base class is still in the same call.
+  // The root's scope is the graph itself; and a forward that calls its base class's forward is still the same call.
   // A user's class that derives from a layer is not a layer: more of its call may stand around this, so that scopes.h
   // makes the scope.
   const bool layer_of_user = known->kind == ModuleKind::user && speaker == typeid(LayerScope);
@@ -123,7 +123,7 @@ void Session::note_operation(jit::Node* node) {
 void Session::note_read(const std::string& op, const at::Tensor& tensor) {
   const auto& state = jit::tracer::getTracingState();
   if (!state || !tensor.defined() || !state->hasValue(tensor)) return;
-  // Attention compares query and key to see whether they are one tensor; that does not depend on what they hold.
+  // Attention compares query and key to find out whether they are one tensor, which does not depend on their contents.
   if (op == "aten::equal" && mirror_.at(innermost()).kind == ModuleKind::layer) return;
   reads_.push_back({{take_native_stack(), innermost(), nullptr}, op, state->getValue(tensor)});
 }

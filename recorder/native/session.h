@@ -59,11 +59,11 @@ class Session {
   const std::vector<Read>& reads() const { return reads_; }
   // True if code of this module's own class has opened a ModuleScope.
   bool announces_itself(const torch::nn::Module* module) const;
-  // A module of the tree that another thread ran meanwhile, or none.
+  // Returns a module of the tree that another thread ran during the recording, or null.
   const torch::nn::Module* foreign() const { return foreign_; }
   const ModuleMirror& mirror() const { return mirror_; }
 
-  // Called from a thread without a session: a module that is being recorded must not run elsewhere meanwhile.
+  // Call it in a thread without a session: notes that the thread runs a module which another thread is recording.
   static void note_foreign_thread(const torch::nn::Module& module);
 
  private:

@@ -18,13 +18,13 @@ struct Step {
   std::string module = {};                   // the module it is in
 };
 
-// The steps of a trace that has not been taken apart into methods yet, scopes entered in place.
+// Returns the steps of a trace that LibTorch has not yet split into methods; nodes in scopes stand in their place.
 std::vector<Step> steps_of(torch::jit::Graph& graph, const Session& session);
 
-// The first step that is not the same operation on the same values; none when only constants differ.
+// Returns the first step that is not the same operation on the same values; none when only constants differ.
 std::optional<std::size_t> first_difference(const std::vector<Step>& a, const std::vector<Step>& b);
 
-// The operation that reads the constant of a step.
+// Returns the operation that reads the constant of a step.
 const Step& reader_of(const std::vector<Step>& steps, std::size_t constant);
 
 }  // namespace whence::native

@@ -21,9 +21,9 @@ namespace jit = torch::jit;
 
 namespace {
 
-// LibTorch has one hook for source lines and no way to ask which; where Python runs in this process, it was Python's.
-// So for traces that are not ours the Python stack, which LibTorch does hand out, becomes a source range as Python has
-// it: a line "FILE(LINE): FUNCTION" for each frame. Without Python the stack is empty.
+// LibTorch has one hook for source lines, and no way to get the current one; if Python runs in this process, the hook
+// was Python's. So for traces of others this makes the same source range from the Python stack, which LibTorch does
+// provide: a line "FILE(LINE): FUNCTION" for each frame. Without Python the stack is empty.
 void note_python_stack(jit::Node* node) {
   std::string stack;
   std::optional<std::string> file;

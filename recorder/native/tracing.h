@@ -10,7 +10,7 @@
 
 namespace whence::native {
 
-// forward does not accept the first of the other sizes.
+// Thrown when forward does not accept the first of the other sizes.
 struct OtherSizeFailed : Error {
   using Error::Error;
 };
@@ -18,13 +18,12 @@ struct OtherSizeFailed : Error {
 struct Traced {
   torch::jit::Module module;
   Report report;
-  std::set<std::string> changed;  // buffers that forward changes; they are what they were
+  std::set<std::string> changed;  // buffers that forward changes; they were restored
 };
 
-// `sizes` and `resized` say what the other traces are made with: resized[k] are the inputs of trace k + 1. Traces after
-// the second drop out where forward fails.
-// Throws Error: run_failed (forward threw), baked_size, unsupported_feature (values read into the program),
-// module_in_use; OtherSizeFailed.
+// `sizes` and `resized` are for the other traces: resized[k] holds the inputs of trace k + 1. Traces after the second
+// drop out if forward fails. Throws Error: run_failed (forward threw), baked_size, unsupported_feature (values read
+// into the program), module_in_use; OtherSizeFailed.
 Traced trace_module(torch::nn::Module& module, const Inputs& inputs, const std::vector<std::string>& names,
                     const Forward& forward, std::vector<TracedSize> sizes, const std::vector<Inputs>& resized);
 

@@ -1,5 +1,5 @@
-// The last step of a recording: operations get their numbers, of all that is known only what the rest of the program
-// reads is kept, as constants, and values that nothing mentions (those of later iterations of a loop) go.
+// The last step of a recording: numbers the operations, makes constants of the known values that the program reads, and
+// drops values that nothing uses (those of later iterations of a loop).
 #pragma once
 
 #include <unordered_map>
@@ -9,13 +9,13 @@
 
 namespace whence::recorder {
 
-// A tensor, or a number as a tensor without axes; the bytes are the tensor's own.
+// Returns the data of a tensor, or of a number as a tensor without axes; the bytes are the tensor's own.
 TensorData data_of(const c10::IValue& value);
 
-// A copy of the tensor's bytes, on the host.
+// Returns a copy of the tensor's bytes, on the host.
 TensorData copied_data(const at::Tensor& tensor);
 
-// `known`: what values are that depend on no input.
+// `known`: contents of values that depend on no input.
 void finish_program(Program& program, const std::unordered_map<ValueId, c10::IValue>& known);
 
 }  // namespace whence::recorder

@@ -13,10 +13,10 @@ std::optional<Term::Kind> built_container(const torch::jit::Node& node);
 // unpacks, its input is not a container, or the container has another length.
 std::shared_ptr<const std::vector<Term>> unpacked_items(const torch::jit::Node& node, const Term& input);
 
-// `a is b` for None and for values; empty where neither is None and one of them is not a value.
+// Returns `a is b` for None and for values; empty if neither is None and one of them is not a value.
 std::optional<bool> same_object(const Term& a, const Term& b);
 
-// The graph of a scripted method or function; null when it has none (custom C++ classes).
+// Return the scripted method or function that is called; null when it has no graph (custom C++ classes).
 torch::jit::Function* called_method(const torch::jit::Node& call_method);
 torch::jit::Function* called_function(const torch::jit::Node& call_function);
 

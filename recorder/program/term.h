@@ -56,7 +56,7 @@ struct Term {
     term.object = std::move(object);
     return term;
   }
-  // A list of the Program, of which only the Program knows the elements.
+  // Makes a list whose elements only the Program knows.
   static Term of_sequence(Term whole, int depth) {
     whole.sequence = true;
     return container(Kind::list, {std::move(whole)}, depth);
@@ -69,7 +69,7 @@ struct Term {
     return term;
   }
 
-  // The same with containers of its own: what happens to the originals does not show in it.
+  // Returns a copy with containers of its own: later changes of the originals do not affect it.
   Term copied() const {
     if (!items) return *this;
     std::vector<Term> own;
@@ -77,9 +77,9 @@ struct Term {
     return container(kind, std::move(own), depth);
   }
 
-  // A list whose length depends on data: what its elements are, only the Program knows.
+  // True for a list whose length depends on data: only the Program knows its elements.
   bool is_sequence() const { return kind == Kind::list && items->size() == 1 && items->front().sequence; }
-  // Elements that the evaluator holds.
+  // True for a container whose elements the evaluator holds.
   bool is_container() const {
     return (kind == Kind::list || kind == Kind::tuple || kind == Kind::dict || is_optional()) && !is_sequence();
   }
@@ -93,7 +93,7 @@ struct Term {
     return container(Kind::optional, {literal(true), *this});
   }
   bool is_value() const { return kind == Kind::value; }
-  // Items that are dict keys, which are always settled.
+  // True if the item is a dict key; keys are always settled.
   bool is_key(std::size_t item) const { return kind == Kind::dict && item % 2 == 0; }
   // True if it holds values of the Program, at any depth.
   bool has_values() const {
@@ -120,20 +120,20 @@ struct Term {
   std::optional<c10::IValue> at(int run) const { return is_value() ? seen[run] : settled(); }
 };
 
-// The term as an argument of an operator whose schema has `type` there (may be null): dtypes and layouts are numbers in
-// TorchScript, and only the schema tells.
+// Returns the term as an argument of an operator whose schema has `type` there (may be null): dtypes and layouts are
+// numbers in TorchScript, and only the schema distinguishes them.
 Argument argument(const Term& term, const c10::Type* type);
 
-// The operation that `node` is, on these arguments: its names and arguments, without results and origin.
+// Returns the operation of `node` on these arguments, without results and origin.
 Node operation_of(const torch::jit::Node& node, const std::vector<Term>& arguments);
 
 // Adds the results of a program, containers flattened: names are dict keys and positions, joined by dots.
 void add_outputs(const Term& term, const std::string& name, std::vector<ProgramOutput>& outputs);
 
-// The value that run `run` sees; empty when it was never computed.
+// Returns the value in run `run`; empty when it was never computed.
 std::optional<c10::IValue> host(const Term& term, const c10::TypePtr& type, int run);
 
-// The arguments of `node` as run `run` sees them, or empty when one was never computed.
+// Returns the arguments of `node` in run `run`; empty when one was never computed.
 std::optional<torch::jit::Stack> host_arguments(const torch::jit::Node& node, const std::vector<Term>& arguments,
                                                 int run);
 
@@ -156,7 +156,7 @@ std::vector<Dim> static_dims(c10::IntArrayRef sizes);
 // it runs the graph, so that it does not decide the result's dtype; here every operator runs by itself.
 void mark_number(const at::Tensor& tensor);
 
-// Throws Error unless both dicts have the same keys in the same order: only what they hold can be a value.
+// Throws Error unless both dicts have the same keys in the same order: only their contents may depend on data.
 void check_same_keys(const Term& a, const Term& b);
 
 // The declared type of a container's i-th item, keys of dicts included; null where it is not declared.
@@ -165,7 +165,7 @@ c10::TypePtr item_type(const c10::TypePtr& container, std::size_t i);
 // The memory of a tensor in the first run; null for anything else.
 c10::StorageImpl* memory_of(const Term& term);
 
-// The arguments of an operation that it writes into: tensors with memory.
+// Returns the arguments that an operation writes into: tensors with memory.
 std::vector<const Term*> written_by(const torch::jit::Node& node, const std::vector<Term>& arguments);
 
 // True if the operation writes into its first argument.

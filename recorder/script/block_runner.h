@@ -1,5 +1,5 @@
-// BlockRunner: goes through the nodes of a block, and lets go of each value as soon as nothing reads it, as an ordinary
-// run does.
+// BlockRunner: evaluates the nodes of a block, and releases each value as soon as no later node reads it, as an
+// ordinary run does.
 #pragma once
 
 #include <functional>
@@ -13,11 +13,11 @@ class BlockRunner {
   explicit BlockRunner(std::function<void(const Step&)> carry_out) : carry_out_(std::move(carry_out)) {}
 
   void run(const torch::jit::Block& block, Call& call);
-  // Lets go of the inputs and results that only the block itself knows, once it is left.
+  // Releases, at the end of the block, the inputs and results that are used only inside.
   static void forget(const torch::jit::Block& block, Call& call);
 
  private:
-  // Values that no later node of a block needs, by node; computed once a block.
+  // By node, the values that no later node of its block needs; computed once for each block.
   using LastUses = std::unordered_map<const torch::jit::Node*, std::vector<const torch::jit::Value*>>;
   const LastUses& last_uses(const torch::jit::Block& block);
 

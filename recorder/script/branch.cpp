@@ -31,9 +31,10 @@ void Branch::follow(const jit::Block& taken) {
   }
 }
 
-// The one side that counts, if there is one: that of a settled condition, or the side beside one that raises. ONNX
-// cannot raise, so what is exported computes what the model computes for inputs that it accepts; example inputs that it
-// does not accept are refused where it raises.
+// Returns the side to follow, if only one matters: the side that a settled condition selects, or the side that does not
+// raise an exception if the other one does. ONNX cannot raise exceptions, so the exported model agrees with the
+// original only for inputs that the original accepts; example inputs that it does not accept are refused where it
+// raises.
 std::optional<std::size_t> Branch::side_to_follow() const {
   if (const auto settled = condition_.settled()) return settled->toBool() ? 0 : 1;
   const std::array<bool, 2> raising{raises(*step_.node.blocks()[0]), raises(*step_.node.blocks()[1])};
@@ -45,7 +46,8 @@ std::optional<std::size_t> Branch::side_to_follow() const {
   return raising[0] ? 1 : 0;
 }
 
-// A model that takes the example may raise at another size: it holds that size fixed, or a witness is of no use.
+// A model that accepts the example may raise an exception at another size: then the size is fixed, or the run is a
+// witness and drops out.
 void Branch::drop_runs_that_raise() {
   if (condition_.settled()) return;
   Lockstep& runs = recording_.runs;
@@ -96,7 +98,7 @@ void Branch::record() {
   recording_.writer.write(std::move(node));
 }
 
-// Evaluates one side. A run that does not take it comes along for the shapes; if it fails there, it has none.
+// Evaluates one side. Runs that do not take it are evaluated, too, for their shapes; a run that fails has none.
 BranchSide Branch::run_side(std::size_t side, const PerRun<bool>& takes) {
   Lockstep& runs = recording_.runs;
   Restore depth(runs.depth);

@@ -1,5 +1,5 @@
-// Branch: prim::If. A condition that is settled is followed, and the Program holds only what was taken; any other
-// becomes a node whose branches are nested blocks.
+// Branch: evaluates prim::If. If the condition is settled, only the side that it selects is evaluated and is part of
+// the Program; otherwise the branch becomes a node with both sides as nested blocks.
 #pragma once
 
 #include "recorder/script/block_runner.h"
@@ -12,7 +12,7 @@ class Branch {
   Branch(Recording& recording, BlockRunner& blocks, const Step& step)
       : recording_(recording), blocks_(blocks), step_(step), condition_(step.in(0)) {}
 
-  // Throws Error; SecondRunFailed where the model raises at the second size.
+  // Throws Error; SecondRunFailed if the model raises an exception at the second size.
   void carry_out();
 
  private:

@@ -91,8 +91,8 @@ Term BranchMerge::merged_contents(const Term& a, const Term& b, const std::strin
   return Term::container(either.kind, std::move(items), recording_.runs.depth);
 }
 
-// A side that returned before leaves nothing behind; the other one decides. What that one made itself is out of sight
-// unless it is a result.
+// A side that returned before leaves no value, so the other side's value is taken. A value made inside that side is not
+// visible outside unless it is a result of the node.
 Term BranchMerge::left_by_one(const Term& a, const Term& b, const std::string& name, const c10::TypePtr& type) {
   const Term& left = is_unset(b) ? a : b;
   const bool older = is_list_or_dict(left) && left.depth <= recording_.runs.depth;
@@ -141,7 +141,7 @@ void BranchMerge::check_dtypes(const Term& a, const Term& b, DType taken) {
   }
 }
 
-// Sizes that the side does not have may be either.
+// Opens the sizes in which the type differs from the side's.
 void BranchMerge::keep_common_sizes(Type& type, const Term& side) {
   if (!side.is_value() || !type.dims) return;
   const auto& dims = recording_.values.type(side.id).dims;
@@ -154,7 +154,7 @@ void BranchMerge::keep_common_sizes(Type& type, const Term& side) {
   }
 }
 
-// The result is another name of a tensor from before the branch, or may be one or another.
+// Notes that the result is another name of a tensor from before the branch, or may be one of several.
 void BranchMerge::note_alias(ValueId result, const Term& a, const Term& b) {
   const ValueId tensor = recording_.aliases.first_name(is_unset(a) ? b : a);
   const bool outside = tensor != none_id && tensor < first_inside_;

@@ -51,7 +51,7 @@ class BranchMerge {
   ValueId first_inside_;
   Node& node_;
   StandIns stand_ins_;
-  std::map<std::pair<Items, Items>, Term> merged_containers_;  // by those of the sides
+  std::map<std::pair<Items, Items>, Term> merged_containers_;  // by the containers of the two sides
 };
 
 }  // namespace whence::recorder

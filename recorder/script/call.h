@@ -1,4 +1,4 @@
-// One function of an archive while it is evaluated, and one node at which the evaluation has arrived.
+// Call: a function of an archive that is being evaluated. Step: the node of it that is evaluated now.
 #pragma once
 
 #include <unordered_map>
@@ -14,7 +14,7 @@ struct Call {
   ScopeId scope = 0;
   Stack callers;                         // scripted call sites, innermost first
   bool outermost = false;                // the root's own forward
-  const torch::jit::Node* at = nullptr;  // the innermost node under way
+  const torch::jit::Node* at = nullptr;  // the innermost node that is being evaluated
   std::unordered_map<const torch::jit::Value*, Term> env;
 
   // Throws Error internal when the value was not set.

@@ -304,8 +304,8 @@ void Steps::called(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torc
   program_.body.nodes.push_back(std::move(node));
 }
 
-// A tensor that no call made, and that is written to: what it held would not be known. And a part of another tensor
-// that the write would make larger, as fft_fftfreq has it: what lies behind it in memory is written to.
+// Refuses a write to a tensor that no call made, since its contents before are not known, and a write that would
+// enlarge a part of another tensor, as in fft_fftfreq, since it changes the memory behind that part.
 void Steps::refuse_unseen_writes(const c10::FunctionSchema& schema, const c10::IValue* arguments) const {
   for (std::size_t i = 0; i < schema.arguments().size(); ++i) {
     const c10::AliasInfo* alias = schema.arguments()[i].alias_info();

@@ -5,12 +5,12 @@
 
 namespace whence::recorder {
 
-// Carries out a method of the container that is the node's first input. Returns false where the node is an operator
-// that takes the container. Throws Error unsupported_feature.
+// Carries out a method of the container that is the node's first input. Returns false if the node is not a method but
+// an operator that takes the container. Throws Error unsupported_feature.
 bool carry_out_method(Recording& recording, const Step& step);
 
-// The place in `container` that `index` means, counted from the end where it is negative. Throws Error
-// unsupported_feature where it depends on the input, or the container does not have it.
+// Returns the position in `container` that `index` means; a negative index counts from the end. Throws Error
+// unsupported_feature if the index depends on the input or is out of range.
 std::size_t position_in(const Term& container, const Term& index);
 
 }  // namespace whence::recorder

@@ -59,8 +59,8 @@ bool unwrap(Recording&, const Step& step) {
 }
 
 // Tracing turns sizes into tensors and back around every use; the number that comes out is the one that went in.
-// PyTorch removes these pairs wherever it inlines a method and keeps them in the outermost one; so do we, that our
-// operations are those of the trace's inlined graph, one by one.
+// PyTorch removes these pairs wherever it inlines a method and keeps them in the outermost one; whence does the same,
+// so that its operations are those of the trace's inlined graph, one by one.
 bool number_back(Recording&, const Step& step) {
   return step.in(0).number && !step.call.outermost && give(step, *step.in(0).number);
 }
@@ -105,7 +105,7 @@ bool compare_objects(Recording& recording, const Step& step) {
   return same && give(step, Term::literal(*same != negated));
 }
 
-// The one table of them, by operator.
+// The host operators, by their symbol.
 const std::unordered_map<c10::Symbol, CarryOut>& host_operators() {
   using c10::Symbol;
   static const std::unordered_map<Symbol, CarryOut> table = {
@@ -131,7 +131,7 @@ const std::unordered_map<c10::Symbol, CarryOut>& host_operators() {
       {c10::aten::warn, [](Recording&, const Step&) { return true; }},
       {c10::aten::__is__, compare_objects},
       {c10::aten::__isnot__, compare_objects},
-      // PyTorch's own layers ask this to choose fused kernels over the operators that they are made of; we want those.
+      // PyTorch's own layers ask this to choose between fused kernels and single operators; whence needs the operators.
       {Symbol::fromQualString("aten::is_grad_enabled"),
        [](Recording&, const Step& step) { return give(step, Term::literal(true)); }},
       // x.data is x but for gradients

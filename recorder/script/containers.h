@@ -1,5 +1,4 @@
-// Lists, tuples and dicts whose items the evaluator holds. A Program has none of them: what they do is carried out
-// here.
+// Evaluates nodes on lists, tuples and dicts whose items the evaluator holds. A Program has no such containers.
 #pragma once
 
 #include "recorder/script/recording.h"
@@ -7,7 +6,7 @@
 namespace whence::recorder {
 
 // Carries out a node that builds, takes apart, reads, changes or inspects a container, or another object of the host.
-// Returns false where the node is an operation. Throws Error unsupported_feature where an index or key depends on the
+// Returns false if the node is an operation. Throws Error unsupported_feature if an index or key depends on the
 // input, and for methods that would leave the container as it was.
 bool carry_out_on_host_object(Recording& recording, const Step& step);
 

@@ -87,7 +87,7 @@ void DataLoop::iterate() {
   }
 }
 
-// One iteration; the values that it leaves.
+// Evaluates one iteration and returns the values that it leaves.
 std::vector<Term> DataLoop::iterate_once(std::int64_t trip, std::vector<Node>& nodes) {
   recording_.writer.sink = &nodes;
   variables_.set(terms());
@@ -142,7 +142,8 @@ bool DataLoop::take_over_type(const Term& leaf, const Term& result) {
   return before != type.dims;
 }
 
-// As if the runs had gone through an iteration, to see what another one would change.
+// Gives the leaves the values that the iteration left, although no run continues, to see what another iteration would
+// change.
 void DataLoop::suppose(const std::vector<Term>& results) {
   for (std::size_t i = 0; i < leaves_.size(); ++i) {
     Seen& seen = leaves_[i].term.seen;

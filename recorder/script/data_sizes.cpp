@@ -4,7 +4,7 @@ namespace whence::recorder {
 
 namespace {
 
-// Results whose size depends on what the input holds, not only on its shape.
+// True for operators whose results have a size that depends on the input's contents, not only on its shape.
 bool has_data_size(const Node& node) {
   static const std::unordered_set<std::string> names = {
       "aten::nonzero",
@@ -22,8 +22,8 @@ bool has_data_size(const Node& node) {
   return names.count(node.target) > 0 || (node.target == "aten::repeat_interleave" && node.overload != "self_int");
 }
 
-// Results whose size is that of an operand, cut or multiplied by a number; where the number comes from data, so does
-// it.
+// True for operators whose results have the size of an operand, cut or multiplied by a number. If the number depends on
+// data, so does the size.
 bool cuts_or_repeats(const std::string& target) {
   static const std::unordered_set<std::string> names = {"aten::slice",  "aten::narrow",          "aten::repeat",
                                                         "aten::tile",   "aten::constant_pad_nd", "aten::pad",
@@ -45,7 +45,7 @@ std::int64_t axis_argument(const Node& node) {
   return number ? *number : 0;
 }
 
-// True if axis `axis` of a tensor in another shape is what the call says, and not what is left of the elements.
+// True if a reshape's call states the size of axis `axis`, which is then not inferred from the number of elements.
 bool is_size_in_call(const Node& recorded, std::size_t axis) {
   for (const char* name : {"size", "shape"}) {
     const Argument* argument = recorded.find(name);

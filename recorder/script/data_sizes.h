@@ -12,9 +12,9 @@ class DataSizes {
  public:
   DataSizes(Values& values, const KnownValues& known) : values_(values), known_(known) {}
 
-  // Marks the sizes of what `recorded` yields, an operation on `arguments`.
+  // Marks the sizes of the results of `recorded`, an operation on `arguments`.
   void follow(const std::vector<Term>& arguments, const Node& recorded);
-  // The sizes of the value that have no name depend on data, and so do equal ones of what is computed of it.
+  // Notes that the value's sizes without a name depend on data, and so do equal sizes of values computed from it.
   void mark(ValueId id);
   // Notes a size that depends on data because data decides which of several values has it.
   void note(std::int64_t size) { sizes_.insert(size); }
@@ -38,7 +38,7 @@ class DataSizes {
   Values& values_;
   const KnownValues& known_;
   std::unordered_map<ValueId, Facts> facts_;
-  std::set<std::int64_t> sizes_;  // that depend on data
+  std::set<std::int64_t> sizes_;  // the sizes that depend on data, as numbers
 };
 
 }  // namespace whence::recorder

@@ -1,5 +1,6 @@
-// Writes to constants that LibTorch drops while it loads an archive. It makes a tensor of its own of each mention of a
-// constant, so that a write whose result is not used seems to have no effect. The archive's code still has it.
+// Finds writes to constants that LibTorch drops while it loads an archive. LibTorch makes a separate tensor for each
+// use of a constant, so a write whose result is not used seems to have no effect. The archive's code still has the
+// write.
 #pragma once
 
 #include <optional>
@@ -10,7 +11,7 @@
 
 namespace whence::recorder {
 
-// The warning, where the code of the archive at `path` writes to constants more often than the program does.
+// Returns a warning if the code of the archive at `path` writes to constants more often than the program does.
 std::optional<Diagnostic> dropped_writes(const std::string& path, const Program& program);
 
 }  // namespace whence::recorder

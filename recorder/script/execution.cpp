@@ -10,8 +10,8 @@ namespace jit = torch::jit;
 
 namespace {
 
-// PyTorch's recurrent kernels compare neither the batch of the initial state with the input's nor the input's features
-// with the weights', and leave their memory where those differ, as they do when one is a dynamic axis.
+// PyTorch's recurrent kernels do not compare the batch size of the initial state with the input's, nor the input's
+// features with the weights', and access memory out of bounds if they differ, as they may when one is a dynamic axis.
 void check_recurrent_state(const jit::Node& node, const jit::Stack& stack) {
   const std::string name = node.kind().toQualString();
   if (name != "aten::lstm" && name != "aten::gru" && name != "aten::rnn_tanh" && name != "aten::rnn_relu") return;

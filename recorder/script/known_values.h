@@ -1,6 +1,5 @@
-// KnownValues: results that depend on no input, no parameter and no dynamic size. PyTorch itself computed them; what
-// the rest of the program reads of them becomes constants in the end (program/finish.h). Writes in place are followed
-// by storage.
+// KnownValues: results that depend on no input, no parameter and no dynamic size, as PyTorch computed them. In the end,
+// those that the program reads become constants (program/finish.h). Writes in place are followed by storage.
 #pragma once
 
 #include "recorder/script/lockstep.h"
@@ -8,22 +7,23 @@
 
 namespace whence::recorder {
 
-// The argument (by position) of which an operator uses the shape alone, or -1.
+// Returns the position of the argument of which an operator uses only the shape, or -1.
 int shape_only_argument(const std::string& target);
 
 class KnownValues {
  public:
   KnownValues(const Values& values, const Lockstep& runs) : values_(values), runs_(runs) {}
 
-  // The term, a container with all that it holds, and no write since has made it depend on something else.
+  // True if the term is known, for a container with all its contents, and no write has made its contents unknown.
   bool is_known(const Term& term) const;
   bool contains(ValueId id) const { return by_id_.contains(id); }
-  // True if the results of `node` are known by its arguments. A folded result may not be much larger than they are.
+  // True if the results of `node` follow from its known arguments, and are not much larger than these.
   bool is_result(const torch::jit::Node& node, const std::vector<Term>& arguments,
                  const std::optional<std::vector<c10::IValue>>& results) const;
-  // Notes the first run's value of a known term, if it has one.
+  // Notes the value of a known term in the first run, if it has one.
   void add(const Term& term);
-  // `written` are about to be written to; afterwards, with a value that is not known.
+  // before_write() saves known contents of tensors that share memory with `written`; after_write() notes that the
+  // memory now has contents that are not known.
   void before_write(const std::vector<const Term*>& written);
   void after_write(const std::vector<const Term*>& written);
 

@@ -1,11 +1,12 @@
-// Which values of a graph are read again. Loops count: what a later iteration reads is read again.
+// Finds whether a value of a graph is read again, also by later iterations of a loop.
 #pragma once
 
 #include "recorder/base/torch_pch.h"
 
 namespace whence::recorder {
 
-// True if a node reads the value after `at` and what it contains.
+// True if a node behind `at`, or in a later iteration of a loop around it, reads the value; `at` and its own blocks do
+// not count.
 bool is_read_after(const torch::jit::Value& value, const torch::jit::Node& at);
 
 // True if an iteration of the loop reads the value, which was computed before the loop.

@@ -12,7 +12,7 @@ class Lockstep {
 
   bool takes_part(int run) const { return active[run] && alive[run]; }
 
-  // True if this is evaluated for its shapes only: no run comes here.
+  // True if the node is evaluated only for its shapes, and no run really reaches it.
   bool speculative() const {
     if (count == 0) return pretends[0];
     for (int run = 0; run < count; ++run) {

@@ -10,8 +10,8 @@ namespace jit = torch::jit;
 
 namespace {
 
-// Follows a loop whose trip count and conditions are settled. Gives up, taking back what it recorded, when a condition
-// turns out to depend on data.
+// Unrolls a loop whose trip count and conditions are settled. Returns false, after removing the nodes that it recorded,
+// if a condition depends on data.
 bool unroll(Recording& recording, BlockRunner& blocks, const Step& step) {
   const auto trips = step.in(0).settled();
   auto condition = step.in(1).settled();

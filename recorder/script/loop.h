@@ -1,5 +1,5 @@
-// prim::Loop. A loop whose trip count and conditions are settled is followed; any other becomes a node whose body is a
-// nested block (data_loop.h).
+// Evaluates prim::Loop. A loop whose trip count and conditions are settled is unrolled; any other becomes a node whose
+// body is a nested block (data_loop.h).
 #pragma once
 
 #include "recorder/script/block_runner.h"

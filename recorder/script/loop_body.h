@@ -12,13 +12,13 @@ class LoopBody {
  public:
   LoopBody(Recording& recording, BlockRunner& blocks, const Step& step);
 
-  // One evaluation, by the runs that are still in the loop; by none of them, for the record, when none enters. Writes
-  // of the runs that are `on_trial` are undone. Returns the containers of before that it changed.
+  // Evaluates the body once, in the runs that are still in the loop; if no run enters the loop, only to record it.
+  // Undoes writes of the runs that are `on_trial`. Returns the containers from before the loop that it changed.
   std::vector<ChangedContainer> run(std::int64_t trip, PerRun<bool> on_trial);
 
-  // The condition for another iteration, as the last one leaves it.
+  // Returns the condition for another iteration, as the last one left it.
   const Term& next_condition() const { return step.call.term(block.outputs()[0]); }
-  // The i-th variable, as an iteration finds it and leaves it.
+  // Return the i-th variable as an iteration finds it, and as it leaves it.
   Term& variable(std::size_t i) { return step.call.env[block.inputs()[i + 1]]; }
   const Term& variable_after(std::size_t i) const { return step.call.term(block.outputs()[i + 1]); }
   // Takes out the runs that end with iteration `trip`.

@@ -31,8 +31,8 @@ bool LoopVariables::certain_before_loop() const {
   return !may_change_containers(body_.block);
 }
 
-// Whether a container grows, or a variable becomes None, shows only when the body was evaluated, and what is carried in
-// another form may change what the body does: it is tried until the forms stay.
+// Finds the forms by trying the body: only then it shows that a container grows or a variable becomes None. A variable
+// in another form may change what the body does, so the body is tried until no form changes.
 void LoopVariables::find_forms() {
   std::vector<Term> tried;
   for (const Term& start : starts_) tried.push_back(unsettled(start));

@@ -36,7 +36,7 @@ class LoopVariables {
   Term stand_in(const Term& found, const c10::TypePtr& declared);
   Term unsettled(const Term& term);
   Term as_carried(const CarriedForm& form);
-  // Lists and dicts in the variables, by the number of the variable and the path in it.
+  // The lists and dicts in the variables, by the number of the variable and the path in it.
   using Containers = std::map<Path, Items>;
   void add_containers(std::size_t i, const Term& variable, Containers& found) const;
   void place(std::size_t i, const Term& variable);

@@ -55,7 +55,7 @@ Term Objects::parameter(ParameterId id, const at::Tensor& tensor) {
   const auto made = parameters_.find(id);
   if (made != parameters_.end()) return made->second;
   const Parameter& row = recording_.program.parameters[id];
-  // Programs write into buffers; what is exported is what the archive holds, so each run gets a copy of its own.
+  // Programs write into buffers, but the archive's contents are exported, so each run gets a copy of its own.
   // Buffers fold (position ids, masks); parameters keep their names and stay parameters.
   const bool is_parameter = row.kind == ParameterKind::parameter;
   Seen seen = recording_.runs.each([&](int) { return c10::IValue(is_parameter ? tensor : tensor.clone()); });

@@ -10,7 +10,8 @@ class Objects {
  public:
   Objects(Recording& recording, const ModuleTree& tree) : recording_(recording), tree_(tree) {}
 
-  // A value of the host. Tensors become parameters or constants, called `name`; containers get terms for their items.
+  // Returns the term of a host value. Tensors become parameters, or constants called `name`; containers get terms for
+  // their items.
   Term from_host(const c10::IValue& value, const std::string& name);
   Term constant(const at::Tensor& tensor, const std::string& name);
 

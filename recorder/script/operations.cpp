@@ -9,7 +9,7 @@ namespace jit = torch::jit;
 
 namespace {
 
-// The result follows from a tensor's type alone, so a trace leaves no operation for it.
+// True if the result follows from a tensor's type alone, so that a trace has no operation for it.
 bool asks_type(const jit::Node& node) {
   static const std::unordered_set<std::string> names = {
       "aten::dim",        "aten::is_floating_point",
@@ -34,8 +34,8 @@ bool holds_tensor(const c10::Type& type) {
   return false;
 }
 
-// as_strided is the one operator whose result depends on how its argument lies in memory: where that is not the plain
-// way, strides and storage offset are recorded, as an argument that is not in the schema.
+// as_strided is the only operator whose result depends on the memory layout of its argument. Unless the argument is
+// contiguous and begins its storage, its strides and offset are recorded, as an argument that is not in the schema.
 void note_memory(Node& recorded, const std::vector<Term>& arguments) {
   if (recorded.target != "aten::as_strided" || !arguments[0].is_value()) return;
   const auto& seen = arguments[0].seen[0];
@@ -128,7 +128,7 @@ void Operations::note_squeeze(const Step& step, const Node& recorded) {
   }
 }
 
-// Computes at once what involves no value of the program, or asks only for a tensor's type. Nothing is recorded.
+// Computes an operation at once if it involves no value of the program, or reads only a tensor's type. Records nothing.
 bool Operations::on_host(const Step& step, const std::vector<Term>& arguments) {
   const jit::Node& node = step.node;
   const auto is_tensor = [](const jit::Value* output) { return holds_tensor(*output->type()); };

@@ -1,5 +1,5 @@
-// Operations: the nodes that compute something. They are carried out on the host where they involve no value of the
-// Program, else recorded, and executed where there are example inputs.
+// Operations: evaluates the nodes that compute something. A node without a value of the Program is computed on the
+// host; any other is recorded, and executed if there are example inputs.
 #pragma once
 
 #include "recorder/script/execution.h"
@@ -15,8 +15,8 @@ class Operations {
 
   void carry_out(const Step& step);
 
-  // Warnings on results of squeeze with a rank that depends on a size; they concern whoever reads the result inside the
-  // program, and are left out where the program does not hold it in the end.
+  // Warnings on results of squeeze whose rank depends on a size, by result. They matter to nodes that read the result,
+  // and are dropped if the result is not in the program in the end.
   std::unordered_map<ValueId, Diagnostics> squeezed;
 
  private:

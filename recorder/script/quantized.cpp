@@ -10,7 +10,7 @@ namespace jit = torch::jit;
 
 namespace {
 
-// Operators that return no tensor ask for a size or a dtype, which integers have as well.
+// Operators that return no tensor read a size or a dtype, which the tensor of integers has, too.
 bool returns_tensors(const jit::Node& node) {
   if (node.kind() == c10::Symbol::fromQualString("aten::int_repr")) return false;
   for (const jit::Value* output : node.outputs()) {

@@ -20,8 +20,8 @@ class Quantized {
  public:
   Quantized(Recording& recording, Objects& objects) : recording_(recording), objects_(objects) {}
 
-  // Records `operation` where it reads or makes quantized tensors. Returns false where it does neither, or has no float
-  // form. Throws Error unsupported_feature where the scale of a result is not known.
+  // Records `operation` if it reads or makes quantized tensors. Returns false if it does neither, or has no float form.
+  // Throws Error unsupported_feature if the scale of a result is not known.
   bool carry_out(const Step& step, const std::vector<Term>& arguments, const Node& operation);
 
   // A quantized tensor that the caller passes in comes with its scale and zero point, as PyTorch unpacks it.

@@ -11,17 +11,17 @@ namespace whence::recorder {
 
 inline constexpr std::string_view quantized_space = "quantized::";
 
-// A quantized operator that is an ATen operator on floats, and its arguments' names there.
+// The ATen operator on floats that a quantized operator stands for, and the names of its arguments.
 struct FloatForm {
   std::string_view target, overload;
   std::vector<std::pair<std::string_view, std::string_view>> names;  // quantized operator's, ATen's
   std::vector<NamedArgument> further = {};
 };
 
-// The form of `quantized::name`; null when it has none of its own.
+// Returns the form of `quantized::name`; null when it has none of its own.
 const FloatForm* float_form(std::string_view name);
 
-// True for operators whose kernels choose scale and zero point by themselves, whatever the input's are.
+// True for operators whose kernels choose scale and zero point independently of the input's.
 bool has_own_levels(const std::string& target);
 
 // The integers stand for (q - zero_point) * scale, per tensor or per channel of `axis`.
@@ -35,7 +35,7 @@ struct Levels {
 bool is_per_tensor(const at::Tensor& tensor);
 bool is_quantized(const std::optional<c10::IValue>& value);
 
-// dtype, low and high of a quantized tensor; empty for dtypes that a Program does not have (two and four bits).
+// Returns dtype, low and high of a quantized tensor; empty for dtypes that a Program lacks (two and four bits).
 std::optional<Levels> integer_range(const at::Tensor& tensor);
 
 // Calls PyTorch's operator `name` on a packed weight and returns the results: its tensors, its stride.

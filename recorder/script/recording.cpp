@@ -8,7 +8,8 @@ namespace jit = torch::jit;
 
 namespace {
 
-// Operators that ONNX can split into a sequence; what is unpacked at once has to have a certain length.
+// True for operators that ONNX can replace by SplitToSequence. A list that is unpacked at once must have a fixed
+// length.
 bool becomes_sequence(const jit::Value& output) {
   static const std::unordered_set<std::string> splits{"aten::unbind", "aten::split", "aten::chunk"};
   const auto unpacks = [](const jit::Use& use) { return use.user->kind() == c10::prim::ListUnpack; };
@@ -32,7 +33,7 @@ bool Recording::static_size(const Node& node, std::size_t axis) const {
   return dims && axis < dims->size() && (*dims)[axis].is_static();
 }
 
-// One value for each element; empty for what is not a list, or was not run and is not unpacked.
+// Returns the number of elements; empty if it is not a list, or was not run and is not unpacked.
 std::optional<std::size_t> Recording::elements_in(const jit::Value& output, const Seen& seen) const {
   if (output.type()->kind() != c10::TypeKind::ListType) return std::nullopt;
   if (const auto length = length_in_first(seen)) return length;

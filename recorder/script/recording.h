@@ -1,5 +1,5 @@
-// Recording: what an evaluation writes down and keeps of it, one part for each question. Containers, operations and
-// control flow share it, since an operation touches all of it; it knows none of them.
+// Recording: the state of an evaluation that containers, operations and control flow share: the Program as written so
+// far, and a part for each question about it (aliases, sizes, known values, changes). It does not depend on its users.
 #pragma once
 
 #include "recorder/script/aliases.h"
@@ -21,8 +21,9 @@ struct Recording {
         data_sizes(values, known),
         writer(recorded) {}
 
-  // The term for one result of an operation, and its values among the node's outputs. A list becomes one value an
-  // element, or a sequence where runs differ in its length. Throws Error baked_size where no sequence can hold it.
+  // Returns the term for one result of an operation, and adds its values to the node's outputs. A list becomes one
+  // value for each element, or a sequence if its length differs between runs. Throws Error baked_size if no sequence
+  // can hold it.
   Term result(const torch::jit::Value& output, Seen seen, bool known_result, Node& node);
 
   // Writes a node with one result; `name` is the result's.
@@ -36,7 +37,7 @@ struct Recording {
   DataSizes data_sizes;
   Aliases aliases;
   NodeWriter writer;
-  std::vector<const Call*> running;  // calls under way, the outermost first
+  std::vector<const Call*> running;  // calls that are being evaluated, the outermost first
   // Attributes that the program sets, and lists and dicts that it may change: tuples of one item, by object and name.
   std::map<std::pair<const c10::ivalue::Object*, std::string>, Term> attributes;
 

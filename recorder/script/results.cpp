@@ -35,7 +35,7 @@ Term empty_result(Recording& recording, const Term& list, const c10::TypePtr& ty
                            list.depth);
 }
 
-// Only where nothing inside the model counts on the rank.
+// States the rank of a result whose rank depends on data, if no node in the model reads it.
 void state_rank(Recording& recording, const Term& term, std::unordered_map<ValueId, Diagnostics>& squeezed) {
   Value& value = recording.program.values[term.id];
   const auto& seen = term.seen[0];

@@ -350,7 +350,8 @@ void SequenceMethod::slice() {
 // Operations that join two lists. Both are sequences then, if one of them is.
 bool joins(const std::string& name) { return name == "add" || name == "add_" || name == "extend"; }
 
-// Operations on a list that the evaluator holds, at a place that depends on data: it is a sequence for that.
+// True if the step indexes a list that the evaluator holds by a number that depends on data: the list must become a
+// sequence.
 bool indexes_by_data(const Step& step, const Term& list) {
   static const std::unordered_set<std::string> indexing{"__getitem__", "_set_item", "insert", "pop", "Delete"};
   if (!indexing.contains(step.name()) || step.count() < 2) return false;

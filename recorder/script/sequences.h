@@ -1,6 +1,6 @@
-// Lists whose length depends on data: a loop or branch that follows data appends to them, so the evaluator cannot hold
-// their elements. Such a list is one value of the Program, a sequence. An operation that changes it is recorded as one
-// that yields the changed list (aten::append with a result), and every holder of the list has that result from then on.
+// Lists whose length depends on data: a loop or branch on data appends to them, so the evaluator cannot hold their
+// elements. Such a list is one value of the Program, a sequence. An operation that changes it is recorded as one that
+// returns the changed list (aten::append with a result), which replaces the list for all its holders.
 #pragma once
 
 #include "recorder/script/recording.h"

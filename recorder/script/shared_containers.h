@@ -1,6 +1,6 @@
-// Lists and dicts that control flow on data brings together. In PyTorch a list is one object under all its names. A
-// branch or loop on data makes a new one here for each that is one object or another, as the data has it; where another
-// name still reaches one of these objects, a change under either name would have to show under both. Such changes are
+// Lists and dicts that are one object or another, depending on data. In PyTorch a list is one object under all its
+// names. A variable that a branch or loop on data sets to one of several lists gets a new list here. If another name
+// still reaches one of the original objects, a change under either name would have to show under both. Such changes are
 // refused.
 #pragma once
 
@@ -15,7 +15,7 @@ namespace whence::recorder {
 
 using Items = std::shared_ptr<std::vector<Term>>;
 
-// True for what a program can change under one name and read under another.
+// True for a term that a program can change under one name and read under another.
 inline bool is_list_or_dict(const Term& term) { return term.kind == Term::Kind::list || term.kind == Term::Kind::dict; }
 
 // Calls `use` with each list and dict in the term at any depth, and with its path: the positions that lead to it. What
@@ -33,7 +33,7 @@ std::set<Items> containers_in_sight(const Recording& recording, const Step& step
 class StandIns {
  public:
   bool empty() const { return objects_.empty(); }
-  // `objects` is null where the container stands for nothing.
+  // `objects`: null where the container stands for no object.
   void note(const Items& container, const std::array<Items, 2>& objects) { objects_[container] = objects; }
   // Refuses, from here on, changes of containers in sight that are one object in one of the two cases.
   void refuse_changes(Changes& changes, const std::set<Items>& in_sight) const;

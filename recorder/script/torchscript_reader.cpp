@@ -1,4 +1,4 @@
-// A TorchScript archive as a Program; the entry point through which the command reaches this library.
+// Reads a TorchScript archive into a Program: the entry point through which the command calls this library.
 #include <cstdlib>
 
 #include <torch/version.h>
@@ -45,8 +45,8 @@ void settle_live(Program& program, Archive::Live live) {
   for (Parameter& parameter : program.parameters) parameter.member.clear();
 }
 
-// Which sizes a model accepts is not known beforehand, so several second sizes are tried; what every one of them runs
-// into is what the model holds fixed.
+// It is not known beforehand which sizes a model accepts, so several second sizes are tried; if all of them fail, the
+// model requires a fixed size.
 Program evaluate_at_some_size(Archive& archive, const ReadOptions& options, Diagnostics& notes) {
   for (int attempt = 0;; ++attempt) {
     try {
@@ -64,10 +64,10 @@ Diagnostic tie_warning(const Tie& tie) {
                  "give the two axes one name", {.stage = "run"});
 }
 
-// Axes that have a name each may have to be of one size (a batch and its lengths). Two of one size in the example are
-// tied when that brings the model further than it came without, pair by pair, until it runs. Two pairs at once where
-// one does not: an LSTM's two states are read by one operation. Each try runs the model a few times, so that only so
-// many are made: where dozens of axes have a name each, the first refusal says what to do.
+// Axes with different names may have to have one size (a batch and its lengths). Two axes that have one size in the
+// example are tied if the model then gets further than without the tie, pair by pair, until it runs. If no single pair
+// helps, two pairs are tried at once: an LSTM's two states are read by one operation. Each try runs the model a few
+// times, so their number is limited: if dozens of axes have names of their own, the first refusal says what to do.
 std::vector<std::vector<Tie>> ties_to_try(Archive& archive, const ReadOptions& options) {
   constexpr std::size_t most = 64;
   const std::vector<Tie> ties = possible_ties(make_inputs(archive, options, 0));

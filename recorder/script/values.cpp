@@ -25,7 +25,8 @@ DType Values::dtype(const Term& term) const {
   return term.is_settled_number() ? dtype_of_number(*term.settled()) : DType::undefined;
 }
 
-// Fixed when every run has it alike; named when it is, in every run, what the symbol is.
+// Returns a fixed size if it is equal in all runs; else a dynamic one, with a symbol's name if it equals the symbol in
+// every run.
 Dim Values::dim_of(const PerRun<std::optional<std::int64_t>>& sizes) const {
   Dim dim;
   for (const auto& size : sizes) {

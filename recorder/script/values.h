@@ -1,4 +1,4 @@
-// Values: the rows of the Program's values, with names that are unique and types that are what the runs computed.
+// Values: adds values to the Program, with unique names and with the types that the runs computed.
 #pragma once
 
 #include "recorder/inputs/example_inputs.h"
@@ -19,8 +19,8 @@ class Values {
   // The dtype of a value or a settled number; undefined for anything else.
   DType dtype(const Term& term) const;
 
-  // A size is dynamic where runs differ, and a rank on which they differ is unknown. `declared` (may be null) decides
-  // for what no run computed.
+  // Returns the type of a value. A size is dynamic if it differs between runs, and a rank that differs is unknown. If
+  // no run computed the value, its type is `declared` (may be null).
   Type type_of(const Seen& seen, const c10::TypePtr& declared) const;
 
  private:

@@ -1,5 +1,6 @@
-// `annotate --carry` writes each node's name into its doc_string, which ONNX Runtime and onnxsim leave alone. Read
-// back: the node that had this name in the file before, or the module whose path the name begins with.
+// `annotate --carry` writes each node's name into its doc_string, which ONNX Runtime and onnxsim do not change. The
+// rule reads it back: it names the node that had this name in the file before, or the module whose path the name begins
+// with.
 #include "annotator/match/rules/rule.h"
 #include "annotator/origin/carried_token.h"
 

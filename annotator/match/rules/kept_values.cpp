@@ -1,5 +1,6 @@
-// Values that a tool left in place keep their names; so the node that makes one does what the reference's node of that
-// result did, whatever it is called itself. Node names are weaker: a node that takes in another keeps its own.
+// Tools do not rename the values that they keep. So a node corresponds to the reference's node that makes the value of
+// the same name, even if the nodes have different names. Node names are weaker evidence: a node keeps its name when it
+// takes in another.
 #include "annotator/match/rules/rule.h"
 
 namespace whence::match {

@@ -1,4 +1,4 @@
-// The parameters that a node reads, known by name or by bytes (tensor_sources.h), point to the operations that read
+// The parameters that a node reads, found by name or by bytes (tensor_sources.h), point to the operations that read
 // them in the program. Equal bytes make several candidates; the structure decides among them.
 #include <cmath>
 

@@ -1,4 +1,4 @@
-// Module paths, names of nodes and of units, as keys for the rules that read names.
+// Indexes module paths, names of nodes and names of units, for the rules that read names.
 #include "annotator/match/rules/rule.h"
 
 namespace whence::match {

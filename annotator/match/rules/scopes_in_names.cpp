@@ -1,4 +1,4 @@
-// Scopes in node and value names (scope_in_name.h).
+// Reads scopes from names of nodes and values (scope_in_name.h).
 #include <algorithm>
 
 #include "annotator/match/rules/rule.h"

@@ -1,7 +1,7 @@
-// Sizes of weights, of the weights before and after, and so on outwards: what is the only one of its surroundings in
-// both graphs is a place to start from. For a part of a model under other names, with weights that a tool changed.
-// Colour refinement (Weisfeiler, Leman, 1968) over the nodes that read matrices alone, so that it does not matter how
-// an exporter spells what lies between them.
+// Compares nodes by the sizes of their weights, of the weights before and after, and so on outwards: a node whose
+// surroundings occur only once in both graphs is a seed. Serves for a part of a model under other names, with weights
+// that a tool changed. Colour refinement (Weisfeiler, Leman, 1968) over only the nodes that read matrices, so that it
+// does not matter how an exporter spells the computation between them.
 #include <algorithm>
 #include <unordered_map>
 
