@@ -17,6 +17,8 @@ std::string message_of(WrittenTo kind, const std::string& name) {
     }
     case WrittenTo::attribute:
       return "the model sets its attribute '" + name + "', which lasts for one run only";
+    case WrittenTo::element:
+      return "the model changes the list or dict that its attribute '" + name + "' holds, which lasts for one run only";
     case WrittenTo::input:
       return "the model writes to its input '" + name + "'; a run of the ONNX file leaves inputs as they are";
   }

@@ -29,11 +29,12 @@ def pytest_collection_finish():
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """With --dist loadgroup, the tests of a file share a process and what they make, those of ops/, which share nothing,
-    fill up what is left of the processes' time."""
+    """With --dist loadgroup, the tests of a file share a process and what they make; so do those of native/, which would
+    wait for each other's build. Those of ops/, which share nothing, fill up what is left of the processes' time."""
     for item in items:
-        if Path(item.path).parent.name != "ops":
-            item.add_marker(pytest.mark.xdist_group(str(item.path)))
+        folder = Path(item.path).parent
+        if folder.name != "ops":
+            item.add_marker(pytest.mark.xdist_group(str(folder if folder.name == "native" else item.path)))
 
 
 @pytest.fixture(autouse=True)

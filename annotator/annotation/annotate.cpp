@@ -75,14 +75,16 @@ class AnnotateEditor : public onnx_file::NodeEditor {
     const NodeOrigin origin = read_stamp(node, find_property(node.metadata, keys::op).value_or(""));
     NodeEdit edit;
     if (options_.names) rename(node, origin, edit);
+    const auto confidence = origin::limited_by(node.domain, keys_.confidence(origin));
     metadata::KeyEntries entries = keys_.of(origin);
     if (keys_.wants(keys::scopes)) metadata::state_way(node.metadata, entries);
     for (auto& entry : entries) {
+      if (entry.first == keys::confidence) entry.second = origin::name_of(confidence);
       if (!find_property(node.metadata, entry.first)) edit.added.push_back(std::move(entry));
     }
     if (first_time_) keep_what_was_there(node, edit);
-    if (options_.carry) carry_name(node, keys_.confidence(origin), edit);
-    report_.nodes.add(confidence_after(node, edit, keys_.confidence(origin)));
+    if (options_.carry) carry_name(node, confidence, edit);
+    report_.nodes.add(confidence_after(node, edit, confidence));
     return edit;
   }
 

@@ -148,7 +148,7 @@ class ForeignEditor : public onnx_file::NodeEditor {
 Confidence confidence_after(const NodeView& node, const NodeEdit& edit, Confidence decided) {
   onnx_file::OnnxProperties metadata = node.metadata;
   for (const auto& [key, value] : edit.added) metadata.push_back({key, value});
-  return metadata::stated_confidence(metadata).value_or(decided);
+  return origin::limited_by(node.domain, metadata::stated_confidence(metadata).value_or(decided));
 }
 
 bool fully_annotated(const OnnxSummary& model, const std::string& digest) {

@@ -104,7 +104,7 @@ Reference make_reference(const onnx_file::OnnxSummary& annotated) {
       const bool numbered =
           call && !call->empty() && call->find_first_not_of("0123456789") == std::string_view::npos && call->size() < 9;
       unit.scope = tree.of(*module, numbered ? std::stoi(std::string(*call)) : 0);
-      unit.confidence = confidence_in(node->metadata);
+      unit.confidence = origin::limited_by(node->domain, confidence_in(node->metadata));
       if (const auto path = name_path_of(node->name, *module, reader)) reference.scopes[unit.scope].name_path = *path;
     }
     reference.units.add(std::move(unit));

@@ -21,7 +21,8 @@ void place_stamped(Placement& placement, const FileStructure<Side::foreign>& for
     if (!std::ranges::all_of(units, known)) continue;
     const bool shared = origin->kind == origin::OriginKind::shared;
     const bool exact = !shared || placement.one_scope(units);
-    placement.place(i, units, exact ? origin::Confidence::exact : origin::Confidence::ancestor, MatchRule::carried);
+    const auto confidence = exact ? origin::Confidence::exact : origin::Confidence::ancestor;
+    placement.place(i, units, origin::limited_by(node.domain, confidence), MatchRule::carried);
     placement.matches[i].shared = shared && units.size() > 1;
   }
 }

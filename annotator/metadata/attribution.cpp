@@ -58,6 +58,7 @@ Attribution attribution_of(const onnx_file::OnnxNode& node, const Recorded* reco
   const bool annotated = find_property(there, keys::module).has_value();
   if (annotated || recorded == nullptr || !result.origin || !recorded->keys().knows(*result.origin)) {
     read_keys(there, result);
+    result.confidence = origin::limited_by(node.domain, result.confidence);
     return result;
   }
   const auto made = recorded->keys().of(*result.origin);
@@ -68,6 +69,7 @@ Attribution attribution_of(const onnx_file::OnnxNode& node, const Recorded* reco
   const auto stated = find_property(there, keys::confidence);
   const auto word = stated ? origin::parse_confidence(*stated) : std::nullopt;
   if (word) result.confidence = std::max(result.confidence, *word);
+  result.confidence = origin::limited_by(node.domain, result.confidence);
   return result;
 }
 

@@ -215,6 +215,7 @@ class Walk {
         view_.has_name = true;
       }
       if (field.is_bytes(proto::node::op_type)) view_.op_type = field.bytes;
+      if (field.is_bytes(proto::node::domain)) view_.domain = field.bytes;
       if (field.is_bytes(proto::node::doc_string)) {
         view_.doc_string = field.bytes;
         view_.has_doc_string = true;

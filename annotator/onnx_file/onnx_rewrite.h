@@ -24,7 +24,7 @@ namespace whence::onnx_file {
 
 struct NodeView {
   std::uint64_t offset = 0;  // position of the node's message in the file
-  std::string_view name, op_type;
+  std::string_view name, op_type, domain;
   OnnxProperties metadata;
   std::string_view doc_string;
   bool has_name = false;         // the field is there, perhaps empty

@@ -126,6 +126,11 @@ def opened(forward: Any, args: Any, kwargs: Mapping[str, Any] | None) -> Call:
     by_name = dict(zip(names.values(), (leaf for _, leaf in found)))
     tensors = {name: leaf for name, leaf in by_name.items() if isinstance(leaf, torch.Tensor)}
     constants = {name: leaf for name, leaf in by_name.items() if name not in tensors}
+    for name, tensor in tensors.items():
+        if tensor.layout is not torch.strided:
+            layout = str(tensor.layout).removeprefix("torch.")
+            raise error("E0104", "input_mismatch", f"the argument '{name}' is a tensor of layout {layout}, which no input "
+                        "of an ONNX model has", f"pass it as a dense tensor: {name}.to_dense()")
     nested.refuse_hidden_tensors(arguments)
     changeable = {name: leaf for name, leaf in constants.items() if nested.copied(leaf) is not leaf}
     return Call(arguments, names, tensors, constants, changeable, close, signature)

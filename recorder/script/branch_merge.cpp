@@ -57,6 +57,10 @@ bool BranchMerge::made_inside(const Term& term) const {
 Term BranchMerge::merged(const Term& a, const Term& b, const std::string& name, const c10::TypePtr& type) {
   if (agree(a, b)) return a;
   if (is_unset(a) || is_unset(b)) return left_by_one(a, b, name, type);
+  if (a.kind == Term::Kind::object && b.kind == Term::Kind::object) {
+    refuse("the two sides of a condition leave different objects",
+           "set the attributes of one object, or keep its tensors in variables");
+  }
   const bool optional = a.may_be_none() || b.may_be_none();
   if (!optional && (!a.items || !b.items || a.kind != b.kind)) return merged_value(a, b, name, type);
   return optional ? merged_containers(a.as_optional(), b.as_optional(), name, type)

@@ -86,6 +86,10 @@ void add_leaves(Recording& recording, const CarriedForm& form, const Term& found
   const bool unset = term.kind == Term::Kind::unset;
   switch (form.kind) {
     case Kind::same:
+      if (term.kind == Term::Kind::object && form.start.kind == term.kind && term.object != form.start.object) {
+        refuse("a loop whose length depends on data puts one object in another's place",
+               "set the attributes of one object, or keep its tensors in variables");
+      }
       if (term.kind != form.start.kind ||
           (term.kind == Term::Kind::literal && !same_literal(*term.seen[0], *form.start.seen[0]))) {
         refuse("a loop whose length depends on data changes a variable that is not a tensor or number before it",

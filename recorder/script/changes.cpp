@@ -47,6 +47,11 @@ void Changes::note(const Term& container, const c10::TypePtr& type) {
   for (Watch* watch : watches_) watch->note(container, type);
 }
 
+std::string Changes::kept_as(const std::shared_ptr<std::vector<Term>>& items) const {
+  const auto found = kept_.find(items);
+  return found == kept_.end() ? "" : found->second;
+}
+
 void Changes::save(const std::vector<const Term*>& written, int run) {
   for (Watch* watch : watches_) watch->save(written, run);
 }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "recorder/program/term.h"
@@ -41,12 +42,17 @@ class Changes {
   // Puts the container in doubt: data decides whether it is the same object as another, so changes of it are refused.
   void doubt(const std::shared_ptr<std::vector<Term>>& items) { in_doubt_.insert(items); }
   bool in_doubt(const std::shared_ptr<std::vector<Term>>& items) const { return in_doubt_.contains(items); }
+  // The container outlives the call, as the attribute `name` of the archive or as a part of it.
+  void keep(const std::shared_ptr<std::vector<Term>>& items, const std::string& name) { kept_.emplace(items, name); }
+  // The name of that attribute; empty for a container that ends with the call.
+  std::string kept_as(const std::shared_ptr<std::vector<Term>>& items) const;
   void enter(Watch& watch) { watches_.push_back(&watch); }
   void leave() { watches_.pop_back(); }
 
  private:
   std::vector<Watch*> watches_;
   std::set<std::shared_ptr<std::vector<Term>>> in_doubt_;
+  std::map<std::shared_ptr<std::vector<Term>>, std::string> kept_;
 };
 
 // Watches one stretch, from construction to destruction.

@@ -71,10 +71,30 @@ Result get(const Method& m) {
   return m.step.count() > 2 ? m.in(2) : Term();
 }
 
-Result set_entry(const Method& m) {
+void set(const Method& m, const Term& key, const Term& value) {
+  const std::size_t at = key_position(m, key);
+  if (at == m.items().size()) m.items().insert(m.items().end(), {key, Term()});
+  m.items()[at + 1] = value;
+}
+
+Result set_entry(const Method& m) { return set(m, Term(m.in(1)), Term(m.in(2))), Term(); }
+
+Result pop_entry(const Method& m) {
+  if (m.step.count() > 2 && key_position(m, m.in(1)) == m.items().size()) return m.in(2);
+  const std::size_t at = present_key(m, "taken out");
+  Term popped = m.items()[at + 1];
+  m.items().erase(m.at(at), m.at(at + 2));
+  return popped;
+}
+
+Result set_default(const Method& m) {
   const std::size_t at = key_position(m, m.in(1));
-  if (at == m.items().size()) m.items().insert(m.items().end(), {m.in(1), Term()});
-  m.items()[at + 1] = m.in(2);
+  return at == m.items().size() ? (set_entry(m), m.in(2)) : m.items()[at + 1];
+}
+
+Result update(const Method& m) {
+  const Items others = *m.in(1).items;
+  for (std::size_t i = 0; i + 1 < others.size(); i += 2) set(m, others[i], others[i + 1]);
   return Term();
 }
 
@@ -116,7 +136,8 @@ Result add(const Method& m) {
 
 Result multiply(const Method& m) {
   const auto times = m.in(1).settled();
-  if (!times || !times->isInt()) return std::nullopt;
+  if (!times) refuse("a list is repeated as often as the data says", "make a tensor with torch.full or expand");
+  if (!times->isInt()) return std::nullopt;
   Items repeated;
   for (std::int64_t i = 0; i < times->toInt(); ++i) {
     repeated.insert(repeated.end(), m.items().begin(), m.items().end());
@@ -199,6 +220,11 @@ const Table& dict_methods() {
       {"values", [](const Method& m) { return half(m, 1); }},
       {"items", pairs},
       {"get", get},
+      {"copy", [](const Method& m) -> Result { return Term::container(Term::Kind::dict, m.items(), m.depth); }},
+      {"pop", pop_entry},
+      {"setdefault", set_default},
+      {"update", update},
+      {"clear", [](const Method& m) -> Result { return m.items().clear(), Term(); }},
       {"_set_item", set_entry},
       {"Delete", delete_entry},
   };
@@ -229,7 +255,7 @@ bool carry_out_method(Recording& recording, const Step& step) {
   const Term self = step.in(0);
   if (!self.is_container()) return false;
   const bool changes = changes_first_argument(step.node);
-  if (changes) recording.changes.note(self, step.type(0));
+  if (changes) recording.note_change(self, step);
   const Table& table = self.kind == Term::Kind::dict ? dict_methods() : list_methods();
   const auto row = table.find(step.name());
   Result result;

@@ -18,6 +18,14 @@ bool has_data_size(const Node& node) {
       "aten::bincount",
       "aten::_pack_padded_sequence",
   };
+  // where: only without values to choose from, which is nonzero. one_hot: only without a number of classes.
+  if (node.target == "aten::where") return node.arguments.size() == 1;
+  if (node.target == "aten::one_hot") {
+    const Argument* classes = node.find("num_classes");
+    const auto* number = classes ? classes->as<std::int64_t>() : nullptr;
+    return number == nullptr || *number < 0;
+  }
+  if (node.target == "aten::tensor_split") return node.overload == "tensor_indices_or_sections";
   // repeat_interleave: only with a tensor of repeats.
   return names.count(node.target) > 0 || (node.target == "aten::repeat_interleave" && node.overload != "self_int");
 }
@@ -25,9 +33,9 @@ bool has_data_size(const Node& node) {
 // True for operators whose results have the size of an operand, cut or multiplied by a number. If the number depends on
 // data, so does the size.
 bool cuts_or_repeats(const std::string& target) {
-  static const std::unordered_set<std::string> names = {"aten::slice",  "aten::narrow",          "aten::repeat",
-                                                        "aten::tile",   "aten::constant_pad_nd", "aten::pad",
-                                                        "aten::unfold", "aten::as_strided"};
+  static const std::unordered_set<std::string> names = {
+      "aten::slice", "aten::narrow", "aten::repeat",     "aten::tile",         "aten::constant_pad_nd",
+      "aten::pad",   "aten::unfold", "aten::as_strided", "aten::tensor_split", "aten::split_with_sizes"};
   return names.contains(target);
 }
 
@@ -38,8 +46,9 @@ bool changes_shape(const std::string& target) {
   return names.contains(target);
 }
 
-// The axis along which such a result grows.
+// The axis along which such a result grows, or an operation cuts.
 std::int64_t axis_argument(const Node& node) {
+  if (node.target == "aten::one_hot") return -1;
   const Argument* axis = node.find("dim");
   const auto* number = axis ? axis->as<std::int64_t>() : nullptr;
   return number ? *number : 0;
@@ -59,17 +68,45 @@ bool is_size_in_call(const Node& recorded, std::size_t axis) {
 
 }  // namespace
 
-bool DataSizes::indexes_by_mask(const Node& node) const {
-  if (node.target != "aten::index") return false;
+// The axis of the result on which masks in an index act; empty without a mask that depends on the input. Indices that
+// stand side by side leave their axes in their place, others put them in front; a mask makes one axis.
+std::optional<std::int64_t> DataSizes::axis_of_mask(const Node& node) const {
+  if (node.target != "aten::index") return std::nullopt;
   const Argument* indices = node.find("indices");
   const auto* list = indices ? indices->as<ArgumentList>() : nullptr;
+  bool masks = false, side_by_side = true, ended = false;
+  std::int64_t before = 0, axes = 0;
   for (const Argument& index : list ? *list : ArgumentList()) {
     const auto* value = index.as<ValueRef>();
-    if (value == nullptr || known_.contains(value->id)) continue;
-    const DType dtype = values_.type(value->id).dtype;
-    if (dtype == DType::boolean || dtype == DType::uint8) return true;
+    if (value == nullptr) {
+      before += axes == 0 ? 1 : 0;
+      ended = axes > 0;
+      continue;
+    }
+    side_by_side &= !ended;
+    const Type& type = values_.type(value->id);
+    const bool mask = type.dtype == DType::boolean || type.dtype == DType::uint8;
+    masks |= mask && !known_.contains(value->id);
+    axes = std::max<std::int64_t>(axes, mask || !type.dims ? 1 : static_cast<std::int64_t>(type.dims->size()));
   }
-  return false;
+  if (!masks) return std::nullopt;
+  return (side_by_side ? before : 0) + axes - 1;
+}
+
+// An operator that cuts a tensor into as many parts as an axis has room for.
+bool DataSizes::decides_length(const Node& node) const {
+  static const std::unordered_set<std::string> names = {"aten::unbind", "aten::split", "aten::chunk",
+                                                        "aten::unsafe_split", "aten::unsafe_chunk"};
+  const auto* self = node.arguments.empty() ? nullptr : node.arguments.front().value.as<ValueRef>();
+  if (self == nullptr || !names.contains(node.target) || node.overload == "sizes") return false;
+  const Argument* size = node.find("split_size");
+  if (size != nullptr && size->as<ValueRef>() != nullptr && !known_.contains(size->as<ValueRef>()->id)) return true;
+  const auto& dims = values_.type(self->id).dims;
+  const auto facts = facts_.find(self->id);
+  if (!dims || dims->empty() || facts == facts_.end() || !facts->second.data_shaped) return false;
+  const std::int64_t axis = axis_argument(node), rank = static_cast<std::int64_t>(dims->size());
+  const Dim& dim = (*dims)[static_cast<std::size_t>(axis < 0 ? axis + rank : axis)];
+  return dim.dynamic && dim.symbol == none_id;
 }
 
 // Sizes of a result that do not change with the data: those that its operands have for certain, and numbers in the
@@ -122,7 +159,8 @@ void DataSizes::follow(const std::vector<Term>& arguments, const Node& recorded)
   const bool from_sizes = settled || (shape_only && !data_shaped);
   const bool joins = std::ranges::any_of(values, [](const Term* term) { return term->sequence; });
   const bool cuts = data_number && cuts_or_repeats(recorded.target);
-  const bool produces = !settled && (has_data_size(recorded) || indexes_by_mask(recorded) || joins || cuts);
+  const auto mask = axis_of_mask(recorded);
+  const bool produces = !settled && (has_data_size(recorded) || mask || joins || cuts);
   const bool reshapes = data_shaped && changes_shape(recorded.target);
   const std::set<std::int64_t> fixed = produces ? std::set<std::int64_t>() : fixed_sizes(values, recorded);
 
@@ -131,7 +169,7 @@ void DataSizes::follow(const std::vector<Term>& arguments, const Node& recorded)
     facts_[id].from_sizes = from_sizes;
     if (!produces && !data_shaped && !data_number) continue;
     if (type.kind != ValueKind::tensor || !type.dims) continue;
-    const std::int64_t grows = axis_argument(recorded);
+    const std::int64_t grows = mask ? *mask : axis_argument(recorded);
     const auto rank = static_cast<std::int64_t>(type.dims->size());
     const bool all = cuts && recorded.find("dim") == nullptr;  // aten::repeat
     for (std::int64_t axis = 0; axis < rank; ++axis) {

@@ -16,6 +16,8 @@ class DataSizes {
   void follow(const std::vector<Term>& arguments, const Node& recorded);
   // Notes that the value's sizes without a name depend on data, and so do equal sizes of values computed from it.
   void mark(ValueId id);
+  // True if data decides how many results `recorded` has, an operation that cuts a tensor into parts.
+  bool decides_length(const Node& recorded) const;
   // Notes a size that depends on data because data decides which of several values has it.
   void note(std::int64_t size) { sizes_.insert(size); }
 
@@ -32,7 +34,7 @@ class DataSizes {
     bool data_number = false;  // one of them is a number that depends on data
   };
   Arguments look_at(const std::vector<Term>& arguments);
-  bool indexes_by_mask(const Node& node) const;
+  std::optional<std::int64_t> axis_of_mask(const Node& node) const;
   std::set<std::int64_t> fixed_sizes(const std::vector<const Term*>& values, const Node& recorded) const;
 
   Values& values_;

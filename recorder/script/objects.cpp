@@ -2,6 +2,7 @@
 
 #include "recorder/program/finish.h"
 #include "recorder/script/restore.h"
+#include "recorder/script/shared_containers.h"
 #include "schema/lost_writes.h"
 
 namespace whence::recorder {
@@ -44,7 +45,12 @@ Term Objects::attribute(const Term& object, const std::string& name) {
   const std::string path = module == none_id ? "" : recording_.program.modules[module].path;
   Restore depth(recording_.runs.depth);
   recording_.runs.depth = 0;
-  Term made = from_host(value, path.empty() ? name : path + "." + name);
+  const std::string qualified = path.empty() ? name : path + "." + name;
+  Term made = from_host(value, qualified);
+  const bool archived = !made_at_.contains(object.object.get());
+  each_container(made, {}, [&](const Path&, const Items& items) {
+    if (archived) recording_.changes.keep(items, qualified);
+  });
   // A change of a list or dict reaches every reader of the attribute.
   if (made.items)
     recording_.attributes.emplace(std::pair(object.object.get(), name), Term::container(Term::Kind::tuple, {made}));

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "schema/lost_writes.h"
+
 namespace whence::recorder {
 
 namespace jit = torch::jit;
@@ -61,7 +63,8 @@ Term Recording::result(const jit::Value& output, Seen seen, bool known_result, N
   if (!count) return element(name, output.type(), std::move(seen), known_result, node);
 
   const auto differs = [&](const auto& value) { return value && value->toListRef().size() != *count; };
-  if (length_in_first(seen) && std::ranges::any_of(seen, differs)) {
+  const bool by_size = length_in_first(seen) && std::ranges::any_of(seen, differs);
+  if (by_size || (becomes_sequence(output) && data_sizes.decides_length(node))) {
     if (!becomes_sequence(output)) {
       throw Error(Code::baked_size, "the number of results of " + qualified(node) + " depends on a dynamic size",
                   "leave that axis out of --dynamic", {.stage = "read", .op = qualified(node)});
@@ -86,6 +89,12 @@ Term Recording::result(const jit::Value& output, Seen seen, bool known_result, N
     items.push_back(element(name, output.type()->containedTypes().at(0), std::move(part), known_part, node));
   }
   return Term::container(Term::Kind::list, std::move(items), runs.depth);
+}
+
+void Recording::note_change(const Term& container, const Step& step) {
+  changes.note(container, step.type(0));
+  const std::string attribute = changes.kept_as(container.items);
+  if (!attribute.empty()) writer.notes.push_back(lost_write(WrittenTo::element, attribute, writer.place(step)));
 }
 
 ValueId Recording::write(Node node, const std::string& name, Type type) {

@@ -26,6 +26,10 @@ struct Recording {
   // can hold it.
   Term result(const torch::jit::Value& output, Seen seen, bool known_result, Node& node);
 
+  // The step is about to change a list or dict. Throws Error unsupported_feature where it may be another one; warns
+  // where the change outlives the call.
+  void note_change(const Term& container, const Step& step);
+
   // Writes a node with one result; `name` is the result's.
   ValueId write(Node node, const std::string& name, Type type);
 

@@ -176,7 +176,7 @@ const std::unordered_map<std::string, SequenceMethod::Row>& SequenceMethod::rows
 bool SequenceMethod::carry_out() {
   const std::string name = step_.name();
   const bool changes = changes_first_argument(step_.node);
-  if (changes) recording_.changes.note(list_, step_.type(0));
+  if (changes) recording_.note_change(list_, step_);
   const auto row = rows().find(name);
   if (row == rows().end()) {
     const bool yields_list =
@@ -382,7 +382,7 @@ bool carry_out_on_sequence(Recording& recording, const Step& step) {
   if (!changes_first_argument(step.node)) {
     return SequenceMethod(recording, step, Term::of_sequence(std::move(sequence), recording.runs.depth)).carry_out();
   }
-  recording.changes.note(list, step.type(0));
+  recording.note_change(list, step);
   sequence.sequence = true;
   *list.items = {std::move(sequence)};
   return SequenceMethod(recording, step, list).carry_out();

@@ -44,6 +44,15 @@ def test_a_signal_is_a_defect_and_ends_the_process(preloaded, number, small_expo
     assert os.listdir(tmp_path) == ["out.onnx"]  # nothing half done
 
 
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+def test_a_command_that_is_stopped_leaves_nothing_half_done(preloaded, number, small_export, tmp_path):
+    target = tmp_path / "out.onnx"
+    target.write_text("as it was")
+    result = run(preloaded, int(number), "strip", small_export[0], "-o", target)
+    assert result.returncode == -number and result.stderr == result.stdout == ""
+    assert target.read_text() == "as it was" and os.listdir(tmp_path) == ["out.onnx"]
+
+
 def test_a_signal_is_reported_as_json(preloaded, small_export, tmp_path):
     result = run(preloaded, int(signal.SIGSEGV), "strip", small_export[0], "-o", tmp_path / "out.onnx", "--json")
     assert result.returncode == -signal.SIGSEGV

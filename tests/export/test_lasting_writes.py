@@ -1,6 +1,7 @@
 """Writes to what outlives a call: followed within the run, and warned of (E0308), wherever the model holds the tensor."""
 
 import warnings
+from typing import Dict, List
 
 import onnxruntime
 import pytest
@@ -110,6 +111,34 @@ class Scripted(nn.Module):
 def test_writes_in_branches_and_loops_are_seen(tmp_path):
     said = check(Scripted(), "script", tmp_path)
     assert said.count("E0308") == 2 and "'once'" in said and "'often'" in said
+
+
+class Containers(nn.Module):
+    """Lists and dicts that are attributes: PyTorch keeps what a call changes in them for the next one."""
+
+    rows: List[torch.Tensor]
+    table: Dict[str, List[torch.Tensor]]
+    counts: Dict[str, int]
+
+    def __init__(self):
+        super().__init__()
+        self.rows, self.table, self.counts = [torch.zeros(4)], {"k": [torch.zeros(4)]}, {"n": 0}
+
+    def forward(self, x):
+        self.rows[0] = self.rows[0] + x
+        self.counts["n"] += 1
+        if bool(x.sum() > 0):
+            self.table["k"].append(x)
+        own = [x]
+        own.append(x)
+        return self.rows[0] * self.counts["n"] + len(self.table["k"]) + len(own)
+
+
+def test_changes_of_lists_and_dicts_that_outlive_the_call_are_seen(tmp_path):
+    said = check(Containers(), "script", tmp_path)
+    assert said.count("E0308") == 3
+    for name in ("rows", "table", "counts"):
+        assert f"its attribute '{name}' holds" in said
 
 
 class Local(nn.Module):

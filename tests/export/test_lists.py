@@ -457,3 +457,20 @@ def test_lists_are_cut_as_python_cuts_them(tmp_path):
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     for got, want in zip(session.run(None, {"x": x.numpy()}), Cuts()(x), strict=True):
         torch.testing.assert_close(torch.from_numpy(got), want)
+
+
+class DictMethods(nn.Module):
+    def forward(self, x, n):
+        table = {"a": x, "b": x * 2}
+        other = table.copy()
+        other["a"] = x * 3
+        table.update({"b": x * 4, "c": x * 5})
+        taken = table.pop("b") + table.setdefault("a", x * 6) + table.setdefault("d", x * 7)
+        rest = {"e": x}
+        rest.clear()
+        return table, other, taken, len(table), len(rest)
+
+
+def test_methods_of_dicts(tmp_path):
+    path, _ = export(DictMethods, tmp_path)
+    assert_equal(path, DictMethods(), torch.rand(6, 4), torch.tensor(2))

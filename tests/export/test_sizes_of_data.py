@@ -28,6 +28,19 @@ SERVED = {
     "range": ("for i in range(1, int(k)): x = x + i\nfor i in range(0, int(k), 2): x = x * 2 + i\n"
               "for i in range(int(k), 0, -2): x = x + i * 3\nfor i in range(2, 6, int(k) + 1): x = x - i\nreturn x"),
     "written after a branch": "y = x.relu() if int(k) > 1 else x * 2\ny.add_(5)\nif int(k) > 2: x = x * 3\nx += 1\nreturn x, y",
+    "mask of columns": "y = x[:, x[0] > 0]\nreturn y.reshape(y.shape[1], -1), y * 2",
+    "mask of the last axis": "y = x.view(1, 3, 4)[..., x[0] > 0]\nreturn torch.zeros(y.shape[2]), y.flatten()",
+    "mask of two axes": "y = x.view(1, 3, 4)[:, x > 0]\nreturn torch.zeros(y.shape[1])",
+    "where": "rows, columns = torch.where(x > 0)\nreturn torch.ones(rows.shape[0]), columns.view(columns.shape[0], 1)",
+    "one_hot": "y = F.one_hot(k.view(1))\nreturn torch.zeros(y.shape[1]), y",
+    "tensor_split": "y = x.tensor_split([int(k) // 2])[1]\nreturn torch.zeros(y.shape[0]), y * 2",
+    "split": "parts = torch.split(x[: int(k) // 2 + 1], 1)\nreturn len(parts), torch.cat([part * 2 for part in parts])",
+    "chunk": "parts = torch.chunk(x[: int(k) // 2 + 1], 2)\nreturn len(parts), torch.ones(parts[0].shape[0])",
+    "unbind": "parts = x[: int(k) // 2 + 1].unbind(0)\nreturn len(parts), torch.stack(parts)",
+    "suppression": ("order = x[:, 0].argsort(descending=True)\nkeep: List[int] = []\nwhile order.numel() > 0:\n"
+                    "    best = int(order[0])\n    keep.append(best)\n    rest = order[1:]\n"
+                    "    far = (x[rest] - x[best]).abs().sum(1) > 3\n    order = rest[torch.where(far)[0]]\n"
+                    "return torch.tensor(keep)"),
     "list started anew": ("rows: List[Tensor] = [x]\nif int(k) > 2: rows = []\nrows.append(x * 2)\n"
                           "return torch.stack(rows)"),
 }
@@ -40,6 +53,7 @@ REFUSED = {
                            "for i in range(int(k)): c.append(x + i)\nreturn len(a), len(b), len(c)"),
     "dict is one of two": ('a = {"p": x}\nb = {"p": x * 2}\nc = a\nif int(k) > 2: c = b\nc["p"] = x * 100\n'
                            'return a["p"], b["p"]'),
+    "list of so many": "return x * len([0] * int(k))",
     "dtype changes": "for i in range(int(k)): x = (x > 0) if i == 0 else x\nreturn x",
 }
 

@@ -24,8 +24,11 @@ def run(*arguments, **options) -> str:
 def build(folder: Path, source: Path, prefix: Path) -> Path:
     """Copies a project out of the tree and builds it."""
     shutil.copytree(source, folder / "source")
-    run(CMAKE, "-S", folder / "source", "-B", folder / "build", f"-DCMAKE_PREFIX_PATH={prefix}")
-    run(CMAKE, "--build", folder / "build", "--parallel", "2")
+    ccache = shutil.which("ccache")
+    cached = {**os.environ, "CCACHE_BASEDIR": str(folder), "CCACHE_NOHASHDIR": "1"}
+    run(CMAKE, "-S", folder / "source", "-B", folder / "build", f"-DCMAKE_PREFIX_PATH={prefix}",
+        *([f"-DCMAKE_CXX_COMPILER_LAUNCHER={ccache}"] if ccache else []))
+    run(CMAKE, "--build", folder / "build", "--parallel", "2", env=cached)
     return folder / "build"
 
 

@@ -402,6 +402,18 @@ def test_tensors_that_cannot_be_reached_are_refused(make, said):
         assert raised.value.code == "E0104" and "torch" in raised.value.remedy
 
 
+@pytest.mark.parametrize("backend", EVERY)
+def test_sparse_tensors_are_refused(backend):
+    class Sums(torch.nn.Module):
+        def forward(self, x, pairs):
+            return x + pairs[0].to_dense()
+
+    x = random(2, 3, seed=0)
+    with pytest.raises(whence.WhenceError, match="'pairs_0' is a tensor of layout sparse_coo") as raised:
+        whence.export(Sums(), (x, (x.to_sparse(), x)), backend=backend)
+    assert raised.value.code == "E0104" and "pairs_0.to_dense()" in raised.value.remedy
+
+
 def test_a_list_that_holds_itself_is_refused():
     cycle = [random(3, seed=0)]
     cycle.append(cycle)

@@ -159,3 +159,23 @@ def test_the_package_counts_the_same(gated, tmp_path, monkeypatch):
     assert {word: getattr(report, word) for word in WORDS} == expected
     coverage = whence.validate(tmp_path / "out.onnx").coverage
     assert {word: getattr(coverage, word) for word in WORDS} == expected
+
+
+@pytest.mark.parametrize("annotated", [True, False], ids=["after annotate", "before annotate"])
+def test_an_operator_of_a_runtime_is_not_exact(small_export, annotated, tmp_path):
+    """ONNX Runtime's optimisers copy the metadata of one of the nodes that they fuse."""
+    model, sidecar = small_export
+    if annotated:
+        command.run("annotate", model, "--sidecar", sidecar, "-o", tmp_path / "annotated.onnx")
+        model = tmp_path / "annotated.onnx"
+    fused = onnx.load(model)
+    nodes = len(fused.graph.node)
+    fused.graph.node[0].domain, fused.graph.node[0].op_type = "com.microsoft", "FusedGemm"
+    fused.opset_import.append(onnx.helper.make_opsetid("com.microsoft", 1))
+    onnx.save(fused, tmp_path / "fused.onnx")
+    command.run("annotate", tmp_path / "fused.onnx", "--sidecar", sidecar, "-o", tmp_path / "again.onnx")
+    for path in [tmp_path / "again.onnx", *([tmp_path / "fused.onnx"] if annotated else [])]:
+        found = command.run_json("validate", path, "--sidecar", sidecar, code=None)["coverage"]
+        assert found["exact"] == nodes - 1 and found["inferred"] == 1
+    if not annotated:
+        assert said_by_keys(tmp_path / "again.onnx")["inferred"] == 1

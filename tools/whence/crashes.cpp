@@ -23,6 +23,7 @@ constexpr bool sanitized = false;
 #endif
 
 constexpr std::array kSignals = {SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV};
+constexpr std::array kStops = {SIGHUP, SIGINT, SIGTERM};  // the user or the system ends the command
 
 // Made before anything can go wrong: a handler may not allocate.
 struct Messages {
@@ -118,9 +119,27 @@ void end(int signal, siginfo_t* info, void*) {
   ::raise(signal);
 }
 
+// The handler is gone by now: the signal ends the process when the handler returns.
+void stop(int signal) {
+  remove_temporaries();
+  ::raise(signal);
+}
+
+void clean_up_when_stopped() {
+  struct sigaction action {};
+  action.sa_handler = stop;
+  action.sa_flags = static_cast<int>(SA_RESETHAND);
+  for (const int signal : kStops) {
+    struct sigaction before {};
+    ::sigaction(signal, nullptr, &before);
+    if (before.sa_handler != SIG_IGN) ::sigaction(signal, &action, nullptr);  // nohup ignores SIGHUP
+  }
+}
+
 }  // namespace
 
 void report_crashes(bool json) {
+  clean_up_when_stopped();
   if (sanitized) return;
   messages = make_messages(json);
   message_fd = json ? STDOUT_FILENO : STDERR_FILENO;

@@ -17,7 +17,8 @@ void carried_keys(const RuleContext& context, EvidenceTable& table) {
   const ForeignStructure& structure = context.foreign.structure;
   for (const ForeignNode i : structure.nodes.keys()) {
     if (!structure.nodes[i].source.exists()) continue;
-    const onnx_file::OnnxProperties metadata = context.foreign.file_nodes[structure.nodes[i].source]->metadata;
+    const onnx_file::OnnxNode& node = *context.foreign.file_nodes[structure.nodes[i].source];
+    const onnx_file::OnnxProperties metadata = node.metadata;
     const auto say = [&](std::string_view module, double strength, std::string_view from, Confidence surest) {
       for (const ScopeIndex scope : context.names.scopes_of_module(module)) {
         table[i].push_back({MatchRule::carried, {}, scope, strength, from, surest});
@@ -25,7 +26,8 @@ void carried_keys(const RuleContext& context, EvidenceTable& table) {
     };
     if (const auto module = find_property(metadata, keys::module)) {
       const bool said = find_property(metadata, keys::confidence).has_value();
-      const Confidence stated = metadata::stated_confidence(metadata).value_or(unstated_confidence);
+      const Confidence stated =
+          origin::limited_by(node.domain, metadata::stated_confidence(metadata).value_or(unstated_confidence));
       // The module stays on the node, so the rest has to be of that one, but where it is known to be less than exact.
       if (!said || stated == Confidence::exact) say(*module, by_whence, *module, stated);
     } else if (const auto scopes = find_property(metadata, keys::name_scopes)) {

@@ -1,0 +1,60 @@
+"""Instances of TorchScript classes in branches and loops on data: their attributes may change, not which one a name has."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from scripted import assert_equal, export
+
+
+@torch.jit.script
+class State:
+    def __init__(self, h: Tensor):
+        self.h = h
+
+
+class OneObject(nn.Module):
+    def forward(self, x, n):
+        state = State(x[0])
+        for t in range(int(n)):
+            state.h = state.h + x[t]
+        if bool(n > 2):
+            state.h = state.h * 2
+        return state.h
+
+
+def test_attributes_of_one_object_are_exported(tmp_path):
+    path, _ = export(OneObject, tmp_path)
+    for n in (0, 1, 3, 4):
+        assert_equal(path, OneObject(), torch.rand(6, 4), torch.tensor(n))
+
+
+class MadeAnew(nn.Module):
+    def forward(self, x, n):
+        state = State(x[0])
+        for t in range(int(n)):
+            state = State(state.h + x[t])
+        return state.h
+
+
+class Exchanged(nn.Module):
+    def forward(self, x, n):
+        one, other = State(x[0]), State(x[1])
+        for t in range(int(n)):
+            one, other = other, one
+        return one.h
+
+
+class Chosen(nn.Module):
+    def forward(self, x, n):
+        if int(n) > 1:
+            state = State(x[1])
+        else:
+            state = State(x[2])
+        return state.h + 1
+
+
+@pytest.mark.parametrize("model", [MadeAnew, Exchanged, Chosen], ids=lambda model: model.__name__)
+def test_objects_that_take_each_others_place_are_refused(tmp_path, model):
+    path, said = export(model, tmp_path, code=4)
+    assert "E0303" in said and "object" in said and "attributes of one object" in said and not path.exists()
