@@ -54,6 +54,7 @@ std::vector<std::string> TextKeys::modules_of(const NodeMatch& match) const {
 
 std::vector<std::pair<std::string_view, std::string>> TextKeys::keys_of(const NodeMatch& match) const {
   const OnnxNode* only = only_node(match);
+  const onnx_file::OnnxProperties there = only == nullptr ? onnx_file::OnnxProperties() : only->metadata.list();
   const std::vector<std::string> modules = match.shared ? std::vector<std::string>{} : modules_of(match);
   std::vector<std::pair<std::string_view, std::string>> result;
   for (const std::string_view key : requested_keys_) {
@@ -67,8 +68,8 @@ std::vector<std::pair<std::string_view, std::string>> TextKeys::keys_of(const No
       result.emplace_back(key, std::string(name_of(match.rule)));
     } else if (key == keys::version) {
       result.emplace_back(key, WHENCE_VERSION);
-    } else if (only != nullptr && taken_over(key)) {
-      if (const auto value = find_property(only->metadata, key)) result.emplace_back(key, std::string(*value));
+    } else if (taken_over(key)) {
+      if (const auto value = find_property(there, key)) result.emplace_back(key, std::string(*value));
     }
   }
   metadata::state_confidence(match.confidence, result);

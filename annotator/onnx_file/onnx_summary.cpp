@@ -201,6 +201,20 @@ OnnxSummary read(std::shared_ptr<const MappedFile> file, std::string_view bytes,
   return model;
 }
 
+// The entry as every writer writes it: a short key, then its value. Ten million are read more than once.
+std::optional<OnnxProperty> regular_property(std::string_view message) {
+  const auto byte = [&](std::size_t at) {
+    return at < message.size() ? static_cast<unsigned char>(message[at]) : 0xffU;
+  };
+  constexpr unsigned key_tag = proto::entry::key << 3 | 2, value_tag = proto::entry::value << 3 | 2;
+  const std::size_t key_size = byte(1), tag = 2 + key_size;
+  if (byte(0) != key_tag || key_size >= 0x80 || byte(tag) != value_tag) return std::nullopt;
+  std::size_t value_size = byte(tag + 1), start = tag + 2;
+  if (value_size >= 0x80) value_size = (value_size & 0x7f) | static_cast<std::size_t>(byte(start++)) << 7;
+  if (byte(start - 1) >= 0x80 || message.size() - start != value_size) return std::nullopt;
+  return OnnxProperty{message.substr(2, key_size), message.substr(start)};
+}
+
 }  // namespace
 
 std::optional<std::string_view> find_property(const OnnxProperties& properties, std::string_view key) {
@@ -252,6 +266,7 @@ OnnxSummary summary_of_bytes(std::shared_ptr<const MappedFile> file, std::string
 }
 
 OnnxProperty read_property(std::string_view message, const Place& place) {
+  if (const auto entry = regular_property(message)) return *entry;
   OnnxProperty entry;
   for (const Field& field : Fields(message, place)) {
     if (field.is_bytes(proto::entry::key)) entry.key = field.bytes;
