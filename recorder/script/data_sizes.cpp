@@ -136,6 +136,24 @@ void DataSizes::mark(ValueId id) {
   }
 }
 
+void DataSizes::mark_element(ValueId id) {
+  auto& dims = values_.type(id).dims;
+  if (!dims) return;
+  for (Dim& dim : *dims) {
+    if (dim.is_static() && sizes_.contains(dim.size)) dim = {dim.size, true, none_id};
+  }
+  mark(id);
+}
+
+void DataSizes::note_parts(const Node& recorded, const Seen& parts) {
+  for (const auto& list : parts) {
+    if (!list) continue;
+    for (const c10::IValue& part : list->toListRef()) {
+      if (recorded.target != "aten::unbind") note(part.toTensor().size(axis_argument(recorded)));
+    }
+  }
+}
+
 DataSizes::Arguments DataSizes::look_at(const std::vector<Term>& arguments) {
   Arguments found;
   const std::function<void(const Term&)> look = [&](const Term& term) {

@@ -16,6 +16,10 @@ class DataSizes {
   void follow(const std::vector<Term>& arguments, const Node& recorded);
   // Notes that the value's sizes without a name depend on data, and so do equal sizes of values computed from it.
   void mark(ValueId id);
+  // The same for an element of a list whose length depends on data: its sizes may be those of other elements.
+  void mark_element(ValueId id);
+  // Notes the sizes of the parts, where data decides how many there are.
+  void note_parts(const Node& recorded, const Seen& parts);
   // True if data decides how many results `recorded` has, an operation that cuts a tensor into parts.
   bool decides_length(const Node& recorded) const;
   // Notes a size that depends on data because data decides which of several values has it.

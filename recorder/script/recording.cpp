@@ -63,8 +63,9 @@ Term Recording::result(const jit::Value& output, Seen seen, bool known_result, N
   if (!count) return element(name, output.type(), std::move(seen), known_result, node);
 
   const auto differs = [&](const auto& value) { return value && value->toListRef().size() != *count; };
-  const bool by_size = length_in_first(seen) && std::ranges::any_of(seen, differs);
-  if (by_size || (becomes_sequence(output) && data_sizes.decides_length(node))) {
+  const bool by_data = becomes_sequence(output) && data_sizes.decides_length(node);
+  if (by_data) data_sizes.note_parts(node, seen);
+  if (by_data || (length_in_first(seen) && std::ranges::any_of(seen, differs))) {
     if (!becomes_sequence(output)) {
       throw Error(Code::baked_size, "the number of results of " + qualified(node) + " depends on a dynamic size",
                   "leave that axis out of --dynamic", {.stage = "read", .op = qualified(node)});

@@ -286,7 +286,7 @@ void SequenceMethod::read(const Term& index, const jit::Value& output) {
   Term element = recording_.result(output, std::move(seen), false, node);
   if (element.is_value()) {
     keep_common_sizes(recording_.values.type(element.id), all().seen, recording_.runs.depth > 0);
-    recording_.data_sizes.mark(element.id);
+    recording_.data_sizes.mark_element(element.id);
   }
   step_.call.env[&output] = std::move(element);
   recording_.writer.write(std::move(node));
