@@ -40,6 +40,11 @@ void read_keys(const OnnxProperties& metadata, Attribution& to) {
   to.source = text_of(metadata, keys::source);
 }
 
+void limit(const onnx_file::OnnxNode& node, Attribution& result) {
+  result.stated = result.confidence;
+  result.confidence = origin::limited_by(node.domain, result.stated);
+}
+
 }  // namespace
 
 Recorded::Recorded(const Program& program)
@@ -58,7 +63,7 @@ Attribution attribution_of(const onnx_file::OnnxNode& node, const Recorded* reco
   const bool annotated = find_property(there, keys::module).has_value();
   if (annotated || recorded == nullptr || !result.origin || !recorded->keys().knows(*result.origin)) {
     read_keys(there, result);
-    result.confidence = origin::limited_by(node.domain, result.confidence);
+    limit(node, result);
     return result;
   }
   const auto made = recorded->keys().of(*result.origin);
@@ -69,7 +74,7 @@ Attribution attribution_of(const onnx_file::OnnxNode& node, const Recorded* reco
   const auto stated = find_property(there, keys::confidence);
   const auto word = stated ? origin::parse_confidence(*stated) : std::nullopt;
   if (word) result.confidence = std::max(result.confidence, *word);
-  result.confidence = origin::limited_by(node.domain, result.confidence);
+  limit(node, result);
   return result;
 }
 

@@ -99,8 +99,10 @@ bool DataSizes::decides_length(const Node& node) const {
                                                         "aten::unsafe_split", "aten::unsafe_chunk"};
   const auto* self = node.arguments.empty() ? nullptr : node.arguments.front().value.as<ValueRef>();
   if (self == nullptr || !names.contains(node.target) || node.overload == "sizes") return false;
-  const Argument* size = node.find("split_size");
-  if (size != nullptr && size->as<ValueRef>() != nullptr && !known_.contains(size->as<ValueRef>()->id)) return true;
+  const Argument* argument = node.find("split_size");
+  const auto* size = argument ? argument->as<ValueRef>() : nullptr;
+  const auto from_sizes = [&](ValueId id) { return facts_.contains(id) && facts_.at(id).from_sizes; };
+  if (size != nullptr && !known_.contains(size->id) && !from_sizes(size->id)) return true;
   const auto& dims = values_.type(self->id).dims;
   const auto facts = facts_.find(self->id);
   if (!dims || dims->empty() || facts == facts_.end() || !facts->second.data_shaped) return false;
