@@ -11,6 +11,7 @@
 #include <string>
 
 #include <csignal>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "tests/fuzz/target.h"
@@ -21,6 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr unsigned longest_seconds = 20;  // of one input, sanitizers and a busy machine included
+constexpr rlim_t most_memory = rlim_t{4} << 30;
 std::string running, input;               // for a signal handler: what runs, and its input
 
 void report(int signal) {
@@ -93,6 +95,10 @@ bool all_known(const fs::path& folder) {
 
 int main(int argc, char** argv) {
   using namespace whence::fuzz;
+#ifndef __SANITIZE_ADDRESS__  // which reserves terabytes of addresses
+  const rlimit memory{most_memory, most_memory};
+  ::setrlimit(RLIMIT_AS, &memory);
+#endif
   int mutations = 0, first = 1, count = 0;
   if (argc > 2 && std::strcmp(argv[1], "--mutations") == 0) {
     mutations = std::atoi(argv[2]);

@@ -1,7 +1,7 @@
 """Writes the seeds of the fuzz targets that are binary or large, a folder for each target: make_seeds.py FOLDER [WHENCE].
 
-From models made here and the archives of tests/torch_versions; WHENCE, the command, annotates some of them. The small
-texts are in seeds/. A seed is worth having when it reaches code that the others do not.
+From models made here and the archives of tests/torch_versions; WHENCE, the command, annotates some of them, and
+says what x
 """
 
 import io
@@ -192,6 +192,23 @@ def arrays() -> dict[str, bytes]:
             "truth": b"m" + saved(numpy.save, numpy.array([], dtype=bool))}
 
 
+def files_beside_a_model(folder: Path, whence: str) -> tuple[dict[str, bytes], dict[str, bytes]]:
+    """Profiles and baselines of the model that the targets call the good one."""
+    model = folder / "good.onnx"
+    subprocess.run([whence, "export", FIXTURES / "dynamic.pt2", "-o", model, "--annotate"], check=True,
+                   capture_output=True)
+    baseline = subprocess.run([whence, "validate", model, "--json"], capture_output=True).stdout
+    event = {"cat": "Session", "pid": 1, "tid": 1, "dur": 900, "ts": 0, "name": "model_run", "args": {}}
+    events = [event]
+    for i, node in enumerate(onnx.load(model).graph.node):
+        name = node.name if i % 2 else f"{node.name}/Fusion"
+        events.append({**event, "cat": "Node", "ts": 10 * i, "dur": 8 + i, "name": f"{name}_kernel_time",
+                       "args": {"op_name": node.op_type, "provider": "CPUExecutionProvider"}})
+    model.unlink()
+    inside = [event, {**events[1], "dur": 50, "args": {"op_name": "If"}}, {**events[2], "ts": 5}]
+    return ({"whole": json.dumps(events).encode(), "body": json.dumps(inside).encode()}, {"baseline": baseline})
+
+
 def write(folder: Path, target: str, files: dict[str, bytes]) -> None:
     (folder / target).mkdir(parents=True, exist_ok=True)
     for name, content in files.items():
@@ -209,6 +226,10 @@ def main(folder: Path, whence: str = "") -> None:
     programs = {name: archive_parts(FIXTURES / f"{name}.pt2") for name in ("dynamic", "static")}
     write(folder, "exported_program", programs | control_flow_archives())
     sidecars = [FIXTURES / "recorded.whence.json", *(ROOT / "schema" / "fixtures").glob("*/*.whence.json")]
+    if whence:
+        profiles, baselines = files_beside_a_model(folder, whence)
+        write(folder, "ort_profile", profiles)
+        write(folder, "gate_files", baselines)
     write(folder, "sidecar", {path.name: path.read_bytes() for path in sidecars})
 
 
