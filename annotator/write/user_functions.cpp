@@ -35,7 +35,8 @@ void refuse_recursion(const UserFunctions& all, const onnx::FunctionProto& funct
   const auto [entry, first] = finished.try_emplace(&function, false);
   if (entry->second) return;
   const std::string name = "the function " + function.domain() + "::" + function.name();
-  if (!first) throw Error(Code::corrupt_file, name + " calls itself", "ONNX has no recursion: write it as a Loop", place);
+  if (!first)
+    throw Error(Code::corrupt_file, name + " calls itself", "ONNX has no recursion: write it as a Loop", place);
   if (depth > deepest) {
     throw Error(Code::over_limit, name + " is called by others more than " + std::to_string(deepest) + " deep",
                 "write functions that are called once out into their callers", place);

@@ -1,7 +1,9 @@
-// Runs every target on the inputs that are kept: `fuzz_corpus [--mutations N] FOLDER...`, where a folder holds one for each
-// target, as seeds/ and findings/ do. Each input also runs cut short and, N times, with bytes and parts changed; always
-// in the same ways. Ends at the first finding, whose input it names, and which it leaves in the file fuzz_finding.
+// Runs every target on the inputs that are kept: `fuzz_corpus [--mutations N] FOLDER...`, where a folder holds one for
+// each target, as seeds/ and findings/ do. Each input also runs cut short and, N times, with bytes and parts changed;
+// always in the same ways. Ends at the first finding, whose input it names, and which it leaves in the file
+// fuzz_finding.
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -10,7 +12,6 @@
 #include <random>
 #include <string>
 
-#include <csignal>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -23,7 +24,7 @@ namespace fs = std::filesystem;
 
 constexpr unsigned longest_seconds = 20;  // of one input, sanitizers and a busy machine included
 constexpr rlim_t most_memory = rlim_t{4} << 30;
-std::string running, input;               // for a signal handler: what runs, and its input
+std::string running, input;  // for a signal handler: what runs, and its input
 
 void report(int signal) {
   std::fprintf(stderr, "fuzz_corpus: signal %d while running %s\n", signal, running.c_str());

@@ -1,7 +1,8 @@
 """Writes the seeds of the fuzz targets that are binary or large, a folder for each target: make_seeds.py FOLDER [WHENCE].
 
-From models made here and the archives of tests/torch_versions; WHENCE, the command, annotates some of them, and
-says what x
+From models made here and the archives of tests/torch_versions. WHENCE, the command, annotates some of them, and says what
+belongs to the model that the targets call the good one. The small texts are in seeds/. A seed is worth having when it
+reaches code that the others do not.
 """
 
 import io

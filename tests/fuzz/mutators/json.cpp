@@ -20,9 +20,16 @@ void collect(Json& value, std::vector<Json*>& all) {
 }
 
 Json other_number(const Json& value, Random& random) {
-  constexpr std::array<std::int64_t, 10> numbers = {
-      -1, 0, 1, 2, 7, 255, 0x7fffffff, -0x80000000LL, std::numeric_limits<std::int64_t>::max(),
-      std::numeric_limits<std::int64_t>::min()};
+  constexpr std::array<std::int64_t, 10> numbers = {-1,
+                                                    0,
+                                                    1,
+                                                    2,
+                                                    7,
+                                                    255,
+                                                    0x7fffffff,
+                                                    -0x80000000LL,
+                                                    std::numeric_limits<std::int64_t>::max(),
+                                                    std::numeric_limits<std::int64_t>::min()};
   if (value.is_number_integer() && random() % 2 == 0) {
     const auto wrapped = static_cast<std::uint64_t>(value.get<std::int64_t>()) + random() % 5 - 2;
     return static_cast<std::int64_t>(wrapped);

@@ -17,9 +17,9 @@ enum Wire : std::uint32_t { varint = 0, fixed64 = 1, bytes = 2, fixed32 = 5 };
 
 struct Field {
   std::uint64_t tag = 0;
-  std::uint64_t number = 0;     // of a varint
-  std::string_view content;     // of the others
-  std::string changed;          // replaces the content once it is not empty or `is_changed`
+  std::uint64_t number = 0;  // of a varint
+  std::string_view content;  // of the others
+  std::string changed;       // replaces the content once it is not empty or `is_changed`
   bool is_changed = false;
 
   Wire wire() const { return static_cast<Wire>(tag & 7); }
@@ -79,9 +79,8 @@ std::string written(const Message& message) {
 }
 
 std::uint64_t interesting(Random& random) {
-  constexpr std::array<std::uint64_t, 10> numbers = {0,      1,          2,          0x7f,
-                                                     0xffff, 0x7fffffff, 0x80000000, 0x7fffffffffffffff,
-                                                     ~0ull,  1ull << 63};
+  constexpr std::array<std::uint64_t, 10> numbers = {
+      0, 1, 2, 0x7f, 0xffff, 0x7fffffff, 0x80000000, 0x7fffffffffffffff, ~0ull, 1ull << 63};
   return random() % 2 == 0 ? numbers[random() % numbers.size()] : random() % 32;
 }
 

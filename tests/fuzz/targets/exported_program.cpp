@@ -38,8 +38,8 @@ void run(std::string_view input) {
     return document.is_object() && document.contains(key) ? json_text(document[key]) : std::string("{\"config\": {}}");
   };
   const bool in_parts = document.is_object() && document.contains("program");
-  const std::string path = file_of("program.pt2", archive_of(in_parts ? part("program") : std::string(input),
-                                                             part("weights"), part("constants")));
+  const std::string path = file_of(
+      "program.pt2", archive_of(in_parts ? part("program") : std::string(input), part("weights"), part("constants")));
   const std::string output = scratch("output.onnx");
   attempt([&] { export_archive(path, output, {.annotate = true, .sidecar = scratch("output.json")}); });
   if (!in_parts || !document.contains("dynamic")) return;

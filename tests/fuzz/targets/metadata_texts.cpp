@@ -31,9 +31,9 @@ void lists(std::string_view input) {
     require(text::parse_python_list(origin::python_repr(*texts)) == texts, "a list changed when it was written");
     origin::scope_path(*texts);
   }
-  require(text::parse_python_list(origin::python_repr(std::vector{std::string(input)})) ==
-              std::vector{std::string(input)},
-          "a text changed in Python's form");
+  require(
+      text::parse_python_list(origin::python_repr(std::vector{std::string(input)})) == std::vector{std::string(input)},
+      "a text changed in Python's form");
 }
 
 void tokens(std::string_view input) {

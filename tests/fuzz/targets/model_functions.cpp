@@ -21,7 +21,8 @@ void run(std::string_view input) {
   attempt([&] { inline_functions(model, output); });
   attempt([&] { extract_module(model, output, {.module = some_module(input), .partial = true}); });
   attempt([&] { extract_module(model, output, {.module = ""}); });
-  for (const FunctionChoice& choice : {FunctionChoice{}, FunctionChoice{.modules = {"**"}}, FunctionChoice{.depth = 2}}) {
+  for (const FunctionChoice& choice :
+       {FunctionChoice{}, FunctionChoice{.modules = {"**"}}, FunctionChoice{.depth = 2}}) {
     attempt([&] {
       make_functions(model, output, choice);
       inline_functions(output, back);

@@ -8,7 +8,8 @@ namespace {
 
 void run(std::string_view input) {
   const bool member = input.starts_with('m');
-  const std::string path = file_of("inputs.npz", member ? stored_zip({{"x.npy", input.substr(1)}}) : std::string(input));
+  const std::string path =
+      file_of("inputs.npz", member ? stored_zip({{"x.npy", input.substr(1)}}) : std::string(input));
   for (const recorder::NpzArray& array : recorder::read_npz_arrays(path)) {
     std::size_t elements = 1;
     for (const std::int64_t dim : array.dims) elements *= static_cast<std::size_t>(dim);

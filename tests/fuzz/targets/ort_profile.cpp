@@ -1,5 +1,6 @@
 // ONNX Runtime's profile of a run of the good model, in every form that `whence profile` prints.
 #include "annotator/profile/ort_profile.h"
+
 #include "tests/fuzz/mutators/mutators.h"
 #include "tests/fuzz/target.h"
 

@@ -1,8 +1,9 @@
 // Sidecars: what is read is written back as it was, can be looked at, and serves for annotating and validating a file.
+#include "schema/sidecar/sidecar.h"
+
 #include "schema/json_text.h"
 #include "schema/sidecar/program_reader.h"
 #include "schema/sidecar/row_reader.h"
-#include "schema/sidecar/sidecar.h"
 #include "tests/fuzz/mutators/mutators.h"
 #include "tests/fuzz/target.h"
 #include "whence/annotate.h"
@@ -32,9 +33,7 @@ void run(std::string_view input) {
   const GoodModel& good = good_model();
   attempt([&] { run_command({"show", path}); });
   attempt([&] { run_command({"validate", good.model, "--sidecar", path, "--json"}); });
-  attempt([&] {
-    annotate(good.model, scratch("output.onnx"), {.sidecar = path, .allow_different_weights = true});
-  });
+  attempt([&] { annotate(good.model, scratch("output.onnx"), {.sidecar = path, .allow_different_weights = true}); });
 }
 
 const Target target("sidecar", run, 16384, mutate_json);

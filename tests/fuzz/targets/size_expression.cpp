@@ -1,5 +1,6 @@
 // Sizes that follow from others, as sympy's trees in an archive: "Mul(Integer(2), Symbol('s77', positive=True))".
 #include "annotator/pt2/size_expression.h"
+
 #include "tests/fuzz/target.h"
 
 namespace whence::fuzz {
