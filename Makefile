@@ -8,6 +8,8 @@
 #   make test-torch VERSION=2.15.0   the recorder and its tests with another PyTorch (tools/cmake/torch.cmake: which)
 #   make accuracy  build, then how often annotate is right about foreign files: tests/accuracy
 #   make bench     build, then the benchmarks of tests/bench
+#   make fuzz SECONDS=60   every reader on input that libFuzzer makes up, so long each; TARGETS=npz,zip: those alone
+#   make test-sanitized    C++ tests, kept fuzz inputs and foreign ONNX files under sanitizers, without LibTorch
 #   make lint      format and clang-tidy
 #   make clean     remove what was built, keep the virtual environment and the cache
 #
@@ -15,8 +17,9 @@
 # PIP_EXTRA_INDEX_URL (for example PyTorch's index of CPU wheels, which are ten times smaller).
 
 PREFIX ?= /usr/local
+SECONDS ?= 60
 
-.PHONY: demo build test test-torch wheel accuracy install bench lint clean setup
+.PHONY: demo build test test-torch test-sanitized fuzz wheel accuracy install bench lint clean setup
 
 build: setup
 	@tools/setup/build.sh release
@@ -47,6 +50,12 @@ install: build
 
 bench: build
 	@tools/setup/bench.sh
+
+fuzz: setup
+	@tools/setup/fuzz.sh "$(SECONDS)" "$(TARGETS)"
+
+test-sanitized: setup
+	@tools/setup/test_sanitized.sh
 
 lint: setup
 	@tools/setup/lint.sh

@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include "schema/element_count.h"
+
 namespace whence {
 
 Bytes Bytes::part_of(std::shared_ptr<const void> owner, const void* data, std::size_t size) {
@@ -45,10 +47,6 @@ std::optional<std::span<const std::byte>> Bytes::in_memory() const {
   return std::span(data_, size_);
 }
 
-std::int64_t TensorData::element_count() const {
-  std::int64_t count = 1;
-  for (const std::int64_t size : shape) count *= size;
-  return count;
-}
+std::int64_t TensorData::element_count() const { return whence::element_count(shape); }
 
 }  // namespace whence

@@ -8,6 +8,7 @@
 #include <xxhash.h>
 
 #include "annotator/functions/node_values.h"
+#include "schema/element_count.h"
 
 namespace whence::functions {
 
@@ -29,12 +30,6 @@ bool counts_or_flags(int data_type) {
 
 // Eight numbers are the scales of a Resize; more are a weight.
 constexpr std::int64_t most_scalars = 8;
-
-std::int64_t element_count(const OnnxTensor& tensor) {
-  std::int64_t count = 1;
-  for (const std::int64_t size : tensor.dims) count *= size;
-  return count;
-}
 
 void forget_names(onnx::NodeProto& node) {
   node.clear_name(), node.clear_doc_string(), node.clear_metadata_props();
@@ -83,7 +78,7 @@ class Maker {
   const OnnxTensor* small_constant(ValueId id) const {
     const OnnxTensor* tensor = is_parameter(id) ? nullptr : graph_.constant(id);
     if (tensor == nullptr) return nullptr;
-    return counts_or_flags(tensor->data_type) || element_count(*tensor) <= most_scalars ? tensor : nullptr;
+    return counts_or_flags(tensor->data_type) || element_count(tensor->dims) <= most_scalars ? tensor : nullptr;
   }
 
   static std::size_t output_index(const WorkNode& node, ValueId id) {

@@ -3,15 +3,12 @@
 #include <algorithm>
 
 #include "annotator/match/op_class.h"
+#include "schema/element_count.h"
 #include "schema/result.h"
 
 namespace whence::match {
 
-std::int64_t StructureTensor::elements() const {
-  std::int64_t count = 1;
-  for (const std::int64_t size : dims) count *= std::max<std::int64_t>(size, 0);
-  return count;
-}
+std::int64_t StructureTensor::elements() const { return element_count(dims); }
 
 bool StructureTensor::is_vector() const {
   return std::count_if(dims.begin(), dims.end(), [](std::int64_t size) { return size != 1; }) <= 1;

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "schema/dtype.h"
+#include "schema/element_count.h"
 #include "schema/files/files.h"
 
 namespace whence::match {
@@ -55,9 +56,7 @@ void ParameterContent::add(ParameterIndex parameter, const std::string& digest, 
   if (digest.empty()) return;
   auto& known = digests_[digest];
   if (known.empty() || known.back() != parameter) known.push_back(parameter);
-  std::int64_t elements = 1;
-  for (const std::int64_t size : dims) elements *= size;
-  sizes_.insert(static_cast<std::size_t>(elements) * element_size);
+  sizes_.insert(static_cast<std::size_t>(element_count(dims)) * element_size);
   if (dims.size() == 2) {
     matrices_[element_size].insert({dims[0], dims[1]});
     matrices_[element_size].insert({dims[1], dims[0]});

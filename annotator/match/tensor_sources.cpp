@@ -10,6 +10,7 @@
 
 #include "annotator/match/tensor_content.h"
 #include "schema/dtype.h"
+#include "schema/element_count.h"
 
 namespace whence::match {
 
@@ -42,9 +43,7 @@ bool sizes_allow(const StructureTensor& tensor, const ReferenceParameter& parame
   const bool sizes_known = parameter.element_size > 0;
   const bool as_exported = is_floating(from_onnx(tensor.data_type)) && without_suffix(tensor.name) == tensor.name;
   if (!sizes_known || !as_exported) return true;
-  std::int64_t elements = 1;
-  for (const std::int64_t size : parameter.dims) elements *= size;
-  return tensor.elements() == elements;
+  return tensor.elements() == element_count(parameter.dims);
 }
 
 }  // namespace

@@ -32,6 +32,24 @@ std::int64_t time_of(const nlohmann::json& event, const char* key, const Place& 
   return value->get<std::int64_t>();
 }
 
+// Adds up durations, so that no sum of some of them can be more than JSON's numbers hold.
+class Durations {
+ public:
+  explicit Durations(const Place& place) : place_(place) {}
+
+  std::int64_t add(std::int64_t duration) {
+    duration = std::max<std::int64_t>(0, duration);
+    sum_ += duration;
+    if (sum_ < longest) return duration;
+    throw Error(Code::corrupt_file, "the events of the profile take more than 285 years",
+                "run the session again, and end it with end_profiling()", place_);
+  }
+
+ private:
+  const Place& place_;
+  std::int64_t sum_ = 0;
+};
+
 std::string text_of(const nlohmann::json& object, const char* key) {
   const auto value = object.is_object() ? object.find(key) : object.end();
   return object.is_object() && value != object.end() && value->is_string() ? value->get<std::string>() : "";
@@ -63,7 +81,7 @@ void take_out_bodies(std::vector<Event>& events) {
   }
 }
 
-Event read_event(const nlohmann::json& json, const Place& place) {
+Event read_event(const nlohmann::json& json, Durations& durations, const Place& place) {
   Event event;
   event.name = text_of(json, "name");
   event.name.resize(event.name.size() - kernel_suffix.size());
@@ -75,7 +93,7 @@ Event read_event(const nlohmann::json& json, const Place& place) {
   event.process = time_of(json, "pid", place);
   event.thread = time_of(json, "tid", place);
   event.start = time_of(json, "ts", place);
-  event.duration = std::max<std::int64_t>(0, time_of(json, "dur", place));
+  event.duration = durations.add(time_of(json, "dur", place));
   return event;
 }
 
@@ -110,13 +128,14 @@ Result<OrtProfile> read_ort_profile(const std::string& path) {
     if (!json.is_array()) no_profile("the file is not a profile of ONNX Runtime: not a list of events", place);
     OrtProfile profile;
     std::vector<Event> events;
+    Durations durations(place), durations_of_runs(place);
     for (const nlohmann::json& each : json) {
       const std::string category = text_of(each, "cat"), name = text_of(each, "name");
       if (category == "Session" && name == "model_run") {
         ++profile.runs;
-        profile.run_microseconds += time_of(each, "dur", place);
+        profile.run_microseconds += durations_of_runs.add(time_of(each, "dur", place));
       }
-      if (category == "Node" && name.ends_with(kernel_suffix)) events.push_back(read_event(each, place));
+      if (category == "Node" && name.ends_with(kernel_suffix)) events.push_back(read_event(each, durations, place));
     }
     if (events.empty() || profile.runs == 0) no_profile("the profile holds no run of a model", place);
     take_out_bodies(events);

@@ -73,7 +73,8 @@ Dim ExportedGraph::dim_of(const Part& size) {
 void ExportedGraph::require_sane(const std::string& name, const Type& type) const {
   std::int64_t bytes = std::max<std::int64_t>(1, static_cast<std::int64_t>(size_of(type.dtype)));
   for (const Dim& dim : *type.dims) {
-    if (!dim.is_static() || !__builtin_mul_overflow(bytes, dim.size, &bytes)) continue;
+    // A size of 0 does not make the others small: what is computed from them alone has to fit too.
+    if (!dim.is_static() || !__builtin_mul_overflow(bytes, std::max<std::int64_t>(dim.size, 1), &bytes)) continue;
     reading_.corrupt("'" + name + "' is larger than any memory");
   }
 }
@@ -367,7 +368,7 @@ std::optional<ExportedGraph::Memory> ExportedGraph::memory_of_first(const Part& 
     const auto size = number(sizes[i]), stride = number(strides[i]);
     if (!stride || (!size && i > 0)) return std::nullopt;
     memory.row_major &= size == 1 || *stride == expected;
-    expected *= size.value_or(1);
+    if (__builtin_mul_overflow(expected, size.value_or(1), &expected)) return std::nullopt;
     memory.strides.insert(memory.strides.begin(), *stride);
   }
   return memory;

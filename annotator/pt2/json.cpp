@@ -226,6 +226,7 @@ class JsonParser {
     if (last == end_ || !is_digit(*last)) return false;
     if (*last == '0' && last + 1 != end_ && is_digit(last[1])) return false;
     while (last != end_ && is_digit(*last)) ++last;
+    if (last != end_ && *last == '.' && (last + 1 == end_ || !is_digit(last[1]))) return false;
     const bool is_integer = last == end_ || (*last != '.' && *last != 'e' && *last != 'E');
     if (is_integer) {
       to.kind = JsonValue::Kind::integer;

@@ -40,7 +40,7 @@ class Tree {
     if (depth > deepest) return std::nullopt;
     if (take("'")) {
       const std::size_t quote = rest_.find('\'');
-      if (quote == std::string_view::npos) return std::nullopt;
+      if (quote == std::string_view::npos || quote == 0) return std::nullopt;  // no piece of an expression is empty
       const std::string text(rest_.substr(0, quote));
       rest_.remove_prefix(quote + 1);
       return text;

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <utility>
 
+#include "schema/element_count.h"
+
 namespace whence::pt2 {
 namespace {
 
@@ -45,8 +47,7 @@ std::int64_t extent(const Reading& reading, const std::vector<std::int64_t>& siz
 // The elements in order, as if the tensor had been made contiguous.
 Bytes gathered(std::span<const std::byte> memory, const std::vector<std::int64_t>& sizes,
                const std::vector<std::int64_t>& strides, std::size_t element) {
-  std::int64_t count = 1;
-  for (const std::int64_t size : sizes) count *= size;
+  const std::int64_t count = element_count(sizes);
   std::string text(static_cast<std::size_t>(count) * element, '\0');
   std::vector<std::int64_t> index(sizes.size(), 0);
   for (std::int64_t i = 0; i < count; ++i) {
@@ -116,13 +117,17 @@ const StoredTensors::Tensor& StoredTensors::of(const std::string& name) const {
   Reading{archive_.path(), "tensor '" + name + "'"}.corrupt("the archive does not hold its bytes");
 }
 
-// A tensor may be larger than its bytes (an axis of stride 0), but not by orders of magnitude.
+// A tensor may be larger than its bytes (an axis of stride 0), but not by orders of magnitude. A size of 0 does not
+// make the others small.
 void StoredTensors::require_sane(const std::vector<std::int64_t>& sizes, std::size_t element) const {
-  constexpr std::uint64_t always = 1ULL << 30U;
-  std::uint64_t size = element;
+  constexpr std::uint64_t always = 1ULL << 28U;
+  std::uint64_t largest = element;
   for (const std::int64_t each : sizes) {
-    if (__builtin_mul_overflow(size, static_cast<std::uint64_t>(each), &size)) size = UINT64_MAX;
+    if (!__builtin_mul_overflow(largest, static_cast<std::uint64_t>(std::max<std::int64_t>(each, 1)), &largest))
+      continue;
+    reading_.corrupt("it is larger than any memory");
   }
+  const auto size = static_cast<std::uint64_t>(element_count(sizes)) * element;
   if (size > std::max(always, archive_.size())) reading_.corrupt("it would be larger than the whole archive");
 }
 

@@ -16,8 +16,10 @@ namespace {
 
 using Json = nlohmann::json;
 
+constexpr std::int64_t most_nodes = std::int64_t{1} << 53;  // a number that every JSON reader holds
+
 bool is_count(const Json& object, const std::string& key) {
-  return object.contains(key) && object[key].is_number_integer() && object[key] >= 0;
+  return object.contains(key) && object[key].is_number_integer() && object[key] >= 0 && object[key] <= most_nodes;
 }
 
 bool has_counts(const Json& row) {

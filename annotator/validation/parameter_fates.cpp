@@ -9,6 +9,7 @@
 #include "annotator/metadata/attribution.h"
 #include "annotator/onnx_file/external_bytes.h"
 #include "annotator/validation/walk.h"
+#include "schema/element_count.h"
 
 namespace whence::validation {
 
@@ -54,12 +55,6 @@ std::vector<Readers> readers_of(const Program& program, const std::vector<Operat
 }
 
 const std::vector<std::int64_t>& sizes_of(const Parameter& parameter) { return parameter.data.shape; }
-
-std::int64_t elements(const std::vector<std::int64_t>& dims) {
-  std::int64_t count = 1;
-  for (const std::int64_t size : dims) count *= size;
-  return count;
-}
 
 class Initializers {
  public:
@@ -162,15 +157,15 @@ class Search {
     std::set<std::int64_t> counts;
     for (const std::size_t i : left) {
       const Parameter& parameter = program_.parameters[i];
-      if (elements(sizes_of(parameter)) < 2) continue;
-      counts.insert(elements(sizes_of(parameter)));
+      if (element_count(sizes_of(parameter)) < 2) continue;
+      counts.insert(element_count(sizes_of(parameter)));
       for (const std::string* digest :
            {&parameter.digest, &parameter.digest_transposed, &parameter.digest_float16, &parameter.digest_bfloat16}) {
         if (!digest->empty()) by_digest.emplace(*digest, i);
       }
     }
     for (Initializers::Entry& entry : initializers_.all()) {
-      if (entry.claimed || counts.count(elements(entry.tensor->dims)) == 0) continue;
+      if (entry.claimed || counts.count(element_count(entry.tensor->dims)) == 0) continue;
       const auto [first, last] = by_digest.equal_range(initializers_.digest(entry));
       for (auto found = first; found != last; ++found) {
         fates_[found->second].arrival = Arrival::content;
@@ -197,7 +192,8 @@ class Search {
     for (const std::size_t i : left) {
       const bool may = fates_[i].arrival == Arrival::missing || fates_[i].arrival == Arrival::fused;
       const Parameter& parameter = program_.parameters[i];
-      if (may && elements(sizes_of(parameter)) > 1) by_form[{parameter.data.dtype, sizes_of(parameter)}].push_back(i);
+      if (may && element_count(sizes_of(parameter)) > 1)
+        by_form[{parameter.data.dtype, sizes_of(parameter)}].push_back(i);
     }
     for (Initializers::Entry& entry : initializers_.all()) {
       if (!entry.claimed) found[{from_onnx(entry.tensor->data_type), entry.tensor->dims}].push_back(&entry);
@@ -235,7 +231,7 @@ class Search {
     using Wanted = std::pair<std::int32_t, std::vector<std::int64_t>>;  // operation, sizes
     std::map<Wanted, std::set<std::size_t>> by_place;
     for (const std::size_t i : left) {
-      if (fates_[i].arrival != Arrival::missing || elements(sizes_of(program_.parameters[i])) < 2) continue;
+      if (fates_[i].arrival != Arrival::missing || element_count(sizes_of(program_.parameters[i])) < 2) continue;
       for (const std::int32_t op : readers_[i].operations)
         by_place[{op, form_of(sizes_of(program_.parameters[i]))}].insert(i);
     }

@@ -95,21 +95,22 @@ struct Imports {
   void collect(const Graph& graph, const UserFunctions* known) {
     for (const graph::GraphNode& node : graph.nodes) {
       versions.emplace(node.domain, 1);
-      if (known != nullptr) call(known->find(node.domain, node.op_type), node.origin, *known);
+      std::set<const onnx::FunctionProto*> taken;
+      if (known != nullptr) call(known->find(node.domain, node.op_type), node.origin, *known, taken);
       for (const Graph* body : bodies(node)) collect(*body, known);
     }
   }
-  // A function may call others of the same file, but never itself (UserFunctions::read).
-  void call(const onnx::FunctionProto* function, const NodeOrigin& origin, const UserFunctions& known) {
-    if (function == nullptr) return;
+  // A function may call others of the same file, but never itself (UserFunctions::read). `taken`: those that the node's
+  // call has taken along already.
+  void call(const onnx::FunctionProto* function, const NodeOrigin& origin, const UserFunctions& known,
+            std::set<const onnx::FunctionProto*>& taken) {
+    if (function == nullptr || !taken.insert(function).second) return;
     const auto [entry, first] = functions.try_emplace(function, origin);
     if (!first) entry->second = origin::merge_origins(entry->second, origin, origin::OriginKind::shared);
     for (const onnx::OperatorSetIdProto& import : function->opset_import()) {
       versions.emplace(import.domain(), import.version());
     }
-    for (const onnx::NodeProto& node : function->node()) {
-      call(known.find(node.domain(), node.op_type()), origin, known);
-    }
+    for (const onnx::FunctionProto* called : known.called_by(*function)) call(called, origin, known, taken);
   }
 };
 

@@ -1,8 +1,9 @@
 #include "annotator/write/user_functions.h"
 
 #include <algorithm>
-#include <functional>
+#include <limits>
 #include <map>
+#include <vector>
 
 #include <onnx/defs/schema.h>
 #include <onnx/onnx_pb.h>
@@ -15,17 +16,35 @@ namespace {
 
 constexpr std::string_view prefix = "whence.";
 
-void refuse_recursion(const UserFunctions& all, const onnx::FunctionProto& function, const onnx::FunctionProto& caller,
-                      int depth, const Place& place) {
-  for (const onnx::NodeProto& node : caller.node()) {
-    const onnx::FunctionProto* called = all.find(node.domain(), node.op_type());
-    if (called == nullptr) continue;
-    if (called == &function || depth > 64) {
-      throw Error(Code::corrupt_file, "the function " + function.domain() + "::" + function.name() + " calls itself",
-                  "ONNX has no recursion: write it as a Loop", place);
+constexpr int deepest = 1000;  // calls in calls
+
+void collect_nodes(const google::protobuf::RepeatedPtrField<onnx::NodeProto>& nodes,
+                   std::vector<const onnx::NodeProto*>& all) {
+  for (const onnx::NodeProto& node : nodes) {
+    all.push_back(&node);
+    for (const onnx::AttributeProto& attribute : node.attribute()) {
+      collect_nodes(attribute.g().node(), all);
+      for (const onnx::GraphProto& graph : attribute.graphs()) collect_nodes(graph.node(), all);
     }
-    refuse_recursion(all, function, *called, depth + 1, place);
   }
+}
+
+// Follows every call once: `finished` holds the functions that were met, and whether all that they call was.
+void refuse_recursion(const UserFunctions& all, const onnx::FunctionProto& function, int depth,
+                      std::map<const onnx::FunctionProto*, bool>& finished, const Place& place) {
+  const auto [entry, first] = finished.try_emplace(&function, false);
+  if (entry->second) return;
+  const std::string name = "the function " + function.domain() + "::" + function.name();
+  if (!first)
+    throw Error(Code::corrupt_file, name + " calls itself", "ONNX has no recursion: write it as a Loop", place);
+  if (depth > deepest) {
+    throw Error(Code::over_limit, name + " is called by others more than " + std::to_string(deepest) + " deep",
+                "write functions that are called once out into their callers", place);
+  }
+  for (const onnx::FunctionProto* called : all.called_by(function)) {
+    refuse_recursion(all, *called, depth + 1, finished, place);
+  }
+  entry->second = true;
 }
 
 // The opset at which the same call of an operator began to mean something else, which its schema does not tell: another
@@ -81,15 +100,20 @@ std::shared_ptr<const UserFunctions> UserFunctions::read(const std::string& path
   const Place place{.file = path, .stage = "read"};
   const auto file = MappedFile::open(path);
   std::shared_ptr<UserFunctions> result(new UserFunctions());
-  if (!result->model_->ParseFromArray(file->data(), static_cast<int>(file->size()))) {
+  if (file->size() > static_cast<std::size_t>(std::numeric_limits<int>::max()) ||
+      !result->model_->ParseFromArray(file->data(), static_cast<int>(file->size()))) {
     throw Error(Code::wrong_kind, path + " is not an ONNX model", "give a model file that holds functions", place);
+  }
+  for (const onnx::FunctionProto& function : result->model_->functions()) {
+    result->by_name_.try_emplace({function.domain(), function.name()}, &function);
   }
   if (result->operators().empty()) {
     throw Error(Code::wrong_kind, path + " holds no function of a domain 'whence.NAMESPACE'",
                 "name the function after the operator: `op` of the domain `whence.mylib` converts mylib::op", place);
   }
+  std::map<const onnx::FunctionProto*, bool> finished;
   for (const onnx::FunctionProto& function : result->model_->functions()) {
-    refuse_recursion(*result, function, function, 0, place);
+    refuse_recursion(*result, function, 0, finished, place);
     for (const onnx::OperatorSetIdProto& import : function.opset_import()) {
       if (!import.domain().empty() || import.version() <= opset) continue;
       throw Error(Code::converter_refused,
@@ -113,10 +137,20 @@ std::set<std::string> UserFunctions::operators() const {
 }
 
 const onnx::FunctionProto* UserFunctions::find(const std::string& domain, const std::string& name) const {
-  for (const onnx::FunctionProto& function : model_->functions()) {
-    if (function.domain() == domain && function.name() == name) return &function;
+  const auto found = by_name_.find({domain, name});
+  return found == by_name_.end() ? nullptr : found->second;
+}
+
+std::vector<const onnx::FunctionProto*> UserFunctions::called_by(const onnx::FunctionProto& function) const {
+  std::vector<const onnx::NodeProto*> nodes;
+  collect_nodes(function.node(), nodes);
+  std::vector<const onnx::FunctionProto*> called;
+  std::set<const onnx::FunctionProto*> known;
+  for (const onnx::NodeProto* node : nodes) {
+    const onnx::FunctionProto* found = find(node->domain(), node->op_type());
+    if (found != nullptr && known.insert(found).second) called.push_back(found);
   }
-  return nullptr;
+  return called;
 }
 
 }  // namespace whence::write

@@ -133,10 +133,10 @@ void ZipArchive::read_entries(const Directory& directory) {
 
 std::string_view ZipArchive::content_of(const std::string& name, std::uint64_t header, std::uint64_t size) const {
   if (number(header, 4) != header_signature) corrupt("'" + name + "' is not where the directory says");
-  if (file_->text().substr(header + header_size, number(header + 26, 2)) != name) {
-    corrupt("'" + name + "' is called otherwise in its own place");
-  }
-  const std::uint64_t start = header + header_size + number(header + 26, 2) + number(header + 28, 2);
+  const std::uint64_t name_size = number(header + 26, 2), extra_size = number(header + 28, 2);
+  const std::string_view rest = file_->text().substr(header).substr(std::min(header_size, file_->size() - header));
+  if (rest.substr(0, name_size) != name) corrupt("'" + name + "' is called otherwise in its own place");
+  const std::uint64_t start = header + header_size + name_size + extra_size;
   if (start > file_->size() || size > file_->size() - start) {
     throw Error(Code::truncated_file, "the archive ends inside '" + name + "'", "copy the file again",
                 {.file = path(), .stage = "read"});

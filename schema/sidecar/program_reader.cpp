@@ -2,6 +2,7 @@
 // any index without looking.
 #include "schema/sidecar/program_reader.h"
 
+#include "schema/element_count.h"
 #include "schema/files/files.h"
 #include "schema/sidecar/base64.h"
 
@@ -197,12 +198,23 @@ class ProgramReader {
       if (const Cell dims = row.next(); !dims.is_null()) {
         std::vector<Dim>& read = value.type.dims.emplace(dims.length());
         for (std::size_t i = 0; i < read.size(); ++i) read[i] = dim(dims.element(i));
+        require_countable(dims, read);
       }
       value.source = row.next().one_of<ValueSource>(sidecar_form::value_sources);
       value.index = source_index(row.next(), value.source);
       value.known = row.next().index_or_none(constants);
       return value;
     });
+  }
+
+  // What computes with the sizes multiplies them; one of 0 does not make the others small.
+  static void require_countable(const Cell& cell, const std::vector<Dim>& dims) {
+    std::int64_t count = 1;
+    for (const Dim& dim : dims) {
+      if (!__builtin_mul_overflow(count, std::max<std::int64_t>(dim.size, 1), &count) && count <= most_elements)
+        continue;
+      cell.corrupt("the sizes are larger than any memory");
+    }
   }
 
   Dim dim(const Cell& cell) const {

@@ -78,7 +78,8 @@ class Reader {
     if (document_.contains("complete")) sidecar.complete = field("complete", Json::value_t::boolean);
     sidecar.unknown = unknown();
     sidecar.unknown_columns = unknown_columns();
-    if (program_digest(sidecar.program) != field("program_digest", Json::value_t::string)) {
+    const Json& digest = field("program_digest", Json::value_t::string);
+    if (digest.get_ref<const std::string&>() != program_digest(sidecar.program)) {
       text_.corrupt("/program_digest", "the digest is not that of the operations: the file was changed");
     }
     return sidecar;

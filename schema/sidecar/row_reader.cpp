@@ -135,8 +135,11 @@ TableReader::TableReader(const SidecarText& text, const Json& document, const si
     text.corrupt(pointer, "expected a table: an object with columns and rows");
   }
   columns_ = &(*table)["columns"];
+  const auto same = [](std::string_view name, const Json& column) {
+    return column.is_string() && column.get_ref<const std::string&>() == name;
+  };
   if (!columns_->is_array() || columns_->size() < form.columns.size() ||
-      !std::equal(form.columns.begin(), form.columns.end(), columns_->begin())) {
+      !std::equal(form.columns.begin(), form.columns.end(), columns_->begin(), same)) {
     text.corrupt(pointer + "/columns", "expected the columns " + Json(form.columns).dump());
   }
   rows_ = &(*table)["rows"];

@@ -4,6 +4,7 @@ import json
 import os
 import resource
 import subprocess
+import zipfile
 
 import numpy
 import onnx
@@ -177,6 +178,23 @@ def test_npz_that_is_damaged(small_archive, tmp_path):
     content = bytearray((tmp_path / "a.npz").read_bytes())
     content[len(content) // 2] ^= 0xFF
     (tmp_path / "a.npz").write_bytes(content)
+    refused(["export", small_archive, "-o", tmp_path / "target", "--inputs", tmp_path / "a.npz"], tmp_path, "E0204")
+
+
+def npy(shape: str, descr: str = "'<f4'") -> bytes:
+    header = f"{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}, }}\n".encode()
+    return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + bytes(48)
+
+
+@pytest.mark.parametrize("content", [
+    npy("(99999999999999999999,)"), npy("(4294967296, 4294967296)"), npy("(0, 9223372036854775807, 9)"), npy("(-3, 4)"),
+    npy("(3 4"), npy("(3;4)"), npy("(3, 5)"), npy("(3, 4)", "'>f4'"), npy("(3, 4)", "[('a', '<f4')]"), npy("(3, 4)")[:30],
+    npy("(" + "1, " * 70 + ")"), b"\x93NUMPY\x02\x00\xff\xff\xff\xff", b"no array"],
+    ids=["long", "product", "product with 0", "negative", "open", "list", "short", "big-endian", "record", "cut", "axes",
+         "header", "text"])
+def test_npz_that_holds_what_is_no_array(content, small_archive, tmp_path):
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+        archive.writestr("x.npy", content)
     refused(["export", small_archive, "-o", tmp_path / "target", "--inputs", tmp_path / "a.npz"], tmp_path, "E0204")
 
 

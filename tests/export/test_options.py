@@ -288,3 +288,58 @@ def test_functions_that_cannot_be_used_are_refused(tmp_path):
         result = command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--converters", file,
                              code=exit_code)
         assert code in result.stderr and "try:" in result.stderr and not (tmp_path / "m.onnx").exists()
+
+
+def functions_file(path, *functions):
+    """A model file of (name, nodes) with one input and one output each, in the domain of ATen's operators."""
+    opsets = [onnx.helper.make_opsetid("", 18), onnx.helper.make_opsetid("whence.aten", 1)]
+    made = [onnx.helper.make_function("whence.aten", name, ["x"], ["y"], nodes, opsets) for name, nodes in functions]
+    path.write_bytes(onnx.ModelProto(ir_version=10, functions=made).SerializeToString())
+    return path
+
+
+def call(name, source="x", target="y"):
+    return onnx.helper.make_node(name, [source], [target], domain="whence.aten")
+
+
+def chosen_by_size(branch):
+    """y = branch(x), from the body of an If."""
+    result = [onnx.helper.make_tensor_value_info("z", onnx.TensorProto.FLOAT, None)]
+    graphs = [onnx.helper.make_graph([call(branch, target="z")], name, [], result) for name in ("then", "else")]
+    return [onnx.helper.make_node("Size", ["x"], ["n"]),
+            onnx.helper.make_node("Cast", ["n"], ["c"], to=onnx.TensorProto.BOOL),
+            onnx.helper.make_node("If", ["c"], ["y"], then_branch=graphs[0], else_branch=graphs[1])]
+
+
+def test_functions_that_bodies_of_a_function_call_come_along(tmp_path):
+    x = torch.randn(2, 4)
+    torch.jit.trace(nn.GELU(), x, check_trace=False).save(str(tmp_path / "m.pt"))
+    file = functions_file(tmp_path / "f.onnx", ("gelu", chosen_by_size("inner")),
+                          ("inner", [onnx.helper.make_node("Tanh", ["x"], ["y"])]))
+    command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--converters", file)
+    assert [function.name for function in onnx.load(tmp_path / "m.onnx").functions] == ["gelu", "inner"]
+    session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"), providers=["CPUExecutionProvider"])
+    np.testing.assert_allclose(session.run(None, {session.get_inputs()[0].name: x.numpy()})[0], np.tanh(x.numpy()),
+                               rtol=1e-5, atol=1e-6)
+
+
+def test_functions_that_call_each_other_twice_take_no_longer_for_it(tmp_path):
+    """Sixty of them are 2^60 calls, each of which was followed."""
+    torch.jit.trace(nn.GELU(), torch.randn(2), check_trace=False).save(str(tmp_path / "m.pt"))
+    twice = [(f"f{i}", [call(f"f{i + 1}", "x", "z"), call(f"f{i + 1}", "z", "y")]) for i in range(60)]
+    last = ("f60", [onnx.helper.make_node("Tanh", ["x"], ["y"])])
+    file = functions_file(tmp_path / "f.onnx", ("gelu", [call("f0")]), *twice, last)
+    command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--converters", file)
+    assert len(onnx.load(tmp_path / "m.onnx").functions) == 62
+
+
+@pytest.mark.parametrize("functions, code", [
+    ([("gelu", chosen_by_size("gelu"))], "E0204"),
+    ([("gelu", [call("a")]), ("a", chosen_by_size("b")), ("b", [call("a")])], "E0204"),
+    ([("gelu", [call("f0")]), *((f"f{i}", [call(f"f{i + 1}")]) for i in range(1100))], "E0306")],
+    ids=["from its body", "two of them", "too deep"])
+def test_functions_without_an_end_are_refused(functions, code, tmp_path):
+    torch.jit.trace(nn.GELU(), torch.randn(2), check_trace=False).save(str(tmp_path / "m.pt"))
+    file = functions_file(tmp_path / "f.onnx", *functions)
+    result = command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--converters", file, code=None)
+    assert result.stderr.startswith(code) and "try:" in result.stderr and not (tmp_path / "m.onnx").exists()

@@ -72,7 +72,8 @@ def test_v503_coverage_may_not_fall_below_a_baseline(path, tmp_path):
         ("V503", "encoder.1", "covered", 66.7, 0), ("V503", "encoder.1", "exact", 33.3, 0)]
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[]", '{"coverage": {"nodes": -1, "covered": 0, "exact": 0}, "modules": []}'])
+@pytest.mark.parametrize("text", ["", "{}", "[]", '{"coverage": {"nodes": -1, "covered": 0, "exact": 0}, "modules": []}',
+                                  '{"coverage": {"nodes": 18446744073709551615, "covered": 0, "exact": 0}, "modules": []}'])
 def test_a_baseline_that_is_none(path, tmp_path, text):
     before = tmp_path / "before.json"
     before.write_text(text)

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "annotator/program/tensor_values.h"
+#include "schema/element_count.h"
 
 namespace whence::simplify {
 
@@ -21,11 +22,7 @@ inline bool has_integer_form(DType dtype) {
 }
 inline bool has_floating_form(DType dtype) { return is_floating(dtype) && program::has_number_form(dtype); }
 
-inline std::int64_t count_of(const Sizes& shape) {
-  std::int64_t count = 1;
-  for (const std::int64_t size : shape) count *= size;
-  return count;
-}
+inline std::int64_t count_of(const Sizes& shape) { return element_count(shape); }
 
 // `axis` counted from the front; nullopt when it is outside of `rank`.
 inline std::optional<std::size_t> axis_of(std::int64_t axis, std::size_t rank) {

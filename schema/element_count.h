@@ -1,0 +1,23 @@
+// The product of a tensor's sizes, as files from others state them.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+namespace whence {
+
+// Times the bytes of an element it still fits 64 bits.
+inline constexpr std::int64_t most_elements = std::int64_t{1} << 58;
+
+// 0 where a size is negative; `most_elements` for any larger product.
+inline std::int64_t element_count(std::span<const std::int64_t> sizes) {
+  std::int64_t count = 1;
+  bool fits = true;
+  for (const std::int64_t size : sizes) {
+    if (size <= 0) return 0;
+    fits = fits && !__builtin_mul_overflow(count, size, &count) && count <= most_elements;
+  }
+  return fits ? count : most_elements;
+}
+
+}  // namespace whence

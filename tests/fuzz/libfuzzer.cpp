@@ -1,0 +1,83 @@
+// The targets under libFuzzer: `whence_fuzz --target=npz [libFuzzer's options] [corpus...]`.
+//
+// With --coverage=FILE, what all inputs together reached is written at the end, a byte for each edge of the control
+// flow: 1 reached, 2 the first edge of a function. fuzz.py counts them; it runs the finished corpus so.
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "tests/fuzz/target.h"
+
+namespace {
+
+// The counters of edges, and their tables, of clang's -fsanitize-coverage; the linker names where they begin and end.
+struct EdgeInfo {
+  std::uintptr_t place, is_function;
+};
+
+}  // namespace
+
+extern "C" std::uint8_t __start___sancov_cntrs, __stop___sancov_cntrs;
+extern "C" const EdgeInfo __start___sancov_pcs, __stop___sancov_pcs;
+
+namespace {
+
+const whence::fuzz::Target* chosen = nullptr;
+std::string coverage_file;
+std::vector<std::uint8_t> reached;  // by edge
+
+// libFuzzer leaves options with two dashes alone.
+constexpr std::string_view target_option = "--target=", coverage_option = "--coverage=";
+
+void add_coverage() {
+  const std::uint8_t* const counters = &__start___sancov_cntrs;
+  reached.resize(static_cast<std::size_t>(&__stop___sancov_cntrs - counters));
+  for (std::size_t i = 0; i < reached.size(); ++i) reached[i] |= counters[i] != 0 ? 1 : 0;
+}
+
+void write_coverage() {
+  const EdgeInfo* const edges = &__start___sancov_pcs;
+  for (std::size_t i = 0; i < reached.size(); ++i) reached[i] |= (edges[i].is_function & 1) != 0 ? 2 : 0;
+  if (std::FILE* file = std::fopen(coverage_file.c_str(), "wb")) {
+    std::fwrite(reached.data(), 1, reached.size(), file);
+    std::fclose(file);
+  }
+}
+
+}  // namespace
+
+extern "C" std::size_t LLVMFuzzerMutate(std::uint8_t* data, std::size_t size, std::size_t longest);
+
+extern "C" int LLVMFuzzerInitialize(int* count, char*** arguments) {
+  for (int i = 1; i < *count; ++i) {
+    const std::string_view argument = (*arguments)[i];
+    if (argument.starts_with(target_option)) chosen = whence::fuzz::Target::find(argument.substr(target_option.size()));
+    if (argument.starts_with(coverage_option)) coverage_file = argument.substr(coverage_option.size());
+  }
+  if (!coverage_file.empty()) std::atexit(write_coverage);
+  if (chosen != nullptr) return 0;
+  std::fputs("whence_fuzz --target=NAME, one of:\n", stderr);
+  for (const whence::fuzz::Target* each : whence::fuzz::Target::all()) {
+    std::fprintf(stderr, "  %-20s up to %zu bytes\n", std::string(each->name).c_str(), each->longest);
+  }
+  std::exit(EXIT_FAILURE);
+}
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size <= chosen->longest) whence::fuzz::run_target(*chosen, {reinterpret_cast<const char*>(data), size});
+  if (!coverage_file.empty()) add_coverage();
+  return 0;
+}
+
+// Every second time by the target's own mutator, so that what it cannot make is found too.
+extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size, std::size_t longest,
+                                               unsigned random) {
+  if (chosen->mutate == nullptr || (random & 1) != 0) return LLVMFuzzerMutate(data, size, longest);
+  const std::string changed = chosen->mutate({reinterpret_cast<const char*>(data), size}, random / 2);
+  if (changed.empty() || changed.size() > longest) return LLVMFuzzerMutate(data, size, longest);
+  std::memcpy(data, changed.data(), changed.size());
+  return changed.size();
+}

@@ -1,0 +1,238 @@
+"""Writes the seeds of the fuzz targets that are binary or large, a folder for each target: make_seeds.py FOLDER [WHENCE].
+
+From models made here and the archives of tests/torch_versions. WHENCE, the command, annotates some of them, and says what
+belongs to the model that the targets call the good one. The small texts are in seeds/. A seed is worth having when it
+reaches code that the others do not.
+"""
+
+import io
+import json
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import numpy
+import onnx
+
+ROOT = Path(__file__).resolve().parents[2]
+FIXTURES = ROOT / "tests" / "torch_versions" / "fixtures" / "2.13.0"
+
+# Textual ONNX (onnx.parser), with what distinguishes it.
+MODELS = {
+    "chain": """
+        <ir_version: 10, opset_import: ["" : 20]>
+        g (float[N,4] x) => (float[N,4] y) <float[4,4] w = {1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16}, float[4] b = {1,2,3,4}> {
+            a = MatMul(x, w)
+            c = Add(a, b)
+            d = Relu(c)
+            e = MatMul(d, w)
+            y = Softmax <axis = -1> (e)
+        }""",
+    "control_flow": """
+        <ir_version: 10, opset_import: ["" : 20]>
+        g (float[2] x, bool t, int64 n) => (float[2] y, float[2] z) {
+            y = If (t) <then_branch = a () => (float[2] p) { p = Relu(x) },
+                        else_branch = b () => (float[2] q) { r = Neg(x)  q = Relu(r) }>
+            z = Loop (n, t, x) <body = c (int64 i, bool k, float[2] s) => (bool m, float[2] u) {
+                m = Identity(k)
+                u = Add(s, x) }>
+        }""",
+    "functions": """
+        <ir_version: 10, opset_import: ["" : 20, "local" : 1]>
+        g (float[2,4] x) => (float[2,4] y) {
+            a = local.block <alpha = 0.5> (x)
+            y = local.block <alpha = 0.5> (a)
+        }
+        <domain: "local", opset_import: ["" : 20, "local" : 1]>
+        block <alpha> (x) => (y) { z = local.inner(x)  y = LeakyRelu <alpha : float = @alpha> (z) }
+        <domain: "local", opset_import: ["" : 20]>
+        inner (x) => (y) { y = Exp(x) }""",
+    "quantized": """
+        <ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]>
+        g (float[1,4] x) => (float[1,2] y) <int8[4,2] w = {1,2,3,4,5,6,7,8}, float s = {0.5}, int8 p = {0}> {
+            q = QuantizeLinear(x, s, p)
+            d = DequantizeLinear(q, s, p)
+            v = DequantizeLinear(w, s, p)
+            m = MatMul(d, v)
+            y = com.microsoft.Gelu(m)
+        }""",
+}
+CONVERTERS = """
+    <ir_version: 10, opset_import: ["" : 20, "whence.aten" : 1]>
+    g (float x) => (float y) { y = Identity(x) }
+    <domain: "whence.aten", opset_import: ["" : 18]>
+    relu (x) => (y) { z = Neg(x)  y = Relu(z) }
+    <domain: "whence.aten", opset_import: ["" : 20]>
+    linear <alpha> (x, w, b) => (y) { y = Gemm <transB = 1> (x, w, b) }"""
+
+
+def say_modules(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Names and keys as PyTorch's exporters write them: annotate reads them."""
+    for i, node in enumerate(model.graph.node):
+        node.name = f"/encoder/layer.{i // 2}/{node.op_type}"
+        scopes = ["", "encoder", f"encoder.layer.{i // 2}", node.op_type]
+        node.metadata_props.add(key="pkg.torch.onnx.name_scopes", value=repr(scopes))
+        node.metadata_props.add(key="pkg.torch.onnx.class_hierarchy", value=repr(["a.Net", "a.Enc", "a.Layer", "aten"]))
+    return model
+
+
+def with_external_data(model: onnx.ModelProto) -> onnx.ModelProto:
+    changed = onnx.ModelProto()
+    changed.CopyFrom(model)
+    tensor = changed.graph.initializer[0]
+    tensor.ClearField("float_data")
+    tensor.data_location = onnx.TensorProto.EXTERNAL
+    for key, value in {"location": "weights.bin", "offset": "0", "length": "64"}.items():
+        tensor.external_data.add(key=key, value=value)
+    return changed
+
+
+def onnx_files(folder: Path, whence: str) -> dict[str, bytes]:
+    """By name: as other tools write them, then as whence annotates them and cuts functions out."""
+    models = {name: onnx.parser.parse_model(text) for name, text in MODELS.items()}
+    models["named"] = say_modules(onnx.parser.parse_model(MODELS["chain"]))
+    models["external"] = with_external_data(models["chain"])
+    files = {name: model.SerializeToString() for name, model in models.items()}
+    if not whence:
+        return files
+    for name in ("named", "control_flow", "quantized"):
+        given, annotated, cut = (folder / f"{name}{end}.onnx" for end in ("", ".annotated", ".functions"))
+        given.write_bytes(files[name])
+        subprocess.run([whence, "annotate", given, "-o", annotated, "--carry"], check=True, capture_output=True)
+        files[f"{name}_annotated"] = annotated.read_bytes()
+        done = subprocess.run([whence, "functions", annotated, "-o", cut, "--modules", "**"], capture_output=True)
+        if done.returncode == 0:
+            files[f"{name}_functions"] = cut.read_bytes()
+        for each in (given, annotated, cut):
+            each.unlink(missing_ok=True)
+    return files
+
+
+def archive_parts(path: Path | io.BytesIO) -> bytes:
+    """A .pt2 as the target exported_program takes it, without source lines, which are half of it."""
+    with zipfile.ZipFile(path) as archive:
+        def member(end: str) -> dict:
+            return json.loads(archive.read(next(name for name in archive.namelist() if name.endswith(end))))
+        parts = {"program": member("models/model.json"), "weights": member("model_weights_config.json"),
+                 "constants": member("model_constants_config.json"), "dynamic": ["x:0=batch"]}
+    shorten(parts["program"])
+    return json.dumps(parts).encode()
+
+
+def shorten(value) -> None:
+    if isinstance(value, dict):
+        value.pop("stack_trace", None)
+        value.pop("torch_fn", None)
+    for each in value.values() if isinstance(value, dict) else value if isinstance(value, list) else []:
+        shorten(each)
+
+
+def control_flow_archives() -> dict[str, bytes]:
+    """Operators that take graphs, sizes that follow from data, writes into buffers."""
+    import torch
+    from torch._higher_order_ops.scan import scan
+    from torch._higher_order_ops.while_loop import while_loop
+
+    class Cond(torch.nn.Module):
+        def forward(self, x):
+            return torch.cond(x.sum() > 0, lambda x: x.relu(), lambda x: (x + 1).neg(), (x,))
+
+    class Loop(torch.nn.Module):
+        def forward(self, x):
+            return while_loop(lambda i, s: i < 3, lambda i, s: (i + 1, s * 2), (torch.tensor(0), x))[1]
+
+    class Scan(torch.nn.Module):
+        def forward(self, x):
+            return scan(lambda c, r: (c + r, c * r), torch.zeros(3), x, dim=0)[1]
+
+    class Data(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("count", torch.zeros(3))
+
+        def forward(self, x):
+            self.count.add_(1)
+            return torch.nonzero(x > 0), x[:, 1:].reshape(-1) + x.shape[0], torch.split(x, 1, 1), self.count
+
+    batch = {"x": {0: torch.export.Dim("n", min=2, max=64)}}
+    archives = {}
+    for model, shapes in ((Cond(), None), (Loop(), None), (Scan(), None), (Data(), batch)):
+        stored = io.BytesIO()
+        program = torch.export.export(model, (torch.rand(4, 3),), dynamic_shapes=shapes)
+        torch.export.save(program, stored)
+        stored.seek(0)
+        archives[type(model).__name__.lower()] = archive_parts(stored)
+    return archives
+
+
+def zips() -> dict[str, bytes]:
+    def stored(compression: int, comment: bytes = b"", large: bool = False) -> bytes:
+        file = io.BytesIO()
+        with zipfile.ZipFile(file, "w", compression) as archive:
+            archive.comment = comment
+            for name, content in (("a/x.txt", b"abc" * 20), ("a/y", b""), ("a/d/z", bytes(range(64)))):
+                with archive.open(name, "w", force_zip64=large) as member:
+                    member.write(content)
+        return file.getvalue()
+
+    return {"stored": stored(zipfile.ZIP_STORED), "deflated": stored(zipfile.ZIP_DEFLATED, b"a comment"),
+            "zip64": stored(zipfile.ZIP_STORED, large=True)}
+
+
+def arrays() -> dict[str, bytes]:
+    def saved(write, *content, **named) -> bytes:
+        file = io.BytesIO()
+        write(file, *content, **named)
+        return file.getvalue()
+
+    matrix = numpy.arange(6, dtype=numpy.float32).reshape(2, 3)
+    return {"stored": saved(numpy.savez, x=matrix, y=numpy.array(3)),
+            "deflated": saved(numpy.savez_compressed, x=numpy.zeros((40, 4), numpy.int64)),
+            "member": b"m" + saved(numpy.save, numpy.asfortranarray(matrix)),
+            "truth": b"m" + saved(numpy.save, numpy.array([], dtype=bool))}
+
+
+def files_beside_a_model(folder: Path, whence: str) -> tuple[dict[str, bytes], dict[str, bytes]]:
+    """Profiles and baselines of the model that the targets call the good one."""
+    model = folder / "good.onnx"
+    subprocess.run([whence, "export", FIXTURES / "dynamic.pt2", "-o", model, "--annotate"], check=True,
+                   capture_output=True)
+    baseline = subprocess.run([whence, "validate", model, "--json"], capture_output=True).stdout
+    event = {"cat": "Session", "pid": 1, "tid": 1, "dur": 900, "ts": 0, "name": "model_run", "args": {}}
+    events = [event]
+    for i, node in enumerate(onnx.load(model).graph.node):
+        name = node.name if i % 2 else f"{node.name}/Fusion"
+        events.append({**event, "cat": "Node", "ts": 10 * i, "dur": 8 + i, "name": f"{name}_kernel_time",
+                       "args": {"op_name": node.op_type, "provider": "CPUExecutionProvider"}})
+    model.unlink()
+    inside = [event, {**events[1], "dur": 50, "args": {"op_name": "If"}}, {**events[2], "ts": 5}]
+    return ({"whole": json.dumps(events).encode(), "body": json.dumps(inside).encode()}, {"baseline": baseline})
+
+
+def write(folder: Path, target: str, files: dict[str, bytes]) -> None:
+    (folder / target).mkdir(parents=True, exist_ok=True)
+    for name, content in files.items():
+        (folder / target / name).write_bytes(content)
+
+
+def main(folder: Path, whence: str = "") -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    models = onnx_files(folder, whence)
+    for target in ("onnx", "views", "model_functions", "annotate_with_source"):
+        write(folder, target, models)
+    write(folder, "converters", {"two": onnx.parser.parse_model(CONVERTERS).SerializeToString()})
+    write(folder, "zip", zips())
+    write(folder, "npz", arrays())
+    programs = {name: archive_parts(FIXTURES / f"{name}.pt2") for name in ("dynamic", "static")}
+    write(folder, "exported_program", programs | control_flow_archives())
+    sidecars = [FIXTURES / "recorded.whence.json", *(ROOT / "schema" / "fixtures").glob("*/*.whence.json")]
+    if whence:
+        profiles, baselines = files_beside_a_model(folder, whence)
+        write(folder, "ort_profile", profiles)
+        write(folder, "gate_files", baselines)
+    write(folder, "sidecar", {path.name: path.read_bytes() for path in sidecars})
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), *sys.argv[2:3])

@@ -1,0 +1,27 @@
+// A model file with the user's own converters, and an export with it.
+#include "annotator/write/user_functions.h"
+#include "tests/fuzz/mutators/mutators.h"
+#include "tests/fuzz/target.h"
+#include "whence/export.h"
+
+namespace whence::fuzz {
+namespace {
+
+void run(std::string_view input) {
+  const std::string path = file_of("converters.onnx", input);
+  for (const int opset : {13, 20, 23}) {
+    attempt([&] {
+      const auto functions = write::UserFunctions::read(path, opset);
+      require(!functions->operators().empty(), "converters for no operator");
+    });
+  }
+  attempt([&] {
+    // Operators of the archive that have a converter get the user's instead when the file has one of their name.
+    export_archive(good_model().archive, scratch("output.onnx"), {.opset = 21, .converters = path});
+  });
+}
+
+const Target target("converters", run, 4096, mutate_protobuf);
+
+}  // namespace
+}  // namespace whence::fuzz

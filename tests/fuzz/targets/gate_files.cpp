@@ -1,0 +1,18 @@
+// What `whence validate` reads beside the model: --config and --baseline.
+#include "tests/fuzz/mutators/mutators.h"
+#include "tests/fuzz/target.h"
+
+namespace whence::fuzz {
+namespace {
+
+void run(std::string_view input) {
+  const std::string path = file_of("gates.json", input);
+  const std::string& model = good_model().model;
+  attempt([&] { run_command({"validate", model, "--config", path}); });
+  attempt([&] { run_command({"validate", model, "--baseline", path, "--json"}); });
+}
+
+const Target target("gate_files", run, 4096, mutate_json);
+
+}  // namespace
+}  // namespace whence::fuzz

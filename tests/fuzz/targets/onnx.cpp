@@ -1,0 +1,31 @@
+// ONNX's wire format and the copies that whence makes of it: what annotate writes, strip takes back, byte for byte.
+#include "annotator/onnx_file/graph_index.h"
+#include "annotator/onnx_file/onnx_summary.h"
+#include "tests/fuzz/mutators/mutators.h"
+#include "tests/fuzz/target.h"
+#include "whence/annotate.h"
+
+namespace whence::fuzz {
+namespace {
+
+void run(std::string_view input) {
+  const std::string model = file_of("model.onnx", input), annotated = scratch("annotated.onnx"),
+                    back = scratch("back.onnx");
+  const auto summary = value_of(onnx_file::read_onnx_summary(model));
+  const onnx_file::GraphIndex index(summary.graph);
+  require(index.nodes().size() == onnx_file::all_nodes(summary.graph).size(), "the index has other nodes");
+  index.edges();
+  index.input_edges();
+  index.output_edges();
+
+  const bool has_our_keys = strip(model, back).changed;
+  if (!has_our_keys) require(content_of(back) == input, "strip changed a file that was not annotated");
+  annotate(model, annotated, {.carry = input.size() % 2 == 0});
+  strip(annotated, back);
+  if (!has_our_keys) require(content_of(back) == input, "annotate and strip did not give the file back");
+}
+
+const Target target("onnx", run, 8192, mutate_protobuf);
+
+}  // namespace
+}  // namespace whence::fuzz

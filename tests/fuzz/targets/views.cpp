@@ -1,0 +1,43 @@
+// Every subcommand that shows what a file says, as the user calls it.
+#include "annotator/onnx_file/onnx_summary.h"
+#include "tests/fuzz/mutators/mutators.h"
+#include "tests/fuzz/target.h"
+
+namespace whence::fuzz {
+namespace {
+
+// Names that the file has are asked for, others are refused at once.
+std::string name_of_last_node(const std::string& model) {
+  const auto summary = value_of(onnx_file::read_onnx_summary(model));
+  const auto nodes = onnx_file::all_nodes(summary.graph);
+  return nodes.empty() || nodes.back()->name.empty() ? "none" : std::string(nodes.back()->name);
+}
+
+void run(std::string_view input) {
+  const std::string model = file_of("model.onnx", input), output = scratch("output"), name = name_of_last_node(model);
+  const GoodModel& good = good_model();
+  const std::vector<std::string> lines[] = {
+      {"show", model},
+      {"show", model, "--json", "--sidecar", good.sidecar},
+      {"explain", "--", model, name},
+      {"explain", "--json", "--", model, name},
+      {"diff", model, good.model, "--all", "--nodes"},
+      {"diff", good.model, model, "--json"},
+      {"validate", model, "--min", "covered=50@*", "--require", "**", "--baseline", model, "--all"},
+      {"validate", model, "--sidecar", good.sidecar, "--format", "sarif"},
+      {"select", model, "--format", "json"},
+      {"select", model, "--modules", "**", "--json"},
+      {"report", model, "-o", output + ".html"},
+      {"report", model, "-o", output + ".md", "--sidecar", good.sidecar},
+      {"dot", model, "-o", output + ".dot"},
+      {"graphml", model, "-o", output + ".graphml"},
+  };
+  for (const std::vector<std::string>& line : lines) {
+    attempt([&] { run_command(line); });
+  }
+}
+
+const Target target("views", run, 8192, mutate_protobuf);
+
+}  // namespace
+}  // namespace whence::fuzz

@@ -1,0 +1,31 @@
+// Zip archives of PyTorch, whose members are stored, and of numpy, whose may be deflated.
+#include "schema/files/zip_archive.h"
+#include "tests/fuzz/target.h"
+
+namespace whence::fuzz {
+namespace {
+
+void read_all(const std::string& path, ZipArchive::Packing packing) {
+  const ZipArchive archive(path, "a test", packing);
+  std::size_t sum = 0;
+  for (const auto& [name, content] : archive.members()) {
+    for (const char byte : content) sum += static_cast<unsigned char>(byte);
+    const Bytes whole = archive.bytes(name, 0, content.size());
+    require(whole.size() == content.size(), "a member has another size in place");
+    attempt([&] { archive.bytes(name, content.size(), 1); });
+    attempt([&] { archive.bytes(name, ~std::uint64_t{0}, 2); });
+  }
+  require(sum <= 255 * archive.size(), "members are larger than their archive");
+  require(archive.entries().size() == archive.members().size(), "the directory has other members");
+}
+
+void run(std::string_view input) {
+  const std::string path = file_of("archive.zip", input);
+  attempt([&] { read_all(path, ZipArchive::Packing::stored); });
+  attempt([&] { read_all(path, ZipArchive::Packing::deflated); });
+}
+
+const Target target("zip", run, 4096);
+
+}  // namespace
+}  // namespace whence::fuzz
