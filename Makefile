@@ -2,7 +2,8 @@
 #
 #   make demo      build the command alone, then record, export, annotate and validate a real model (all-MiniLM-L6-v2)
 #   make build     the command at build/bin/whence, the virtual environment at build/venv
-#   make test      build, then every test
+#   make test      build, then every test; with MATRIX=3/16 also that shard of the matrix
+#   make test-full build, then the test matrix: every operator at other opsets and dtypes; some forty minutes
 #   make install   the command, libraries, headers and CMake package under PREFIX (/usr/local)
 #   make wheel     build the Python package as a wheel and try it in an empty environment: tests/python/test_wheel.py
 #   make test-torch VERSION=2.15.0   the recorder and its tests with another PyTorch (tools/cmake/torch.cmake: which)
@@ -19,7 +20,7 @@
 PREFIX ?= /usr/local
 SECONDS ?= 60
 
-.PHONY: demo build test test-torch test-sanitized fuzz wheel accuracy install bench lint clean setup
+.PHONY: demo build test test-full test-torch test-sanitized fuzz wheel accuracy install bench lint clean setup
 
 build: setup
 	@tools/setup/build.sh release
@@ -35,6 +36,9 @@ demo: setup
 
 test: build
 	@tools/setup/test.sh
+
+test-full: build
+	@tools/setup/test_full.sh
 
 wheel: build
 	@WHENCE_WHEEL=build build/venv/bin/python -m pytest tests/python/test_wheel.py -q

@@ -16,6 +16,40 @@ import torch
 import command
 
 
+def pytest_addoption(parser):
+    parser.addoption("--matrix", metavar="SHARD/OF", help="run one of OF shards of the tests marked matrix as well, of "
+                     "1/1 all of them; without it none")
+
+
+def pytest_report_header(config):
+    return f"matrix: shard {config.option.matrix}" if config.option.matrix else None
+
+
+def pytest_configure(config):
+    if config.option.matrix:
+        shard(config.option.matrix)
+
+
+def shard(text: str) -> tuple[int, int]:
+    """"3/16" as (3, 16); shards are counted from 1."""
+    number, _, count = text.partition("/")
+    if not (number.isdigit() and count.isdigit() and 1 <= int(number) <= int(count)):
+        raise pytest.UsageError(f"--matrix {text}: give a shard and how many there are, as in --matrix 3/16")
+    return int(number), int(count)
+
+
+def leave_out_other_shards(config, items):
+    """Of the tests marked matrix, which are many, those of the shard that was asked for. Neighbours are alike and take
+    as long as each other, so that they go to different shards."""
+    marked = [item for item in items if item.get_closest_marker("matrix")]
+    chosen = set()
+    if config.option.matrix:
+        number, count = shard(config.option.matrix)
+        chosen = set(marked[number - 1::count])
+    config.hook.pytest_deselected(items=[item for item in marked if item not in chosen])
+    items[:] = [item for item in items if item in chosen or not item.get_closest_marker("matrix")]
+
+
 def pytest_sessionstart(session):
     if not command.BINARY.exists():
         pytest.exit(f"no command at {command.BINARY}: `make build` first, or set WHENCE to it", returncode=2)
@@ -28,9 +62,10 @@ def pytest_collection_finish():
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items):
+def pytest_collection_modifyitems(config, items):
     """With --dist loadgroup, the tests of a file share a process and what they make; so do those of native/, which would
     wait for each other's build. Those of ops/, which share nothing, fill up what is left of the processes' time."""
+    leave_out_other_shards(config, items)
     for item in items:
         folder = Path(item.path).parent
         if folder.name != "ops":

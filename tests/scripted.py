@@ -5,6 +5,7 @@ import onnxruntime
 import torch
 
 import command
+from results import assert_same_results
 
 
 def export(model, tmp_path, *options, code=0):
@@ -30,12 +31,6 @@ def assert_equal(path, model, x, n):
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     got = session.run(None, {"x": x.numpy(), "n": n.numpy()})
     wanted = flat(model(x, n))
-    assert len(got) == len(wanted)
-    for one, want in zip(got, wanted):
-        if isinstance(want, list):
-            assert [element.shape for element in one] == [element.shape for element in want]
-            for element, other in zip(one, want):
-                np.testing.assert_allclose(element, other, rtol=1e-5, atol=1e-6)
-        else:
-            assert one.shape == want.shape and one.dtype == want.dtype
-            np.testing.assert_allclose(one, want, rtol=1e-5, atol=1e-6)
+    assert [isinstance(one, list) for one in got] == [isinstance(want, list) for want in wanted]
+    for one, want in zip(got, wanted, strict=True):
+        assert_same_results(*(each if isinstance(each, list) else [each] for each in (one, want)), (1e-5, 1e-6))

@@ -38,6 +38,9 @@ Ints inverse(const Ints& permutation);
 // The index tensors side by side: [B..., number of indexed axes], as GatherND and ScatterND want them.
 Val index_table(Ctx& c, const std::vector<IndexedAxis>& axes);
 
+// What NonZero takes in runtimes; of other dtypes, which numbers are not 0.
+Val countable(Ctx& c, Val x);
+
 // The positions of the true elements of a mask, one row each: [n, rank of mask].
 Val mask_positions(Ctx& c, Val mask);
 

@@ -88,7 +88,7 @@ def values(model: onnx.ModelProto, feeds: dict) -> dict[str, numpy.ndarray]:
     outputs = session.run([output.name for output in session.get_outputs()], inputs)
     found = dict(inputs)
     found.update({tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in run.graph.initializer})
-    found.update(zip((output.name for output in session.get_outputs()), outputs))
+    found.update(zip((output.name for output in session.get_outputs()), outputs, strict=True))
     return {name: numpy.asarray(found[name]) for name in [*inputs, *known_order(run, found)]}
 
 

@@ -51,7 +51,7 @@ def test_results_stay_the_same(name):
     inputs = {key: value.numpy() for key, value in zoo.MODELS[name].inputs(zoo.MODELS[name].first).items()}
     results = [onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"]).run(None, inputs)
                for path in (plain, output)]
-    for before, after in zip(*results):
+    for before, after in zip(*results, strict=True):
         np.testing.assert_array_equal(before, after)
 
 

@@ -99,7 +99,7 @@ def exported(model: torch.nn.Module, inputs: tuple, folder, *options) -> onnx.Mo
 
 def assert_same(folder, model: torch.nn.Module, inputs: tuple) -> None:
     session = onnxruntime.InferenceSession(str(folder / "m.onnx"), providers=["CPUExecutionProvider"])
-    feeds = {value.name: tensor.numpy() for value, tensor in zip(session.get_inputs(), inputs)}
+    feeds = {value.name: tensor.numpy() for value, tensor in zip(session.get_inputs(), inputs, strict=True)}
     expected = model(*inputs).detach().numpy()
     np.testing.assert_allclose(session.run(None, feeds)[0], expected, rtol=2e-6, atol=1e-6)
 

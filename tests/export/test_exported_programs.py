@@ -4,7 +4,6 @@ import json
 import warnings
 import zipfile
 
-import numpy as np
 import onnx
 import onnxruntime
 import pytest
@@ -12,6 +11,7 @@ import torch
 
 import command
 from models import zoo
+from results import assert_same_results
 
 KINDS = ("plain", "decomposed", "dynamic")
 # A batch of one or a length as long as the model allows cannot be dynamic for torch.export; the second sizes can.
@@ -53,10 +53,7 @@ def assert_same(path, model, inputs) -> None:
     results = session.run(None, {key: tensor.numpy() for key, tensor in inputs.items() if key in names})
     with torch.no_grad():
         expected = tensors(model(**inputs))
-    assert len(results) == len(expected)
-    for ours, theirs in zip(results, expected):
-        scale = max(1.0, float(theirs.abs().max()))
-        np.testing.assert_allclose(ours, theirs.numpy(), rtol=0, atol=2e-4 * scale)
+    assert_same_results(results, expected, (1e-4, 1e-5), scaled=True)
 
 
 @pytest.mark.parametrize("kind", KINDS)

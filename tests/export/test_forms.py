@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 import command
+from results import assert_same_results
 
 
 def export(module, tmp_path, *options, inputs=None):
@@ -25,14 +26,13 @@ def export(module, tmp_path, *options, inputs=None):
 
 def run(path, *inputs):
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    return session.run(None, {value.name: given.numpy() for value, given in zip(session.get_inputs(), inputs)})
+    return session.run(None, {value.name: given.numpy() for value, given in zip(session.get_inputs(), inputs, strict=True)})
 
 
 def same(path, module, *inputs):
     with torch.no_grad():
         wanted = module(*inputs)
-    for got, want in zip(run(path, *inputs), wanted if isinstance(wanted, tuple) else (wanted,)):
-        np.testing.assert_allclose(got, want.detach().numpy(), rtol=1e-5, atol=1e-6)
+    assert_same_results(run(path, *inputs), wanted if isinstance(wanted, tuple) else (wanted,), (1e-5, 1e-6))
 
 
 class GivesBack(nn.Module):
@@ -322,8 +322,7 @@ def test_elements_that_are_deleted(tmp_path):
     module, x = torch.jit.script(Deletes()), torch.rand(3)
     path, _ = export(module, tmp_path, "--input", "x=float32[3]")
     assert len(run(path, x)) == 2
-    for got, want in zip(run(path, x), module(x)):
-        np.testing.assert_allclose(got, want.numpy())
+    assert_same_results(run(path, x), module(x))
 
 
 class Empties(nn.Module):

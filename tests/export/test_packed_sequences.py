@@ -61,6 +61,6 @@ def test_packed_sequences_equal_pytorch(name, form, dynamic, tmp_path):
     if dynamic and name in ("given", "longer"):
         others.append((torch.randn(2, 9, 4), torch.tensor([8, 2])))
     for given in [(x, lengths), *(others if dynamic else [])]:
-        got = session.run(None, dict(zip(("x", "lengths"), (each.numpy() for each in given))))
+        got = session.run(None, dict(zip(("x", "lengths"), (each.numpy() for each in given), strict=True)))
         for one, want in zip(got, model(*given), strict=True):
             np.testing.assert_allclose(one, want.detach().numpy(), rtol=1e-4, atol=1e-5)

@@ -11,6 +11,7 @@ import command
 from functions import graphs
 from functions.graphs import node, weight
 from models import zoo
+from results import assert_same_results
 
 
 def submodule_call(model, name: str, inputs: dict):
@@ -49,13 +50,12 @@ def test_extracted_module_equals_pytorch(exported, tmp_path, zoo_name, module):
     onnx.save(whole, tmp_path / "whole.onnx")
     feeds = {key: value.numpy() for key, value in inputs.items()}
     names = [value.name for value in whole.graph.output]
-    values = dict(zip(names, graphs.run(tmp_path / "whole.onnx", feeds))) | feeds
+    values = dict(zip(names, graphs.run(tmp_path / "whole.onnx", feeds), strict=True)) | feeds
     results = graphs.run(part, {value.name: values[value.name] for value in made.graph.input})
 
     expected = seen["out"][0] if isinstance(seen["out"], tuple) else seen["out"]
     shapes = [result for result in results if result.shape == tuple(expected.shape)]
-    scale = max(1.0, float(expected.abs().max()))
-    np.testing.assert_allclose(shapes[-1], expected.numpy(), rtol=0, atol=2e-4 * scale)
+    assert_same_results(shapes[-1:], [expected], (1e-4, 1e-5), scaled=True)
 
 
 def two_calls(tmp_path):
@@ -182,7 +182,7 @@ def test_a_container_that_is_never_called_is_what_it_holds(tmp_path):
     whole.graph.output.extend(value for value in onnx.load(part).graph.input if value.name != "x")
     onnx.save(whole, tmp_path / "whole.onnx")
     names = [value.name for value in whole.graph.output]
-    values = dict(zip(names, graphs.run(tmp_path / "whole.onnx", {"x": other.numpy()}))) | {"x": other.numpy()}
+    values = dict(zip(names, graphs.run(tmp_path / "whole.onnx", {"x": other.numpy()}), strict=True)) | {"x": other.numpy()}
     result, = graphs.run(part, {name: values[name] for name in session_inputs})
     np.testing.assert_allclose(result, expected.numpy(), rtol=0, atol=1e-5)
     command.run("extract", path, "--module", "stages.1", "-o", part)

@@ -158,7 +158,7 @@ def layer(index: int, value: str, result: str, scale: float = 2.0) -> list:
 
 def layers_of(tmp_path, scales=(2.0, 2.0, 2.0), shapes=([2, 4], [2, 4], [2, 4])):
     nodes, initializers, value = [], [], "x"
-    for i, (scale, shape) in enumerate(zip(scales, shapes)):
+    for i, (scale, shape) in enumerate(zip(scales, shapes, strict=True)):
         nodes += layer(i, value, f"y{i}")
         initializers += [weight(f"layers.{i}.weight", 4), numpy_helper.from_array(np.float32(scale), f"scale{i}"),
                          numpy_helper.from_array(np.array(shape, np.int64), f"shape{i}")]

@@ -16,7 +16,8 @@ def path(tmp_path):
     file = tmp_path / "model.onnx"
     nodes = [node("Relu", ["x"], ["a"]), node("Neg", ["a"], ["b"]), node("Exp", ["b"], ["c"]),
              node("Abs", ["c"], ["d"]), node("Relu", ["d"], ["y"])]
-    for each, module in zip(nodes, ["", "layers.0.norm", "layers.0", "layers.1.norm", "layers.10"]):
+    for each, module in zip(nodes, ["", "layers.0.norm", "layers.0", "layers.1.norm", "layers.10"],
+                            strict=True):
         each.metadata_props.add(key="pkg.whence.module", value=module)
         each.metadata_props.add(key="pkg.whence.confidence", value="exact")
     graphs.model(nodes, [], {"x": [3]}, ["y"], file)

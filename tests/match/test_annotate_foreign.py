@@ -77,7 +77,7 @@ def test_names_are_not_needed(folder, tmp_path):
     annotate(folder / "exported.onnx", tmp_path / "a.onnx", "--sidecar", folder / "model.json")
     annotate(folder / "renamed.onnx", tmp_path / "b.onnx", "--sidecar", folder / "model.json")
     assert None not in modules(tmp_path / "a.onnx")
-    agree = [a == b for a, b in zip(modules(tmp_path / "a.onnx"), modules(tmp_path / "b.onnx"))]
+    agree = [a == b for a, b in zip(modules(tmp_path / "a.onnx"), modules(tmp_path / "b.onnx"), strict=True)]
     assert sum(agree) >= 0.98 * len(agree)
 
 
@@ -233,7 +233,7 @@ def test_the_result_computes_the_same(folder, tmp_path):
     feeds = {name: tensor.numpy() for name, tensor in entry.inputs(entry.first).items()}
     results = [onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"]).run(None, feeds)
                for path in (folder / "renamed.onnx", tmp_path / "a.onnx")]
-    assert all(np.array_equal(a, b) for a, b in zip(*results))
+    assert all(np.array_equal(a, b) for a, b in zip(*results, strict=True))
 
 
 def optimised(source, target):
@@ -260,7 +260,7 @@ def test_from_gives_nodes_their_names_back(folder, tmp_path):
     annotate(folder / "exported.onnx", tmp_path / "before.onnx", "--sidecar", folder / "model.json")
     annotate(folder / "renamed.onnx", tmp_path / "out.onnx", "--from", tmp_path / "before.onnx")
     names = [[node.name for node in onnx.load(tmp_path / f"{name}.onnx").graph.node] for name in ("before", "out")]
-    same = sum(a == b for a, b in zip(*names))
+    same = sum(a == b for a, b in zip(*names, strict=True))
     assert same >= 0.95 * len(names[0])
 
 

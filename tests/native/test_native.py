@@ -80,7 +80,7 @@ def against_truth(built, variant, case):
     """(row, true row) of every operation; the truth is what a ModuleScope in each forward says."""
     truth, found = operations(built / "scoped", case), operations(built / variant, case)
     assert [row["target"] for row in found] == [row["target"] for row in truth]
-    return list(zip(found, truth))
+    return list(zip(found, truth, strict=True))
 
 
 def place(row):

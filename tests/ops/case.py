@@ -1,20 +1,21 @@
 """What an operator case is: `case("aten::gelu", lambda x: torch.nn.functional.gelu(x), f32(2, 3))`.
 
 A case traces its function (or compiles its TorchScript source), exports the archive with the `whence` command and
-compares ONNX Runtime with PyTorch: values, dtypes and shapes, at the size traced and, where axes are dynamic, at a
-larger one. The operator in its key has to occur in the traced graph. The same function goes through torch.export as
-well, where operators may be others.
+compares ONNX Runtime with PyTorch: values, dtypes and shapes. It does so on the tensors that were traced and on others
+of the same description; where axes are dynamic, also at a larger size, at 1 and at 0 as far as PyTorch accepts them.
+The operator in its key has to occur in the traced graph. The same function goes through torch.export as well, where
+operators may be others.
 """
 
 import inspect
 import itertools
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Callable
 
 import torch
 
-DEFAULT_OPSETS = (18,)
+DEFAULT_OPSETS = (20,)  # the command's default; test_matrix.py runs the others
 _numbers = itertools.count()  # TorchScript wants a class of its own for each source
 
 
@@ -28,9 +29,18 @@ class Input:
     high: float = 1
     seed: int = 0
 
-    def tensor(self, shape: tuple[int, ...] | None = None) -> torch.Tensor:
+    def tensor(self, shape: tuple[int, ...] | None = None, draw: int = 0) -> torch.Tensor:
+        """Each `draw` holds other numbers of the same range."""
         shape = self.shape if shape is None else shape
-        generator = torch.Generator().manual_seed(1000 + self.seed + 17 * math.prod(shape))
+        drawn = self._drawn(shape, draw)
+        for attempt in range(1, 20 if draw else 0):  # few small integers are often the same ones
+            if not same(drawn, self._drawn(shape, 0)):
+                break
+            drawn = self._drawn(shape, draw + attempt)
+        return drawn
+
+    def _drawn(self, shape: tuple[int, ...], draw: int) -> torch.Tensor:
+        generator = torch.Generator().manual_seed(1000 + self.seed + 17 * math.prod(shape) + 7919 * draw)
         if self.dtype == torch.bool:
             return torch.rand(shape, generator=generator) < 0.5
         if not self.dtype.is_floating_point:
@@ -38,6 +48,48 @@ class Input:
         if (self.low, self.high) == (0, 1):
             return torch.randn(shape, generator=generator).to(self.dtype)
         return (self.low + (self.high - self.low) * torch.rand(shape, generator=generator)).to(self.dtype)
+
+
+@dataclass(frozen=True)
+class Given:
+    """A tensor with numbers of its own, which is traced, and another one for a second run."""
+
+    first: torch.Tensor
+    second: torch.Tensor
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.first.dtype
+
+    @property
+    def shape(self) -> torch.Size:
+        return self.first.shape
+
+    def tensor(self, shape: tuple[int, ...] | None = None, draw: int = 0) -> torch.Tensor:
+        return self.second if draw else self.first
+
+
+def given(tensor: torch.Tensor) -> Given:
+    """The second tensor has the same numbers in other places; where all of them are equal, others close by."""
+    moved = tensor.flatten().roll(1).reshape(tensor.shape) if tensor.numel() else tensor
+    if not same(moved, tensor):
+        return Given(tensor, moved)
+    if tensor.dtype == torch.bool:
+        return Given(tensor, ~tensor)
+    if tensor.is_floating_point():
+        return Given(tensor, tensor / 2 + 0.5 + (tensor == 1))
+    return Given(tensor, torch.where(tensor > 1, tensor - 1, tensor + 1))
+
+
+def two(first: torch.Tensor, second: torch.Tensor) -> Given:
+    """For tensors whose numbers cannot change places: bounds that ascend, lengths that descend, the only valid index."""
+    return Given(first, second)
+
+
+def same(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Equal in dtype, shape and numbers; NaN equals NaN."""
+    return one.dtype == other.dtype and one.shape == other.shape and bool(
+        ((one == other) | ((one != one) & (other != other))).all())
 
 
 def f32(*shape: int, seed: int = 0) -> Input:
@@ -90,7 +142,7 @@ class Tolerance:
 class Case:
     key: str
     function: Callable | torch.nn.Module | str
-    inputs: tuple[Input | torch.Tensor, ...]
+    inputs: tuple[Input | Given, ...]
     dynamic: str = ""
     opsets: tuple[int, ...] = DEFAULT_OPSETS
     tolerance: Tolerance | None = field(default_factory=Tolerance)
@@ -99,6 +151,11 @@ class Case:
     not_in_archives: str = ""
     not_in_traces: str = ""
     other_inputs: tuple[tuple[torch.Tensor, ...], ...] = ()
+    one_value: str = ""
+    not_at: dict[str, str] = field(default_factory=dict)
+    finite: str = ""
+    not_as: dict[str, str] = field(default_factory=dict)
+    family: str = ""  # the table that the case is from
 
     def argument_names(self) -> list[str]:
         if isinstance(self.function, str):
@@ -114,18 +171,27 @@ class Case:
             named[argument] = {int(axis): symbol for axis, symbol in (pair.split("=") for pair in axes.split(","))}
         return named
 
-    def tensors(self, growth: int = 0) -> list[torch.Tensor]:
-        """The example inputs; with every dynamic axis longer by `growth`, more for each further symbol."""
-        symbols = sorted({symbol for axes in self.axes().values() for symbol in axes.values()})
+    def symbols(self) -> list[str]:
+        """The names of dynamic sizes."""
+        return sorted({symbol for axes in self.axes().values() for symbol in axes.values()})
+
+    def sizes(self) -> dict[str, int]:
+        """The dynamic sizes at which the case is traced."""
+        return {symbol: given.shape[axis] for name, given in zip(self.argument_names(), self.inputs, strict=True)
+                for axis, symbol in self.axes().get(name, {}).items()}
+
+    def larger(self, growth: int) -> dict[str, int]:
+        """Every dynamic size longer by `growth`, more for each further symbol."""
+        return {symbol: size + growth * (1 + self.symbols().index(symbol)) for symbol, size in self.sizes().items()}
+
+    def tensors(self, sizes: dict[str, int] | None = None, draw: int = 0) -> list[torch.Tensor]:
+        """The example inputs, with dynamic axes of these sizes where given; each `draw` has other values."""
         made = []
         for name, given in zip(self.argument_names(), self.inputs, strict=True):
-            if isinstance(given, torch.Tensor):
-                made.append(given)
-                continue
             shape = list(given.shape)
             for axis, symbol in self.axes().get(name, {}).items():
-                shape[axis] += growth * (1 + symbols.index(symbol))
-            made.append(given.tensor(tuple(shape)))
+                shape[axis] = (sizes or {}).get(symbol, shape[axis])
+            made.append(given.tensor(tuple(shape), draw))
         return made
 
     def module(self) -> torch.nn.Module:
@@ -162,10 +228,13 @@ class Case:
 
 def case(key: str, function, *inputs, dynamic: str = "", opsets=DEFAULT_OPSETS, tolerance=(1e-5, 1e-5),
          refused: str = "", recorded_as: str = "", not_in_archives: str = "", not_in_traces: str = "",
-         other_inputs: tuple[tuple[torch.Tensor, ...], ...] = ()) -> Case:
+         other_inputs: tuple[tuple[torch.Tensor, ...], ...] = (), one_value: str = "",
+         not_at: dict[str, str] | None = None, finite: str = "", not_as: dict[str, str] | None = None) -> Case:
     """One line of a case table.
 
     key        the operator with its overload, as `whence ops` lists it
+    inputs     descriptions of tensors, which make numbers that differ from each other and can be made again; tensors
+               with numbers of their own (see `given`); or two(first, second)
     function   called with the inputs while tracing; or a torch.nn.Module; or the source of a TorchScript `forward`,
                "def forward(self, x): ..." , for operators that tracing cannot produce
     dynamic    axes left open, by the function's argument names: "x:0=batch,1=seq mask:0=batch"
@@ -177,6 +246,15 @@ def case(key: str, function, *inputs, dynamic: str = "", opsets=DEFAULT_OPSETS, 
     not_in_traces  why the case is left out from a trace: LibTorch does not know an operator that Python registers
     other_inputs  further tensors for all arguments, on which the exported file is compared as well: NaN, infinities,
                empty axes
+    one_value  why an input has the same numbers in every run
+    not_at     dynamic sizes at which PyTorch computes what ONNX or ONNX Runtime cannot, each with the reason:
+               {"n=0": "ONNX Runtime has no convolution of nothing"}
+    not_as     dtypes of matrix.py with which PyTorch computes what ONNX or ONNX Runtime cannot, each with the reason
+    finite     why NaN and infinities are not tried where the family's other cases are
     """
-    return Case(key, function, tuple(inputs), dynamic, tuple(opsets), Tolerance(*tolerance) if tolerance else None,
-                refused, recorded_as, not_in_archives, not_in_traces, tuple(other_inputs))
+    inputs = tuple(given(each) if isinstance(each, torch.Tensor) else
+                   replace(each, seed=each.seed + 100 * place) if isinstance(each, Input) else each
+                   for place, each in enumerate(inputs))
+    return Case(key, function, inputs, dynamic, tuple(opsets), Tolerance(*tolerance) if tolerance else None,
+                refused, recorded_as, not_in_archives, not_in_traces, tuple(other_inputs), one_value, not_at or {},
+                finite, not_as or {})

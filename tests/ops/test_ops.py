@@ -1,6 +1,5 @@
 """Every operator converter against PyTorch, in ONNX Runtime: the tables in cases/, one family each."""
 
-import importlib
 from pathlib import Path
 
 import pytest
@@ -9,12 +8,10 @@ import torch
 from command import run, run_json
 from ops.case import Case
 from ops.comparing import check_export
+from ops.table import CASES, FAMILIES, faults
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:torch.jit", "ignore::torch.jit.TracerWarning")
 HERE = Path(__file__).parent
-FAMILIES = {table.stem: importlib.import_module(f"ops.cases.{table.stem}").CASES
-            for table in sorted((HERE / "cases").glob("*.py"))}
-CASES = [case for cases in FAMILIES.values() for case in cases]
 
 
 def operators(block) -> set[str]:
@@ -62,6 +59,11 @@ def test_operator(case: Case, opset: int, tmp_path):
     # The reference is the archive as PyTorch runs it, which need not be what was traced: a Python number there is a
     # tensor by the time it is loaded, and promotes as one.
     check_export(case, torch.jit.load(archive), tmp_path / "operator.onnx")
+
+
+def test_every_row_tells_its_inputs_apart():
+    found = [f"{case}: {fault}" for case in CASES for fault in faults(case)]
+    assert not found, "\n".join(found)
 
 
 def table_keys() -> set[str]:

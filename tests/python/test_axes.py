@@ -6,6 +6,8 @@ import pytest
 import torch
 import whence
 
+from results import assert_same_results
+
 pytestmark = pytest.mark.usefixtures("quiet")
 
 NATIVE = ["native", "native-export"]
@@ -25,7 +27,7 @@ def arguments(rows=3, other=5):
 def by_pytorch(shapes):
     """torch.onnx.export takes a dict at the end of args for keywords, whatever it holds."""
     *args, table = arguments()
-    by_name = shapes if isinstance(shapes, dict) else dict(zip(("x", "pair", "table"), shapes))
+    by_name = shapes if isinstance(shapes, dict) else dict(zip(("x", "pair", "table"), shapes, strict=True))
     return torch.onnx.export(Net(), tuple(args), kwargs={"table": table}, dynamic_shapes=by_name, dynamo=True,
                              verbose=False)
 
@@ -90,7 +92,7 @@ def test_ranges_are_those_of_pytorch_under_the_names_of_the_sizes():
     said = {each.key: each.value for each in ours.model_proto.graph.metadata_props}[RANGES]
     symbols = {str(symbol): str(bounds) for symbol, bounds in theirs.exported_program.range_constraints.items()}
     assert len(symbols) == 2
-    for name, bounds in zip(("rows", "columns"), ("VR[2, 64]", "VR[0, 100]")):
+    for name, bounds in zip(("rows", "columns"), ("VR[2, 64]", "VR[0, 100]"), strict=True):
         assert f"{name}: {bounds}" in said and bounds in symbols.values()
     assert not any(symbol in said for symbol in symbols)
 
@@ -397,8 +399,7 @@ def test_dynamic_axes_are_wishes(model, make, backend, rows):
     assert dims(program.model_proto.graph.input) == [[rows, "b", 3]]
     x = torch.randn(4 if rows == "a" else rows, 7, 3)
     wanted = model(x)
-    for got, want in zip(program(x), wanted if isinstance(wanted, tuple) else (wanted,)):
-        torch.testing.assert_close(got, want.detach())
+    assert_same_results(program(x), wanted if isinstance(wanted, tuple) else (wanted,))
 
 
 class Halves(torch.nn.Module):

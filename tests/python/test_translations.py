@@ -11,6 +11,8 @@ import whence
 from onnxscript import BOOL, FLOAT, INT64
 from onnxscript import opset18 as op
 
+from results import assert_same_results
+
 pytestmark = pytest.mark.usefixtures("quiet")
 
 mine = onnxscript.values.Opset("mine", 1)
@@ -70,9 +72,7 @@ def operators(program):
 
 
 def close(program, args, wanted):
-    for found, each in zip(program(*args), wanted if isinstance(wanted, (tuple, list)) else [wanted]):
-        assert found.dtype == each.dtype
-        torch.testing.assert_close(found, each, rtol=1e-5, atol=1e-6)
+    assert_same_results(program(*args), wanted if isinstance(wanted, (tuple, list)) else [wanted], (1e-5, 1e-6))
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

@@ -54,7 +54,7 @@ def test_module_table_equals_named_modules(name):
     truth = truth_of_modules(model(name))
     got = [{key: row[key] for key in truth[0]} for row in rows_of_modules(name)]
     assert [row["path"] for row in got] == [row["path"] for row in truth]
-    for ours, theirs in zip(got, truth):
+    for ours, theirs in zip(got, truth, strict=True):
         assert ours == theirs
 
 

@@ -1,5 +1,6 @@
 #!/bin/sh
 # Every test: the C++ programs through ctest, beside the command through pytest, whose closing line comes last.
+# With MATRIX=SHARD/OF also that shard of the tests that are marked matrix.
 . "$(dirname "$0")/common.sh"
 
 programs() {
@@ -8,7 +9,8 @@ programs() {
   return "$code"
 }
 
+[ -z "${MATRIX:-}" ] || step "with shard $MATRIX of the test matrix"
 programs &
-build/venv/bin/python -m pytest tests -q -n auto --dist loadgroup </dev/null && passed=true || passed=false
+build/venv/bin/python -m pytest tests -q -n auto --dist loadgroup ${MATRIX:+--matrix "$MATRIX"} </dev/null && passed=true || passed=false
 wait "$!" || fail "a C++ program failed (its output is above)"
 "$passed"

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "annotator/convert/float64_forms.h"
 #include "annotator/convert/ops/elementwise.h"
 #include "annotator/convert/ops/families.h"
 
@@ -11,6 +12,9 @@ namespace {
 
 // A constant of the dtype that the result has.
 Val number(Ctx& c, double value) { return c.constant_number(value, c.output_dtype()); }
+
+// Some operators are functions to runtimes, made of others that they have in 32 bits and less.
+bool has_function(Ctx& c, int since) { return c.opset() >= since && c.output_dtype() != DType::float64; }
 
 // x * Phi(x), Phi by the error function; spelled so that runtimes recognise and fuse it.
 Val gelu_erf(Ctx& c, Val x) {
@@ -30,7 +34,7 @@ Val gelu_tanh(Ctx& c, Val x) {
 void gelu(Ctx& c) {
   const Val x = c.tensor("self");
   const std::string mode = c.one_of("approximate", {"none", "tanh"});
-  if (c.opset() >= 20) return c.yield(c.emit("Gelu", {x}, {{"approximate", mode}}));
+  if (has_function(c, 20)) return c.yield(c.emit("Gelu", {x}, {{"approximate", mode}}));
   c.yield(mode == "tanh" ? gelu_tanh(c, x) : gelu_erf(c, x));
 }
 
@@ -60,7 +64,7 @@ void softplus(Ctx& c) {
   const Val x = c.tensor("self");
   const double beta = c.number("beta"), threshold = c.number("threshold");
   const Val scaled = beta == 1 ? x : c.emit("Mul", {x, number(c, beta)});
-  Val y = c.emit("Softplus", {scaled});
+  Val y = softplus_of(c, scaled);
   if (beta != 1) y = c.emit("Div", {y, number(c, beta)});
   if (threshold < 20 || c.output_dtype() == DType::float64) {
     y = c.emit("Where", {c.emit("Greater", {scaled, number(c, threshold)}), x, y});
@@ -69,7 +73,7 @@ void softplus(Ctx& c) {
 }
 
 // log(sigmoid(x)) as -softplus(-x), which does not underflow.
-void log_sigmoid(Ctx& c) { c.yield(c.emit("Neg", {c.emit("Softplus", {c.emit("Neg", {c.tensor("self")})})})); }
+void log_sigmoid(Ctx& c) { c.yield(c.emit("Neg", {softplus_of(c, c.emit("Neg", {c.tensor("self")}))})); }
 
 Val scaled(Ctx& c, Val x, double factor) { return factor == 1 ? x : c.emit("Mul", {x, number(c, factor)}); }
 
@@ -109,9 +113,7 @@ void celu(Ctx& c) {
   c.yield(scaled(c, elu_of(c, c.emit("Div", {x, number(c, alpha)}), 1), alpha));
 }
 
-void leaky_relu(Ctx& c) {
-  c.yield(c.emit("LeakyRelu", {c.tensor("self")}, {{"alpha", static_cast<float>(c.number("negative_slope"))}}));
-}
+void leaky_relu(Ctx& c) { c.yield(leaky_relu_of(c, c.tensor("self"), c.number("negative_slope"))); }
 
 // x where x > 0, weight * x elsewhere. weight [C] or [1] belongs to axis 1 of self [N, C, *].
 void prelu(Ctx& c) {
@@ -124,11 +126,11 @@ void prelu(Ctx& c) {
     for (int i = 1; i <= trailing; ++i) axes.push_back(i);
     slope = c.unsqueeze(slope, axes);
   }
-  c.yield(c.emit("PRelu", {x, slope}));
+  c.yield(prelu_of(c, x, slope));
 }
 
 // The weight already has the shape to broadcast.
-void prelu_kernel(Ctx& c) { c.yield(c.emit("PRelu", {c.tensor("self"), c.tensor("weight")})); }
+void prelu_kernel(Ctx& c) { c.yield(prelu_of(c, c.tensor("self"), c.tensor("weight"))); }
 
 // a * sigmoid(b), where a and b are the halves of self along dim.
 void glu(Ctx& c) {
@@ -139,20 +141,18 @@ void glu(Ctx& c) {
   c.yield(c.emit("Mul", {halves[0], c.emit("Sigmoid", {halves[1]})}));
 }
 
-// min(max(x + 3, 0), 6) / 6
-Val hard_sigmoid(Ctx& c, Val x) { return c.emit("HardSigmoid", {x}, {{"alpha", 1.0F / 6}}); }
-void hardsigmoid(Ctx& c) { c.yield(hard_sigmoid(c, c.tensor("self"))); }
+void hardsigmoid(Ctx& c) { c.yield(hard_sigmoid_of(c, c.tensor("self"))); }
 
 void hardswish(Ctx& c) {
   const Val x = c.tensor("self");
-  c.yield(c.opset() >= 14 ? c.emit("HardSwish", {x}) : c.emit("Mul", {x, hard_sigmoid(c, x)}));
+  c.yield(has_function(c, 14) ? c.emit("HardSwish", {x}) : c.emit("Mul", {x, hard_sigmoid_of(c, x)}));
 }
 
 // x * tanh(softplus(x))
 void mish(Ctx& c) {
   const Val x = c.tensor("self");
-  if (c.opset() >= 18) return c.yield(c.emit("Mish", {x}));
-  c.yield(c.emit("Mul", {x, c.emit("Tanh", {c.emit("Softplus", {x})})}));
+  if (has_function(c, 18)) return c.yield(c.emit("Mish", {x}));
+  c.yield(c.emit("Mul", {x, c.emit("Tanh", {softplus_of(c, x)})}));
 }
 
 // x moved towards zero by `bias` where |x| > lambd, 0 elsewhere; NaN stays, of which Shrink makes 0.
@@ -186,7 +186,7 @@ void logit(Ctx& c) {
 Val mean_slope(Ctx& c) {
   if (c.flag("training")) c.refuse("rrelu draws its slopes while training", "export the model in evaluation mode");
   const double slope = (c.number("lower") + c.number("upper")) / 2;
-  return c.emit("LeakyRelu", {c.tensor("self")}, {{"alpha", static_cast<float>(slope)}});
+  return leaky_relu_of(c, c.tensor("self"), slope);
 }
 void rrelu(Ctx& c) { c.yield(mean_slope(c)); }
 void rrelu_with_noise(Ctx& c) { c.yield({mean_slope(c), c.result_used(1) ? c.tensor("noise") : absent}); }

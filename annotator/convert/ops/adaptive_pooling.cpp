@@ -157,13 +157,20 @@ Val average_by_matrices(Ctx& c, const Adaptive& pool, const Ints& in) {
   return x;
 }
 
+Ints plane_axes(const Adaptive& pool) {
+  Ints axes(pool.axes);
+  std::iota(axes.begin(), axes.end(), pool.batched ? 2 : 1);
+  return axes;
+}
+
+// Of float64 runtimes have reductions only.
+bool has_global_pooling(Ctx& c, const Adaptive& pool) { return pool.batched && c.output_dtype() != DType::float64; }
+
 void adaptive_avg_pool(Ctx& c) {
   const Adaptive pool = read(c);
   if (to_one(pool)) {
-    if (pool.batched) return c.yield(c.emit("GlobalAveragePool", {pool.input}));
-    Ints axes(pool.axes);
-    std::iota(axes.begin(), axes.end(), 1);
-    return c.yield(reduce(c, "ReduceMean", pool.input, axes, true));
+    if (has_global_pooling(c, pool)) return c.yield(c.emit("GlobalAveragePool", {pool.input}));
+    return c.yield(reduce_mean(c, pool.input, plane_axes(pool), true));
   }
   const auto in = input_sizes(c, pool);
   if (!in) return c.yield(by_axis(c, pool, average_of_windows));
@@ -178,7 +185,8 @@ void adaptive_avg_pool(Ctx& c) {
 void adaptive_max_pool(Ctx& c) {
   const Adaptive pool = read(c);
   if (to_one(pool) && pool.batched && !c.result_used(1)) {
-    return c.yield({c.emit("GlobalMaxPool", {pool.input}), absent});
+    if (has_global_pooling(c, pool)) return c.yield({c.emit("GlobalMaxPool", {pool.input}), absent});
+    return c.yield({reduce(c, "ReduceMax", pool.input, plane_axes(pool), true), absent});
   }
   const auto sizes = input_sizes(c, pool);
   if (!sizes || !divisible(*sizes, pool.output)) {

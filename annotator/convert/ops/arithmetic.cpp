@@ -4,6 +4,8 @@
 #include <limits>
 #include <numbers>
 
+#include "annotator/convert/float64_forms.h"
+#include "annotator/convert/lerp.h"
 #include "annotator/convert/ops/elementwise.h"
 #include "annotator/convert/ops/families.h"
 
@@ -75,23 +77,10 @@ void add_combined(Ctx& c, const char* op) {
 void addcmul(Ctx& c) { add_combined(c, "Mul"); }
 void addcdiv(Ctx& c) { add_combined(c, "Div"); }
 
-// self + weight * (end - self), counted from the nearer of the two as PyTorch does: exact at both, infinities included.
-Val from_start(Ctx& c, Val start, Val way, Val weight) { return c.emit("Add", {start, c.emit("Mul", {weight, way})}); }
-Val from_end(Ctx& c, Val end, Val way, Val rest) { return c.emit("Sub", {end, c.emit("Mul", {way, rest})}); }
-
-void lerp_scalar(Ctx& c) {
-  const Val start = c.tensor("self"), end = c.tensor("end"), way = c.emit("Sub", {end, start});
-  const double weight = c.number("weight");
-  if (std::abs(weight) < 0.5) return c.yield(from_start(c, start, way, c.constant_number(weight, c.output_dtype())));
-  c.yield(from_end(c, end, way, c.constant_number(1 - weight, c.output_dtype())));
-}
-
+// self + weight * (end - self)
+void lerp_scalar(Ctx& c) { c.yield(lerp_by(c, c.tensor("self"), c.tensor("end"), c.number("weight"))); }
 void lerp(Ctx& c) {
-  const DType dtype = c.output_dtype();
-  const Val start = c.tensor("self"), end = c.tensor("end"), weight = c.cast(c.tensor("weight"), dtype);
-  const Val way = c.emit("Sub", {end, start}), rest = c.emit("Sub", {c.constant_number(1, dtype), weight});
-  const Val near = c.emit("Less", {c.emit("Abs", {weight}), c.constant_number(0.5, dtype)});
-  c.yield(c.emit("Where", {near, from_start(c, start, way, weight), from_end(c, end, way, rest)}));
+  c.yield(lerp_by(c, c.tensor("self"), c.tensor("end"), c.cast(c.tensor("weight"), c.output_dtype())));
 }
 
 // Bounds that are numbers. Where min > max, max wins, in PyTorch and in ONNX. Of one bound it is Max or Min: runtimes
@@ -137,17 +126,20 @@ void log_of_sum(Ctx& c, double unit) {
   const Val x = c.cast(c.tensor("self"), dtype), y = c.cast(c.tensor("other"), dtype);
   const Val difference = c.emit("Abs", {c.emit("Sub", {x, y})});
   const Val gap = c.emit("Where", {c.emit("Equal", {x, y}), c.constant_number(0, dtype), difference});
-  const Val more = c.emit("Softplus", {c.emit("Mul", {gap, c.constant_number(-unit, dtype)})});
+  const Val more = softplus_of(c, c.emit("Mul", {gap, c.constant_number(-unit, dtype)}));
   const Val scaled = unit == 1 ? more : c.emit("Div", {more, c.constant_number(unit, dtype)});
   c.yield(c.emit("Add", {c.emit("Max", {x, y}), scaled}));
 }
 void logaddexp(Ctx& c) { log_of_sum(c, 1); }
 void logaddexp2(Ctx& c) { log_of_sum(c, std::numbers::ln2); }
 
-// self * 2^other, in two steps: 2^other alone may overflow where the result does not. Narrow dtypes as float32.
+// self * 2^other, in two steps: 2^other alone may overflow where the result does not. Narrow dtypes as float32. Of an
+// infinite exponent the second step would be infinity minus infinity.
 void ldexp(Ctx& c) {
   const DType dtype = c.output_dtype() == DType::float64 ? DType::float64 : DType::float32;
-  const Val exponent = c.cast(c.tensor("other"), dtype);
+  constexpr double beyond_all = 5000;  // half of it is more than any exponent there is
+  const Val exponent = c.emit("Clip", {c.cast(c.tensor("other"), dtype), c.constant_number(-beyond_all, dtype),
+                                       c.constant_number(beyond_all, dtype)});
   const Val half = c.emit("Floor", {c.emit("Mul", {exponent, c.constant_number(0.5, dtype)})});
   const auto times = [&](Val x, Val e) { return c.emit("Mul", {x, c.emit("Pow", {c.constant_number(2, dtype), e})}); };
   const Val once = times(c.cast(c.tensor("self"), dtype), half);

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "annotator/convert/float64_forms.h"
 #include "annotator/convert/ops/families.h"
 #include "annotator/convert/reduce.h"
 
@@ -88,7 +89,7 @@ void binary_cross_entropy_with_logits(Ctx& c) {
   Val positive = c.optional_tensor("pos_weight");
   if (positive) positive = c.cast(positive, c.output_dtype());
   const Val one = number(c, 1);
-  Val log = c.emit("Softplus", {c.emit("Neg", {pair.input})});
+  Val log = softplus_of(c, c.emit("Neg", {pair.input}));
   if (positive) {
     const Val factor = c.emit("Add", {one, c.emit("Mul", {c.emit("Sub", {positive, one}), pair.target})});
     log = c.emit("Mul", {factor, log});

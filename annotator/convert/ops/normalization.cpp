@@ -138,13 +138,22 @@ Val inverse_deviation(Ctx& c, Val variance) {
 
 bool trains(Ctx& c) { return !c.schema().find("training") || c.flag("training"); }
 
-// Mean and 1 / sqrt(var + eps) of the batch come along, for the backward pass; outside training there are none.
-// [N, C, *], by the statistics of each sample and channel.
+// [N, C, *] by the statistics of each sample and channel, times `weight` [C] plus `bias` [C]. Runtimes have the operator
+// of up to 32 bits.
+Val instance_normalized(Ctx& c, Val x, Val weight, Val bias) {
+  if (c.output_dtype() != DType::float64)
+    return c.emit("InstanceNormalization", {x, weight, bias}, {{"epsilon", epsilon(c)}});
+  Ints axes;
+  for (int axis = 2; axis < c.rank(x); ++axis) axes.push_back(axis);
+  const int trailing = c.rank(x) - 2;
+  return scale_and_shift(c, standardize(c, x, axes, c.number("eps")), per_channel(c, weight, trailing),
+                         per_channel(c, bias, trailing));
+}
+
+// By the statistics of each sample and channel.
 Val by_instance(Ctx& c, Val x) {
   const Ints per_channel{channels(c, x)};
-  return c.emit("InstanceNormalization",
-                {x, weight_or(c, "weight", per_channel, 1), weight_or(c, "bias", per_channel, 0)},
-                {{"epsilon", epsilon(c)}});
+  return instance_normalized(c, x, weight_or(c, "weight", per_channel, 1), weight_or(c, "bias", per_channel, 0));
 }
 
 // By the statistics of a batch of one sample, which is how PyTorch decomposes instance_norm.
@@ -298,7 +307,7 @@ Val group_norm_result(Ctx& c, std::string_view groups_argument) {
   const std::int64_t groups = c.integer(groups_argument);
   c.expect(rank >= 2 && groups > 0 && c.static_dim(x, 1).value_or(groups) % groups == 0,
            "the channels are a multiple of the groups");
-  if (c.opset() >= 21) {
+  if (c.opset() >= 21 && c.output_dtype() != DType::float64) {  // runtimes compute it in 32 bits
     const Ints per_channel{channels(c, x)};
     return c.emit("GroupNormalization",
                   {x, weight_or(c, "weight", per_channel, 1), weight_or(c, "bias", per_channel, 0)},
@@ -307,7 +316,7 @@ Val group_norm_result(Ctx& c, std::string_view groups_argument) {
   const Val ones = c.constant_tensor(filled({groups}, 1, c.output_dtype()));
   const Val zeros = c.constant_tensor(filled({groups}, 0, c.output_dtype()));
   const Val grouped = c.emit("Reshape", {x, c.constant_ints({0, groups, -1})});
-  const Val normal = c.emit("InstanceNormalization", {grouped, ones, zeros}, {{"epsilon", epsilon(c)}});
+  const Val normal = instance_normalized(c, grouped, ones, zeros);
   const Val weight = c.optional_tensor("weight"), bias = c.optional_tensor("bias");
   return scale_and_shift(c, in_shape_of(c, normal, x), weight ? per_channel(c, weight, rank - 2) : absent,
                          bias ? per_channel(c, bias, rank - 2) : absent);

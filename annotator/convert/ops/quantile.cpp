@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "annotator/convert/lerp.h"
 #include "annotator/convert/ops/families.h"
 #include "annotator/convert/reduce.h"
 
@@ -41,24 +42,25 @@ Val ascending(Ctx& c, Val x, Val size) {
   return c.emit_many("TopK", {x, c.unsqueeze(size, {0})}, {{"largest", 0}}, 2)[0];
 }
 
-// Whole ranks below and above the rank that is asked for, and how far it is from the one to the other.
+// Whole ranks below and above the rank that is asked for, and how far it is from the one to the other: half the way where
+// `share` is absent.
 struct Between {
   Val below, above, share;
 };
 
-Between between(Ctx& c, Val rank, DType dtype) {
+Between between(Ctx& c, Val rank) {
   const std::string how = c.one_of("interpolation", {"linear", "lower", "higher", "midpoint", "nearest"});
   const Val below = c.emit("Floor", {rank}), above = c.emit("Ceil", {rank});
   if (how == "lower") return {below, absent, absent};
   if (how == "higher") return {above, absent, absent};
   if (how == "nearest") return {c.emit("Round", {rank}), absent, absent};
-  return {below, above, how == "midpoint" ? c.constant_number(0.5, dtype) : c.emit("Sub", {rank, below})};
+  return {below, above, how == "midpoint" ? absent : c.emit("Sub", {rank, below})};
 }
 
 // [*, q] of the sorted slices [*, n] for ranks [q], or [*, q] where slices differ; the elements at those ranks.
 Val at_ranks(Ctx& c, const Slices& s, Val sorted, Val ranks, bool each_its_own) {
   const DType dtype = c.dtype(s.x);
-  const Between places = between(c, ranks, dtype);
+  const Between places = between(c, ranks);
   const auto element = [&](Val rank) {
     const Val place = c.emit("Cast", {rank}, {{"to", static_cast<std::int64_t>(to_onnx(DType::int64))}});
     const Val found = each_its_own ? c.emit("GatherElements", {sorted, place}, {{"axis", -1}})
@@ -67,7 +69,8 @@ Val at_ranks(Ctx& c, const Slices& s, Val sorted, Val ranks, bool each_its_own) 
   };
   const Val low = element(places.below);
   if (!places.above) return low;
-  return c.emit("Add", {low, c.emit("Mul", {c.emit("Sub", {element(places.above), low}), places.share})});
+  const Val high = element(places.above);
+  return places.share ? lerp_by(c, low, high, places.share) : lerp_by(c, low, high, 0.5);
 }
 
 // [*, q] as PyTorch has it: the axis of the quantiles in front, gone when only one number was given; the reduced axis

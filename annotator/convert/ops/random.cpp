@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "annotator/convert/dropout.h"
+#include "annotator/convert/float64_forms.h"
 #include "annotator/convert/ops/families.h"
 
 namespace whence::convert {
@@ -90,7 +91,7 @@ void geometric(Ctx& c) {
 void cauchy(Ctx& c) {
   constexpr double quarter_turn = std::numbers::pi / 2;
   const Val angle = drawn_like(c, c.tensor("self"), uniform_draw(-quarter_turn, quarter_turn), wide(c));
-  const Val spread = c.emit("Mul", {c.emit("Tan", {angle}), wide_number(c, c.number("sigma"))});
+  const Val spread = c.emit("Mul", {tan_of(c, angle), wide_number(c, c.number("sigma"))});
   c.yield(c.emit("Add", {spread, wide_number(c, c.number("median"))}));
 }
 
@@ -106,13 +107,14 @@ Draw integer_draw(Ctx& c) {
   return uniform_draw(static_cast<double>(low), static_cast<double>(c.integer("high")));
 }
 
+// Of a float64: float32 reaches no odd number above 2^24, and rounds the largest ones below `high` up to it.
 Val rounded_down(Ctx& c, Val uniform) {
-  return c.cast(c.typed(c.emit("Floor", {uniform}), DType::float32), c.output_dtype());
+  return c.cast(c.typed(c.emit("Floor", {uniform}), DType::float64), c.output_dtype());
 }
 
-void randint(Ctx& c) { c.yield(rounded_down(c, drawn(c, c.sizes("size"), integer_draw(c), DType::float32))); }
+void randint(Ctx& c) { c.yield(rounded_down(c, drawn(c, c.sizes("size"), integer_draw(c), DType::float64))); }
 void randint_like(Ctx& c) {
-  c.yield(rounded_down(c, drawn_like(c, c.tensor("self"), integer_draw(c), DType::float32)));
+  c.yield(rounded_down(c, drawn_like(c, c.tensor("self"), integer_draw(c), DType::float64)));
 }
 
 // Above the integers that PyTorch draws for a dtype: of a floating one those without a gap between them.
@@ -137,8 +139,7 @@ double end_of_integers(DType dtype) {
 void random_integers(Ctx& c, std::int64_t from, std::optional<std::int64_t> to) {
   const double high = to ? static_cast<double>(*to) : end_of_integers(c.output_dtype());
   const Draw draw = uniform_draw(static_cast<double>(from), high);
-  const Val drawn = drawn_like(c, c.tensor("self"), draw, DType::float64);
-  c.yield(c.cast(c.typed(c.emit("Floor", {drawn}), DType::float64), c.output_dtype()));
+  c.yield(rounded_down(c, drawn_like(c, c.tensor("self"), draw, DType::float64)));
 }
 
 void random(Ctx& c) { random_integers(c, 0, std::nullopt); }
@@ -214,7 +215,9 @@ void multinomial(Ctx& c) {
   const Val log = c.emit("Log", {one_row ? c.unsqueeze(weights, {0}) : weights});
   Val chosen;
   if (c.flag("replacement") || samples == 1) {
-    chosen = c.emit("Multinomial", {log}, {{"dtype", onnx_dtype(DType::int64)}, {"sample_size", samples}});
+    // Runtimes draw by weights of 32 bits.
+    const Val narrow = c.cast(log, DType::float32);
+    chosen = c.emit("Multinomial", {narrow}, {{"dtype", onnx_dtype(DType::int64)}, {"sample_size", samples}});
   } else {
     // -log(-log(u)) for u in (0, 1); 0 itself would give infinite noise
     const Val u = drawn_like(c, log, uniform_draw(1e-20, 1), dtype);

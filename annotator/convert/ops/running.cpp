@@ -137,7 +137,10 @@ void running_extreme(Ctx& c, const char* holds, bool greatest) {
     const Val values = reduce_with_nan(c, greatest ? "ReduceMax" : "ReduceMin", rows, {-1}, false);
     const Val places = c.emit(greatest ? "ArgMax" : "ArgMin", {with_nan_as_extreme(c, rows, greatest)},
                               {{"axis", -1}, {"keepdims", 0}, {"select_last_index", 1}});
-    return c.yield({axis_back(c, values, c.rank(x)), axis_back(c, places, c.rank(x))});
+    // An element as small as what fills the row up is found behind its end: then it is the last one of its row.
+    const Val ends = c.emit("Range", {c.constant_int(0), c.dim_of(x, axis), c.constant_int(1)});
+    const Val within = c.emit("Min", {places, ends});
+    return c.yield({axis_back(c, values, c.rank(x)), axis_back(c, within, c.rank(x))});
   }
   Ints numbers(*size), shape(c.rank(x), 1);
   for (std::int64_t i = 0; i < *size; ++i) numbers[i] = i;

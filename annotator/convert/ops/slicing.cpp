@@ -112,7 +112,8 @@ Size roll_start(Ctx& c, const Size& shift, std::optional<std::int64_t> axis_size
   const auto places = c.static_size(shift);
   if (places && axis_size) return *axis_size == 0 ? 0 : (*axis_size - *places % *axis_size) % *axis_size;
   if (places && std::abs(*places) <= 1) return -*places;
-  return c.emit("Mod", {c.emit("Neg", {c.to_scalar_value(shift)}), c.dim_of(x, axis)});
+  const Val size = c.emit("Max", {c.dim_of(x, axis), c.constant_int(1)});  // nothing is divided by 0
+  return c.emit("Mod", {c.emit("Neg", {c.to_scalar_value(shift)}), size});
 }
 
 Val rolled(Ctx& c, Val x, const Size& shift, std::optional<std::int64_t> axis_size, std::int64_t axis) {

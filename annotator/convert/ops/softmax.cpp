@@ -1,7 +1,9 @@
 // softmax and log_softmax over one axis.
+#include <limits>
 #include <string_view>
 
 #include "annotator/convert/ops/families.h"
+#include "annotator/convert/reduce.h"
 
 namespace whence::convert {
 namespace {
@@ -19,12 +21,24 @@ Val in_result_dtype(Ctx& c) { return c.cast(c.tensor("self"), c.output_dtype());
 
 void softmax(Ctx& c) { c.yield(over_axis(c, "Softmax", in_result_dtype(c))); }
 
-void log_softmax(Ctx& c) { c.yield(over_axis(c, "LogSoftmax", in_result_dtype(c))); }
+// In 64 bits it is written out: ONNX Runtime's LogSoftmax makes numbers of a row that holds NaN or infinity.
+void log_softmax(Ctx& c) {
+  const Val x = in_result_dtype(c);
+  const int rank = c.rank(x);
+  if (c.output_dtype() != DType::float64 || rank == 0) return c.yield(over_axis(c, "LogSoftmax", x));
+  const Ints axes{c.axis(c.integer("dim"), rank)};
+  const Val below = c.emit("Sub", {x, reduce(c, "ReduceMax", x, axes, true)});
+  c.yield(c.emit("Sub", {below, c.emit("Log", {reduce(c, "ReduceSum", c.emit("Exp", {below}), axes, true)})}));
+}
 
-// 0 instead of NaN where a whole row is -inf.
+// 0 instead of NaN where a whole row is -inf; a row with NaN in it stays NaN.
 void safe_softmax(Ctx& c) {
-  const Val y = over_axis(c, "Softmax", in_result_dtype(c));
-  c.yield(c.emit("Where", {c.emit("IsNaN", {y}), c.constant_number(0, c.output_dtype()), y}));
+  const DType dtype = c.output_dtype();
+  const Val x = in_result_dtype(c), y = over_axis(c, "Softmax", x);
+  const int rank = c.rank(x);
+  const Val greatest = rank == 0 ? x : reduce(c, "ReduceMax", x, {c.axis(c.integer("dim"), rank)}, true);
+  const Val nothing = c.emit("Equal", {greatest, c.constant_number(-std::numeric_limits<double>::infinity(), dtype)});
+  c.yield(c.emit("Where", {nothing, c.constant_number(0, dtype), y}));
 }
 
 const OpEntry kSoftmax[] = {

@@ -179,7 +179,10 @@ std::vector<Val> distinct(Ctx& c, std::optional<std::int64_t> axis) {
   const Val x = c.tensor("self");
   Attributes attributes;
   if (axis) attributes.push_back({"axis", *axis});
-  const auto results = c.emit_many("Unique", {x}, std::move(attributes), 4);
+  // Runtimes compare integers of 64 bits; the results are cast back.
+  const DType dtype = c.dtype(x);
+  const Val wide = is_floating(dtype) ? x : c.cast(x, DType::int64);
+  const auto results = c.emit_many("Unique", {wide}, std::move(attributes), 4);
   const Val inverse = axis || c.rank(x) == 1 ? results[2] : c.reshape_to_output(results[2], 1);
   return {results[0], inverse, results[3]};
 }

@@ -3,6 +3,7 @@
 #include <limits>
 #include <numbers>
 
+#include "annotator/convert/float64_forms.h"
 #include "annotator/convert/ops/division.h"
 #include "annotator/convert/ops/elementwise.h"
 #include "annotator/convert/ops/families.h"
@@ -84,6 +85,13 @@ void frexp(Ctx& c) {
   const Val power = where(plain, binary("Sub", binary("Add", guess, over), under), zero);
   c.yield({where(plain, times_power(x, c.emit("Neg", {power})), x), c.cast(power, DType::int32)});
 }
+
+void sinh(Ctx& c) { c.yield(sinh_of(c, self_as_result(c))); }
+void cosh(Ctx& c) { c.yield(cosh_of(c, self_as_result(c))); }
+void tan(Ctx& c) { c.yield(tan_of(c, self_as_result(c))); }
+void asinh(Ctx& c) { c.yield(asinh_of(c, self_as_result(c))); }
+void acosh(Ctx& c) { c.yield(acosh_of(c, self_as_result(c))); }
+void atanh(Ctx& c) { c.yield(atanh_of(c, self_as_result(c))); }
 
 void square(Ctx& c) {
   const Val x = c.tensor("self");
@@ -173,15 +181,15 @@ void nan_to_num(Ctx& c) {
 const OpEntry kUnary[] = {
     {"aten::abs(Tensor self) -> Tensor", on_any_number<"Abs">},
     {"aten::acos(Tensor self) -> Tensor", direct<"Acos">},
-    {"aten::acosh(Tensor self) -> Tensor", direct<"Acosh">},
+    {"aten::acosh(Tensor self) -> Tensor", acosh},
     {"aten::angle(Tensor self) -> Tensor", angle},
     {"aten::asin(Tensor self) -> Tensor", direct<"Asin">},
-    {"aten::asinh(Tensor self) -> Tensor", direct<"Asinh">},
+    {"aten::asinh(Tensor self) -> Tensor", asinh},
     {"aten::atan(Tensor self) -> Tensor", direct<"Atan">},
-    {"aten::atanh(Tensor self) -> Tensor", direct<"Atanh">},
+    {"aten::atanh(Tensor self) -> Tensor", atanh},
     {"aten::ceil(Tensor self) -> Tensor", rounding<"Ceil">},
     {"aten::cos(Tensor self) -> Tensor", direct<"Cos">},
-    {"aten::cosh(Tensor self) -> Tensor", direct<"Cosh">},
+    {"aten::cosh(Tensor self) -> Tensor", cosh},
     {"aten::deg2rad(Tensor self) -> Tensor", deg2rad},
     {"aten::erf(Tensor self) -> Tensor", direct<"Erf">},
     {"aten::erfc(Tensor self) -> Tensor", erfc},
@@ -213,10 +221,10 @@ const OpEntry kUnary[] = {
     {"aten::signbit(Tensor self) -> Tensor", signbit},
     {"aten::sin(Tensor self) -> Tensor", direct<"Sin">},
     {"aten::sinc(Tensor self) -> Tensor", sinc},
-    {"aten::sinh(Tensor self) -> Tensor", direct<"Sinh">},
+    {"aten::sinh(Tensor self) -> Tensor", sinh},
     {"aten::sqrt(Tensor self) -> Tensor", direct<"Sqrt">},
     {"aten::square(Tensor self) -> Tensor", square},
-    {"aten::tan(Tensor self) -> Tensor", direct<"Tan">},
+    {"aten::tan(Tensor self) -> Tensor", tan},
     {"aten::trunc(Tensor self) -> Tensor", trunc},
 };
 

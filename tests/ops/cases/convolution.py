@@ -15,7 +15,7 @@ def conv(key, function, *inputs, **options):
 
 CASES = [
     conv("aten::_convolution", nn.Conv2d(3, 4, 3, padding=1), f32(2, 3, 8, 8), dynamic="input:0=n,2=h,3=w",
-         opsets=(13, 18, 23)),
+         opsets=(13, 20, 23)),
     conv("aten::_convolution", nn.Conv2d(4, 6, (3, 2), stride=(2, 1), dilation=(1, 2), groups=2, bias=False),
          f32(2, 4, 9, 8)),
     conv("aten::_convolution", nn.Conv1d(3, 4, 3, stride=2, padding=1), f32(2, 3, 9)),

@@ -2,7 +2,7 @@
 
 import torch
 
-from ops.case import between, case, f32
+from ops.case import Given, between, case, f32, two
 
 
 def nms(dets: torch.Tensor, scores: torch.Tensor, iou_threshold: float) -> torch.Tensor:
@@ -84,12 +84,14 @@ offer("torchvision::roi_pool(Tensor input, Tensor rois, float spatial_scale, Sym
       "SymInt pooled_width) -> (Tensor, Tensor)", roi_pool,
       lambda *given: (pooled(*given), pooled(*given).to(torch.int32)))
 
-REGIONS = torch.tensor([[0, 0.4, 0.3, 9, 8], [1, 1, 2, 12, 11], [0, 3.2, 3, 9, 15], [1, 20, 3, 60, 15]])
+PLACES = torch.tensor([[0, 0.4, 0.3, 9, 8], [1, 1, 2, 12, 11], [0, 3.2, 3, 9, 15], [1, 20, 3, 60, 15]])
+REGIONS = two(PLACES, PLACES.flip(0) * torch.tensor([1, 0.5, 0.75, 1, 1]))
 
 
-def boxes(count: int) -> torch.Tensor:
-    given = between(0, 50, count, 2).tensor()
-    return torch.cat([given, given + between(1, 40, count, 2, seed=1).tensor()], 1)
+def boxes(count: int) -> Given:
+    corners, sizes = between(0, 50, count, 2), between(1, 40, count, 2, seed=1)
+    return two(*(torch.cat([corners.tensor(draw=draw), corners.tensor(draw=draw) + sizes.tensor(draw=draw)], 1)
+                 for draw in (0, 1)))
 
 
 def unknown(key: str, function, *inputs, **options):
@@ -102,7 +104,7 @@ CASES = [
     *(unknown("torchvision::roi_align",
               lambda x, rois, ratio=ratio, aligned=aligned:
               torch.ops.torchvision.roi_align(x, rois, 0.5, 3, 2, ratio, aligned),
-              f32(2, 3, 10, 12), REGIONS, opsets=(16, 18), tolerance=(1e-4, 1e-5))
+              f32(2, 3, 10, 12), REGIONS, opsets=(16, 20), tolerance=(1e-4, 1e-5))
       for ratio in (2, -1) for aligned in (True, False)),
     unknown("torchvision::roi_align", lambda x, rois: torch.ops.torchvision.roi_align(x, rois, 1.0, 3, 2, 2, True),
             f32(2, 3, 10, 12), REGIONS, opsets=(15,), refused="before opset 16"),

@@ -3,11 +3,15 @@
 import torch
 import transformers.integrations.moe  # noqa: F401, registers transformers::grouped_mm_fallback
 
-from ops.case import case, f32
+from ops.case import Given, case, f32, two
 
 
-def ends(*values: int) -> torch.Tensor:
-    return torch.tensor(values, dtype=torch.int32)
+def ends(first: list[int], second: list[int]) -> Given:
+    """Where groups end."""
+    return two(torch.tensor(first, dtype=torch.int32), torch.tensor(second, dtype=torch.int32))
+
+
+THREE, EMPTY, TWO = ends([2, 5, 8], [1, 4, 8]), ends([0, 5, 5, 8], [3, 3, 8, 8]), ends([4, 12], [8, 12])
 
 
 def grouped(function, *inputs):
@@ -16,16 +20,16 @@ def grouped(function, *inputs):
 
 CASES = [
     grouped(lambda x, w, offs: torch._grouped_mm(x, w, offs=offs), f32(8, 16), f32(3, 16, 8),
-         ends(2, 5, 8)),
+         THREE),
     grouped(lambda x, w, offs: torch._grouped_mm(x, w, offs=offs), f32(8, 16), f32(4, 16, 8),
-         ends(0, 5, 5, 8)),
+         EMPTY),
     grouped(lambda x, w, offs: torch._grouped_mm(x, w, offs=offs), f32(2, 8, 16), f32(16, 12),
-         ends(4, 12)),
+         TWO),
     grouped(lambda x, w, offs: torch._grouped_mm(x, w, offs=offs), f32(8, 12), f32(12, 16),
-         ends(4, 12)),
+         TWO),
     grouped(lambda x, w: torch._grouped_mm(x, w), f32(2, 8, 16), f32(2, 16, 12)),
     *(case("transformers::grouped_mm_fallback",
            lambda x, w, offs: torch.ops.transformers.grouped_mm_fallback(x, w, offs),
-           f32(8, 16), f32(len(offs), 16, 8), offs, not_in_traces="transformers registers it")
-      for offs in (ends(2, 5, 8), ends(0, 5, 5, 8))),
+           f32(8, 16), f32(len(offs.first), 16, 8), offs, not_in_traces="transformers registers it")
+      for offs in (THREE, EMPTY)),
 ]

@@ -43,7 +43,7 @@ class SharedLayer(nn.Module):
 CASES = [
     case("aten::linear", nn.Linear(4, 5), f32(3, 4), dynamic="input:0=n"),
     case("aten::linear", nn.Linear(4, 5, bias=False), f32(3, 4)),
-    case("aten::linear", nn.Linear(4, 5), f32(2, 3, 4), dynamic="input:0=n,1=t", opsets=(13, 18)),
+    case("aten::linear", nn.Linear(4, 5), f32(2, 3, 4), dynamic="input:0=n,1=t", opsets=(13, 20)),
     case("aten::linear", nn.Linear(4, 5, bias=False), f32(2, 2, 3, 4)),
     case("aten::linear", nn.Linear(4, 5), f32(4)),
     case("aten::linear", SharedLayer(), f32(2, 3, 4)),
@@ -86,7 +86,7 @@ CASES = [
     case("aten::inner", lambda x, y: torch.inner(x, y), f32(2, 3), f32()),
     case("aten::matmul", lambda x: x @ x.T, u8(0, 9, 2, 3)),
     case("aten::bilinear", nn.Bilinear(3, 4, 5), f32(2, 3), f32(2, 4, seed=1), dynamic="input1:0=n input2:0=n"),
-    case("aten::bilinear", nn.Bilinear(3, 4, 5, bias=False), f32(2, 6, 3), f32(2, 6, 4, seed=1), opsets=(13, 18)),
+    case("aten::bilinear", nn.Bilinear(3, 4, 5, bias=False), f32(2, 6, 3), f32(2, 6, 4, seed=1), opsets=(13, 20)),
     case("aten::addmm", lambda x, y, z: torch.addmm(x, y, z, beta=0.2), f32(5, 4), f32(5, 0), f32(0, 4)),
     case("aten::outer", lambda x, y: torch.outer(x, y), f32(3), i64(-5, 5, 4), dynamic="x:0=n"),
     case("aten::outer", lambda x, y: torch.outer(x, y), i64(-5, 5, 3), f32(4), dynamic="y:0=n"),

@@ -14,7 +14,7 @@ def unpool3d(x):
 
 
 CASES = [
-    case("aten::max_pool2d", lambda x: F.max_pool2d(x, 3, 2, 1), f32(2, 3, 9, 8), dynamic="x:0=n,2=h", opsets=(13, 18)),
+    case("aten::max_pool2d", lambda x: F.max_pool2d(x, 3, 2, 1), f32(2, 3, 9, 8), dynamic="x:0=n,2=h", opsets=(13, 20)),
     case("aten::max_pool2d", lambda x: F.max_pool2d(x, 2), f32(3, 9, 8)),
     case("aten::max_pool2d", lambda x: F.max_pool2d(x, (2, 3), (2, 1), (1, 0), (1, 2), True), f32(1, 2, 10, 9)),
     case("aten::max_pool2d", lambda x: F.max_pool2d(x, 2, 2, 1, ceil_mode=True), f32(1, 2, 5, 5), dynamic="x:2=h"),
@@ -31,7 +31,7 @@ CASES = [
     case("aten::avg_pool1d", lambda x: F.avg_pool1d(x, 3, 2, 1), f32(2, 3, 9)),
     case("aten::avg_pool1d", lambda x: F.avg_pool1d(x, 2, ceil_mode=True, count_include_pad=False), f32(3, 9)),
     case("aten::avg_pool2d", lambda x: F.avg_pool2d(x, 3, 2, 1), f32(2, 3, 9, 8), dynamic="x:0=n,2=h",
-         opsets=(13, 18, 22)),
+         opsets=(13, 20, 22)),
     case("aten::avg_pool2d", lambda x: F.avg_pool2d(x, 3, 2, 1, count_include_pad=False), f32(2, 3, 9, 8)),
     case("aten::avg_pool2d", lambda x: F.avg_pool2d(x, 3, 2, 1, ceil_mode=True), f32(2, 3, 10, 10)),
     case("aten::avg_pool2d", lambda x: F.avg_pool2d(x, 3, 2, 1, ceil_mode=True, count_include_pad=False),

@@ -22,7 +22,7 @@ def interpolated_without(how):
 CASES = [
     *(case("aten::quantile.scalar", interpolated(how), f32(3, 6), dynamic="x:0=b,1=n") for how in HOW),
     *(case("aten::nanquantile.scalar", interpolated_without(how), HOLES) for how in HOW[1:3]),
-    case("aten::quantile.scalar", lambda x: torch.quantile(x, 0.75), f32(3, 5), dynamic="x:0=n", opsets=(13, 18)),
+    case("aten::quantile.scalar", lambda x: torch.quantile(x, 0.75), f32(3, 5), dynamic="x:0=n", opsets=(13, 20)),
     case("aten::quantile.scalar", lambda x: torch.quantile(x, 0.25, 0, True), f32(3, 5)),
     case("aten::quantile.scalar", lambda x: torch.quantile(x, 0.25, keepdim=True), f32(3, 5)),
     case("aten::quantile.scalar", lambda x: torch.quantile(x, 0.5, 1), HOLES),
@@ -31,6 +31,6 @@ CASES = [
     case("aten::quantile", lambda x, q: torch.quantile(x, q), f32(3, 5), between(0.0, 0.9, 4), dynamic="q:0=k"),
     case("aten::quantile", lambda x, q: torch.quantile(x, q, -1), f32(3, 5), torch.tensor(0.4)),
     case("aten::nanquantile.scalar", lambda x: torch.nanquantile(x, 0.5, 1), f32(3, 6), dynamic="x:1=n"),
-    case("aten::nanquantile", lambda x: torch.nanquantile(x, SEVERAL, 1, True), HOLES[::3], opsets=(13, 18)),
+    case("aten::nanquantile", lambda x: torch.nanquantile(x, SEVERAL, 1, True), HOLES[::3], opsets=(13, 20)),
     case("aten::nanquantile", lambda x: torch.nanquantile(x, SEVERAL), HOLES[[0, 3]]),
 ]

@@ -2,7 +2,7 @@
 
 import torch
 
-from ops.case import between, case
+from ops.case import between, case, two
 
 aten = torch.ops.aten
 VERBS = (("quantize", "quantize_per_tensor"), ("dequantize", "dequantize.self"))
@@ -17,7 +17,7 @@ def fake(low, high, scale=0.0173, zero=2):
 
 
 CASES = [
-    case("aten::fake_quantize_per_tensor_affine", fake(0, 255), X, opsets=(13, 18)),
+    case("aten::fake_quantize_per_tensor_affine", fake(0, 255), X, opsets=(13, 20)),
     case("aten::fake_quantize_per_tensor_affine", fake(-128, 127), X),
     case("aten::fake_quantize_per_tensor_affine", fake(0, 127), X),
     case("aten::fake_quantize_per_tensor_affine", fake(-8, 7, 0.3, -1), X),
@@ -35,7 +35,7 @@ CASES = [
          ZEROS.abs().int()),
     case("aten::_fake_quantize_per_tensor_affine_cachemask_tensor_qparams",
          lambda x, s, z, on: aten._fake_quantize_per_tensor_affine_cachemask_tensor_qparams(x, s, z, on, 0, 255)[0], X,
-         SCALE, ZERO.int(), torch.tensor([1])),
+         SCALE, ZERO.int(), two(torch.tensor([1]), torch.tensor([0]))),
     case("aten::_fake_quantize_per_tensor_affine_cachemask_tensor_qparams",
          lambda x, s, z, on: aten._fake_quantize_per_tensor_affine_cachemask_tensor_qparams(x, s, z, on, 0, 255)[0], X,
          SCALE, ZERO.int(), torch.tensor([0])),
@@ -44,7 +44,7 @@ CASES = [
     # TorchScript holds quantized tensors; the recorder says what becomes of them in quantized_decomposed's words.
     *(case(f"quantized_decomposed::{verb}_per_tensor",
            lambda x, zero=zero, dtype=dtype: torch.quantize_per_tensor(x, 0.0173, zero, dtype).dequantize(), X,
-           dynamic="x:0=n", opsets=(13, 18), recorded_as=f"aten::{recorded}", not_in_archives=QUANTIZED)
+           dynamic="x:0=n", opsets=(13, 20), recorded_as=f"aten::{recorded}", not_in_archives=QUANTIZED)
       for verb, recorded in VERBS for zero, dtype in ((128, torch.quint8), (-5, torch.qint8), (0, torch.qint32))),
     *(case(f"quantized_decomposed::{verb}_per_tensor.tensor",
            lambda x, s, z: torch.quantize_per_tensor(x, s, z, torch.quint8).dequantize(), X, SCALE, ZERO,

@@ -5,13 +5,17 @@ import torch.nn.functional as F
 
 from ops.case import case, f32
 
+AS_IT_IS = "PyTorch gives an empty image back as it is"
+
 CASES = [
     case("aten::pixel_shuffle", lambda x: F.pixel_shuffle(x, 2), f32(2, 8, 3, 4), dynamic="x:0=n,2=h"),
     case("aten::pixel_shuffle", lambda x: F.pixel_shuffle(x, 2), f32(8, 3, 4)),
     case("aten::pixel_shuffle", lambda x: F.pixel_shuffle(x, 2), f32(2, 2, 8, 3, 4)),
-    case("aten::pixel_unshuffle", lambda x: F.pixel_unshuffle(x, 2), f32(2, 3, 4, 6), dynamic="x:0=n"),
+    case("aten::pixel_unshuffle", lambda x: F.pixel_unshuffle(x, 2), f32(2, 3, 4, 6), dynamic="x:0=n",
+         not_at={"n=0": AS_IT_IS}),
     case("aten::pixel_unshuffle", lambda x: F.pixel_unshuffle(x, 2), f32(1, 4, 6)),
-    case("aten::pixel_unshuffle", lambda x: F.pixel_unshuffle(x, 2), f32(2, 3, 4, 6), dynamic="x:1=c"),
+    case("aten::pixel_unshuffle", lambda x: F.pixel_unshuffle(x, 2), f32(2, 3, 4, 6), dynamic="x:1=c",
+         not_at={"c=0": AS_IT_IS}),
     case("aten::channel_shuffle", lambda x: F.channel_shuffle(x, 2), f32(2, 6, 3, 4), dynamic="x:0=n,2=h"),
     case("aten::native_channel_shuffle", lambda x: torch.native_channel_shuffle(x, 3), f32(2, 6, 3, 4)),
     case("aten::im2col", lambda x: F.unfold(x, (3, 2), (1, 2), (1, 0), (2, 1)), f32(2, 3, 6, 7), dynamic="x:0=n"),

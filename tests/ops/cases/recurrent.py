@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from ops.case import case, f32
+from ops.case import case, f32, two
 
 TOLERANCE = (1e-4, 1e-4)
 TIMES = "torch.export fixes the number of steps"
@@ -65,11 +65,11 @@ def cell(kind, rows, state, arguments, biased=False):
             f"  return torch.{kind}_cell(x, {state}, w_ih, w_hh{biases})\n")
 
 
-LENGTHS = torch.tensor([5, 3])
-SHORT = torch.tensor([4, 2])  # shorter than the padded input
+LENGTHS = two(torch.tensor([5, 3]), torch.tensor([4, 1]))
+SHORT = two(torch.tensor([4, 2]), torch.tensor([3, 3]))  # shorter than the padded input
 
 CASES = [
-    recurrent("aten::lstm.input", nn.LSTM(4, 3), f32(5, 2, 4), dynamic="input:0=t,1=n", opsets=(13, 18, 22),
+    recurrent("aten::lstm.input", nn.LSTM(4, 3), f32(5, 2, 4), dynamic="input:0=t,1=n", opsets=(13, 20, 22),
               not_in_archives=TIMES),
     recurrent("aten::lstm.input", nn.LSTM(4, 3, num_layers=2, bidirectional=True, batch_first=True), f32(2, 5, 4),
               dynamic="input:0=n,1=t", not_in_archives=TIMES),
@@ -91,8 +91,8 @@ CASES = [
            refused="more than recurrent layers read"),
     packed("aten::lstm.data", Padded(nn.LSTM(4, 3)), f32(5, 2, 4), LENGTHS, dynamic="x:0=t"),
     packed("aten::lstm.data", Padded(nn.LSTM(4, 3, 2, bidirectional=True, batch_first=True), batch_first=True),
-           f32(2, 5, 4), LENGTHS, opsets=(13, 18)),
-    packed("aten::lstm.data", Padded(nn.LSTM(4, 3), enforce_sorted=False), f32(5, 2, 4), LENGTHS.flip(0)),
+           f32(2, 5, 4), LENGTHS, opsets=(13, 20)),
+    packed("aten::lstm.data", Padded(nn.LSTM(4, 3), enforce_sorted=False), f32(5, 2, 4), torch.tensor([3, 5])),
     packed("aten::gru.data", Padded(nn.GRU(4, 3, 2)), f32(5, 2, 4), SHORT),
     packed("aten::rnn_tanh.data", Padded(nn.RNN(4, 3, bidirectional=True)), f32(5, 2, 4), LENGTHS),
     packed("aten::rnn_relu.data", Padded(nn.RNN(4, 3, nonlinearity="relu")), f32(5, 2, 4), SHORT),

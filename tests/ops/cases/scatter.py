@@ -2,13 +2,12 @@
 
 import torch
 
-from ops.case import boolean, case, f32, i64
+from ops.case import boolean, case, f32, i64, two
 
 TABLE = f32(4, 5, 6)
 ROWS, COLUMNS = torch.tensor([0, -1, 2]), torch.tensor([4, 1, -3])
 REPEATED = torch.tensor([1, 1, 0, 3])
-
-
+NULL, ONLY = torch.tensor(0), "0 is the only index"
 SPOILED = torch.tensor([float("nan"), 1.0, float("inf"), float("nan")])
 
 CASES = [
@@ -26,11 +25,14 @@ CASES = [
     case("aten::index_add", lambda x, i, y: x.index_add(1, i, y[:, : i.shape[0]]), f32(2, 6, 3), i64(0, 6, 4),
          f32(2, 5, 3, seed=1), dynamic="x:0=b,2=t y:0=b,2=t"),
     case("aten::index_add", lambda x, y: x.index_add(0, REPEATED, y), f32(4), f32(4), opsets=(13,), refused="opset 16"),
-    case("aten::index_add", lambda x, i, y: x.index_add(0, i, y), f32(), torch.tensor([0]), f32(seed=1)),
-    case("aten::index_add", lambda x, i, y: x.index_add(-1, i, y), f32(), torch.tensor(0), f32(seed=1)),
-    case("aten::index_copy", lambda x, i, y: x.index_copy(0, i, y), f32(), torch.tensor(0), f32(seed=1)),
+    case("aten::index_add", lambda x, i, y: x.index_add(0, i, y), f32(), two(NULL[None], NULL[None]), f32(seed=1),
+         one_value=ONLY),
+    case("aten::index_add", lambda x, i, y: x.index_add(-1, i, y), f32(), two(NULL, NULL), f32(seed=1), one_value=ONLY),
+    case("aten::index_copy", lambda x, i, y: x.index_copy(0, i, y), f32(), two(NULL, NULL), f32(seed=1),
+         one_value=ONLY),
     case("aten::index_copy", lambda x, i, y: x.index_copy(0, i, y), f32(3), torch.tensor(1), f32(seed=1)),
-    case("aten::index_fill.int_Scalar", lambda x, i: x.index_fill(0, i, 7), f32(), torch.tensor([0])),
+    case("aten::index_fill.int_Scalar", lambda x, i: x.index_fill(0, i, 7), f32(), two(NULL[None], NULL[None]),
+         one_value=ONLY),
     case("aten::index_copy", lambda x, y: x.index_copy(1, ROWS % 5, y), f32(2, 5), f32(2, 3)),
     case("aten::index_fill.int_Scalar", lambda x: x.index_fill(1, ROWS % 5, 7), f32(2, 5), dynamic="x:0=n"),
     case("aten::index_fill.int_Tensor", lambda x, v: x.index_fill(0, ROWS % 4, v), f32(4, 2), f32()),
@@ -60,9 +62,11 @@ CASES = [
          dynamic="x:0=n m:0=n y:0=k"),
     case("aten::scatter.reduce", lambda x, y: torch.scatter(x, 0, REPEATED, y, reduce="add"), f32(4), f32(4)),
     case("aten::scatter.reduce", lambda x, y: torch.scatter(x, 0, REPEATED, y, reduce="multiply"), f32(4), f32(4)),
-    case("aten::scatter.src", lambda x, i, y: x.scatter(0, i, y), f32(), i64(0, 1), f32(seed=1)),
-    case("aten::scatter_add", lambda x, i, y: x.scatter_add(-1, i, y), f32(), i64(0, 1, 1), f32(seed=1)),
-    case("aten::index_reduce", lambda x, i, y: x.index_reduce(0, i, y, "prod"), f32(), i64(0, 1), f32(seed=1)),
+    case("aten::scatter.src", lambda x, i, y: x.scatter(0, i, y), f32(), i64(0, 1), f32(seed=1), one_value=ONLY),
+    case("aten::scatter_add", lambda x, i, y: x.scatter_add(-1, i, y), f32(), i64(0, 1, 1), f32(seed=1),
+         one_value=ONLY),
+    case("aten::index_reduce", lambda x, i, y: x.index_reduce(0, i, y, "prod"), f32(), i64(0, 1), f32(seed=1),
+         one_value=ONLY),
     case("aten::scatter.src", lambda x, i, y: x.scatter(1, i, y), f32(3, 4), torch.tensor([[0, 2], [3, 1]]), f32(3, 4)),
     case("aten::scatter.src", lambda x, i, y: x.scatter(1, i, y), f32(3, 4), i64(0, 4, 3, 1), f32(3, 1),
          dynamic="x:0=n i:0=n y:0=n"),

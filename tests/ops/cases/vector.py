@@ -24,12 +24,12 @@ CASES = [
     close("aten::linalg_vector_norm", lambda x: torch.linalg.vector_norm(x, 0), f32(),
           other_inputs=[(torch.tensor(0.0),)]),
     *(close("aten::linalg_vector_norm", of_order(order), f32(3, 4), other_inputs=[(SPOILED,)]) for order in ORDERS[1:]),
-    *(case("aten::renorm", lambda x, p=p, dim=dim: torch.renorm(x, p, dim, 1.5), f32(3, 4, 2), opsets=(13, 18))
+    *(case("aten::renorm", lambda x, p=p, dim=dim: torch.renorm(x, p, dim, 1.5), f32(3, 4, 2), opsets=(13, 20))
       for p, dim in ((2, 0), (1, -1))),
     case("aten::renorm", lambda x: torch.renorm(x, float("inf"), 1, 0.7), f32(3, 4), dynamic="x:0=n"),
     *(close("aten::linalg_vector_norm", of_order(order), f32(3, 4)) for order in ORDERS),
     close("aten::linalg_vector_norm", lambda x: torch.linalg.vector_norm(x, 2, (0, -1), True), f32(2, 3, 4),
-          dynamic="x:0=n", opsets=(13, 18)),
+          dynamic="x:0=n", opsets=(13, 20)),
     close("aten::linalg_vector_norm", lambda x: torch.linalg.vector_norm(x), f32(2, 3)),
     close("aten::linalg_vector_norm", lambda x: torch.linalg.vector_norm(x), f32()),
     close("aten::linalg_vector_norm", lambda x: torch.linalg.vector_norm(x, dtype=torch.float32), f16(2, 3)),

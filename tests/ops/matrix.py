@@ -1,0 +1,72 @@
+"""The forms in which a row of the tables is tried besides its own: other opsets, other dtypes."""
+
+import copy
+from dataclasses import dataclass, replace
+
+import torch
+
+from ops.case import Case, Given, Input, Tolerance
+
+OPSETS = (13, 18, 20, 23)  # the oldest, the one before the default, the default, the newest
+DEFAULT_OPSET = 20
+
+# What each dtype of a row becomes, and how close results have to be: double is compared more strictly, half as far as it
+# holds digits, integers exactly.
+DTYPES = {
+    "double": ({torch.float32: torch.float64}, Tolerance(1e-7, 1e-7)),
+    "half": ({torch.float32: torch.float16}, Tolerance(4e-3, 4e-3)),
+    "int": ({torch.float32: torch.int64}, None),
+    "int32": ({torch.int64: torch.int32}, None),
+}
+
+
+@dataclass(frozen=True)
+class Form:
+    opset: int
+    dtype: str = ""  # a key of DTYPES; the row's own when empty
+
+    def __str__(self) -> str:
+        return f"opset {self.opset}{f' {self.dtype}' if self.dtype else ''}"
+
+
+def forms(case: Case) -> list[Form]:
+    """Those that differ from what test_ops.py runs."""
+    opsets = [Form(opset) for opset in OPSETS if opset not in case.opsets]
+    dtypes = [Form(opset, dtype) for dtype, (to, _) in DTYPES.items()
+              if dtype not in case.not_as and any(each.dtype in to for each in case.inputs)
+              for opset in (DEFAULT_OPSET, OPSETS[0])]
+    return opsets + dtypes
+
+
+def changed_input(given: Input | Given, to: dict[torch.dtype, torch.dtype]) -> Input | Given:
+    dtype = to.get(given.dtype)
+    if dtype is None:
+        return given
+    if isinstance(given, Given):
+        return Given(given.first.to(dtype), given.second.to(dtype))
+    if given.dtype.is_floating_point and not dtype.is_floating_point:
+        low, high = (-5, 6) if (given.low, given.high) == (0, 1) else (round(given.low), round(given.high) + 1)
+        return replace(given, dtype=dtype, low=low, high=high)
+    return replace(given, dtype=dtype)
+
+
+def changed_inputs(case: Case, to: dict[torch.dtype, torch.dtype]) -> tuple[Input | Given, ...]:
+    return tuple(changed_input(given, to) for given in case.inputs)
+
+
+def in_form(case: Case, form: Form) -> Case:
+    """The row with the dtype of the form; its modules, too."""
+    if not form.dtype:
+        return replace(case, opsets=(form.opset,))
+    to, closest = DTYPES[form.dtype]
+    function, dtype = case.function, to.get(torch.float32)
+    if isinstance(function, torch.nn.Module) and dtype is not None and dtype.is_floating_point:
+        function = copy.deepcopy(function).to(dtype)
+    tolerance = case.tolerance
+    if tolerance and closest:
+        tolerance = closest if closest.relative < 1e-5 else Tolerance(max(closest.relative, tolerance.relative),
+                                                                      max(closest.absolute, tolerance.absolute))
+    other_inputs = tuple(tuple(tensor.to(to.get(tensor.dtype, tensor.dtype)) for tensor in tensors)
+                         for tensors in case.other_inputs)
+    return replace(case, function=function, inputs=changed_inputs(case, to), opsets=(form.opset,), tolerance=tolerance,
+                   other_inputs=other_inputs)

@@ -1,0 +1,23 @@
+"""Every operator case, by family, and what holds for a row of the tables: inputs that differ, and second values."""
+
+import importlib
+from dataclasses import replace
+from pathlib import Path
+
+from ops.case import Case, same
+
+FAMILIES = {table.stem: [replace(case, family=table.stem)
+                         for case in importlib.import_module(f"ops.cases.{table.stem}").CASES]
+            for table in sorted((Path(__file__).parent / "cases").glob("*.py"))}
+CASES = [case for cases in FAMILIES.values() for case in cases]
+
+
+def faults(case: Case) -> list[str]:
+    """Why a row could pass although its converter is wrong: operands exchanged, or numbers baked in."""
+    first, second = case.tensors(), case.tensors(draw=1)
+    found = [f"inputs {i} and {j} are equal, so that exchanging them would pass"
+             for i, one in enumerate(first) for j, other in enumerate(first[:i]) if same(one, other)]
+    if not case.one_value:
+        found += [f"input {i} has the same numbers twice"
+                  for i, (one, other) in enumerate(zip(first, second, strict=True)) if one.numel() and same(one, other)]
+    return found

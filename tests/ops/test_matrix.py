@@ -1,0 +1,93 @@
+"""Every row of the tables in the forms of matrix.py: opsets and dtypes besides its own, each with other values, sizes and
+exceptional numbers as in test_ops.py. Many exports: `--matrix SHARD/OF` says which of them run.
+
+PyTorch decides whether a form exists. A form is right when ONNX Runtime gives what PyTorch gives, or when the export
+refuses it with a code and a remedy; what ONNX Runtime cannot load for want of a kernel is listed in runtime_gaps.py.
+"""
+
+import re
+from pathlib import Path
+from typing import Callable
+
+import pytest
+import torch
+
+from command import run
+from ops.case import Case
+from ops.comparing import accepted, check_export
+from ops.matrix import OPSETS, Form, forms, in_form
+from ops.runtime_gaps import MOST_KERNELS, MOST_OF_NOTHING, NO_KERNEL, NOT_OF_NOTHING, missing_kernel
+from ops.table import CASES, FAMILIES
+from ops.test_ops import export_arguments
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+REFUSED = re.compile(r"E030[123] .*; try: ", re.DOTALL)
+
+
+def archive(case: Case, folder: Path) -> tuple[Path, Callable] | None:
+    """The archive and what PyTorch makes of it; None where PyTorch refuses the form."""
+    path = folder / ("operator.pt2" if case.not_in_traces else "operator.pt")
+    try:
+        if case.not_in_traces:
+            torch.export.save(case.exported_program(), path)
+            return path, case.module()
+        case.archive().save(str(path))
+    except Exception:  # noqa: BLE001, PyTorch refuses by every kind of exception
+        return None
+    return path, torch.jit.load(path)
+
+
+def check_form(case: Case, form: Form, path: Path, reference: Callable, folder: Path) -> None:
+    options = export_arguments(case, path, folder, form.opset)
+    if path.suffix == ".pt2":  # holds its inputs and axes itself
+        options = ["export", path, "-o", folder / "operator.onnx", "--opset", form.opset]
+    result = run(*options, code=None)
+    if result.returncode == 4:
+        assert REFUSED.search(result.stderr), result.stderr
+        oldest = re.search(r"--opset (\d+)", result.stderr)
+        assert form.dtype or (oldest and form.opset < int(oldest[1])), f"refused: {result.stderr}"
+        return
+    assert result.returncode == 0, result.stderr
+    try:
+        check_export(case, reference, folder / "operator.onnx", lenient=bool(form.dtype))
+    except Exception as error:  # noqa: BLE001, ONNX Runtime's exceptions have no common class
+        if not missing_kernel(error, form.dtype):
+            raise
+
+
+PARAMETERS = [pytest.param(case, id=f"{family}-{case}")
+              for family, cases in FAMILIES.items() for case in cases if not case.refused]
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize("case", PARAMETERS)
+def test_other_forms(case: Case, tmp_path):
+    failed, archives = [], {}
+    for form in forms(case):
+        changed = in_form(case, form)
+        if form.dtype not in archives:
+            folder = tmp_path / (form.dtype or "own")
+            folder.mkdir()
+            archives[form.dtype] = archive(changed, folder)
+        if (made := archives[form.dtype]) is None or accepted(made[1], changed.tensors()) is None:
+            assert form.dtype, "PyTorch refuses the row itself"
+            continue
+        try:
+            check_form(changed, form, *made, tmp_path)
+        except Exception as error:  # noqa: BLE001, one run shows all forms that fail
+            failed.append(f"---- {form}\n{error}")
+    assert not failed, "\n".join(failed)
+
+
+def test_the_lists_of_what_a_runtime_lacks_do_not_grow():
+    assert len(NO_KERNEL) <= MOST_KERNELS and len(NOT_OF_NOTHING) <= MOST_OF_NOTHING
+    assert all([*NO_KERNEL.values(), *NOT_OF_NOTHING.values()])
+
+
+def test_forms_cover_every_supported_opset_range_and_dtype():
+    """The oldest and the newest opset that the command takes, and for each dtype at least a hundred rows."""
+    for opset, code in ((OPSETS[0], 0), (OPSETS[-1], 0), (OPSETS[0] - 1, 2), (OPSETS[-1] + 1, 2)):
+        assert ("--opset" in run("export", "no such file.pt2", "--opset", opset, code=None).stderr) == bool(code)
+    counts = {dtype: sum(form.dtype == dtype for case in CASES for form in forms(case))
+              for dtype in ("double", "half", "int", "int32")}
+    assert all(count > 100 for count in counts.values()), counts

@@ -1,0 +1,5 @@
+#!/bin/sh
+# The tests marked matrix, all shards of them; pytest's closing line comes last.
+. "$(dirname "$0")/common.sh"
+
+exec build/venv/bin/python -m pytest tests -q -n auto -m matrix --matrix 1/1 </dev/null
