@@ -2,10 +2,12 @@
 
 import gc
 import os
+import random
 import sys
 import warnings
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 # Test processes run side by side, so each takes one core; read when PyTorch is loaded, here and in what tests start.
@@ -14,6 +16,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import torch
 
 import command
+import skips
 
 
 def pytest_addoption(parser):
@@ -53,6 +56,30 @@ def leave_out_other_shards(config, items):
 def pytest_sessionstart(session):
     if not command.BINARY.exists():
         pytest.exit(f"no command at {command.BINARY}: `make build` first, or set WHENCE to it", returncode=2)
+
+
+def skipped(config) -> list[tuple[str, str]]:
+    """(test id, reason) of every test that was skipped; of xdist's workers, the process that collects their reports."""
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    return [(report.nodeid.removeprefix("tests/"), report.longrepr[2].removeprefix("Skipped: "))
+            for report in reporter.stats.get("skipped", []) if isinstance(report.longrepr, tuple)] if reporter else []
+
+
+def pytest_sessionfinish(session):
+    if session.exitstatus == pytest.ExitCode.OK and skips.unexpected(skipped(session.config)):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    for line in skips.unexpected(skipped(config)):
+        terminalreporter.write_line(line, red=True)
+
+
+def pytest_runtest_setup():
+    """Random numbers do not depend on which tests ran before; a test that wants others seeds them itself."""
+    torch.manual_seed(0)
+    np.random.seed(0)
+    random.seed(0)
 
 
 def pytest_collection_finish():

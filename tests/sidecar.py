@@ -19,7 +19,8 @@ class Sidecar:
     def table(self, name: str) -> list[dict]:
         """The rows of a table as dicts, strings in place of their numbers."""
         columns, texts = self.raw[name]["columns"], TEXT.get(name, set())
-        return [{column: self.text(cell) if column in texts else cell for column, cell in zip(columns, row)}
+        return [{column: self.text(cell) if column in texts else cell
+                 for column, cell in zip(columns, row, strict=True)}
                 for row in self.raw[name]["rows"]]
 
     def text(self, cell):

@@ -44,7 +44,7 @@ def positional(name: str) -> torch.nn.Module:
     """The model with a forward that takes the example's tensors by position, as the TorchScript exporter wants it."""
     model = ENTRIES[name].model()
     forward, names = model.forward, list(example(name))
-    model.forward = lambda *tensors: forward(**dict(zip(names, tensors)))
+    model.forward = lambda *tensors: forward(**dict(zip(names, tensors, strict=True)))
     return model
 
 

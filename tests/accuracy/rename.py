@@ -24,7 +24,7 @@ def strip(model: onnx.ModelProto) -> dict[str, str]:
 def rename_nodes(model: onnx.ModelProto) -> dict[str, str]:
     keys = strip(model)
     numbers = shuffled_numbers(len(keys))
-    for number, (_, node) in zip(numbers, all_nodes(model)):
+    for number, (_, node) in zip(numbers, all_nodes(model), strict=True):
         node.name = f"n{number}"
     return keys
 
@@ -37,7 +37,7 @@ def rename_everything(model: onnx.ModelProto) -> dict[str, str]:
     graphs = list(all_graphs(model))
     kept = {value.name for value in [*model.graph.input, *model.graph.output]}
     names = list(dict.fromkeys(name for graph in graphs for name in defined(graph) if name not in kept))
-    new = dict(zip(names, (f"v{number}" for number in shuffled_numbers(len(names)))))
+    new = dict(zip(names, (f"v{number}" for number in shuffled_numbers(len(names))), strict=True))
     for graph in graphs:
         for part in [*graph.input, *graph.output, *graph.value_info, *graph.initializer]:
             part.name = new.get(part.name, part.name)

@@ -195,7 +195,7 @@ def main() -> int:
         return score_row(options.whence, options.folder / key[0] / key[1], BY_NAME[key[2]], options.given)
 
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        scores = {key: score for key, score in zip(keys, pool.map(one, keys)) if score is not None}
+        scores = {key: score for key, score in zip(keys, pool.map(one, keys), strict=True) if score is not None}
     print(report.text(scores, options.verbose), end="")
     print(report.not_made(corpus.failures(options.folder, keys)), end="")
     return 0

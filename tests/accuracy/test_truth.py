@@ -60,7 +60,7 @@ def test_both_exporters_truths_agree_where_their_files_compute_the_same_value(fo
     makers = [{output: node for node in model.graph.node for output in node.output} for model in (one, other)]
     values = [equal.values(model, models.example(name)) for model in (one, other)]
     made = [{prefix + value: array for value, array in found.items() if value in maker}
-            for prefix, found, maker in zip(("", "other "), values, makers)]
+            for prefix, found, maker in zip(("", "other "), values, makers, strict=True)]
     compared = 0
     for theirs, mine in equal.renamed_values(*made).items():
         nodes = makers[0][mine], makers[1][theirs.removeprefix("other ")]

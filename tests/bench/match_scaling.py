@@ -155,7 +155,7 @@ def right(folder: Path) -> float:
              for node in model.graph.node]
     parts = ["up", "up", "", "down", "down", ""]
     wanted = [f"layers.{i // NODES_A_BLOCK}.{parts[i % NODES_A_BLOCK]}".rstrip(".") for i in range(len(found))]
-    return sum(a == b for a, b in zip(found, wanted)) / len(found)
+    return sum(a == b for a, b in zip(found, wanted, strict=True)) / len(found)
 
 
 def main() -> int:

@@ -44,7 +44,14 @@ def test_a_signal_is_a_defect_and_ends_the_process(preloaded, number, small_expo
     assert os.listdir(tmp_path) == ["out.onnx"]  # nothing half done
 
 
-@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+@pytest.fixture(params=[signal.SIGHUP, signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+def number(request):
+    """A signal that ends a process, also where this one was started to ignore it (nohup), which children inherit."""
+    before = signal.signal(request.param, signal.SIG_DFL)
+    yield request.param
+    signal.signal(request.param, before)
+
+
 def test_a_command_that_is_stopped_leaves_nothing_half_done(preloaded, number, small_export, tmp_path):
     target = tmp_path / "out.onnx"
     target.write_text("as it was")

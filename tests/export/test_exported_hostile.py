@@ -259,7 +259,7 @@ def test_complex_numbers_that_onnx_lacks_are_refused_with_the_node(tmp_path):
 def test_every_missing_operator_is_said_at_once(good, tmp_path):
     def rename(document):
         nodes = document["graph_module"]["graph"]["nodes"]
-        for node, target in zip(nodes, ("acme.first", "acme.second", "acme.first")):
+        for node, target in zip(nodes, ("acme.first", "acme.second", "acme.first"), strict=False):
             node["target"] = f"torch.ops.{target}.default"
     said = refused(rewritten(good, tmp_path / "m.pt2", PROGRAM, of_json(rename)), "acme::first (x2)", "acme::second",
                    code=4)

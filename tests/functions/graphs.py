@@ -17,7 +17,7 @@ def scopes(*modules: str) -> dict:
         calls.append(call or "0")
     result = {"pkg.torch.onnx.name_scopes": repr([*paths, "op"]),
               "pkg.torch.onnx.class_hierarchy": repr([*classes, "aten.op.default"]),
-              "namespace": "/".join(f"{p}: {c}" for p, c in zip(paths, classes)) + "/op: aten.op.default"}
+              "namespace": "/".join(f"{p}: {c}" for p, c in zip(paths, classes, strict=True)) + "/op: aten.op.default"}
     if any(call != "0" for call in calls):
         result["pkg.whence.calls"] = "/".join(calls)
     return result

@@ -73,7 +73,8 @@ def torch_folder(folder, version: str):
     (folder / "lib" / "libtorch_cpu.so").touch()
     (folder / "include" / "torch" / "headeronly").mkdir(parents=True)
     (folder / "include" / "torch" / "headeronly" / "version.h").write_text("".join(
-        f"#define TORCH_VERSION_{part} {number}\n" for part, number in zip(("MAJOR", "MINOR", "PATCH"), version.split("."))))
+        f"#define TORCH_VERSION_{part} {number}\n"
+        for part, number in zip(("MAJOR", "MINOR", "PATCH"), version.split("."), strict=True)))
     return folder
 
 

@@ -47,7 +47,7 @@ def positional(entry) -> tuple:
     """The model and its inputs by position, as this exporter wants them."""
     model, inputs = entry.model(), entry.inputs(entry.first)
     forward = model.forward
-    model.forward = lambda *tensors: forward(**dict(zip(inputs, tensors)))
+    model.forward = lambda *tensors: forward(**dict(zip(inputs, tensors, strict=True)))
     return model, tuple(inputs.values())
 
 

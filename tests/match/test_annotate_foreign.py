@@ -1,6 +1,7 @@
 """`whence annotate` on files that somebody else exported: by sidecar, by the file before a tool, by names alone."""
 
 import copy
+import itertools
 import json
 import re
 import shutil
@@ -328,7 +329,7 @@ class Convolutions(torch.nn.Sequential):
     def __init__(self):
         channels = [3, 8, 8, 8, 16, 16, 16, 8, 8]
         super().__init__(*(torch.nn.Sequential(torch.nn.Conv2d(a, b, 3, padding=1, bias=False), torch.nn.BatchNorm2d(b),
-                                               torch.nn.ReLU()) for a, b in zip(channels, channels[1:])))
+                                               torch.nn.ReLU()) for a, b in itertools.pairwise(channels)))
 
 
 def test_what_tools_append_to_names_is_not_a_module(tmp_path):
@@ -561,7 +562,7 @@ class Family(torch.nn.Module):
     def __init__(self, sizes):
         super().__init__()
         torch.manual_seed(0)
-        self.layers = torch.nn.ModuleList(torch.nn.Linear(a, b, bias=False) for a, b in zip(sizes, sizes[1:]))
+        self.layers = torch.nn.ModuleList(torch.nn.Linear(a, b, bias=False) for a, b in itertools.pairwise(sizes))
 
     def forward(self, x):
         for layer in self.layers:

@@ -33,7 +33,7 @@ def annotate(path, output, *options, code=0):
 def no_surer(path, before: list[str]) -> bool:
     found = words(path)
     assert len(found) == len(before)
-    return all(WORDS.index(now) >= WORDS.index(was) for now, was in zip(found, before))
+    return all(WORDS.index(now) >= WORDS.index(was) for now, was in zip(found, before, strict=True))
 
 
 def without_metadata(source, target, doc_strings=True, names=True) -> None:

@@ -44,7 +44,7 @@ class Positional(torch.nn.Module):
         self.model, self.names = model, names
 
     def forward(self, *tensors):
-        return tuple(zoo.flatten(self.model(**dict(zip(self.names, tensors)))))
+        return tuple(zoo.flatten(self.model(**dict(zip(self.names, tensors, strict=True)))))
 
 
 def export(name: str, dynamo: bool, dynamic: bool) -> int | None:

@@ -69,7 +69,7 @@ def calibrate(model: torch.nn.Module, inputs: dict) -> None:
         norm.momentum = None  # the statistics become those of the one batch
     with torch.no_grad():
         model.train()(**inputs)
-    for norm, momentum in zip(norms, momenta):
+    for norm, momentum in zip(norms, momenta, strict=True):
         norm.momentum = momentum
 
 

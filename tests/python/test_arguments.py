@@ -121,7 +121,7 @@ def test_caches(kind, backend):
     assert {name for name in names if name.startswith("present")} == {f"present.{name}" for name in before}
 
     other = arguments(1)
-    got = dict(zip(names, program(**other)))
+    got = dict(zip(names, program(**other), strict=True))
     with torch.no_grad():
         wanted = model(**other)
     torch.testing.assert_close(got["logits"], wanted.logits, rtol=1e-4, atol=1e-5)

@@ -187,7 +187,7 @@ def initializers_as_inputs(archives):
 def unoptimised(archives):
     optimised = archives.export()
     counts = [len(onnx.load(path).graph.node) for path in optimised]
-    for path, count in zip(archives.export("--no-optimize"), counts):
+    for path, count in zip(archives.export("--no-optimize"), counts, strict=True):
         assert len(onnx.load(path).graph.node) >= count
         archives.check(path)
 

@@ -70,7 +70,8 @@ def test_export(backend, tmp_path):
     import onnxruntime
 
     session = onnxruntime.InferenceSession(report.path, providers=["CPUExecutionProvider"])
-    values = dict(zip((each.name for each in session.get_inputs()), (example.numpy(), ARGUMENTS["scale"].numpy())))
+    names = [each.name for each in session.get_inputs()]
+    values = dict(zip(names, (example.numpy(), ARGUMENTS["scale"].numpy()), strict=True))
     expected = model(example, **ARGUMENTS)
     for got, wanted in zip(session.run(None, values), (expected.hidden, expected.pooled), strict=True):
         torch.testing.assert_close(torch.from_numpy(got), wanted, rtol=1e-4, atol=1e-5)

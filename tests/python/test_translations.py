@@ -22,7 +22,7 @@ library.define("mixed(Tensor[] parts, float[] weights, Tensor? bias=None, *, boo
 
 
 def _mixed(parts, weights, bias=None, *, twice=False, how="sum", dtype=None):
-    total = sum(part * weight for part, weight in zip(parts, weights))
+    total = sum(part * weight for part, weight in zip(parts, weights, strict=True))
     total = total if bias is None else total + bias
     total = total * 2 if twice else total
     total = total / len(parts) if how == "mean" else total
@@ -99,7 +99,7 @@ def test_python_in_it(backend):
     def mixed(parts, weights, bias=None, *, scale=1.0, **named):
         seen.append((len(parts), weights, bias is None, named, [len(part.shape) for part in parts], parts[0].rank))
         total = parts[0] * weights[0]
-        for part, weight in list(zip(parts, weights))[1:]:
+        for part, weight in list(zip(parts, weights, strict=True))[1:]:
             total = total + part * weight
         if bias is not None:
             total = op.Add(total, bias)

@@ -86,7 +86,7 @@ def test_time_in_functions_is_that_of_the_modules(bert, tmp_path, level):
     entry = zoo.MODELS["bert_tiny"]
     session = onnxruntime.InferenceSession(str(bert[1]), providers=["CPUExecutionProvider"])
     feeds = dict(zip([each.name for each in session.get_inputs()],
-                     [value.numpy() for value in entry.inputs(entry.first).values()]))
+                     [value.numpy() for value in entry.inputs(entry.first).values()], strict=True))
     path, saved = profile(bert[1], tmp_path, level, feeds)
     made = onnx.load(saved)
     weights = {tensor.name for tensor in made.graph.initializer}

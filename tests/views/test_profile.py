@@ -131,7 +131,7 @@ def test_flame_graphs_hold_all_time(bert, bert_profile):
                                                                                       total)
     assert len(flame["samples"]) == len(flame["weights"]) and sum(flame["weights"]) == total
     names = [frame["name"] for frame in scope["shared"]["frames"]]
-    samples = zip(flame["samples"], flame["weights"])
+    samples = zip(flame["samples"], flame["weights"], strict=True)
     assert {";".join(names[i] for i in sample): weight for sample, weight in samples} == stacks
 
 
@@ -174,7 +174,7 @@ def test_calls_and_numbered_names(tmp_path):
     nodes = [helper.make_node("Relu", ["x"], ["a"], name="/block/Relu"),
              helper.make_node("Relu", ["a"], ["b"], name="/block/Relu_1"),
              helper.make_node("Neg", ["b"], ["y"], name="/head/Neg")]
-    for node, call in zip(nodes, "010"):
+    for node, call in zip(nodes, "010", strict=False):
         view_files.add_keys(node, module=node.name.split("/")[1], confidence="exact", call=call)
     model = view_files.save(nodes, tmp_path / "m.onnx")
     (tmp_path / "p.json").write_text(json.dumps(events(

@@ -228,14 +228,15 @@ COUNTED = {"conv": 2 * (2 * 8 * 8 * 8) * 27, "relu": 2 * 8 * 8 * 8, "flatten": 0
 @pytest.mark.parametrize("batch, options", [(2, []), ("batch", ["--size", "batch=2"])])
 def test_operations_are_counted_by_hand_worked_values(batch, options, tmp_path):
     data = embedded(report(conv_model(tmp_path / "m.onnx", batch), tmp_path, *options))
-    assert dict(zip(data["nodes"]["name"], data["nodes"]["operations"])) == COUNTED
+    assert dict(zip(data["nodes"]["name"], data["nodes"]["operations"], strict=True)) == COUNTED
     assert data["modules"][1]["path"] == "net"
     assert (data["modules"][1]["operations"], data["modules"][1]["uncounted"]) == (sum(COUNTED.values()), 0)
 
 
 def test_operations_of_unknown_sizes_are_unknown(tmp_path):
     data = embedded(report(conv_model(tmp_path / "m.onnx"), tmp_path))
-    assert dict(zip(data["nodes"]["name"], data["nodes"]["operations"])) == {**dict.fromkeys(COUNTED), "flatten": 0}
+    found = dict(zip(data["nodes"]["name"], data["nodes"]["operations"], strict=True))
+    assert found == {**dict.fromkeys(COUNTED), "flatten": 0}
     assert data["modules"][0]["uncounted"] == 3
 
 

@@ -1,0 +1,105 @@
+"""Models that users bring, exported, annotated, and annotated again after ONNX Runtime and onnxslim: numbers against
+PyTorch on other values and sizes than were recorded, modules against those of the nodes that a tool left as they were."""
+
+import warnings
+
+import onnx
+import onnxruntime
+import onnxslim
+import pytest
+
+import command
+from models import zoo
+from models.architectures import ARCHITECTURES
+from models.values import is_near, other_values, saved
+
+QUICK = ("llama_with_cache", "sam")
+NAMES = [pytest.param(name, marks=() if name in QUICK else pytest.mark.matrix) for name in ARCHITECTURES]
+
+# Of the nodes of each confidence, how many may be in another module than it says: what the word promises.
+MAY_BE_WRONG = {"exact": 0, "matched": 0.005, "inferred": 0.03, "ancestor": 0.005}
+
+
+def optimised(source, target) -> None:
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+    options.optimized_model_filepath, options.log_severity_level = str(target), 3
+    onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
+
+
+def slimmed(source, target) -> None:
+    onnx.save(onnxslim.slim(onnx.load(source)), target)
+
+
+TOOLS = {"ONNX Runtime": optimised, "onnxslim": slimmed}
+
+
+def keys(node: onnx.NodeProto) -> dict:
+    return {entry.key.removeprefix("pkg.whence."): entry.value for entry in node.metadata_props}
+
+
+class Export:
+    """model.onnx with every node annotated, model.json, and bare.onnx: the same without any metadata."""
+
+    def __init__(self, name: str, form: str, folder):
+        self.entry, self.folder = ARCHITECTURES[name], folder
+        self.dynamic = self.entry.dynamic_options() if form == "pt" else []
+        archive, *options = saved(self.entry, form, folder)
+        command.run("export", archive, *options, *self.dynamic, "-o", folder / "model.onnx", "--annotate",
+                    "--sidecar-out", folder / "model.json")
+        bare = onnx.load(folder / "model.onnx")
+        for node in bare.graph.node:
+            del node.metadata_props[:]
+        del bare.metadata_props[:]
+        onnx.save(bare, folder / "bare.onnx")
+
+
+def assert_equals_pytorch(export: Export, inputs: dict) -> None:
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(export.folder / "model.onnx", options, providers=["CPUExecutionProvider"])
+    got = session.run(None, {value.name: inputs[value.name].numpy() for value in session.get_inputs()})
+    for ours, theirs in zip(got, zoo.run(export.entry.model(), inputs), strict=True):
+        assert is_near(ours, theirs), (ours.dtype, theirs.dtype, ours.shape, theirs.shape)
+
+
+def assert_words_are_kept(before, after) -> None:
+    """By the nodes that compute the same value of the same values by the same operator as before the tool, and of which
+    the export knows exactly whose they are (of what serves several modules it says their common ancestor)."""
+    truth = {(node.op_type, *node.input, *node.output): keys(node)["module"] for node in onnx.load(before).graph.node
+             if keys(node)["confidence"] == "exact"}
+    said: dict[str, list] = {word: [] for word in MAY_BE_WRONG}
+    for node in onnx.load(after).graph.node:
+        module = truth.get((node.op_type, *node.input, *node.output))
+        found = keys(node)
+        if module is None or found.get("confidence", "unattributed") == "unattributed":
+            continue
+        above = (module + ".").startswith(found["module"] + ".") or not found["module"]
+        right = above if found["confidence"] == "ancestor" else found["module"] == module
+        said[found["confidence"]].append((right, node.name, module, found["module"]))
+    assert sum(map(len, said.values())) > 20
+    for word, answers in said.items():
+        wrong = [answer[1:] for answer in answers if not answer[0]]
+        assert len(wrong) <= max(MAY_BE_WRONG[word] * len(answers), 1 if MAY_BE_WRONG[word] else 0), (word, wrong)
+
+
+@pytest.mark.parametrize("form", ["pt", "pt2"])
+@pytest.mark.parametrize("name", NAMES)
+def test_exported_and_annotated_again(name, form, tmp_path):
+    export = Export(name, form, tmp_path)
+    onnx.checker.check_model(tmp_path / "model.onnx", full_check=True)
+    assert_equals_pytorch(export, other_values(export.entry.inputs(export.entry.first)))
+    if export.dynamic:
+        assert_equals_pytorch(export, export.entry.inputs(export.entry.second))
+
+    words = [keys(node)["confidence"] for node in onnx.load(tmp_path / "model.onnx").graph.node]
+    assert len(words) > 50 and set(words) <= {"exact", "ancestor"} and words.count("exact") >= 0.9 * len(words)
+
+    for tool, change in TOOLS.items():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            change(tmp_path / "bare.onnx", tmp_path / "changed.onnx")
+        for how, given in (("--sidecar", "model.json"), ("--from", "model.onnx")):
+            command.run("annotate", tmp_path / "changed.onnx", how, tmp_path / given, "-o", tmp_path / "again.onnx",
+                        "--overwrite")
+            assert_words_are_kept(tmp_path / "model.onnx", tmp_path / "again.onnx")

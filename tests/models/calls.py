@@ -1,0 +1,49 @@
+"""What each call of each module was given and returned, seen by forward hooks: truth that whence has no part in."""
+
+from dataclasses import dataclass
+
+import torch
+
+
+@dataclass(frozen=True)
+class Call:
+    module: str  # qualified name, "" is the root
+    number: int  # the how manyeth call of it
+    read: list[torch.Tensor]
+    returned: list[torch.Tensor]
+
+
+def tensors_in(value) -> list[torch.Tensor]:
+    """The tensors of arguments or results, at any depth."""
+    if isinstance(value, torch.Tensor):
+        return [value.detach().clone()]
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, (tuple, list)):
+        return [tensor for each in value for tensor in tensors_in(each)]
+    return []
+
+
+def observe(model: torch.nn.Module, inputs: dict) -> list[Call]:
+    """Runs the model once; its calls in the order in which they return. A module under several names has its first."""
+    seen: list[Call] = []
+    counts: dict[str, int] = {}
+
+    def enter(name, args, kwargs):
+        started.append((name, counts.setdefault(name, 0), tensors_in([args, kwargs])))
+        counts[name] += 1
+
+    def leave(result):
+        seen.append(Call(*started.pop(), tensors_in(result)))
+
+    started: list[tuple] = []
+    handles = []
+    for name, module in model.named_modules():
+        handles.append(module.register_forward_pre_hook(
+            lambda _, args, kwargs, name=name: enter(name, args, kwargs), with_kwargs=True))
+        handles.append(module.register_forward_hook(lambda _, args, result: leave(result)))
+    with torch.no_grad():
+        model(**inputs)
+    for handle in handles:
+        handle.remove()
+    return seen
