@@ -55,7 +55,7 @@ class Counter {
       --depth_;
       function.size = Size::known;
     }
-    return function.nodes;
+    return std::max<std::uint64_t>(function.nodes, 1);  // a function without nodes takes time too
   }
 
   std::map<std::tuple<std::string_view, std::string_view, std::string_view>, Function> functions_;

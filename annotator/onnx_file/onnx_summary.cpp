@@ -188,6 +188,10 @@ OnnxSummary read(std::shared_ptr<const MappedFile> file, std::string_view bytes,
     if (field.is_bytes(proto::model::producer_name)) model.producer = field.bytes;
     if (field.is_bytes(proto::model::producer_version)) model.producer_version = field.bytes;
     if (field.is_bytes(proto::model::graph)) {
+      if (has_graph) {
+        throw Error(Code::corrupt_file, "the file holds two graphs, of which every reader could take another",
+                    "export or download the file again", place);
+      }
       model.graph = reader.graph(field.bytes, 0);
       has_graph = true;
     }

@@ -83,7 +83,7 @@ std::string mutate_json(std::string_view text, unsigned seed) {
   Random random(seed);
   Json document = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (document.is_discarded()) return "";
-  for (unsigned i = random() % 3 + 1; i-- > 0;) {
+  for (auto i = random() % 3 + 1; i-- > 0;) {
     std::vector<Json*> all;
     collect(document, all);
     Json &value = *all[random() % all.size()], &other = *all[random() % all.size()];
