@@ -55,10 +55,9 @@ onnx::ModelProto without_weights(const ModelParts& parts, const Sizes& sizes) {
 
 // onnx's inference follows every call, however often functions call each other.
 bool is_inferable(const ModelParts& parts) {
-  constexpr std::uint64_t most_nodes = 1'000'000;
   if (parts.functions.empty()) return true;
   const auto nodes = written_size(parts, [](const onnx_file::OnnxFunction&) { return true; });
-  return nodes && *nodes <= most_nodes;
+  return nodes && *nodes <= 100'000 + 10 * stored_nodes(parts);
 }
 
 onnx::ModelProto inferred(const ModelParts& parts, const Sizes& sizes) {

@@ -65,6 +65,14 @@ class Counter {
 
 }  // namespace
 
+std::uint64_t stored_nodes(const ModelParts& parts) {
+  std::uint64_t count = 0;
+  const auto add = [&](const OnnxNode&) { ++count; };
+  onnx_file::walk_nodes(parts.graph.nodes, add);
+  for (const OnnxFunction& function : parts.functions) onnx_file::walk_nodes(function.nodes, add);
+  return count;
+}
+
 std::optional<std::uint64_t> written_size(const ModelParts& parts,
                                           const std::function<bool(const OnnxFunction&)>& chosen) {
   Counter counter(parts, chosen);

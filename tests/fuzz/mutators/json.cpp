@@ -1,5 +1,6 @@
 #include <array>
 #include <cstdint>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <vector>
@@ -67,7 +68,7 @@ Json other_value(const Json& value, Random& random) {
 }
 
 void change_container(Json& value, Random& random) {
-  const auto at = value.begin() + static_cast<std::ptrdiff_t>(random() % value.size());
+  const auto at = std::next(value.begin(), static_cast<std::ptrdiff_t>(random() % value.size()));
   if (random() % 2 == 0) {
     value.erase(at);
   } else if (value.is_array()) {
