@@ -1,6 +1,7 @@
 #include "annotator/functions/graph_digest.h"
 
 #include <algorithm>
+#include <map>
 
 #include "annotator/functions/block.h"
 #include "annotator/functions/work_graph.h"
@@ -14,15 +15,14 @@ namespace {
 
 std::string digest_of(const std::string& text) { return whence::digest_of(text.data(), text.size()); }
 
+// Of entries under one key, which ONNX Runtime's fusions write, the first counts, as for what a call keeps of its
+// nodes.
 std::string metadata_text(const OnnxNode& node) {
   std::string text;
   onnx_file::walk_nodes(node, [&](const OnnxNode& each) {
-    std::vector<std::string> entries;
-    for (const onnx_file::OnnxProperty& entry : each.metadata.list()) {
-      entries.push_back(std::string(entry.key) + '\0' + std::string(entry.value));
-    }
-    std::ranges::sort(entries);
-    for (const std::string& entry : entries) text += entry + '\0';
+    std::map<std::string_view, std::string_view> entries;
+    for (const onnx_file::OnnxProperty& entry : each.metadata.list()) entries.emplace(entry.key, entry.value);
+    for (const auto& [key, value] : entries) text.append(key).append(1, '\0').append(value).append(1, '\0');
     text += '\n';
   });
   return text;

@@ -10,6 +10,7 @@
 #include "annotator/functions/graph_digest.h"
 #include "annotator/functions/inline_calls.h"
 #include "annotator/functions/selection.h"
+#include "annotator/onnx_file/graph_index.h"
 #include "annotator/onnx_file/read_parts.h"
 #include "annotator/onnx_file/walk.h"
 #include "annotator/origin/keys.h"
@@ -229,6 +230,37 @@ class Outliner {
   std::map<std::string, std::vector<std::string_view>, std::less<>> originals_;  // messages, by the name of the call
 };
 
+// Why the nodes of the file are no graph: a value that nothing makes, or two nodes. Empty when they are one.
+std::string fault_of(const onnx_file::ModelSource& input) {
+  ModelParts parts = read_model_parts(input);
+  inline_calls(parts, /*all=*/false);
+  const onnx_file::GraphIndex index(parts.graph);
+  std::set<onnx_file::ValueId> made;
+  const auto name_of = [&](onnx_file::ValueId id) { return "'" + std::string(index.values()[id].name) + "'"; };
+  for (std::size_t node = 0; node < index.nodes().size(); ++node) {
+    for (const onnx_file::ValueId id : index.writes(static_cast<std::int32_t>(node))) {
+      if (id != onnx_file::no_value && !made.insert(id).second) return "two nodes make the value " + name_of(id);
+    }
+  }
+  for (const onnx_file::GraphIndex::Read& read : index.reads()) {
+    const onnx_file::GraphIndex::Value& value = index.values()[read.value];
+    const bool has_source = value.producer >= 0 || value.initializer >= 0 || value.input || !value.outermost;
+    if (!has_source) return "nothing makes the value " + name_of(read.value) + ", which a node reads";
+  }
+  return "";
+}
+
+// The functions, written out again, have to give what the file was. Where they do not, one of the two is wrong.
+[[noreturn]] void report_difference(const onnx_file::ModelSource& input) {
+  const Place place{.file = input.stands_for, .stage = "functions"};
+  if (const std::string fault = fault_of(input); !fault.empty()) {
+    throw Error(Code::corrupt_file, fault, "`whence validate --full` says what else is wrong; export the file again",
+                place);
+  }
+  throw Error(Code::internal, "the functions, written out again, do not give the graph of the file",
+              "please report this with the file", place);
+}
+
 }  // namespace
 
 FunctionsReport outline(ModelParts& parts, const FunctionChoice& options) { return Outliner(parts, options).run(); }
@@ -243,10 +275,7 @@ Result<FunctionsReport> outline_file(const onnx_file::ModelSource& input, const 
     parts.file->release(0, parts.file->size());  // little of the nodes is read again
     ModelParts check = parts;
     inline_calls(check, /*all=*/false);
-    if (graph_digest(check) != before) {
-      throw Error(Code::internal, "the functions, written out again, do not give the graph of the file",
-                  "please report this with the file", {.file = input.stands_for, .stage = "functions"});
-    }
+    if (graph_digest(check) != before) report_difference(input);
     write_model_parts(std::move(parts), output);
     return report;
   });

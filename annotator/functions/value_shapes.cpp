@@ -4,7 +4,6 @@
 
 #include "annotator/functions/inline_calls.h"
 #include "annotator/functions/value_types.h"
-#include "annotator/functions/written_size.h"
 
 namespace whence::functions {
 namespace {
@@ -61,9 +60,6 @@ Result<ValueShapes> value_shapes(const std::string& path, const std::map<std::st
   return guarded([&] {
     ModelParts parts = read_model_parts(path);
     inline_calls(parts, /*all=*/false);
-    // onnx's inference follows calls as long as they go on.
-    const auto nodes = written_size(parts, [](const onnx_file::OnnxFunction&) { return true; });
-    if (!nodes || *nodes > most_written_nodes) parts.functions.clear();
     require_known(parts.frame.graph(), sizes);
     ValueShapes shapes;
     std::unordered_map<const onnx::TypeProto*, std::shared_ptr<const ValueShape>> distinct;

@@ -4,6 +4,7 @@
 
 #include <onnx/shape_inference/implementation.h>
 
+#include "annotator/functions/written_size.h"
 #include "schema/freed_memory.h"
 
 namespace whence::functions {
@@ -52,8 +53,16 @@ onnx::ModelProto without_weights(const ModelParts& parts, const Sizes& sizes) {
   return model;
 }
 
+// onnx's inference follows every call, however often functions call each other.
+bool is_inferable(const ModelParts& parts) {
+  if (parts.functions.empty()) return true;
+  const auto nodes = written_size(parts, [](const onnx_file::OnnxFunction&) { return true; });
+  return nodes && *nodes <= 100'000 + 10 * stored_nodes(parts);
+}
+
 onnx::ModelProto inferred(const ModelParts& parts, const Sizes& sizes) {
   onnx::ModelProto model = without_weights(parts, sizes);
+  if (!is_inferable(parts)) return model;
   parts.file->release(0, parts.file->size());  // inference looks at the model alone
   try {
     onnx::shape_inference::InferShapes(model, onnx::OpSchemaRegistry::Instance(), onnx::ShapeInferenceOptions{});

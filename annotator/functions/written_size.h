@@ -12,8 +12,11 @@ namespace whence::functions {
 
 inline constexpr std::uint64_t most_written_nodes = 20'000'000;
 
+// The number of nodes in the file, those of bodies and functions included.
+std::uint64_t stored_nodes(const ModelParts& parts);
+
 // Returns the number of nodes of the graph with calls of the functions that `chosen` accepts written out, at the most
-// most_written_nodes + 1; none when such a function calls itself.
+// most_written_nodes + 1; none when such a function calls itself. A call of a function without nodes counts as one.
 std::optional<std::uint64_t> written_size(const ModelParts& parts,
                                           const std::function<bool(const onnx_file::OnnxFunction&)>& chosen);
 

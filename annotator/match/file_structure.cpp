@@ -28,6 +28,7 @@ using wire::Field;
 using wire::FieldReader;
 
 constexpr std::size_t max_nodes = 4'000'000;
+constexpr std::size_t max_calls = 500'000;
 constexpr int deepest_call = 64;
 constexpr std::uint64_t largest_number = 16;  // bytes of a tensor that may be one element
 
@@ -61,12 +62,13 @@ class Builder {
     add_initializers(graph, names);
     for (const OnnxValue& input : graph.inputs) {
       // Before IR version 4 every initializer was an input as well.
-      if (names.own.count(input.name) != 0) continue;
+      if (input.name.empty() || names.own.count(input.name) != 0) continue;
       s().inputs.push_back(declare(names, input.name));
     }
     add_nodes(graph.nodes, names, 0);
     for (const OnnxValue& output : graph.outputs) {
       const Value value = resolve(names, output.name);
+      if (!value.exists()) continue;  // the file is wrong, and validate says so
       s().values[value].uses.push_back({{}, static_cast<std::int32_t>(s().outputs.size())});
       s().outputs.push_back(value);
     }
@@ -217,6 +219,10 @@ class Builder {
   }
 
   void add_call(const OnnxNode& node, const OnnxFunction& function, Names& names, int depth) {
+    if (++call_count_ > max_calls) {  // functions without nodes take time too
+      throw Error(Code::over_limit, "local functions call each other more than " + std::to_string(max_calls) + " times",
+                  "inline the functions of the model", place_);
+    }
     if (depth >= deepest_call || std::ranges::find(calls_, &function) != calls_.end()) {
       Place place = place_;
       place.node = node.name;
@@ -290,6 +296,7 @@ class Builder {
   std::unordered_map<const OnnxNode*, FileNodeIndex> sources_;
   std::unordered_map<std::string, const OnnxFunction*> functions_;
   std::vector<const OnnxFunction*> calls_;
+  std::size_t call_count_ = 0;
 };
 
 }  // namespace

@@ -106,15 +106,16 @@ class Walk {
   bool model() {
     for (const Field& field : Fields(text_, place_)) {
       if (field.is_varint(proto::model::ir_version) && edit_.ir_version) {
+        require_plain(field, wire::varint_size(field.value));
         std::string text;
         wire::append_varint_field(text, proto::model::ir_version, static_cast<std::uint64_t>(*edit_.ir_version));
         put(text);
       } else if (field.is_bytes(proto::model::graph)) {
-        sink_.begin(proto::model::graph);
+        begin(field);
         graph(field.bytes, proto::graph::node, 0);
         sink_.end();
       } else if (field.is_bytes(proto::model::functions)) {
-        sink_.begin(proto::model::functions);
+        begin(field);
         graph(field.bytes, proto::function::node, 0);
         sink_.end();
       } else if (field.is_bytes(proto::model::metadata_props) && dropped(field, edit_.dropped_keys)) {
@@ -136,6 +137,32 @@ class Walk {
     return text;
   }
 
+  // What is written anew has to come out as it was once it is taken back. Every writer gives numbers their shortest
+  // form; `content`: the field's size without its tag.
+  void require_plain(const Field& field, std::size_t content) const {
+    const auto tag = static_cast<std::uint64_t>(field.number) << 3;
+    if (field.span.size() == wire::varint_size(tag) + content) return;
+    throw Error(Code::corrupt_file,
+                "field " + std::to_string(field.number) + " is not in the form that writers give it",
+                "load the file with Python's onnx and save it again", place_);
+  }
+
+  void require_plain(const Field& field) const {
+    require_plain(field, wire::varint_size(field.bytes.size()) + field.bytes.size());
+  }
+
+  void require_single(const Field& field, bool is_repeated) const {
+    require_plain(field);
+    if (!is_repeated) return;
+    throw Error(Code::corrupt_file, "a node has field " + std::to_string(field.number) + " twice",
+                "load the file with Python's onnx and save it again", place_);
+  }
+
+  void begin(const Field& field) {
+    require_plain(field);
+    sink_.begin(field.number);
+  }
+
   void put(std::string_view text) {
     sink_.put(text);
     changes_ = true;
@@ -155,7 +182,7 @@ class Walk {
     }
     for (const Field& field : Fields(bytes, place_)) {
       if (field.is_bytes(node_field)) {
-        sink_.begin(node_field);
+        begin(field);
         node(field.bytes, depth);
         sink_.end();
       } else if (node_field == proto::graph::node && field.is_bytes(proto::graph::initializer)) {
@@ -211,12 +238,14 @@ class Walk {
     view_.offset = static_cast<std::uint64_t>(bytes.data() - text_.data());
     for (const Field& field : Fields(bytes, place_)) {
       if (field.is_bytes(proto::node::name)) {
+        require_single(field, view_.has_name);
         view_.name = field.bytes;
         view_.has_name = true;
       }
       if (field.is_bytes(proto::node::op_type)) view_.op_type = field.bytes;
       if (field.is_bytes(proto::node::domain)) view_.domain = field.bytes;
       if (field.is_bytes(proto::node::doc_string)) {
+        require_single(field, view_.has_doc_string);
         view_.doc_string = field.bytes;
         view_.has_doc_string = true;
       }
@@ -291,10 +320,10 @@ class Walk {
     bool any = !edit_.locations.empty();
     for (const Field& field : Fields(bytes, place_)) any |= holds_graph(field);
     if (!any) return sink_.copy(whole);
-    sink_.begin(proto::node::attribute);
+    begin(Field{.number = proto::node::attribute, .type = wire::WireType::bytes, .bytes = bytes, .span = whole});
     for (const Field& field : Fields(bytes, place_)) {
       if (holds_graph(field)) {
-        sink_.begin(field.number);
+        begin(field);
         graph(field.bytes, proto::graph::node, depth + 1);
         sink_.end();
       } else if (holds_tensor(field)) {

@@ -1,6 +1,8 @@
 // Fields that no report needs are stepped over, weights among them.
 #include "annotator/onnx_file/onnx_summary.h"
 
+#include <utility>
+
 #include "annotator/onnx_file/onnx_fields.h"
 #include "annotator/onnx_file/other_kinds.h"
 #include "annotator/onnx_file/read_parts.h"
@@ -178,18 +180,26 @@ class PartReader {
   throw Error(Code::wrong_kind, place.file + " is not an ONNX model: " + why, remedy, place);
 }
 
+[[noreturn]] void refuse_two(const std::string& what, const Place& place) {
+  throw Error(Code::corrupt_file, "the file holds two " + what + ", and readers could differ in which they take",
+              "export or download the file again", place);
+}
+
 OnnxSummary read(std::shared_ptr<const MappedFile> file, std::string_view bytes, const Place& place) {
   const PartReader reader(place);
   OnnxSummary model;
   model.file = std::move(file);
-  bool has_graph = false;
+  bool has_graph = false, has_version = false;
   for (const Field& field : Fields(bytes, place)) {
-    if (field.is_varint(proto::model::ir_version)) model.ir_version = static_cast<std::int64_t>(field.value);
+    if (field.is_varint(proto::model::ir_version)) {
+      if (std::exchange(has_version, true)) refuse_two("IR versions", place);
+      model.ir_version = static_cast<std::int64_t>(field.value);
+    }
     if (field.is_bytes(proto::model::producer_name)) model.producer = field.bytes;
     if (field.is_bytes(proto::model::producer_version)) model.producer_version = field.bytes;
     if (field.is_bytes(proto::model::graph)) {
+      if (std::exchange(has_graph, true)) refuse_two("graphs", place);
       model.graph = reader.graph(field.bytes, 0);
-      has_graph = true;
     }
     if (field.is_bytes(proto::model::opset_import)) model.opsets.push_back(reader.opset(field.bytes));
     if (field.is_bytes(proto::model::metadata_props)) model.metadata.push_back(reader.property(field.bytes));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <limits>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -16,8 +17,10 @@ namespace {
 constexpr auto written_with = "write the file with numpy.savez(path, name=array)";
 constexpr std::size_t most_axes = 64;  // numpy's own limit
 
-constexpr std::array types = {
-    std::pair<std::string_view, DType>{"|b1", DType::boolean},
+using NamedType = std::pair<std::string_view, DType>;
+
+constexpr std::array<NamedType, 9> types = {{
+    {"|b1", DType::boolean},
     {"|u1", DType::uint8},
     {"|i1", DType::int8},
     {"<i2", DType::int16},
@@ -26,7 +29,7 @@ constexpr std::array types = {
     {"<f2", DType::float16},
     {"<f4", DType::float32},
     {"<f8", DType::float64},
-};
+}};
 
 // One member: numpy.lib.format's magic, version, length of the header, header, elements. The header is a dict as Python
 // prints it: {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }
@@ -74,7 +77,7 @@ class NpyReader {
     const std::size_t end = text.starts_with('\'') ? text.find('\'', 1) : std::string_view::npos;
     if (end == std::string_view::npos) corrupt("has no readable header");
     text = text.substr(1, end - 1);
-    const auto found = std::ranges::find(types, text, &std::pair<std::string_view, DType>::first);
+    const auto found = std::ranges::find(types, text, &NamedType::first);
     if (found == types.end()) corrupt("has dtype " + std::string(text) + ", which PyTorch lacks");
     return found->second;
   }

@@ -17,10 +17,12 @@ TEST(PythonList, ReadsWhatReprPrints) {
   EXPECT_EQ(parse_python_list("['', 'encoder.layer.0', 'add_1']"), (Texts{"", "encoder.layer.0", "add_1"}));
   EXPECT_EQ(parse_python_list("[\"it's\", 'a, b']"), (Texts{"it's", "a, b"}));
   EXPECT_EQ(parse_python_list(R"(['a\'b', 'c\\'])"), (Texts{"a'b", "c\\"}));
+  EXPECT_EQ(parse_python_list(R"(['a\n\r\tb', '\x1b\x85', '\u2028\U0001f600'])"),
+            (Texts{"a\n\r\tb", "\x1b\u0085", "\u2028\U0001f600"}));
 }
 
 TEST(PythonList, RefusesEverythingElse) {
-  for (const char* text : {"", "[", "]", "['a'", "'a'", "[a]", "['a' 'b']", "['a]", "['a\\']", "['a',]x"}) {
+  for (const char* text : {"", "[", "]", "['a'", "'a'", "[a]", "['a' 'b']", "['a]", "['a\\']", "['a',]x", "['\\x1']", "['\\xg1']", "['\\U00110000']", "['\\']"}) {
     EXPECT_EQ(parse_python_list(text), std::nullopt) << text;
   }
 }

@@ -24,6 +24,7 @@ namespace fs = std::filesystem;
 
 constexpr unsigned longest_seconds = 20;  // of one input, sanitizers and a busy machine included
 constexpr rlim_t most_memory = rlim_t{4} << 30;
+unsigned change_round = 0;
 std::string running, input;  // for a signal handler: what runs, and its input
 
 void report(int signal) {
@@ -47,15 +48,16 @@ void run(const Target& target, const std::string& what, std::string bytes) {
 // Some bytes are other ones, or a stretch of them is gone or there twice.
 std::string changed(std::string bytes, std::mt19937& random) {
   if (bytes.empty()) return bytes;
-  for (unsigned i = random() % 4 + 1; i-- > 0;) bytes[random() % bytes.size()] = static_cast<char>(random());
+  for (auto i = random() % 4 + 1; i-- > 0;) bytes[random() % bytes.size()] = static_cast<char>(random());
   const std::size_t from = random() % bytes.size(), size = random() % std::min<std::size_t>(bytes.size() - from, 64);
+  const std::string stretch = bytes.substr(from, size);
   if (random() % 4 == 0) bytes.erase(from, size);
-  if (random() % 4 == 0) bytes.insert(from, bytes.substr(from, size));
+  if (random() % 4 == 0) bytes.insert(from, stretch);
   return bytes;
 }
 
 void run_mutations(const Target& target, const std::string& what, const std::string& bytes, int count) {
-  std::mt19937 random(static_cast<unsigned>(bytes.size()));
+  std::mt19937 random(static_cast<unsigned>(bytes.size()) + 65537 * change_round);
   for (int i = 0; i < count; ++i) {
     const std::string name = what + ", mutation " + std::to_string(i);
     const bool by_form = target.mutate != nullptr && i % 2 == 0;
@@ -104,6 +106,10 @@ int main(int argc, char** argv) {
   if (argc > 2 && std::strcmp(argv[1], "--mutations") == 0) {
     mutations = std::atoi(argv[2]);
     first = 3;
+    if (argc > 4 && std::strcmp(argv[3], "--round") == 0) {
+      change_round = static_cast<unsigned>(std::atoi(argv[4]));
+      first = 5;
+    }
   }
   for (const int signal : {SIGABRT, SIGALRM, SIGBUS, SIGFPE, SIGILL, SIGSEGV}) std::signal(signal, report);
   for (const Target* target : Target::all()) run(*target, "no input", "");

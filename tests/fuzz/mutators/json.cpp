@@ -1,5 +1,6 @@
 #include <array>
 #include <cstdint>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <vector>
@@ -67,7 +68,7 @@ Json other_value(const Json& value, Random& random) {
 }
 
 void change_container(Json& value, Random& random) {
-  const auto at = value.begin() + static_cast<std::ptrdiff_t>(random() % value.size());
+  const auto at = std::next(value.begin(), static_cast<std::ptrdiff_t>(random() % value.size()));
   if (random() % 2 == 0) {
     value.erase(at);
   } else if (value.is_array()) {
@@ -83,7 +84,7 @@ std::string mutate_json(std::string_view text, unsigned seed) {
   Random random(seed);
   Json document = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (document.is_discarded()) return "";
-  for (unsigned i = random() % 3 + 1; i-- > 0;) {
+  for (auto i = random() % 3 + 1; i-- > 0;) {
     std::vector<Json*> all;
     collect(document, all);
     Json &value = *all[random() % all.size()], &other = *all[random() % all.size()];

@@ -155,7 +155,7 @@ std::string mutated(std::string_view text, Random& random, int depth) {
 std::string mutate_protobuf(std::string_view message, unsigned seed) {
   Random random(seed);
   std::string text(message);
-  for (unsigned i = random() % 3 + 1; i-- > 0;) {
+  for (auto i = random() % 3 + 1; i-- > 0;) {
     std::string next = mutated(text, random, 0);
     if (next.empty()) break;
     text = std::move(next);

@@ -8,6 +8,16 @@
 namespace whence::fuzz {
 namespace {
 
+// What annotate and functions write and strip looks for; the stamps that export leaves are not among it.
+bool has_annotations(std::string_view input) {
+  constexpr std::string_view prefix = "pkg.whence.";
+  for (std::size_t at = input.find(prefix); at != std::string_view::npos; at = input.find(prefix, at + 1)) {
+    const std::string_view rest = input.substr(at + prefix.size());
+    if (!rest.starts_with("op\x12") && !rest.starts_with("program\x12") && !rest.starts_with("folded\x12")) return true;
+  }
+  return false;
+}
+
 void run(std::string_view input) {
   const std::string model = file_of("model.onnx", input), annotated = scratch("annotated.onnx"),
                     back = scratch("back.onnx");
@@ -18,7 +28,8 @@ void run(std::string_view input) {
   index.input_edges();
   index.output_edges();
 
-  const bool has_our_keys = strip(model, back).changed;
+  const bool has_our_keys = has_annotations(input);
+  strip(model, back);
   if (!has_our_keys) require(content_of(back) == input, "strip changed a file that was not annotated");
   annotate(model, annotated, {.carry = input.size() % 2 == 0});
   strip(annotated, back);

@@ -1,0 +1,66 @@
+// What targets call beyond the readers: subcommands, and the export that makes the good model.
+#include <iostream>
+#include <streambuf>
+
+#include "tests/fuzz/target.h"
+#include "tools/whence/command.h"
+#include "whence/export.h"
+
+namespace whence::fuzz {
+namespace {
+
+class Nowhere : public std::streambuf {
+ protected:
+  int_type overflow(int_type character) override { return traits_type::not_eof(character); }
+  std::streamsize xsputn(const char*, std::streamsize count) override { return count; }
+};
+
+// While it lives, the command's output goes nowhere.
+class Silence {
+ public:
+  Silence() : out_(std::cout.rdbuf(&nowhere_)), error_(std::cerr.rdbuf(&nowhere_)) {}
+  ~Silence() {
+    std::cout.rdbuf(out_);
+    std::cerr.rdbuf(error_);
+  }
+  Silence(const Silence&) = delete;
+  Silence& operator=(const Silence&) = delete;
+
+ private:
+  Nowhere nowhere_;
+  std::streambuf *out_, *error_;
+};
+
+const Command* find_command(std::string_view name) {
+  for (const Command* command :
+       {&annotate_command, &diff_command, &dot_command, &explain_command, &export_command, &extract_command,
+        &functions_command, &graphml_command, &inline_command, &ops_command, &profile_command, &report_command,
+        &select_command, &show_command, &strip_command, &validate_command}) {
+    if (name == command->name) return command;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+void run_command(const std::vector<std::string>& arguments) {
+  std::vector<std::string> texts = arguments;
+  const Command* command = find_command(texts.front());
+  require(command != nullptr, "a target names a subcommand that there is not");
+  std::vector<char*> pointers;
+  for (std::size_t i = 1; i < texts.size(); ++i) pointers.push_back(texts[i].data());
+  const Silence silence;
+  command->run(static_cast<int>(pointers.size()), pointers.data());
+}
+
+const GoodModel& good_model() {
+  static const GoodModel good = [] {
+    GoodModel files{WHENCE_SOURCE_DIR "/tests/torch_versions/fixtures/2.13.0/dynamic.pt2", scratch("good.onnx"),
+                    scratch("good.whence.json")};
+    export_archive(files.archive, files.model, {.sidecar = files.sidecar});
+    return files;
+  }();
+  return good;
+}
+
+}  // namespace whence::fuzz
