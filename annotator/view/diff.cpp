@@ -29,14 +29,14 @@ class Rows {
  public:
   void count(const DiffNode& node, std::int64_t ModuleDiff::*total, std::int64_t ModuleDiff::*own) {
     ++(all_.*total);
-    for (ModuleDiff* row : rows_of(node.attribution.modules)) ++(row->*total);
+    for (ModuleDiff* row : rows_of({node.attribution.modules.begin(), node.attribution.modules.end()})) ++(row->*total);
     for (const std::string& module : node.attribution.modules) ++(tree_.rows[tree_.add(module)].diff.*own);
     if (node.attribution.modules.empty()) ++(without_.*own);
   }
 
   void count(const ChangedNode& node) {
-    std::vector<std::string> modules = node.modules_a;
-    modules.insert(modules.end(), node.modules_b.begin(), node.modules_b.end());
+    std::set<std::string> modules(node.modules_a.begin(), node.modules_a.end());
+    modules.insert(node.modules_b.begin(), node.modules_b.end());
     const auto index = static_cast<std::size_t>(node.change);
     ++all_.changes[index];
     for (ModuleDiff* row : rows_of(modules)) ++row->changes[index];
@@ -51,7 +51,7 @@ class Rows {
       all_.*total += parameter.elements;
       std::set<ModuleDiff*> rows;
       if (parameter.unplaced) rows.insert(&without_);
-      if (!parameter.modules.empty()) rows.merge(rows_of({parameter.modules.begin(), parameter.modules.end()}));
+      if (!parameter.modules.empty()) rows.merge(rows_of(parameter.modules));
       for (ModuleDiff* row : rows) row->*total += parameter.elements;
     }
   }
@@ -72,14 +72,14 @@ class Rows {
     ModuleDiff diff;
   };
 
-  std::set<ModuleDiff*> rows_of(const std::vector<std::string>& modules) {
+  std::set<ModuleDiff*> rows_of(const std::set<std::string>& modules) {
     if (modules.empty()) return {&without_};
     std::set<ModuleDiff*> rows;
     for (const std::size_t row : tree_.around(modules)) rows.insert(&tree_.rows[row].diff);
     return rows;
   }
 
-  origin::ModuleTree<Row> tree_;  // siblings in the order in which nodes name them
+  origin::ModuleTree<Row> tree_;  // siblings in the order of the nodes, for one node by name
   ModuleDiff without_, all_;
 };
 
