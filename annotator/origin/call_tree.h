@@ -17,9 +17,10 @@ struct ModuleCall {
   CallIndex parent;  // none for the root
   std::string path;  // qualified name; "" is the root
   std::int32_t call = 0;
-  std::string type = {};       // class, "torch.nn.modules.linear.Linear"; empty when it is not known
-  std::string name_path = {};  // as exporters put it in node names, "/encoder/layer.0"; empty when nobody asks
-  int depth = 0;               // calls around it
+  std::string type = {};  // class, "torch.nn.modules.linear.Linear"; empty when it is not known
+  std::string name_path =
+      {};         // as exporters put it in node names, "/encoder/layer.0"; empty unless the tree is for matching
+  int depth = 0;  // calls around it
 };
 
 // True for a Sequential and the like, which group modules and compute nothing themselves.
