@@ -5,12 +5,6 @@
 
 namespace whence {
 
-bool is_view_by_strides(std::string_view target) {
-  static constexpr std::array<std::string_view, 5> targets{"aten::contiguous", "aten::flatten", "aten::ravel",
-                                                           "aten::reshape", "aten::reshape_as"};
-  return std::ranges::find(targets, target) != targets.end();
-}
-
 void note_written_views(std::vector<Node>& nodes, ValueId written, const std::unordered_set<ValueId>& views) {
   if (views.empty()) return;
   for (auto node = nodes.rbegin(); node != nodes.rend(); ++node) {

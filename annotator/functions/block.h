@@ -20,7 +20,7 @@ struct BlockOutput {
 };
 
 struct ModuleBlock {
-  InstanceId instance = no_instance;
+  CallIndex instance;
   std::vector<std::int32_t> nodes;  // nodes of the work graph, in the block's order
   std::vector<ValueId> inputs;      // activations and weights, in order of first use
   std::vector<ValueId> constants;   // sizes, axes, flags, one of each content; the content is part of the key

@@ -10,6 +10,7 @@
 #include "annotator/functions/unclear_parts.h"
 #include "annotator/functions/value_types.h"
 #include "schema/dtype.h"
+#include "schema/module_path.h"
 #include "schema/nearest_names.h"
 
 namespace whence::functions {
@@ -18,47 +19,43 @@ namespace {
 
 // The calls that one call of a module consists of: the call itself, or for a container that is never called, such as a
 // ModuleList, the calls of its modules that were made in one call of the module around it.
-struct ModuleCall {
-  std::vector<InstanceId> parts;
-  InstanceId around = no_instance;
+struct PartsOfCall {
+  std::vector<CallIndex> parts;
+  CallIndex around;
 };
 
 class CallFinder {
  public:
   CallFinder(const WorkGraph& graph, const std::string& module) : instances_(graph.instances()), module_(module) {
-    for (std::size_t i = 0; i < instances_.size(); ++i) {
-      const auto id = static_cast<InstanceId>(i);
-      const Instance& instance = instances_[id];
+    for (const CallIndex id : instances_.keys()) {
+      const ModuleCall& instance = instances_[id];
       paths_.insert(instance.path);
       if (instance.path == module) {
         called_[instance.call].parts.push_back(id);
         called_[instance.call].around = id;
-      } else if (instance.path.starts_with(module + ".") && !held_by_part(instance.parent)) {
+      } else if (!module.empty() && at_or_below(instance.path, module) && !held_by_part(instance.parent)) {
         held_[instance.parent].push_back(id);
       }
     }
   }
 
   // Returns the module's calls with their numbers, ascending.
-  std::vector<std::pair<int, ModuleCall>> calls() const {
+  std::vector<std::pair<int, PartsOfCall>> calls() const {
     if (!called_.empty()) return {called_.begin(), called_.end()};
-    std::vector<std::pair<int, ModuleCall>> calls;
+    std::vector<std::pair<int, PartsOfCall>> calls;
     for (const auto& [around, parts] : held_)
-      calls.emplace_back(static_cast<int>(calls.size()), ModuleCall{parts, around});
+      calls.emplace_back(static_cast<int>(calls.size()), PartsOfCall{parts, around});
     return calls;
   }
   const std::set<std::string>& paths() const { return paths_; }
 
  private:
-  bool held_by_part(InstanceId parent) const {
-    return parent != no_instance &&
-           (instances_[parent].path == module_ || instances_[parent].path.starts_with(module_ + "."));
-  }
+  bool held_by_part(CallIndex parent) const { return parent.exists() && at_or_below(instances_[parent].path, module_); }
 
   const Instances& instances_;
   const std::string& module_;
-  std::map<int, ModuleCall> called_;
-  std::map<InstanceId, std::vector<InstanceId>> held_;
+  std::map<int, PartsOfCall> called_;
+  std::map<CallIndex, std::vector<CallIndex>> held_;
   std::set<std::string> paths_;
 };
 
@@ -111,7 +108,7 @@ class Extractor {
       : parts_(parts), types_(value_types(parts)), graph_(parts), place_{.file = parts.path, .stage = "extract"} {
     place_.module = options.module;
     place_.has_module = true;
-    const ModuleCall chosen = choose(options);
+    const PartsOfCall chosen = choose(options);
     region_ = joined_region(graph_, chosen.parts, chosen.around);
     if (!region_.refusal.empty()) {
       throw Error(Code::unsupported_feature, "the module is not one part of the graph: " + region_.refusal,
@@ -155,7 +152,7 @@ class Extractor {
   }
 
  private:
-  ModuleCall choose(const ExtractOptions& options) {
+  PartsOfCall choose(const ExtractOptions& options) {
     const CallFinder finder(graph_, options.module);
     const auto calls = finder.calls();
     if (calls.empty()) {

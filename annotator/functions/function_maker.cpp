@@ -38,7 +38,7 @@ class Maker {
 
   CutFunction make(const std::string& name) {
     onnx::FunctionProto& proto = function_.proto;
-    const Instance& instance = graph_.instances()[first_.instance];
+    const ModuleCall& instance = graph_.instances()[first_.instance];
     proto.set_name(name);
     proto.set_domain(function_domain(instance));
     proto.set_doc_string((instance.type.empty() ? name : instance.type) + ", called " +
@@ -134,7 +134,7 @@ class Maker {
 
   void add_node(std::size_t position) {
     onnx::NodeProto inside = proto_of(node(first_, position));
-    const std::string prefix = slash_path(graph_.instances(), first_.instance) + "/";
+    const std::string prefix = graph_.instances().scope_path(first_.instance) + "/";
     const bool named = inside.name().starts_with(prefix) && inside.name().size() > prefix.size();
     inside.set_name(nodes_.claim(named ? inside.name().substr(prefix.size()) : inside.op_type()));
     const WorkNode& original = graph_.nodes()[first_.nodes[position]];
@@ -230,8 +230,8 @@ class Maker {
     std::vector<std::string> paths, classes;
     std::string name_space, calls;
     bool repeated = false;
-    for (InstanceId id = block.instance; id != no_instance; id = graph_.instances()[id].parent) {
-      const Instance& instance = graph_.instances()[id];
+    for (CallIndex id = block.instance; id.exists(); id = graph_.instances()[id].parent) {
+      const ModuleCall& instance = graph_.instances()[id];
       paths.insert(paths.begin(), instance.path);
       classes.insert(classes.begin(), instance.type);
       name_space.insert(0, "/" + instance.path + ": " + instance.type);
@@ -247,7 +247,7 @@ class Maker {
       set_metadata(call, keys::name_scopes, origin::python_repr(paths));
     }
     if (!typed) set_metadata(call, keys::scopes, json_text(nlohmann::json(paths)));
-    const Instance& instance = graph_.instances()[block.instance];
+    const ModuleCall& instance = graph_.instances()[block.instance];
     set_metadata(call, keys::module, instance.path);
     set_metadata(call, keys::call, std::to_string(instance.call));
     if (repeated) set_metadata(call, keys::calls, calls.substr(1));
@@ -285,7 +285,7 @@ CutFunction make_function(const WorkGraph& graph, const std::vector<const Module
   return Maker(graph, blocks, types).make(name);
 }
 
-std::string function_name(const Instance& instance) {
+std::string function_name(const ModuleCall& instance) {
   std::string name = instance.type;
   if (name.empty()) {  // "encoder.layer.3" is a layer
     name = instance.path.empty() ? "model" : instance.path;
@@ -305,16 +305,9 @@ std::string identifier(const std::string& text) {
   return clean;
 }
 
-std::string function_domain(const Instance& instance) {
+std::string function_domain(const ModuleCall& instance) {
   const std::size_t dot = instance.type.rfind('.');
   return dot == std::string::npos || dot == 0 ? default_domain : instance.type.substr(0, dot);
-}
-
-std::string slash_path(const Instances& instances, InstanceId id) {
-  std::vector<std::string> modules;
-  for (; id != no_instance; id = instances[id].parent) modules.push_back(instances[id].path);
-  std::ranges::reverse(modules);
-  return origin::scope_path(modules);
 }
 
 }  // namespace whence::functions

@@ -15,7 +15,7 @@ using ValueTypes = std::map<std::string_view, std::string_view>;  // TypeProto m
 // A call, and the original nodes that it stands for, which `whence inline` restores.
 struct CutCall {
   onnx::NodeProto node;
-  InstanceId instance = no_instance;
+  CallIndex instance;
   // The original nodes' messages, in the order of the function's nodes, without constants that were pulled in.
   std::vector<std::string_view> originals;
 };
@@ -32,12 +32,9 @@ CutFunction make_function(const WorkGraph& graph, const std::vector<const Module
                           const ValueTypes& types, const std::string& name);
 
 // Return the name and domain of a module's function, made from its class or, if the file does not say it, its name.
-std::string function_name(const Instance& instance);
-std::string function_domain(const Instance& instance);
+std::string function_name(const ModuleCall& instance);
+std::string function_domain(const ModuleCall& instance);
 // "layer1.0" as part of such a name: "layer1_0".
 std::string identifier(const std::string& text);
-
-// Returns the path of the module that a call stands for as exporters write it in names of nodes, `/encoder/layer.0`.
-std::string slash_path(const Instances& instances, InstanceId id);
 
 }  // namespace whence::functions

@@ -7,6 +7,7 @@
 #include "annotator/functions/node_values.h"
 #include "annotator/origin/keys.h"
 #include "annotator/text/python_list.h"
+#include "schema/module_path.h"
 
 namespace whence::functions {
 
@@ -81,7 +82,7 @@ using Ways =
 // stand on the way, too.
 std::vector<Step> way_to(const std::string& module, const Ways& ways) {
   std::vector<Step> added;
-  for (std::string path = module;; path.resize(path.rfind('.') == std::string::npos ? 0 : path.rfind('.'))) {
+  for (std::string path = module;; path.resize(module_around(path).size())) {
     if (const auto known = ways.find(path); known != ways.end()) {
       std::vector<Step> steps = known->second;
       steps.insert(steps.end(), added.rbegin(), added.rend());
@@ -120,7 +121,7 @@ Instances::Instances(const std::vector<const OnnxNode*>& nodes) {
     if (const auto module = corrected_module(*node, steps)) steps = way_to(std::string(*module), ways);
     if (metadata_of(*node, keys::confidence) == "unattributed") steps.clear();
     set_calls(*node, steps);
-    InstanceId id = no_instance;
+    CallIndex id;
     for (const Step& step : steps) id = child(id, step.path, step.call, step.type);
     of_nodes_.push_back(id);
   }
@@ -130,33 +131,24 @@ Instances::Instances(const std::vector<const OnnxNode*>& nodes) {
 // A call whose nodes do not say the class of its module is of the class that another call of it is.
 void Instances::fill_types() {
   std::map<std::string_view, std::string_view> types;
-  for (const Instance& instance : all_) {
+  for (const ModuleCall& instance : *this) {
     if (!instance.type.empty()) types.emplace(instance.path, instance.type);
   }
-  for (Instance& instance : all_) {
+  for (ModuleCall& instance : *this) {
     const auto type = types.find(instance.path);
     if (instance.type.empty() && type != types.end()) instance.type = type->second;
   }
 }
 
-InstanceId Instances::child(InstanceId parent, const std::string& path, int call, const std::string& type) {
+CallIndex Instances::child(CallIndex parent, const std::string& path, int call, const std::string& type) {
   const int number = paths_.try_emplace(path, static_cast<int>(paths_.size())).first->second;
-  const auto [entry, is_new] = children_.try_emplace({parent, number, call}, static_cast<InstanceId>(all_.size()));
+  const auto [entry, is_new] = children_.try_emplace({parent, number, call}, CallIndex(size()));
   if (is_new) {
-    all_.push_back({parent, path, type, call, parent == no_instance ? 0 : all_[parent].depth + 1});
-  } else if (all_[entry->second].type.empty()) {
-    all_[entry->second].type = type;
+    add({.parent = parent, .path = path, .call = call, .type = type});
+  } else if ((*this)[entry->second].type.empty()) {
+    (*this)[entry->second].type = type;
   }
   return entry->second;
-}
-
-bool Instances::within(InstanceId inner, InstanceId outer) const {
-  return outer != no_instance && ancestor(inner, all_[outer].depth) == outer;
-}
-
-InstanceId Instances::ancestor(InstanceId inner, int depth) const {
-  while (inner != no_instance && all_[inner].depth > depth) inner = all_[inner].parent;
-  return inner != no_instance && all_[inner].depth == depth ? inner : no_instance;
 }
 
 bool Instances::is_module(std::string_view path) const { return paths_.contains(path); }

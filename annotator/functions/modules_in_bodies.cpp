@@ -13,9 +13,7 @@ std::map<std::string, ModuleInBody> modules_in_bodies(const WorkGraph& graph) {
       onnx_file::walk_nodes(body.nodes, [&](const onnx_file::OnnxNode& each) { inner.push_back(&each); });
     }
     const std::string holder = std::string(node.node->op_type) + " '" + std::string(node.node->name) + "'";
-    const Instances instances(inner);
-    for (std::size_t id = 0; id < instances.size(); ++id) {
-      const Instance& instance = instances[static_cast<InstanceId>(id)];
+    for (const ModuleCall& instance : Instances(inner)) {
       if (!graph.instances().is_module(instance.path)) found.try_emplace(instance.path, instance.type, holder);
     }
   }

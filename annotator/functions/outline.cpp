@@ -43,8 +43,8 @@ class Outliner {
       report_.nodes_before += node.node->op_type == "Constant" ? 0 : 1;
       if (!node.node->name.empty()) node_names_.claim(std::string(node.node->name));
     }
-    const std::vector<InstanceId> calls = selected_calls(graph, options_);
-    for (const std::vector<InstanceId>& round : rounds(graph.instances(), calls)) cut(graph, round);
+    const std::vector<CallIndex> calls = selected_calls(graph, options_);
+    for (const std::vector<CallIndex>& round : rounds(graph.instances(), calls)) cut(graph, round);
     if (report_.functions.empty()) refuse_all();
     graph.drop_unread();
     for (const onnx::FunctionProto& function : functions_) {
@@ -60,19 +60,19 @@ class Outliner {
  private:
   // Calls that hold no other chosen call first, then those that hold only such, and so on: equal blocks hold equal
   // ones, so they come in the same round.
-  static std::vector<std::vector<InstanceId>> rounds(const Instances& instances, const std::vector<InstanceId>& calls) {
-    std::map<InstanceId, std::size_t> heights;
-    for (const InstanceId call : calls) heights[call] = 0;
+  static std::vector<std::vector<CallIndex>> rounds(const Instances& instances, const std::vector<CallIndex>& calls) {
+    std::map<CallIndex, std::size_t> heights;
+    for (const CallIndex call : calls) heights[call] = 0;
     for (auto call = calls.rbegin(); call != calls.rend(); ++call) {  // children have greater numbers
-      for (InstanceId outer = instances[*call].parent; outer != no_instance; outer = instances[outer].parent) {
+      for (CallIndex outer = instances[*call].parent; outer.exists(); outer = instances[outer].parent) {
         const auto found = heights.find(outer);
         if (found == heights.end()) continue;
         found->second = std::max(found->second, heights[*call] + 1);
         break;
       }
     }
-    std::vector<std::vector<InstanceId>> result;
-    for (const InstanceId call : calls) {
+    std::vector<std::vector<CallIndex>> result;
+    for (const CallIndex call : calls) {
       result.resize(std::max(result.size(), heights[call] + 1));
       result[heights[call]].push_back(call);
     }
@@ -102,7 +102,7 @@ class Outliner {
     std::map<std::pair<std::string, std::string>, std::size_t> numbers;
     std::vector<std::vector<const Cut*>> groups;
     for (const Cut& cut : cuts) {
-      const Instance& instance = graph.instances()[cut.block.instance];
+      const ModuleCall& instance = graph.instances()[cut.block.instance];
       const std::string type = function_domain(instance) + "." + function_name(instance);
       const auto [number, is_new] = numbers.try_emplace({type, cut.block.key}, groups.size());
       if (is_new) groups.emplace_back();
@@ -111,7 +111,7 @@ class Outliner {
     return groups;
   }
 
-  void cut(WorkGraph& graph, const std::vector<InstanceId>& calls) {
+  void cut(WorkGraph& graph, const std::vector<CallIndex>& calls) {
     const std::vector<Region> regions = regions_of(graph, calls);
     const std::vector<Cut> cuts = cuts_of(graph, regions);
     std::vector<WorkGraph::Replacement> replacements;
@@ -121,7 +121,7 @@ class Outliner {
       CutFunction function = make_function(graph, members, types_, name_for(graph, *members.front()));
       for (std::size_t k = 0; k < members.size(); ++k) {
         CutCall& call = function.calls[k];
-        call.node.set_name(node_names_.claim(slash_path(graph.instances(), call.instance)));
+        call.node.set_name(node_names_.claim(graph.instances().scope_path(call.instance)));
         originals_[call.node.name()] = std::move(call.originals);
         replacements.push_back({group[k]->region->nodes, call.node, graph.instances()[call.instance].parent});
       }
@@ -134,7 +134,7 @@ class Outliner {
   // The first block of a class has its name; others are told apart by the module that they were cut from first. ONNX
   // has overloads for that, but ONNX Runtime (1.31) forgets the overload of a call within a function.
   std::string name_for(const WorkGraph& graph, const ModuleBlock& block) {
-    const Instance& instance = graph.instances()[block.instance];
+    const ModuleCall& instance = graph.instances()[block.instance];
     const std::string name = function_name(instance), domain = function_domain(instance);
     std::string unique = name;
     for (int n = 1; !taken_.insert({domain, unique}).second; ++n) {

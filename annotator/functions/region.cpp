@@ -10,7 +10,7 @@ std::string described(const WorkGraph& graph, std::int32_t index) {
   const WorkNode& node = graph.nodes()[index];
   std::string text(node.node->op_type);
   if (!node.node->name.empty()) text += " '" + std::string(node.node->name) + "'";
-  if (node.instance == no_instance) return text + ", whose module is not known";
+  if (!node.instance.exists()) return text + ", whose module is not known";
   const std::string& path = graph.instances()[node.instance].path;
   return text + (path.empty() ? " of the root" : " of " + path);
 }
@@ -48,12 +48,12 @@ class Helpers {
 
   bool read_by_likes(std::int32_t node) const {
     const Instances& instances = graph_.instances();
-    const Instance& own = instances[region_.instance];
+    const ModuleCall& own = instances[region_.instance];
     for (const ValueId id : graph_.nodes()[node].writes) {
       if (id < 0) continue;
       for (const std::int32_t reader : graph_.value(id).readers) {
-        const InstanceId other = instances.ancestor(graph_.nodes()[reader].instance, own.depth);
-        if (other != no_instance && other != region_.instance && instances[other].type == own.type) return true;
+        const CallIndex other = instances.ancestor(graph_.nodes()[reader].instance, own.depth);
+        if (other.exists() && other != region_.instance && instances[other].type == own.type) return true;
       }
     }
     return false;
@@ -78,8 +78,8 @@ void close(const WorkGraph& graph, Region& region) {
   const std::vector<std::int32_t> between = nodes_between(graph, region.nodes);
   if (between.empty()) return;
   const auto foreign = std::ranges::find_if(between, [&](std::int32_t node) {
-    const InstanceId owner = graph.nodes()[node].instance;
-    return owner == no_instance || !graph.instances().within(region.instance, owner);
+    const CallIndex owner = graph.nodes()[node].instance;
+    return !owner.exists() || !graph.instances().within(region.instance, owner);
   });
   if (foreign != between.end()) {
     region.refusal = "between its nodes lies " + described(graph, *foreign);
@@ -197,15 +197,15 @@ std::vector<std::int32_t> nodes_between(const WorkGraph& graph, const std::vecto
 namespace {
 
 // Returns the nodes of each call, without nodes that are taken along.
-std::vector<Region> bare_regions(const WorkGraph& graph, const std::vector<InstanceId>& calls) {
+std::vector<Region> bare_regions(const WorkGraph& graph, const std::vector<CallIndex>& calls) {
   std::vector<Region> regions;
-  std::unordered_map<InstanceId, std::size_t> index;
-  for (const InstanceId call : calls) {
+  std::unordered_map<CallIndex, std::size_t> index;
+  for (const CallIndex call : calls) {
     index.emplace(call, regions.size());
     regions.emplace_back().instance = call;
   }
   for (std::size_t i = 0; i < graph.nodes().size(); ++i) {
-    for (InstanceId id = graph.nodes()[i].instance; id != no_instance; id = graph.instances()[id].parent) {
+    for (CallIndex id = graph.nodes()[i].instance; id.exists(); id = graph.instances()[id].parent) {
       const auto found = index.find(id);
       if (found == index.end()) continue;
       regions[found->second].nodes.push_back(static_cast<std::int32_t>(i));
@@ -218,7 +218,7 @@ std::vector<Region> bare_regions(const WorkGraph& graph, const std::vector<Insta
 
 }  // namespace
 
-Region joined_region(const WorkGraph& graph, const std::vector<InstanceId>& calls, InstanceId around) {
+Region joined_region(const WorkGraph& graph, const std::vector<CallIndex>& calls, CallIndex around) {
   Region region{around, {}, 0, ""};
   for (const Region& each : bare_regions(graph, calls)) {
     region.nodes.insert(region.nodes.end(), each.nodes.begin(), each.nodes.end());
@@ -228,7 +228,7 @@ Region joined_region(const WorkGraph& graph, const std::vector<InstanceId>& call
   return region;
 }
 
-std::vector<Region> regions_of(const WorkGraph& graph, const std::vector<InstanceId>& calls) {
+std::vector<Region> regions_of(const WorkGraph& graph, const std::vector<CallIndex>& calls) {
   std::vector<Region> regions = bare_regions(graph, calls);
   // A node that one region took along is not available to the next.
   std::vector<char> taken(graph.nodes().size(), 0);

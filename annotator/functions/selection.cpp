@@ -8,6 +8,7 @@
 #include "annotator/functions/function_maker.h"
 #include "annotator/functions/modules_in_bodies.h"
 #include "annotator/text/path_glob.h"
+#include "schema/module_path.h"
 #include "schema/nearest_names.h"
 
 namespace whence::functions {
@@ -24,28 +25,26 @@ constexpr std::size_t fewest_nodes = 3;
               {.stage = "functions"});
 }
 
-std::string last_part(const std::string& type) { return type.substr(type.rfind('.') + 1); }
-
 class Selector {
  public:
   Selector(const WorkGraph& graph, const FunctionChoice& options)
       : graph_(graph), instances_(graph.instances()), options_(options) {
-    for (std::size_t id = 0; id < instances_.size(); ++id) {
-      const Instance& instance = instances_[static_cast<InstanceId>(id)];
+    for (const CallIndex id : instances_.keys()) {
+      const ModuleCall& instance = instances_[id];
       if (instance.depth == 0) continue;
-      all_.push_back(static_cast<InstanceId>(id));
+      all_.push_back(id);
       paths_.insert(instance.path);
-      if (!instance.type.empty()) types_.insert(last_part(instance.type));
+      if (!instance.type.empty()) types_.insert(last_segment(instance.type));
     }
   }
 
-  std::vector<InstanceId> select() const {
-    std::set<InstanceId> chosen;
+  std::vector<CallIndex> select() const {
+    std::set<CallIndex> chosen;
     const auto choose = [&](const std::string& what, const std::string& wanted, const std::set<std::string>& known,
                             const auto& matches) {
       const std::size_t before = chosen.size();
       bool any = false;
-      for (const InstanceId id : all_) {
+      for (const CallIndex id : all_) {
         if (matches(instances_[id])) chosen.insert(id), any = true;
       }
       if (any || before != chosen.size()) return;
@@ -53,13 +52,13 @@ class Selector {
       matches_nothing(what, wanted, known);
     };
     for (const std::string& glob : options_.modules) {
-      choose("module", glob, paths_, [&](const Instance& each) { return text::matches_path(glob, each.path); });
+      choose("module", glob, paths_, [&](const ModuleCall& each) { return text::matches_path(glob, each.path); });
     }
     for (const std::string& type : options_.types) {
       choose("class", type, types_,
-             [&](const Instance& each) { return each.type == type || last_part(each.type) == type; });
+             [&](const ModuleCall& each) { return each.type == type || last_segment(each.type) == type; });
     }
-    for (const InstanceId id : all_) {
+    for (const CallIndex id : all_) {
       if (options_.depth && instances_[id].depth <= *options_.depth) chosen.insert(id);
     }
     return {chosen.begin(), chosen.end()};
@@ -69,7 +68,7 @@ class Selector {
   template <class Matches>
   void refuse_in_bodies(const std::string& wanted, const Matches& matches) const {
     for (const auto& [path, body] : modules_in_bodies(graph_)) {
-      Instance instance;
+      ModuleCall instance;
       instance.path = path, instance.type = body.type;
       if (!matches(instance)) continue;
       throw Error(Code::usage, "what '" + wanted + "' matches stands in the body of " + body.holder,
@@ -81,13 +80,13 @@ class Selector {
   const WorkGraph& graph_;
   const Instances& instances_;
   const FunctionChoice& options_;
-  std::vector<InstanceId> all_;
+  std::vector<CallIndex> all_;
   std::set<std::string> paths_, types_;
 };
 
 // The calls of one group of equal blocks.
 struct Candidate {
-  std::vector<InstanceId> calls;
+  std::vector<CallIndex> calls;
   std::vector<std::int32_t> nodes;  // nodes of the first call
   bool container = false;
 };
@@ -98,7 +97,7 @@ class Repeated {
  public:
   explicit Repeated(const WorkGraph& graph) : graph_(graph) { find(); }
 
-  std::vector<InstanceId> choose() {
+  std::vector<CallIndex> choose() {
     for (const bool containers : {false, true}) {
       while (const Candidate* best = best_of(containers)) {
         chosen_.insert(best->calls.begin(), best->calls.end());
@@ -115,7 +114,7 @@ class Repeated {
     for (const Candidate& candidate : candidates_) {
       if (candidate.container != containers) continue;
       const auto counted = static_cast<std::size_t>(std::ranges::count_if(
-          candidate.calls, [&](InstanceId call) { return !chosen_.contains(call) && !hidden(call); }));
+          candidate.calls, [&](CallIndex call) { return !chosen_.contains(call) && !hidden(call); }));
       if (counted < 2) continue;
       const std::size_t nodes = containers ? left_of(candidate) : candidate.nodes.size();
       const std::size_t saved = nodes < fewest_nodes ? 0 : (counted - 1) * (nodes - 1);
@@ -124,8 +123,8 @@ class Repeated {
     return best;
   }
 
-  bool hidden(InstanceId call) const {
-    for (InstanceId id = graph_.instances()[call].parent; id != no_instance; id = graph_.instances()[id].parent) {
+  bool hidden(CallIndex call) const {
+    for (CallIndex id = graph_.instances()[call].parent; id.exists(); id = graph_.instances()[id].parent) {
       if (copies_.contains(id)) return true;
     }
     return false;
@@ -133,25 +132,25 @@ class Repeated {
 
   // Nodes of the first call when the calls that are chosen within it are one node each.
   std::size_t left_of(const Candidate& candidate) const {
-    std::set<InstanceId> calls;
+    std::set<CallIndex> calls;
     std::size_t own = 0;
     for (const std::int32_t node : candidate.nodes) {
-      InstanceId outermost = no_instance;
-      for (InstanceId id = graph_.nodes()[node].instance; id != no_instance && id != candidate.calls.front();
+      CallIndex outermost;
+      for (CallIndex id = graph_.nodes()[node].instance; id.exists() && id != candidate.calls.front();
            id = graph_.instances()[id].parent) {
         if (chosen_.contains(id)) outermost = id;
       }
-      outermost == no_instance ? void(++own) : void(calls.insert(outermost));
+      !outermost.exists() ? void(++own) : void(calls.insert(outermost));
     }
     return own + calls.size();
   }
 
   // Calls of one depth do not hold each other, so a depth is looked at as a whole.
   void find() {
-    std::map<int, std::vector<InstanceId>> by_depth;
-    for (std::size_t id = 0; id < graph_.instances().size(); ++id) {
-      const int depth = graph_.instances()[static_cast<InstanceId>(id)].depth;
-      if (depth > 0) by_depth[depth].push_back(static_cast<InstanceId>(id));
+    std::map<int, std::vector<CallIndex>> by_depth;
+    for (const CallIndex id : graph_.instances().keys()) {
+      const int depth = graph_.instances()[id].depth;
+      if (depth > 0) by_depth[depth].push_back(id);
     }
     std::map<std::pair<std::string, std::string>, Candidate> found;
     for (const auto& [depth, calls] : by_depth) {
@@ -171,19 +170,19 @@ class Repeated {
 
   const WorkGraph& graph_;
   std::vector<Candidate> candidates_;
-  std::set<InstanceId> chosen_;
-  std::set<InstanceId> copies_;  // chosen calls whose function another call's block gives
+  std::set<CallIndex> chosen_;
+  std::set<CallIndex> copies_;  // chosen calls whose function another call's block gives
 };
 
 }  // namespace
 
-std::vector<InstanceId> selected_calls(const WorkGraph& graph, const FunctionChoice& options) {
+std::vector<CallIndex> selected_calls(const WorkGraph& graph, const FunctionChoice& options) {
   if (graph.instances().size() == 0) {
     throw Error(Code::usage, "no node of the file says which module it belongs to", "`whence annotate` it first",
                 {.file = graph.parts().path, .stage = "functions"});
   }
   if (!options.automatic()) return Selector(graph, options).select();
-  std::vector<InstanceId> chosen = Repeated(graph).choose();
+  std::vector<CallIndex> chosen = Repeated(graph).choose();
   if (chosen.empty()) {
     throw Error(Code::usage, "no module of the file is repeated, or none of three nodes or more",
                 "name modules: --modules GLOB or --types LIST", {.file = graph.parts().path, .stage = "functions"});

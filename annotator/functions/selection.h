@@ -10,6 +10,6 @@ namespace whence::functions {
 
 // The root is never among them. Errors: usage, with the nearest names, for a pattern or class that matches nothing, and
 // when no module is repeated where repeated ones are asked for.
-std::vector<InstanceId> selected_calls(const WorkGraph& graph, const FunctionChoice& options);
+std::vector<CallIndex> selected_calls(const WorkGraph& graph, const FunctionChoice& options);
 
 }  // namespace whence::functions

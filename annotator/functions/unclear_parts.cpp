@@ -27,12 +27,11 @@ bool is_shared(const onnx_file::OnnxNode& node) {
 
 class Finder {
  public:
-  Finder(const WorkGraph& graph, const std::string& path, const std::vector<InstanceId>& calls, const Region& region)
+  Finder(const WorkGraph& graph, const std::string& path, const std::vector<CallIndex>& calls, const Region& region)
       : graph_(graph), path_(path), inside_(region.nodes.begin(), region.nodes.end()) {
-    recorded_ = !calls.empty() && std::ranges::all_of(calls, [&](InstanceId call) { return is_recorded(call); });
+    recorded_ = !calls.empty() && std::ranges::all_of(calls, [&](CallIndex call) { return is_recorded(call); });
     std::set<int> numbers;
-    for (std::size_t id = 0; id < graph.instances().size(); ++id) {
-      const Instance& instance = graph.instances()[static_cast<InstanceId>(id)];
+    for (const ModuleCall& instance : graph.instances()) {
       if (instance.path == path) numbers.insert(instance.call);
     }
     called_once_ = numbers.size() < 2;
@@ -55,20 +54,20 @@ class Finder {
 
  private:
   // An operation of the call itself is known exactly: then so are all. A container has none of its own.
-  bool is_recorded(InstanceId call) const {
+  bool is_recorded(CallIndex call) const {
     const Instances& instances = graph_.instances();
-    std::set<InstanceId> inner;
+    std::set<CallIndex> inner;
     for (const std::int32_t index : inside_) {
       const WorkNode& node = graph_.nodes()[index];
       if (node.instance == call && says(*node.node, Confidence::exact)) return true;
       const int depth = instances[call].depth + 1;
-      if (const InstanceId child = instances.ancestor(node.instance, depth);
-          child != no_instance && instances[child].parent == call) {
+      if (const CallIndex child = instances.ancestor(node.instance, depth);
+          child.exists() && instances[child].parent == call) {
         inner.insert(child);
       }
     }
     return is_container(instances[call]) && !inner.empty() &&
-           std::ranges::all_of(inner, [&](InstanceId child) { return is_recorded(child); });
+           std::ranges::all_of(inner, [&](CallIndex child) { return is_recorded(child); });
   }
 
   bool stands_for_module_too(const WorkNode& node) const {
@@ -79,7 +78,7 @@ class Finder {
   }
 
   bool is_undecided(const WorkNode& node) const {
-    if (node.instance == no_instance) return true;
+    if (!node.instance.exists()) return true;
     const std::string& known = graph_.instances()[node.instance].path;
     return says(*node.node, Confidence::ancestor) && !is_shared(*node.node) && at_or_below(path_, known);
   }
@@ -108,7 +107,7 @@ class Finder {
 
 }  // namespace
 
-UnclearParts unclear_parts(const WorkGraph& graph, const std::string& path, const std::vector<InstanceId>& calls,
+UnclearParts unclear_parts(const WorkGraph& graph, const std::string& path, const std::vector<CallIndex>& calls,
                            const Region& region) {
   return Finder(graph, path, calls, region).find();
 }

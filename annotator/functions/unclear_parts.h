@@ -21,7 +21,7 @@ struct UnclearParts {
 // `calls`: the calls whose nodes the region holds; empty when the module `path` has none of its own. A node beside the
 // region is not undecided where whence recorded the module itself, so that all of its operations are known, nor where
 // it is known to serve several modules.
-UnclearParts unclear_parts(const WorkGraph& graph, const std::string& path, const std::vector<InstanceId>& calls,
+UnclearParts unclear_parts(const WorkGraph& graph, const std::string& path, const std::vector<CallIndex>& calls,
                            const Region& region);
 
 }  // namespace whence::functions

@@ -13,7 +13,7 @@ using onnx_file::OnnxNode;
 using onnx_file::OnnxTensor;
 using onnx_file::OnnxValue;
 
-WorkGraph::WorkGraph(ModelParts& parts, bool placed) : parts_(parts), of_nodes_(parts.graph.nodes.size(), no_instance) {
+WorkGraph::WorkGraph(ModelParts& parts, bool placed) : parts_(parts), of_nodes_(parts.graph.nodes.size()) {
   if (placed) {
     std::vector<const OnnxNode*> nodes;
     for (const OnnxNode& node : parts.graph.nodes) nodes.push_back(&node);
@@ -116,7 +116,7 @@ std::vector<std::int32_t> WorkGraph::sorted() const {
 
 void WorkGraph::reorder(const std::vector<std::int32_t>& order) {
   std::vector<OnnxNode> nodes;
-  std::vector<InstanceId> instances;
+  std::vector<CallIndex> instances;
   nodes.reserve(order.size()), instances.reserve(order.size());
   for (const std::int32_t i : order) {
     nodes.push_back(std::move(parts_.graph.nodes[i]));
@@ -158,7 +158,7 @@ void WorkGraph::replace(const std::vector<Replacement>& replacements) {
     for (const std::int32_t node : replacements[i].nodes) by[node] = static_cast<std::int32_t>(i);
   }
   std::vector<OnnxNode> nodes;
-  std::vector<InstanceId> instances;
+  std::vector<CallIndex> instances;
   std::vector<char> placed(replacements.size(), 0);
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     if (by[i] < 0) {

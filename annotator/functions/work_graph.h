@@ -19,7 +19,7 @@ using onnx_file::ValueId;
 
 struct WorkNode {
   const onnx_file::OnnxNode* node = nullptr;
-  InstanceId instance = no_instance;
+  CallIndex instance;
   std::span<const ValueId> reads;   // inputs and what bodies capture, distinct
   std::span<const ValueId> writes;  // by position of the output; no_value for one that is left out
 };
@@ -60,7 +60,7 @@ class WorkGraph {
   struct Replacement {
     std::vector<std::int32_t> nodes;  // a convex set
     onnx::NodeProto by;
-    InstanceId instance = no_instance;
+    CallIndex instance;
   };
   // Replaces disjoint sets of nodes, each by one node. Numbers of nodes and values change.
   void replace(const std::vector<Replacement>& replacements);
@@ -77,7 +77,7 @@ class WorkGraph {
 
   ModelParts& parts_;
   Instances instances_;
-  std::vector<InstanceId> of_nodes_;
+  std::vector<CallIndex> of_nodes_;
   std::optional<onnx_file::GraphIndex> index_;
   std::vector<WorkNode> nodes_;
   std::vector<WorkValue> values_;

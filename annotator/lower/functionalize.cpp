@@ -4,29 +4,18 @@
 // Writes become values. memory.h follows what every tensor holds; written_control_flow.cpp says what branches and loops
 // that write leave.
 #include <string_view>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
 #include "annotator/lower/functionalizer.h"
 #include "annotator/lower/in_place.h"
 #include "annotator/lower/pipeline.h"
+#include "schema/operator_facts.h"
 #include "schema/program_walk.h"
 
 namespace whence::lower {
 
 namespace {
-
-// Operators that read other elements of what they are given than those they write to at the time.
-bool moves_elements(const Node& node) {
-  static const std::unordered_set<std::string_view> names{
-      "aten::index_put_",      "aten::_index_put_impl_", "aten::index_copy_", "aten::index_add_",
-      "aten::index_reduce_",   "aten::index_fill_",      "aten::scatter_",    "aten::scatter_add_",
-      "aten::scatter_reduce_", "aten::masked_scatter_",  "aten::put_",        "aten::addmm_",
-      "aten::addbmm_",         "aten::baddbmm_",         "aten::mm",          "aten::bmm",
-      "aten::matmul"};
-  return names.contains(node.target);
-}
 
 bool writes_list(const Node& node) { return written_argument(node).as<ArgumentList>() != nullptr; }
 
@@ -83,7 +72,7 @@ void Functionalizer::warn_of_overlap(const Node& node, ValueId self) {
     const ValueId source = memory_.renamed(read);
     if (memory_.owner(source) != memory_.owner(self)) return;
     const auto lies = memory_.layout(source);
-    overlaps |= lies && reads_what_it_overwrites(*target, *lies, !moves_elements(node));
+    overlaps |= lies && reads_what_it_overwrites(*target, *lies, !facts_of(node.target).reads_across);
   };
   for (const NamedArgument& argument : node.arguments) {
     if (&argument.value != &written_argument(node)) each_value(argument.value, look);

@@ -7,8 +7,8 @@
 #include "annotator/convert/op_table.h"
 #include "annotator/lower/pass.h"
 #include "annotator/lower/views.h"
+#include "schema/operator_facts.h"
 #include "schema/result.h"
-#include "schema/written_views.h"
 
 namespace whence::lower {
 
@@ -16,15 +16,9 @@ using convert::OpTable;
 
 namespace {
 
-// Not every name of this form: __is__ asks for identity.
-bool is_in_place_dunder(std::string_view name) {
-  return name == "aten::__iand__" || name == "aten::__ior__" || name == "aten::__ixor__" ||
-         name == "aten::__ilshift__" || name == "aten::__irshift__";
-}
-
 // "aten::add_" -> "aten::add", "aten::__iand__" -> "aten::__and__"
 std::string functional_name(const std::string& target) {
-  if (is_in_place_dunder(target)) return "aten::__" + target.substr(std::string_view("aten::__i").size());
+  if (target.ends_with("__")) return "aten::__" + target.substr(std::string_view("aten::__i").size());
   return target.substr(0, target.size() - 1);
 }
 
@@ -154,7 +148,7 @@ bool is_in_place(const Node& node) {
   if (writes_out(node)) return true;
   const std::string_view name = node.target;
   if (!name.starts_with("aten::") || node.find("self") == nullptr) return false;
-  return is_in_place_dunder(name) || is_in_place_name(name);
+  return is_in_place_name(name);
 }
 
 bool only_writes(const Node& node) {
@@ -176,8 +170,7 @@ std::optional<SharedMemory> shared_memory(const Program& program, const Node& no
 
 bool has_functional_form(const std::string& key) {
   const std::string_view name(key.data(), std::min(key.find('.'), key.size()));
-  const bool in_place = is_in_place_dunder(name) || is_in_place_name(name);
-  return in_place && !OpTable::get().overloads(functional_target(key)).empty();
+  return is_in_place_name(name) && !OpTable::get().overloads(functional_target(key)).empty();
 }
 
 Written functional_form(const Program& program, const Node& node) {
@@ -196,9 +189,7 @@ Written functional_form(const Program& program, const Node& node) {
   if (node.target == "aten::fill_") {
     return {with(node, "aten::full_like", "", {{"self", self}, {"fill_value", *argument_of(node, "value")}}), none_id};
   }
-  if (node.target == "aten::detach_" || node.target == "aten::requires_grad_") {
-    return {std::nullopt, self.as<ValueRef>()->id};
-  }
+  if (facts_of(node.target).keeps_content) return {std::nullopt, self.as<ValueRef>()->id};
   return {without_underscore(program, node), none_id};
 }
 

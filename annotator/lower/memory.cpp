@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "schema/operator_facts.h"
+
 namespace whence::lower {
 
 // ---- reading ----------------------------------------------------------------------------------------------------
@@ -48,7 +50,7 @@ std::optional<MemoryLayout> Memory::layout(ValueId id) const {
 bool Memory::repeats_elements(ValueId id) const {
   if (const auto lies = layout(id)) return lies->repeats_elements();
   for (auto view = state_.views.find(id); view != state_.views.end(); view = state_.views.find(view->second.base)) {
-    if (may_repeat_elements(view->second.node)) return true;
+    if (facts_of(view->second.node.target).repeats_elements) return true;
   }
   return false;
 }

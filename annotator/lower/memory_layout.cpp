@@ -404,12 +404,6 @@ bool MemoryLayout::repeats_elements() const {
   return false;
 }
 
-bool may_repeat_elements(const Node& view) {
-  static const std::unordered_set<std::string_view> names{"aten::expand", "aten::expand_as", "aten::broadcast_to",
-                                                          "aten::as_strided", "aten::unfold"};
-  return names.contains(view.target);
-}
-
 std::optional<MemoryLayout> owner_layout(const Program& program, ValueId owner) {
   auto sizes = example_sizes(program, owner);
   return sizes ? std::optional(row_major(std::move(*sizes))) : std::nullopt;

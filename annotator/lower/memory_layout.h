@@ -28,9 +28,6 @@ std::optional<MemoryLayout> owner_layout(const Program& program, ValueId owner);
 std::optional<MemoryLayout> view_layout(const Program& program, const Node& view, std::size_t output,
                                         const MemoryLayout& base);
 
-// True if the result of a view operation may have one element at several places.
-bool may_repeat_elements(const Node& view);
-
 // True if a write to `target` changes elements of `source` before they are read. Element by element (`in_place`), an
 // element may be read where it is written; otherwise any shared element counts. Both lie in one owner's memory.
 bool reads_what_it_overwrites(MemoryLayout target, MemoryLayout source, bool in_place);

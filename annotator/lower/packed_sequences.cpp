@@ -9,6 +9,7 @@
 
 #include "annotator/lower/pass.h"
 #include "annotator/lower/pipeline.h"
+#include "schema/operator_facts.h"
 #include "schema/program_walk.h"
 
 namespace whence::lower {
@@ -21,11 +22,7 @@ namespace {
 bool packs(const Node& node) { return node.target == "aten::_pack_padded_sequence" && node.outputs.size() == 2; }
 bool pads(const Node& node) { return node.target == "aten::_pad_packed_sequence" && node.outputs.size() == 2; }
 
-bool recurs(const Node& node) {
-  const bool named = node.target == "aten::lstm" || node.target == "aten::gru" || node.target == "aten::rnn_tanh" ||
-                     node.target == "aten::rnn_relu";
-  return named && node.overload == "data";
-}
+bool recurs(const Node& node) { return facts_of(node.target).recurrent && node.overload == "data"; }
 
 // batch_sizes[0] is the number of sequences: initial states are made of that size.
 bool counts_sequences(const Program& program, const Node& node) {

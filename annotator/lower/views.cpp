@@ -2,42 +2,39 @@
 
 #include <numeric>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
 
 #include "annotator/convert/op_table.h"
+#include "schema/operator_facts.h"
 #include "schema/written_views.h"
 
 namespace whence::lower {
 
 namespace {
 
-// Operators that return their argument itself, though their schemas do not say so or say less.
+// True if this call of an operator gives its argument back, though its schema does not say so or says less.
 bool returns_argument(const Program& program, const Node& node) {
-  static const std::unordered_set<std::string_view> always{"aten::detach", "aten::alias", "aten::lift_fresh",
-                                                           "aten::resolve_conj", "aten::resolve_neg"};
-  static const std::unordered_set<std::string_view> unless_training{
-      "aten::dropout", "aten::feature_dropout", "aten::alpha_dropout", "aten::feature_alpha_dropout"};
-  if (always.count(node.target) != 0) return true;
-  if (unless_training.count(node.target) == 0) return false;
-  const Argument* train = node.find("train");
-  return train != nullptr && program::known_flag(program, *train) == false;
+  const OperatorFacts& facts = facts_of(node.target);
+  if (facts.memory != ResultMemory::argument) return false;
+  if (facts.identity == Identity::not_training) {
+    const Argument* train = node.find("train");
+    return train != nullptr && program::known_flag(program, *train) == false;
+  }
+  if (facts.identity != Identity::same_dtype) return true;
+  const auto* viewed = node.arguments.front().value.as<ValueRef>();
+  const Argument* copy = node.find("copy");
+  const bool copies = copy != nullptr && program::known_flag(program, *copy).value_or(false);
+  return viewed != nullptr && !copies &&
+         program.values[viewed->id].type.dtype == program.values[node.outputs.front()].type.dtype;
 }
 
-// Views that have no converter, and so no schema here, or whose schemas in ATen do not say that they are views.
-bool is_view_by_name(const Node& node) {
-  static const std::unordered_set<std::string_view> names{
-      "aten::_conj",        "aten::_neg_view",       "aten::adjoint",  "aten::atleast_1d",
-      "aten::atleast_2d",   "aten::atleast_3d",      "aten::dsplit",   "aten::hsplit",
-      "aten::imag",         "aten::linalg_diagonal", "aten::mH",       "aten::matrix_H",
-      "aten::moveaxis",     "aten::swapaxes",        "aten::swapdims", "aten::view_as_complex",
-      "aten::view_as_real", "aten::vsplit"};
-  return names.contains(node.target) || (node.target == "aten::view" && node.overload == "dtype");
-}
-
-ViewInfo viewed_first(const Node& node) {
+// A view that has no converter, and so no schema here, or whose schema in ATen does not say that it is one.
+ViewInfo viewed_first(const Program& program, const Node& node) {
+  if (facts_of(node.target).memory != ResultMemory::view) return {};
   const NamedArgument& first = node.arguments.front();
-  return first.value.as<ValueRef>() == nullptr ? ViewInfo{} : ViewInfo{ViewKind::view, first.name};
+  const auto* viewed = first.value.as<ValueRef>();
+  const bool tensor = viewed != nullptr && program.values[viewed->id].type.kind == ValueKind::tensor;
+  return tensor ? ViewInfo{ViewKind::view, first.name} : ViewInfo{};
 }
 
 Argument value(ValueId id) { return Argument{ValueRef{id}}; }
@@ -211,24 +208,19 @@ const std::unordered_map<std::string_view, Rule>& rules() {
 
 ViewInfo view_info(const Program& program, const Node& node) {
   if (node.outputs.empty() || node.arguments.empty()) return {};
+  const OperatorFacts& facts = facts_of(node.target);
   if (returns_argument(program, node)) return {ViewKind::same, node.arguments.front().name};
+  if (facts.memory == ResultMemory::argument) return {};
   const OpSchema* schema = convert::OpTable::get().schema(qualified(node));
-  if (is_view_by_name(node)) return viewed_first(node);
-  if (schema == nullptr || schema->returns.empty() || !schema->returns.front().type.views()) return {};
+  if (schema == nullptr || schema->returns.empty() || !schema->returns.front().type.views()) {
+    return viewed_first(program, node);
+  }
   for (const SchemaArgument& argument : schema->arguments) {
     if (!argument.type.views()) continue;
     const Argument* given = node.find(argument.name);
     const auto* viewed = given == nullptr ? nullptr : given->as<ValueRef>();
     if (viewed == nullptr) return {};
-    static const std::unordered_set<std::string_view> casts{"aten::to", "aten::type_as"};
-    if (casts.count(node.target) != 0) {
-      const DType before = program.values[viewed->id].type.dtype;
-      const DType after = program.values[node.outputs.front()].type.dtype;
-      const Argument* copy = node.find("copy");
-      const bool copies = copy != nullptr && program::known_flag(program, *copy).value_or(false);
-      return before == after && !copies ? ViewInfo{ViewKind::same, argument.name} : ViewInfo{};
-    }
-    const bool known = !is_view_by_strides(node.target) || node.find(memory_argument) != nullptr;
+    const bool known = facts.memory != ResultMemory::by_strides || node.find(memory_argument) != nullptr;
     return {known ? ViewKind::view : ViewKind::perhaps, argument.name};
   }
   return {};

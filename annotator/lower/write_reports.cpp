@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "schema/operator_facts.h"
+
 namespace whence::lower {
 
 using program::place_of;
@@ -27,7 +29,7 @@ void WriteReports::report(const Diagnostic& diagnostic) {
 }
 
 void WriteReports::warn_of_write(const Node& node, ValueId memory) {
-  if (node.target == "aten::requires_grad_" || node.target == "aten::detach_") return;  // they leave what it holds
+  if (facts_of(node.target).keeps_content) return;  // they leave what it holds
   const Program& program = lowering_.program;
   const Value& value = program.values[memory];
   if (value.index < 0) return;

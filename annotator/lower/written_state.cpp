@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "annotator/lower/in_place.h"
+#include "schema/operator_facts.h"
 
 namespace whence::lower {
 
@@ -21,7 +22,7 @@ std::vector<WrittenState> written_state(const Program& program) {
     for (const ValueId output : node.outputs) viewed.emplace(output, base);
     const ValueSource source = program.values[base].source;
     const bool lives_on = source == ValueSource::parameter || source == ValueSource::input;
-    if (memory->written && lives_on && node.target != "aten::requires_grad_" && node.target != "aten::detach_") {
+    if (memory->written && lives_on && !facts_of(node.target).keeps_content) {
       written[base] = node.outputs.front();
     }
   }

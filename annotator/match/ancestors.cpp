@@ -58,7 +58,7 @@ class Ancestors {
     return is_element(node) || std::ranges::any_of(placement_.readers(node), is_element);
   }
 
-  ScopeIndex together(ScopeIndex a, ScopeIndex b) const { return placement_.reference.together(a, b); }
+  ScopeIndex together(ScopeIndex a, ScopeIndex b) const { return placement_.reference.scopes.together(a, b); }
 
   ScopeIndex scope_of(ForeignNode node) const {
     ScopeIndex scope = together(placement_.matches[node].scope, std::max(bounds_[node], root_scope));

@@ -13,6 +13,7 @@
 #include "annotator/text/python_list.h"
 #include "schema/dtype.h"
 #include "schema/files/files.h"
+#include "schema/module_path.h"
 
 namespace whence::match {
 
@@ -28,12 +29,11 @@ ScopeIndex ScopeTree::of(const std::string& path, std::int32_t call) {
   if (call > 0) {
     parent = of(path, 0);
   } else if (!path.empty()) {
-    const std::size_t dot = path.rfind('.');
-    parent = of(dot == std::string::npos ? "" : path.substr(0, dot), 0);
+    parent = of(std::string(module_around(path)), 0);
   }
   std::string name_path = path.empty() ? "" : "/" + path;
   std::replace(name_path.begin(), name_path.end(), '.', '/');
-  const ScopeIndex id = scopes_.add({parent, path, call, std::move(name_path)});
+  const ScopeIndex id = scopes_.add({.parent = parent, .path = path, .call = call, .name_path = std::move(name_path)});
   known_.emplace(std::pair(path, call), id);
   return id;
 }

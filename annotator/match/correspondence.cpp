@@ -304,7 +304,7 @@ void Correspondence::accept(ForeignNode f, ReferenceNode r, bool certain) {
   foreign_node_of_[r] = f;
   certain_[f] = certain;
   linking_certain_ = certain;
-  if (!certain) tie_scope_[f] = reference_.together(tie_scope_[f], scope_of_ties_around(f, r));
+  if (!certain) tie_scope_[f] = reference_.scopes.together(tie_scope_[f], scope_of_ties_around(f, r));
   linking_scope_ = tie_scope_[f];
   link_inputs(f, r);
   link_outputs(f, r);

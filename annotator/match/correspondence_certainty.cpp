@@ -46,7 +46,7 @@ ScopeIndex Correspondence::scope_of_tie(ForeignNode f, ReferenceNode r) const {
     for (const UnitIndex unit : reference_.units_of_node[node]) {
       const ScopeIndex other = reference_.units[unit].scope;
       one = one && (!scope.exists() || !other.exists() || other == scope);
-      scope = reference_.together(scope, other);
+      scope = reference_.scopes.together(scope, other);
     }
   };
   add(r);
@@ -62,13 +62,13 @@ ScopeIndex Correspondence::scope_of_tie(ForeignNode f, ReferenceNode r) const {
 ScopeIndex Correspondence::scope_of_ties_around(ForeignNode f, ReferenceNode r) const {
   ScopeIndex scope;
   const auto see = [&](ForeignValue fv) {
-    if (fv.exists() && value_of_[fv].exists()) scope = reference_.together(scope, value_tie_scope_[fv]);
+    if (fv.exists() && value_of_[fv].exists()) scope = reference_.scopes.together(scope, value_tie_scope_[fv]);
   };
   for (const ForeignValue value : f_.data_inputs(f)) see(value);
   for (const ForeignValue output : f_.nodes[f].outputs) see(f_.loose(output));
   if (!scope.exists()) return scope;
   for (const UnitIndex unit : reference_.units_of_node[r])
-    scope = reference_.together(scope, reference_.units[unit].scope);
+    scope = reference_.scopes.together(scope, reference_.units[unit].scope);
   return scope;
 }
 

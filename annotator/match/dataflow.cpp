@@ -26,7 +26,7 @@ void place_with_readers(Placement& placement, ForeignNode node) {
     weakest = std::max(weakest, reader.confidence);
     one_scope &= !scope.exists() || scope == reader.scope;
     one_answer &= reader.units == placement.matches[first].units && reader.scope == placement.matches[first].scope;
-    scope = placement.reference.together(scope, reader.scope);
+    scope = placement.reference.scopes.together(scope, reader.scope);
     if (units.size() < max_units) units.insert(units.end(), reader.units.begin(), reader.units.end());
   }
   if (!first.exists()) return;

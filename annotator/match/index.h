@@ -1,69 +1,14 @@
-// Index: a position in a list, with a type of its own for each kind of list, so that the index of a value cannot be
-// used for a node, or that of a foreign node for a node of the reference. IndexedVector is a list with such an index.
-// An Index is as large as the integer that it holds.
-//
-// Nodes, values and tensors exist on both sides of a comparison, so their index types also have a Side: code that mixes
-// up the sides does not compile. Structure and code for either side are templates over Side, at no cost at run time.
+// The indices of a comparison (schema/index.h). Nodes, values and tensors exist on both of its sides, so their index
+// types also have a Side: code that mixes up the sides does not compile. Structure and code for either side are
+// templates over Side, at no cost at run time.
 #pragma once
 
-#include <compare>
-#include <concepts>
-#include <cstddef>
 #include <cstdint>
-#include <functional>
-#include <ranges>
-#include <utility>
-#include <vector>
+
+#include "annotator/origin/call_tree.h"
+#include "schema/index.h"
 
 namespace whence::match {
-
-template <class Kind>
-class Index {
- public:
-  constexpr Index() = default;  // the index of nothing
-  constexpr explicit Index(std::integral auto number) : number_(static_cast<std::int32_t>(number)) {}
-
-  constexpr bool exists() const { return number_ >= 0; }
-  constexpr std::int32_t number() const { return number_; }
-  friend constexpr auto operator<=>(Index, Index) = default;  // the index of nothing is less than any other
-
- private:
-  std::int32_t number_ = -1;
-};
-
-template <class Key, class T>
-class IndexedVector {
- public:
-  using Items = std::vector<T>;
-
-  IndexedVector() = default;
-  explicit IndexedVector(std::size_t size, const T& item = T()) : items_(size, item) {}
-
-  typename Items::reference operator[](Key key) { return items_[static_cast<std::size_t>(key.number())]; }
-  typename Items::const_reference operator[](Key key) const { return items_[static_cast<std::size_t>(key.number())]; }
-
-  Key add(T item) {
-    items_.push_back(std::move(item));
-    return Key(items_.size() - 1);
-  }
-  void assign(std::size_t size, const T& item) { items_.assign(size, item); }
-
-  Items& items() { return items_; }
-  const Items& items() const { return items_; }
-  bool empty() const { return items_.empty(); }
-  std::size_t size() const { return items_.size(); }
-  auto begin() { return items_.begin(); }
-  auto end() { return items_.end(); }
-  auto begin() const { return items_.begin(); }
-  auto end() const { return items_.end(); }
-
-  auto keys() const {
-    return std::views::iota(std::size_t{0}, size()) | std::views::transform([](std::size_t at) { return Key(at); });
-  }
-
- private:
-  Items items_;
-};
 
 enum class Side : std::uint8_t { foreign, reference };
 
@@ -76,7 +21,6 @@ template <Side>
 struct Tensor;
 struct FileNode;
 struct Unit;
-struct Scope;
 struct Parameter;
 }  // namespace kind
 
@@ -100,15 +44,8 @@ using FileNodeIndex = Index<kind::FileNode>;  // into FileStructure::file_nodes
 // Indices into the lists of a Reference (reference.h). Units and scopes of a program's reference have the numbers of
 // its operations and scopes.
 using UnitIndex = Index<kind::Unit>;
-using ScopeIndex = Index<kind::Scope>;
+using ScopeIndex = origin::CallIndex;
 using ParameterIndex = Index<kind::Parameter>;
 constexpr ScopeIndex root_scope(0);
 
 }  // namespace whence::match
-
-template <class Kind>
-struct std::hash<whence::match::Index<Kind>> {
-  std::size_t operator()(whence::match::Index<Kind> index) const noexcept {
-    return static_cast<std::size_t>(index.number());
-  }
-};

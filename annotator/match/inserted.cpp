@@ -126,7 +126,7 @@ class Inserted {
         continue;
       }
       one_answer &= match.scope == together.scope;
-      together.scope = placement_.reference.common_scope(together.scope, match.scope);
+      together.scope = placement_.reference.scopes.common(together.scope, match.scope);
       together.confidence = std::max(together.confidence, match.confidence);
       if (match.units != together.units && together.units.size() < max_units) {
         together.units.insert(together.units.end(), match.units.begin(), match.units.end());

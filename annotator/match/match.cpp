@@ -43,7 +43,7 @@ const Evidence* said_scope(const std::vector<Evidence>& evidence, const Referenc
     if (!each.scope.exists()) continue;
     if (best == nullptr || each.strength > best->strength) best = &each;
     if (each.strength == best->strength && match.scope.exists() &&
-        reference.common_scope(each.scope, match.scope) > reference.common_scope(best->scope, match.scope)) {
+        reference.scopes.common(each.scope, match.scope) > reference.scopes.common(best->scope, match.scope)) {
       best = &each;
     }
   }
@@ -87,7 +87,7 @@ void weigh_names(Placement& placement, ForeignNode node, const std::vector<Evide
     return;
   }
   // A name of which more than the operator had to be dropped may mean a child.
-  if (said->strength <= 1 && match.scope.exists() && reference.common_scope(said->scope, match.scope) == said->scope) {
+  if (said->strength <= 1 && match.scope.exists() && reference.scopes.common(said->scope, match.scope) == said->scope) {
     return;
   }
   // Tools that merge rearrangements keep the name of either; what stands where they stood says more.
@@ -106,7 +106,7 @@ void join(NodeMatch& into, const NodeMatch& other, const Reference& reference, b
     into = other;
     return;
   }
-  into.scope = reference.common_scope(into.scope, other.scope);
+  into.scope = reference.scopes.common(into.scope, other.scope);
   into.units.insert(into.units.end(), other.units.begin(), other.units.end());
   std::sort(into.units.begin(), into.units.end());
   into.units.erase(std::unique(into.units.begin(), into.units.end()), into.units.end());

@@ -8,7 +8,7 @@ using origin::Confidence;
 
 ScopeIndex Placement::scope_of(const std::vector<UnitIndex>& units) const {
   ScopeIndex scope;
-  for (const UnitIndex unit : units) scope = reference.together(scope, reference.units[unit].scope);
+  for (const UnitIndex unit : units) scope = reference.scopes.together(scope, reference.units[unit].scope);
   return scope;
 }
 

@@ -283,8 +283,10 @@ class Overlay {
 void add_units(const Program& program, Reference& reference) {
   for (const Scope& scope : program.scopes) {
     const auto id = static_cast<ScopeId>(reference.scopes.size());
-    reference.scopes.add(
-        {ScopeIndex(scope.parent), program.modules[scope.module].path, scope.call, origin::scope_path(program, id)});
+    reference.scopes.add({.parent = ScopeIndex(scope.parent),
+                          .path = program.modules[scope.module].path,
+                          .call = scope.call,
+                          .name_path = origin::scope_path(program, id)});
   }
   const metadata::FxNames names(program);
   for (const Node* node : operations(program)) {

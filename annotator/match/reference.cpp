@@ -4,19 +4,6 @@
 
 namespace whence::match {
 
-ScopeIndex Reference::common_scope(ScopeIndex a, ScopeIndex b) const {
-  // A parent stands before its children, so the larger of two different scopes cannot enclose the smaller.
-  while (a != b && a.exists() && b.exists()) {
-    ScopeIndex& deeper = a > b ? a : b;
-    deeper = scopes[deeper].parent;
-  }
-  return std::max(std::min(a, b), root_scope);
-}
-
-ScopeIndex Reference::together(ScopeIndex a, ScopeIndex b) const {
-  return !a.exists() ? b : !b.exists() ? a : common_scope(a, b);
-}
-
 void Reference::index_units() {
   nodes_of_unit.assign(units.size(), {});
   parameters_of_unit.assign(units.size(), {});

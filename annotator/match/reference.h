@@ -25,13 +25,6 @@
 
 namespace whence::match {
 
-struct ReferenceScope {
-  ScopeIndex parent;  // stands before its children
-  std::string path;   // qualified name of the module
-  std::int32_t call = 0;
-  std::string name_path;  // as exporters put it in node names: "/encoder/layer.0"
-};
-
 struct ReferenceUnit {
   ScopeIndex scope;                                           // none: not known
   std::string name;                                           // as an exporter would call it: "linear_3"
@@ -50,11 +43,11 @@ struct ReferenceParameter {
 // Makes scopes of qualified names, parents first.
 class ScopeTree {
  public:
-  explicit ScopeTree(IndexedVector<ScopeIndex, ReferenceScope>& scopes) : scopes_(scopes) {}
+  explicit ScopeTree(origin::CallTree& scopes) : scopes_(scopes) {}
   ScopeIndex of(const std::string& path, std::int32_t call);
 
  private:
-  IndexedVector<ScopeIndex, ReferenceScope>& scopes_;
+  origin::CallTree& scopes_;
   std::map<std::pair<std::string, std::int32_t>, ScopeIndex> known_;
 };
 
@@ -64,15 +57,13 @@ struct Reference {
   ReferenceStructure structure;
   IndexedVector<ReferenceNode, std::vector<UnitIndex>> units_of_node;  // by node of `structure`; each ascending
   IndexedVector<UnitIndex, ReferenceUnit> units;
-  IndexedVector<ScopeIndex, ReferenceScope> scopes;
+  origin::CallTree scopes;
   IndexedVector<ParameterIndex, ReferenceParameter> parameters;
   IndexedVector<UnitIndex, std::vector<ReferenceNode>> nodes_of_unit;  // heavy nodes only
   IndexedVector<UnitIndex, std::vector<ParameterIndex>> parameters_of_unit;
   IndexedVector<UnitIndex, std::vector<std::uint16_t>> classes_of_unit;  // operators that some form uses for the unit
 
-  ScopeIndex common_scope(ScopeIndex a, ScopeIndex b) const;
-  ScopeIndex together(ScopeIndex a, ScopeIndex b) const;  // the common scope, or the one that exists
-  void index_units();                                     // fills nodes_of_unit, parameters_of_unit, classes_of_unit
+  void index_units();  // fills nodes_of_unit, parameters_of_unit, classes_of_unit
 
   std::vector<std::shared_ptr<const void>> owners;  // keep alive the text that `structure` points to
 };

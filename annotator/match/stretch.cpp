@@ -187,7 +187,7 @@ class Stretch {
   bool is_made_below(ScopeIndex scope, ReferenceValue value) const {
     return std::ranges::any_of(r_.makers(value), [&](ReferenceNode maker) {
       const ScopeIndex made_in = placement_.scope_of(placement_.reference.units_of_node[maker]);
-      return made_in.exists() && made_in != scope && placement_.reference.common_scope(scope, made_in) == scope;
+      return made_in.exists() && made_in != scope && placement_.reference.scopes.common(scope, made_in) == scope;
     });
   }
 

@@ -14,14 +14,4 @@ double Counts::share(std::int64_t part) const {
   return total() == 0 ? 1 : static_cast<double>(part) / static_cast<double>(total());
 }
 
-std::string describe(const Counts& counts) {
-  std::string text;
-  for (std::size_t i = 0; i < confidence_count; ++i) {
-    if (counts.by[i] == 0) continue;
-    text += (text.empty() ? "" : ", ") + std::to_string(counts.by[i]) + " " +
-            std::string(name_of(static_cast<Confidence>(i)));
-  }
-  return text;
-}
-
 }  // namespace whence::origin

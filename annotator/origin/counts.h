@@ -3,7 +3,6 @@
 
 #include <array>
 #include <cstdint>
-#include <string>
 
 #include "annotator/origin/confidence.h"
 
@@ -18,8 +17,5 @@ struct Counts {
   std::int64_t covered() const;           // exact, matched and inferred
   double share(std::int64_t part) const;  // share of the total, 0 to 1; 1 when there is nothing
 };
-
-// "46 exact, 194 inferred, 20 ancestor": the words that occur; empty when there is no node.
-std::string describe(const Counts& counts);
 
 }  // namespace whence::origin

@@ -96,7 +96,7 @@ class ByMatch {
     if (name.empty() || node == by_name_.end()) return {};
     const match::NodeMatch& match = matches_.nodes[node->second];
     if (!match.scope.exists() || match.confidence == origin::Confidence::unattributed) return {};
-    const match::ReferenceScope& scope = reference_.scopes[match.scope];
+    const origin::ModuleCall& scope = reference_.scopes[match.scope];
     const auto row = rows_.find(scope.path);
     if (row == rows_.end()) return {};
     return {ProfileRule::match, row->second, std::to_string(scope.call)};

@@ -114,12 +114,6 @@ nlohmann::json parse(const MappedFile& file, const Place& place) {
 
 }  // namespace
 
-std::int64_t OrtProfile::total() const {
-  std::int64_t sum = 0;
-  for (const ProfiledOperator& each : operators) sum += each.microseconds;
-  return sum;
-}
-
 Result<OrtProfile> read_ort_profile(const std::string& path) {
   return guarded([&] {
     const Place place{.file = path, .stage = "read"};

@@ -23,7 +23,6 @@ struct OrtProfile {
   std::vector<ProfiledOperator> operators;  // in the order in which they first ran
   std::int64_t runs = 0;                    // how often the model ran
   std::int64_t run_microseconds = 0;        // duration of all runs, time between operators included
-  std::int64_t total() const;               // microseconds of all operators
 };
 
 // Errors: missing_file, empty_file; truncated_file and corrupt_file for what is not JSON; wrong_kind for JSON that is

@@ -5,6 +5,7 @@
 
 #include "annotator/profile/module_profile.h"
 #include "annotator/view/tree_text.h"
+#include "schema/module_path.h"
 
 namespace whence::profile {
 
@@ -44,7 +45,7 @@ std::string modules_text(const ModuleProfile& profile, int depth, const Palette&
     const ModuleTime& time = profile.times[i];
     if (row.level > depth || (time.total == 0 && i != 0)) continue;
     table.module(row.path,
-                 {Cell(view::class_name(row.type), palette.dim), milliseconds(time.total, profile.runs),
+                 {Cell(last_segment(row.type), palette.dim), milliseconds(time.total, profile.runs),
                   share(time.total, profile.microseconds), time.own == 0 ? "" : milliseconds(time.own, profile.runs),
                   Cell(bar(time.total, profile.microseconds), palette.green)});
     const auto first = std::ranges::find(profile.calls, i, &CallTime::row);

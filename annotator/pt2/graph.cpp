@@ -10,6 +10,7 @@
 #include "annotator/pt2/operands.h"
 #include "annotator/pt2/size_expression.h"
 #include "annotator/pt2/tensors.h"
+#include "schema/operator_facts.h"
 #include "schema/written_views.h"
 
 namespace whence::pt2 {
@@ -440,7 +441,7 @@ void ExportedGraph::note_views(const Part& graph, const Part& inputs, const Node
     const auto* written = node.arguments.front().value.as<ValueRef>();
     if (written != nullptr) note_written_views(block.nodes, written->id, views_by_strides_);
   }
-  if (!is_view_by_strides(target) || node.outputs.size() != 1) return;
+  if (facts_of(target).memory != ResultMemory::by_strides || node.outputs.size() != 1) return;
   const auto memory = memory_of_first(graph, inputs);
   if (memory && memory->row_major) views_by_strides_.insert(node.outputs.front());
 }

@@ -6,6 +6,8 @@
 #include <unordered_set>
 #include <vector>
 
+#include "schema/module_path.h"
+
 namespace whence::pt2 {
 namespace {
 
@@ -52,7 +54,7 @@ ExportedModules::ExportedModules(const Part& module_call_graph, Program& program
     Module module;
     module.path = path;
     module.level = path.empty() ? 0 : static_cast<int>(std::ranges::count(path, '.')) + 1;
-    if (!path.empty()) module.parent = find(path.substr(0, path.find('.') == std::string::npos ? 0 : path.rfind('.')));
+    if (!path.empty()) module.parent = find(module_around(path));
     const auto id = static_cast<ModuleId>(program_.modules.size());
     if (module.parent != none_id) program_.modules[module.parent].children.push_back(id);
     program_.modules.push_back(std::move(module));
@@ -67,14 +69,12 @@ ModuleId ExportedModules::find(std::string_view path) const {
     const auto found = by_path_.find(std::string(path));
     if (found != by_path_.end()) return found->second;
     if (path.empty()) return 0;
-    const std::size_t dot = path.rfind('.');
-    path = dot == std::string_view::npos ? std::string_view() : path.substr(0, dot);
+    path = module_around(path);
   }
 }
 
 ModuleId ExportedModules::owner_of(std::string_view qualified_name) const {
-  const std::size_t dot = qualified_name.rfind('.');
-  return find(dot == std::string_view::npos ? std::string_view() : qualified_name.substr(0, dot));
+  return find(module_around(qualified_name));
 }
 
 ScopeId ExportedModules::scope_of(std::string_view nn_module_stack) {
@@ -111,8 +111,7 @@ ScopeId ExportedModules::scope_of(std::string_view nn_module_stack) {
 std::optional<ScopeId> ExportedModules::scope_below(ScopeId scope, ModuleId module) {
   const ModuleId around = program_.scopes[scope].module;
   if (module == around) return scope;
-  const std::string& outer = program_.modules[around].path;
-  if (!outer.empty() && !program_.modules[module].path.starts_with(outer + ".")) return std::nullopt;
+  if (!at_or_below(program_.modules[module].path, program_.modules[around].path)) return std::nullopt;
   const auto [known, is_new] = below_.try_emplace({scope, module}, static_cast<ScopeId>(program_.scopes.size()));
   if (is_new) program_.scopes.push_back({scope, module, 0});
   return known->second;
@@ -155,8 +154,7 @@ void ExportedModules::join_aliases(const std::map<std::string, std::string>& sto
     to[i] = static_cast<ModuleId>(i);
     const Module& module = modules[i];
     if (module.parent != none_id && to[module.parent] != module.parent) {
-      const std::size_t dot = module.path.rfind('.');
-      const auto same = by_path_.find(modules[to[module.parent]].path + module.path.substr(dot));
+      const auto same = by_path_.find(joined_path(modules[to[module.parent]].path, last_segment(module.path)));
       if (same != by_path_.end()) to[i] = same->second;
     } else if (const std::string content = content_of(module, storage_of); !content.empty()) {
       to[i] = first.try_emplace(content, to[i]).first->second;

@@ -6,6 +6,7 @@
 #include "annotator/text/table.h"
 #include "annotator/view/operation_count.h"
 #include "annotator/view/tree_text.h"
+#include "schema/module_path.h"
 
 namespace whence::report {
 
@@ -66,7 +67,7 @@ std::string operations_text(const ModuleFigures& figures) {
 std::string module_line(const Report& report, std::size_t row) {
   const view::ModuleRow& module = report.graph.tree.rows[row];
   const ModuleFigures& figures = report.figures[row];
-  return "| " + code(view::shown_path(module.path)) + " | " + code(view::class_name(module.type)) + " | " +
+  return "| " + code(view::shown_path(module.path)) + " | " + code(last_segment(module.type)) + " | " +
          grouped(module.total) + " | " + share(figures.coverage, figures.coverage.covered()) + " | " +
          grouped(module.parameters) + " | " + operations_text(figures) + " |\n";
 }
@@ -139,14 +140,14 @@ std::string repeated(std::string_view text, std::size_t times) {
 
 // Shows the fates of the recorded operations and parameters; and of modules, those that lack something.
 std::string hierarchy(const Validation& validation) {
-  if (!validation.hierarchy || !validation.hierarchy->belongs || validation.hierarchy->modules.empty()) return "";
+  if (!validation.hierarchy || !validation.hierarchy->belongs || validation.hierarchy->modules.rows.empty()) return "";
   const validation::Hierarchy& all = *validation.hierarchy;
   std::string text = "\n### Recorded operations\n\n| module | calls | operations |";
   for (std::size_t i = 0; i < fate_count; ++i)
     text += " " + std::string(name_of(static_cast<validation::Fate>(i))) + " |";
   text += " parameters | kept | merged | unused | missing |\n|---" + repeated("|--:", fate_count + 7) + "|\n";
   std::size_t shown = 0, left = 0;
-  for (const validation::ModuleHierarchy& module : all.modules) {
+  for (const validation::ModuleHierarchy& module : all.modules.rows) {
     if (module.level > levels_shown || (module.complete() && module.calls > 0 && module.level > 0)) continue;
     if (shown++ >= modules_shown) {
       ++left;

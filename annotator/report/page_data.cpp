@@ -87,7 +87,7 @@ Json or_null(const std::optional<T>& value) {
 std::unordered_map<std::string_view, Json> recorded_modules(const validation::Validation& validation) {
   std::unordered_map<std::string_view, Json> recorded;
   if (!validation.hierarchy || !validation.hierarchy->belongs) return recorded;
-  for (const validation::ModuleHierarchy& module : validation.hierarchy->modules) {
+  for (const validation::ModuleHierarchy& module : validation.hierarchy->modules.rows) {
     Json row = module.operations;
     row.insert(row.end(), {module.kept_parameters(), module.merged_parameters(), module[validation::Arrival::unused],
                            module[validation::Arrival::missing]});

@@ -1,6 +1,5 @@
 #include "annotator/validation/hierarchy.h"
 
-#include <map>
 #include <numeric>
 
 namespace whence::validation {
@@ -20,61 +19,33 @@ std::vector<OperationFate> unknown_fates(const Program& program) {
   return fates;
 }
 
-class Builder {
- public:
-  explicit Builder(const Program& program) : program_(program), rows_(program.modules.size()) {
-    for (std::size_t i = 0; i < rows_.size(); ++i) {
-      rows_[i].path = program.modules[i].path;
-      rows_[i].type = program.modules[i].type;
-      rows_[i].level = program.modules[i].level;
-    }
-    for (const Scope& scope : program.scopes) ++rows_[scope.module].calls;
-  }
+using Modules = origin::ModuleTree<ModuleHierarchy>;
 
-  void add_nodes(const Coverage& coverage) {
-    std::map<std::string_view, std::int64_t> nodes;
-    for (const auto& [path, counts] : coverage.modules) nodes[path] = counts.total();
-    for (ModuleHierarchy& row : rows_) {
-      if (const auto found = nodes.find(row.path); found != nodes.end()) row.nodes = found->second;
-    }
-  }
+void add_modules(const Program& program, Modules& modules) {
+  for (const Module& module : program.modules) modules.rows[modules.add(module.path)].type = module.type;
+  for (const Scope& scope : program.scopes) ++modules.rows[modules.add(program.modules[scope.module].path)].calls;
+}
 
-  void add(const OperationFate& fate) {
-    upwards(program_.scopes[fate.operation->origin.scope].module,
-            [&](ModuleHierarchy& row) { ++row.operations[static_cast<std::size_t>(fate.fate)]; });
+void add_nodes(const Coverage& coverage, Modules& modules) {
+  for (const auto& [path, counts] : coverage.modules) {
+    if (const auto row = modules.find(path)) modules.rows[*row].nodes = counts.total();
   }
+}
 
-  void add(const std::vector<ParameterFate>& fates) {
-    for (std::size_t module = 0; module < rows_.size(); ++module) {
-      for (const ParameterId parameter : program_.modules[module].own_parameters) {
-        upwards(static_cast<ModuleId>(module),
-                [&](ModuleHierarchy& row) { ++row.parameters[static_cast<std::size_t>(fates[parameter].arrival)]; });
-      }
+void add(const Program& program, const OperationFate& fate, Modules& modules) {
+  modules.upwards(modules.add(program.module_path(fate.operation->origin.scope)),
+                  [&](ModuleHierarchy& row) { ++row.operations[static_cast<std::size_t>(fate.fate)]; });
+}
+
+void add(const Program& program, const std::vector<ParameterFate>& fates, Modules& modules) {
+  for (const Module& module : program.modules) {
+    for (const ParameterId parameter : module.own_parameters) {
+      modules.upwards(modules.add(module.path), [&](ModuleHierarchy& row) {
+        ++row.parameters[static_cast<std::size_t>(fates[parameter].arrival)];
+      });
     }
   }
-
-  std::vector<ModuleHierarchy> depth_first() {
-    std::vector<ModuleHierarchy> ordered;
-    if (!rows_.empty()) append(0, ordered);
-    return ordered;
-  }
-
- private:
-  template <class Visit>
-  void upwards(ModuleId module, const Visit& visit) {
-    for (; module != none_id; module = program_.modules[module].parent) visit(rows_[module]);
-  }
-
-  void append(ModuleId module, std::vector<ModuleHierarchy>& to) {
-    to.push_back(std::move(rows_[module]));
-    for (const ModuleId child : program_.modules[module].children) {
-      if (program_.modules[child].parent == module) append(child, to);  // a shared one stands where it was found first
-    }
-  }
-
-  const Program& program_;
-  std::vector<ModuleHierarchy> rows_;
-};
+}
 
 LostOperation lost(const Program& program, const OperationFate& fate) {
   const Node& node = *fate.operation;
@@ -104,14 +75,14 @@ Hierarchy hierarchy_of(const CheckContext& context, const Coverage& coverage, co
   hierarchy.belongs = context.recorded != nullptr;
   const auto operations = hierarchy.belongs ? operation_fates(context) : unknown_fates(program);
   const auto parameters = parameter_fates(context, path, operations);
-  Builder builder(program);
-  builder.add_nodes(coverage);
+  add_modules(program, hierarchy.modules);
+  add_nodes(coverage, hierarchy.modules);
   for (const OperationFate& fate : operations) {
-    builder.add(fate);
+    add(program, fate, hierarchy.modules);
     if (hierarchy.belongs && fate.fate != Fate::arrived) hierarchy.lost.push_back(lost(program, fate));
   }
-  builder.add(parameters);
-  hierarchy.modules = builder.depth_first();
+  add(program, parameters, hierarchy.modules);
+  hierarchy.modules.order_depth_first();
   for (const ParameterFate& fate : parameters) {
     hierarchy.parameters.push_back(
         {fate.parameter->name, form_of(fate.parameter->data), fate.arrival, fate.initializer});

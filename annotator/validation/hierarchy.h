@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "annotator/origin/module_tree.h"
 #include "annotator/validation/coverage.h"
 #include "annotator/validation/operation_fates.h"
 #include "annotator/validation/parameter_fates.h"
@@ -14,9 +15,8 @@
 namespace whence::validation {
 
 // A module and all below it. A module held under several names stands under the first.
-struct ModuleHierarchy {
-  std::string path, type;
-  int level = 0;
+struct ModuleHierarchy : origin::ModulePlace {
+  std::string type;
   std::int64_t calls = 0;  // calls of the module itself
   std::int64_t nodes = 0;  // that arrived; one of several modules counts for each
   std::array<std::int64_t, fate_count> operations{};
@@ -51,8 +51,8 @@ struct Hierarchy {
   // False: the file was neither exported from the sidecar's program nor annotated with it, so its nodes do not say
   // which operations they stand for. Then operations are unknown, and only parameters are reported.
   bool belongs = false;
-  std::vector<ModuleHierarchy> modules;  // depth first, the root first: the root's figures are those of the file
-  std::vector<LostOperation> lost;       // fused ones too; in execution order
+  origin::ModuleTree<ModuleHierarchy> modules;  // depth first: the figures of the root are those of the file
+  std::vector<LostOperation> lost;              // fused ones too; in execution order
   std::vector<FoundParameter> parameters;
 };
 

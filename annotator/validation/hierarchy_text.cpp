@@ -4,6 +4,7 @@
 #include <map>
 
 #include "annotator/view/module_table.h"
+#include "schema/module_path.h"
 
 namespace whence::validation {
 
@@ -72,7 +73,7 @@ Reasons reasons_of(const Hierarchy& hierarchy) {
 }
 
 std::string fates_text(const Hierarchy& hierarchy, const Palette& palette) {
-  const ModuleHierarchy& all = hierarchy.modules.front();
+  const ModuleHierarchy& all = hierarchy.modules.rows.front();
   const Reasons reasons = reasons_of(hierarchy);
   Table table(palette, {Align::left, Align::right, Align::right, Align::left, Align::left}, "  ");
   for (std::size_t i = 0; i < fate_count; ++i) {
@@ -95,7 +96,7 @@ std::string fates_text(const Hierarchy& hierarchy, const Palette& palette) {
 }
 
 void add_module(ModuleTable& table, const ModuleHierarchy& module, const Palette& palette) {
-  std::vector<Cell> cells = {Cell(view::class_name(module.type), palette.dim), number_or_blank(module.calls),
+  std::vector<Cell> cells = {Cell(last_segment(module.type), palette.dim), number_or_blank(module.calls),
                              number_or_blank(module.nodes), number_or_blank(module.recorded())};
   for (std::size_t i = 0; i < fate_count; ++i) {
     const auto fate = static_cast<Fate>(i);
@@ -118,7 +119,7 @@ std::string modules_text(const Hierarchy& hierarchy, const ReportExtent& extent,
   ModuleTable table(palette, columns, "  ");
   std::size_t shown = 0;
   std::int64_t left = 0, left_partly = 0;
-  for (const ModuleHierarchy& module : hierarchy.modules) {
+  for (const ModuleHierarchy& module : hierarchy.modules.rows) {
     if (extent.all || (module.level <= extent.depth && shown < modules_shown)) {
       add_module(table, module, palette);
       ++shown;
@@ -156,7 +157,7 @@ std::string naming_text(const NamingReport& naming, bool has_sidecar, const Repo
   std::size_t shown = 0;
   for (const ClassNode& node : naming.classes) {
     if (node.instances < 2 || (!extent.all && shown == classes_shown)) continue;
-    classes.row({node.node, "one of " + grouped(node.instances) + " modules " + view::class_name(node.type)});
+    classes.row({node.node, "one of " + grouped(node.instances) + " modules " + last_segment(node.type)});
     ++shown;
   }
   const std::int64_t left = naming.ambiguous - static_cast<std::int64_t>(shown);
@@ -164,9 +165,9 @@ std::string naming_text(const NamingReport& naming, bool has_sidecar, const Repo
 }
 
 std::string hierarchy_text(const Hierarchy& hierarchy, const ReportExtent& extent, const Palette& palette) {
-  if (hierarchy.modules.empty()) return "";
+  if (hierarchy.modules.rows.empty()) return "";
   if (!hierarchy.belongs) {
-    return "  the nodes of the file do not say which of the " + grouped(hierarchy.modules.front().recorded()) +
+    return "  the nodes of the file do not say which of the " + grouped(hierarchy.modules.rows.front().recorded()) +
            " recorded operations they stand for; `whence annotate --sidecar` finds out\n";
   }
   return fates_text(hierarchy, palette) + "\n" + modules_text(hierarchy, extent, palette);

@@ -8,6 +8,7 @@
 
 #include "annotator/origin/keys.h"
 #include "annotator/text/python_list.h"
+#include "schema/module_path.h"
 
 namespace whence::validation {
 
@@ -38,8 +39,6 @@ bool is_camel_case(const std::string& text) {
          std::ranges::all_of(text, [](unsigned char c) { return std::isalnum(c) != 0; });
 }
 
-std::string last_part(const std::string& type) { return type.substr(type.rfind('.') + 1); }
-
 // The sidecar's modules, to check names by; without a sidecar, the form of a name alone decides.
 class KnownModules {
  public:
@@ -48,14 +47,14 @@ class KnownModules {
     for (const Module& module : program->modules) {
       paths_.insert(module.path);
       paths_.insert(module.aliases.begin(), module.aliases.end());
-      ++instances_[last_part(module.type)];
+      ++instances_[last_segment(module.type)];
     }
   }
 
   bool has_sidecar() const { return has_sidecar_; }
   bool has_path(const std::string& path) const { return !has_sidecar_ || paths_.count(path) > 0; }
   std::int64_t instances(const std::string& type) const {
-    const auto found = instances_.find(last_part(type));
+    const auto found = instances_.find(last_segment(type));
     return found == instances_.end() ? 0 : found->second;
   }
 

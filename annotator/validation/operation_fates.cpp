@@ -7,6 +7,7 @@
 
 #include "annotator/origin/keys.h"
 #include "annotator/origin/stamp.h"
+#include "schema/operator_facts.h"
 #include "schema/program_walk.h"
 
 namespace whence::validation {
@@ -80,24 +81,10 @@ class Needed {
 };
 
 bool is_identity(const Node& node) {
-  static const std::set<std::string_view> identities = {"aten::dropout",
-                                                        "aten::feature_dropout",
-                                                        "aten::alpha_dropout",
-                                                        "aten::feature_alpha_dropout",
-                                                        "aten::contiguous",
-                                                        "aten::detach",
-                                                        "aten::clone",
-                                                        "aten::alias",
-                                                        "aten::lift_fresh",
-                                                        "aten::lift_fresh_copy",
-                                                        "aten::to",
-                                                        "aten::_to_copy",
-                                                        "aten::native_dropout",
-                                                        "aten::type_as",
-                                                        "aten::identity"};
   std::string_view target = node.target;
   if (target.ends_with('_')) target.remove_suffix(1);  // in place
-  return identities.count(target) > 0;
+  const Identity identity = facts_of(target).identity;
+  return identity != Identity::never && identity != Identity::same_shape;
 }
 
 // Nodes that do not say which operations they stand for, so that one without a node may be theirs.

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "annotator/origin/keys.h"
+#include "annotator/origin/module_tree.h"
 #include "annotator/origin/stamp.h"
 #include "annotator/validation/operation_fates.h"
 
@@ -14,8 +15,8 @@ namespace keys = origin::keys;
 
 namespace {
 
-// Per module of the program's table, subtrees included.
-struct Activity {
+// The events in a module and below it.
+struct Activity : origin::ModulePlace {
   bool called = false;
   bool has_node = false;
   bool folded = false;
@@ -23,16 +24,20 @@ struct Activity {
   std::map<std::string, std::int64_t> operations;
 };
 
+// Calls may come from elsewhere, but the name of a module lies in one place of the tree.
 class Survey {
  public:
-  explicit Survey(const CheckContext& context)
-      : context_(context), program_(*context.program), activity_(program_.modules.size()) {
-    for (const Scope& scope : program_.scopes) {
-      visit(scope.module, [](Activity& at) { at.called = true; });
+  explicit Survey(const CheckContext& context) : context_(context), program_(*context.program) {
+    for (const Module& module : program_.modules) tree_.add(module.path);
+    for (const Module& module : program_.modules) {
+      for (const std::string& alias : module.aliases) tree_.add_alias(alias, tree_.add(module.path));
+    }
+    for (std::size_t i = 0; i < program_.scopes.size(); ++i) {
+      upwards(static_cast<ScopeId>(i), [](Activity& at) { at.called = true; });
     }
     const std::set<std::int32_t> folded = folded_operations(context);
     for (const Node* node : operations(program_)) {
-      visit(program_.scopes[node->origin.scope].module, [&](Activity& at) {
+      upwards(node->origin.scope, [&](Activity& at) {
         ++at.operations[node->target];
         at.constant = at.constant || folded.count(node->origin.op) > 0;
       });
@@ -40,45 +45,30 @@ class Survey {
     for (const onnx_file::OnnxNode* node : context.nodes) count(*node);
   }
 
-  const Activity& operator[](std::size_t module) const { return activity_[module]; }
+  const Activity& operator[](const Module& module) const { return tree_.rows[*tree_.find(module.path)]; }
 
  private:
-  // A module and all above it. Scopes may call a module from elsewhere, but its names lie in one place of the tree.
   template <class Visit>
-  void visit(ModuleId module, const Visit& action) {
-    for (; module != none_id; module = program_.modules[module].parent) action(activity_[module]);
+  void upwards(ScopeId scope, const Visit& visit) {
+    tree_.upwards(*tree_.find(program_.module_path(scope)), visit);
   }
 
   void count(const onnx_file::OnnxNode& node) {
     for (const std::string& path : metadata::attribution_of(node, context_.recorded).modules) {
-      if (const auto found = ids().find(path); found != ids().end()) {
-        visit(found->second, [](Activity& at) { at.has_node = true; });
-      }
+      if (const auto row = tree_.find(path)) tree_.upwards(*row, [](Activity& at) { at.has_node = true; });
     }
     if (context_.recorded == nullptr) return;
     const auto stamp = origin::parse_stamp(onnx_file::find_property(node.metadata, keys::op).value_or(""));
     if (!stamp) return;
     for (const std::int32_t op : stamp->ops) {
       const Node* operation = context_.recorded->operation(op);
-      if (operation == nullptr) continue;
-      visit(program_.scopes[operation->origin.scope].module, [](Activity& at) { at.folded = true; });
+      if (operation != nullptr) upwards(operation->origin.scope, [](Activity& at) { at.folded = true; });
     }
-  }
-
-  const std::map<std::string_view, ModuleId>& ids() {
-    if (ids_.empty()) {
-      for (std::size_t i = 0; i < program_.modules.size(); ++i) {
-        ids_.emplace(program_.modules[i].path, static_cast<ModuleId>(i));
-        for (const std::string& alias : program_.modules[i].aliases) ids_.emplace(alias, static_cast<ModuleId>(i));
-      }
-    }
-    return ids_;
   }
 
   const CheckContext& context_;
   const Program& program_;
-  std::vector<Activity> activity_;
-  std::map<std::string_view, ModuleId> ids_;
+  origin::ModuleTree<Activity> tree_;
 };
 
 bool computes_nothing(const Module& module) {
@@ -116,11 +106,11 @@ std::vector<SilentModule> silent_modules(const CheckContext& context) {
   std::vector<SilentModule> silent;
   if (context.program == nullptr) return silent;
   const Survey survey(context);
-  for (std::size_t i = 0; i < context.program->modules.size(); ++i) {
-    if (survey[i].has_node) continue;
-    const Module& module = context.program->modules[i];
+  for (const Module& module : context.program->modules) {
+    const Activity& activity = survey[module];
+    if (activity.has_node) continue;
     silent.push_back(
-        {module.path, module.type, reason_for(module, survey[i], context.recorded != nullptr), survey[i].operations});
+        {module.path, module.type, reason_for(module, activity, context.recorded != nullptr), activity.operations});
   }
   return silent;
 }

@@ -79,7 +79,7 @@ nlohmann::ordered_json hierarchy_json(const Hierarchy& hierarchy) {
   const auto text_or_null = [](std::string_view text) { return text.empty() ? ordered_json() : ordered_json(text); };
   ordered_json json = {{"belongs", hierarchy.belongs}};
   auto modules = ordered_json::array(), lost = ordered_json::array(), parameters = ordered_json::array();
-  for (const ModuleHierarchy& module : hierarchy.modules) modules.push_back(module_json(module));
+  for (const ModuleHierarchy& module : hierarchy.modules.rows) modules.push_back(module_json(module));
   for (const LostOperation& operation : hierarchy.lost) {
     lost.push_back({{"index", operation.index},
                     {"op", operation.op},

@@ -5,6 +5,7 @@
 
 #include "annotator/validation/problems.h"
 #include "annotator/view/tree_text.h"
+#include "schema/module_path.h"
 
 namespace whence::validation {
 
@@ -96,7 +97,7 @@ std::string silent_text(const Validation& validation, const ReportExtent& extent
     for (const auto& [op, count] : module.operations) {
       operations += (operations.empty() ? "" : ", ") + op + (count > 1 ? " x" + std::to_string(count) : "");
     }
-    table.row({view::shown_path(module.path), Cell(view::class_name(module.type), palette.dim),
+    table.row({view::shown_path(module.path), Cell(last_segment(module.type), palette.dim),
                std::string(text_of(module.silence)), Cell(operations, palette.dim)});
   }
   return table.text() + (count > limit ? more(count - limit) : "");

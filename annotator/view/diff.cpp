@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <map>
 #include <set>
-#include <unordered_map>
 #include <unordered_set>
 
+#include "annotator/origin/module_tree.h"
 #include "annotator/view/diff_pairs.h"
 #include "annotator/view/parameters_read.h"
 #include "schema/files/files.h"
@@ -19,18 +19,6 @@ namespace {
 
 constexpr std::array<std::string_view, change_count> change_words = {"added", "removed", "fused", "renamed", "moved"};
 
-// A module and those above it; nothing for a node without a module.
-std::set<std::string> enclosing(const std::vector<std::string>& modules) {
-  std::set<std::string> paths;
-  for (std::string path : modules) {
-    while (paths.insert(path).second && !path.empty()) {
-      const std::size_t dot = path.rfind('.');
-      path = dot == std::string::npos ? "" : path.substr(0, dot);
-    }
-  }
-  return paths;
-}
-
 std::string label(const OnnxNode& node) {
   if (!node.name.empty() || node.outputs.empty()) return std::string(node.name);
   return std::string(node.outputs.front());
@@ -39,18 +27,16 @@ std::string label(const OnnxNode& node) {
 // Rows while they are being counted; the nodes without a module are kept under a key of their own.
 class Rows {
  public:
-  Rows() { row_of(""); }
-
   void count(const DiffNode& node, std::int64_t ModuleDiff::*total, std::int64_t ModuleDiff::*own) {
     ++(all_.*total);
-    for (ModuleDiff* row : rows_of(node.attribution.modules)) ++(row->*total);
-    for (const std::string& module : node.attribution.modules) ++(row_of(module).*own);
+    for (ModuleDiff* row : rows_of({node.attribution.modules.begin(), node.attribution.modules.end()})) ++(row->*total);
+    for (const std::string& module : node.attribution.modules) ++(tree_.rows[tree_.add(module)].diff.*own);
     if (node.attribution.modules.empty()) ++(without_.*own);
   }
 
   void count(const ChangedNode& node) {
-    std::vector<std::string> modules = node.modules_a;
-    modules.insert(modules.end(), node.modules_b.begin(), node.modules_b.end());
+    std::set<std::string> modules(node.modules_a.begin(), node.modules_a.end());
+    modules.insert(node.modules_b.begin(), node.modules_b.end());
     const auto index = static_cast<std::size_t>(node.change);
     ++all_.changes[index];
     for (ModuleDiff* row : rows_of(modules)) ++row->changes[index];
@@ -65,41 +51,35 @@ class Rows {
       all_.*total += parameter.elements;
       std::set<ModuleDiff*> rows;
       if (parameter.unplaced) rows.insert(&without_);
-      if (!parameter.modules.empty()) rows.merge(rows_of({parameter.modules.begin(), parameter.modules.end()}));
+      if (!parameter.modules.empty()) rows.merge(rows_of(parameter.modules));
       for (ModuleDiff* row : rows) row->*total += parameter.elements;
     }
   }
 
   void finish(ModelDiff& diff) {
-    for (auto& [_, row] : rows_) diff.modules.push_back(std::move(row));
+    tree_.order_depth_first();
+    for (Row& row : tree_.rows) {
+      row.diff.path = std::move(row.path);
+      row.diff.level = row.level;
+      diff.modules.push_back(std::move(row.diff));
+    }
     if (without_.own_a + without_.own_b > 0) diff.modules.push_back(without_);
     diff.all = all_;
   }
 
  private:
-  ModuleDiff& row_of(const std::string& path) {
-    // From the root down, the number of each module, counted in the order in which nodes name modules.
-    std::vector<std::size_t> ranks;
-    for (std::size_t end = 0; !path.empty() && end != std::string::npos;) {
-      end = path.find('.', end + 1);
-      ranks.push_back(ranks_.emplace(path.substr(0, end), ranks_.size()).first->second);
-    }
-    const int level = static_cast<int>(ranks.size());
-    ModuleDiff& row = rows_[std::move(ranks)];
-    row.path = path;
-    row.level = level;
-    return row;
-  }
+  struct Row : origin::ModulePlace {
+    ModuleDiff diff;
+  };
 
-  std::set<ModuleDiff*> rows_of(const std::vector<std::string>& modules) {
+  std::set<ModuleDiff*> rows_of(const std::set<std::string>& modules) {
     if (modules.empty()) return {&without_};
     std::set<ModuleDiff*> rows;
-    for (const std::string& path : enclosing(modules)) rows.insert(&row_of(path));
+    for (const std::size_t row : tree_.around(modules)) rows.insert(&tree_.rows[row].diff);
     return rows;
   }
 
-  std::unordered_map<std::string, std::size_t> ranks_;
-  std::map<std::vector<std::size_t>, ModuleDiff> rows_;  // in the order of the report: depth first
+  origin::ModuleTree<Row> tree_;  // siblings in the order of the nodes, for one node by name
   ModuleDiff without_, all_;
 };
 

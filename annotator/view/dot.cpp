@@ -1,6 +1,7 @@
 // The language: graphviz.org/doc/info/lang.html. In a quoted string only '"' and '\' are special characters.
 #include "annotator/view/drawing_files.h"
 #include "annotator/view/tree_text.h"
+#include "schema/module_path.h"
 #include "schema/printable.h"
 
 namespace whence::view {
@@ -43,7 +44,7 @@ class DotWriter {
     const ModuleRow& module = graph_.tree.rows[row];
     if (module.total == 0 && row != 0) return;
     const std::string indent(level * 2, ' ');
-    const std::string type = class_name(module.type);
+    const std::string type = last_segment(module.type);
     const std::string segment = shown_path(module.path.substr(module.path.rfind('.') + 1));
     put_(indent + "subgraph cluster_" + std::to_string(row) + " {\n" + indent +
          "  label=" + in_quotes(segment + (type.empty() ? "" : " : " + type)) + ";\n" + indent +

@@ -7,6 +7,7 @@
 #include "annotator/view/explanation.h"
 #include "annotator/view/tree_text.h"
 #include "schema/json_text.h"
+#include "schema/module_path.h"
 
 namespace whence::view {
 
@@ -51,7 +52,7 @@ std::string tree_text(const Explanation& explanation, const Palette& palette) {
       const bool recorded = call != calls.end(), own = path == attribution.module;
       const std::string type = recorded ? call->second->type : own ? explanation.module_type : "";
       const std::string number = recorded ? std::to_string(call->second->call) : own ? attribution.call : "";
-      table.module(path, {Cell(class_name(type), palette.dim), number}, path == module ? palette.bold : "");
+      table.module(path, {Cell(last_segment(type), palette.dim), number}, path == module ? palette.bold : "");
     }
   }
   return table.text() + "\n";
@@ -59,7 +60,7 @@ std::string tree_text(const Explanation& explanation, const Palette& palette) {
 
 std::string call_text(const ExplainedCall& call) {
   const std::string number = call.call > 0 ? ", call " + std::to_string(call.call) : "";
-  return call.module + " (" + class_name(call.type) + number + ")";
+  return call.module + " (" + last_segment(call.type) + number + ")";
 }
 
 std::string_view style_of(Confidence confidence, const Palette& palette) {

@@ -1,5 +1,7 @@
 #include "annotator/view/module_table.h"
 
+#include "schema/module_path.h"
+
 namespace whence::view {
 
 using text::Align;
@@ -13,10 +15,6 @@ std::vector<Align> alignments(const std::vector<ModuleTable::Column>& columns) {
   return all;
 }
 
-bool lies_below(const std::string& path, const std::string& above) {
-  return path != above && (above.empty() || path.starts_with(above + "."));
-}
-
 }  // namespace
 
 ModuleTable::ModuleTable(const text::Palette& palette, const std::vector<Column>& columns, const std::string& indent)
@@ -28,7 +26,7 @@ ModuleTable::ModuleTable(const text::Palette& palette, const std::vector<Column>
 
 void ModuleTable::module(const std::string& path, std::vector<Cell> cells, std::string_view style,
                          const std::string& note) {
-  while (!above_.empty() && !lies_below(path, above_.back())) above_.pop_back();
+  while (!above_.empty() && (path == above_.back() || !at_or_below(path, above_.back()))) above_.pop_back();
   const std::size_t known = above_.empty() || above_.back().empty() ? 0 : above_.back().size() + 1;
   add(above_.size(), shown_path(path).substr(path.empty() ? 0 : known) + note, std::move(cells), style);
   above_.push_back(path);
@@ -49,7 +47,5 @@ void ModuleTable::add(std::size_t depth, const std::string& label, std::vector<C
 }
 
 std::string shown_path(const std::string& path) { return path.empty() ? "(root)" : path; }
-
-std::string class_name(const std::string& type) { return type.substr(type.rfind('.') + 1); }
 
 }  // namespace whence::view

@@ -39,7 +39,5 @@ class ModuleTable {
 
 // "encoder.layer.0", or "(root)" for the empty path
 std::string shown_path(const std::string& path);
-// "Linear" of "torch.nn.modules.linear.Linear"
-std::string class_name(const std::string& type);
 
 }  // namespace whence::view

@@ -7,16 +7,15 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "annotator/onnx_file/onnx_summary.h"
+#include "annotator/origin/module_tree.h"
 #include "schema/program.h"
 
 namespace whence::view {
 
-struct ModuleRow {
-  std::string path;  // "" is the root
+struct ModuleRow : origin::ModulePlace {
   std::string type;  // class, "torch.nn.modules.linear.Linear"; empty when the file does not say
   std::vector<std::string> aliases;
   std::optional<std::int64_t> calls;              // unknown if the tree is of an ONNX file without call numbers
@@ -25,18 +24,12 @@ struct ModuleRow {
   std::map<std::string, std::int64_t> operators;  // its own, by type
   std::int64_t parameters = 0;                    // elements of all distinct parameters at and below it
   std::optional<std::int64_t> trainable;          // elements of trainable ones; unknown for an ONNX file
-  std::vector<std::size_t> children;              // rows
-  int level = 0;
-  std::optional<std::size_t> parent;  // row; none for the root
 };
 
-struct ModuleTree {
-  bool of_nodes = false;  // false: rows count recorded operations
-  std::vector<ModuleRow> rows;
+struct ModuleTree : origin::ModuleTree<ModuleRow> {
+  bool of_nodes = false;          // false: rows count recorded operations
   std::int64_t count = 0;         // all operations or nodes
   std::int64_t unattributed = 0;  // nodes without a module
-
-  const ModuleRow* find(std::string_view path) const;
 };
 
 ModuleTree tree_of(const Program& program);

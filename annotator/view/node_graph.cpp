@@ -1,13 +1,9 @@
 #include "annotator/view/node_graph.h"
 
-#include <unordered_map>
-
 namespace whence::view {
 
 NodeGraph node_graph_of(const onnx_file::OnnxSummary& model, const Program* program) {
   NodeGraph graph{tree_of(model, program), onnx_file::GraphIndex(model.graph), {}};
-  std::unordered_map<std::string_view, std::size_t> rows;
-  for (std::size_t i = 0; i < graph.tree.rows.size(); ++i) rows.emplace(graph.tree.rows[i].path, i);
   std::optional<metadata::Recorded> recorded;
   if (program != nullptr && metadata::belongs_to(model, *program)) recorded.emplace(*program);
   graph.nodes.reserve(graph.index.nodes().size());
@@ -15,8 +11,7 @@ NodeGraph node_graph_of(const onnx_file::OnnxSummary& model, const Program* prog
     PlacedNode placed{node, metadata::attribution_of(*node, recorded ? &*recorded : nullptr), std::nullopt};
     if (placed.attribution.attributed()) {
       // The common ancestor of a fused node's modules has a row: every prefix of a path has.
-      const auto row = rows.find(placed.attribution.module);
-      placed.row = row == rows.end() ? 0 : row->second;
+      placed.row = graph.tree.find(placed.attribution.module).value_or(0);
     }
     graph.nodes.push_back(std::move(placed));
   }

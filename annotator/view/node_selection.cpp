@@ -5,21 +5,12 @@
 #include <set>
 
 #include "annotator/text/path_glob.h"
+#include "schema/module_path.h"
 #include "schema/nearest_names.h"
 
 namespace whence::view {
 
 namespace {
-
-// "a.b.c" is in "a.b.c", "a.b", "a" and "".
-std::vector<std::string> enclosing(const std::string& path) {
-  std::vector<std::string> all = {path};
-  for (std::size_t dot = path.rfind('.'); dot != std::string::npos; dot = path.rfind('.', dot - 1)) {
-    all.push_back(path.substr(0, dot));
-    if (dot == 0) break;
-  }
-  return all;
-}
 
 [[noreturn]] void none(const std::string& what, const std::string& wanted, const std::set<std::string>& known) {
   throw Error(Code::usage, "no " + what + " of the file matches '" + wanted + "'",
@@ -38,13 +29,14 @@ class Globs {
     }
   }
 
+  // A glob that matches a module holds all modules in it; one that matches the root holds the root alone.
   bool hold(const std::string& module) {
-    const auto [entry, is_new] = known_.try_emplace(module, false);
-    if (!is_new) return entry->second;
-    for (const std::string& path : enclosing(module)) {
-      for (const std::string& glob : globs_) entry->second |= text::matches_path(glob, path);
-    }
-    return entry->second;
+    if (const auto known = known_.find(module); known != known_.end()) return known->second;
+    const std::string outer(module_around(module));
+    const bool held =
+        std::ranges::any_of(globs_, [&](const std::string& glob) { return text::matches_path(glob, module); }) ||
+        (!outer.empty() && hold(outer));
+    return known_[module] = held;
   }
 
  private:
@@ -64,9 +56,10 @@ std::vector<SelectedNode> select_nodes(const onnx_file::OnnxSummary& model, cons
     op_types.emplace(node->op_type);
     if (!attributions.back().attributed()) continue;
     for (const std::string& module : attributions.back().modules) {
-      for (std::string& path : enclosing(module)) modules.insert(std::move(path));
+      for (std::string path = module; modules.insert(path).second && !path.empty();) {
+        path.resize(module_around(path).size());
+      }
     }
-    modules.insert("");
   }
   if (modules.empty()) {
     throw Error(Code::usage, "no node of the file says which module it belongs to", "`whence annotate` it first",

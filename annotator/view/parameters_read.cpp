@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "annotator/onnx_file/walk.h"
+#include "schema/module_path.h"
 
 namespace whence::view {
 
@@ -37,18 +38,12 @@ std::unordered_map<std::string_view, std::int64_t> sizes_of(const OnnxGraph& out
   return sizes;
 }
 
-// The module that a parameter of this name is of.
-std::string owner_in(std::string_view name) {
-  const std::size_t dot = name.rfind('.');
-  return dot == std::string_view::npos ? "" : std::string(name.substr(0, dot));
-}
-
 bool is_named_after_reader(std::string_view name, const ReadParameter& parameter) {
-  return name.find('.') != std::string_view::npos && parameter.modules.contains(owner_in(name));
+  return name.find('.') != std::string_view::npos && parameter.modules.contains(std::string(module_around(name)));
 }
 
 const std::string& owner_among(const metadata::Attribution& readers, std::string_view name) {
-  const auto owner = std::ranges::find(readers.modules, owner_in(name));
+  const auto owner = std::ranges::find(readers.modules, module_around(name));
   return owner == readers.modules.end() ? readers.module : *owner;
 }
 

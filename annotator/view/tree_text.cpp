@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "schema/json_text.h"
+#include "schema/module_path.h"
 
 namespace whence::view {
 
@@ -49,7 +50,7 @@ std::string to_text(const ModuleTree& tree, const std::vector<ShownRow>& rows, c
     const std::string_view faint = row.total == 0 ? palette.dim : std::string_view{};
     table.module(
         row.path,
-        {text::Cell(class_name(row.type), palette.dim), row.calls ? number_or_blank(*row.calls) : "",
+        {text::Cell(last_segment(row.type), palette.dim), row.calls ? number_or_blank(*row.calls) : "",
          number_or_blank(row.total), number_or_blank(row.parameters), text::Cell(operators_text(row), palette.dim)},
         faint, aliases_text(row));
   }

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "recorder/base/live_mark.h"
+#include "schema/module_path.h"
 
 namespace whence::recorder {
 
@@ -39,8 +40,7 @@ std::string storage_key(const at::Tensor& tensor) {
 namespace {
 
 std::string joined(const std::string& path, const std::string& attribute) {
-  const std::string name = from_archive_name(attribute);
-  return path.empty() ? name : path + "." + name;
+  return joined_path(path, from_archive_name(attribute));
 }
 
 }  // namespace

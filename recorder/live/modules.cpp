@@ -5,6 +5,7 @@
 #include <set>
 
 #include "recorder/archive/module_tree.h"
+#include "schema/module_path.h"
 
 namespace whence::recorder {
 
@@ -12,13 +13,6 @@ namespace {
 
 bool is_number(std::string_view text) {
   return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
-}
-
-std::string joined(const std::string& path, const std::string& name) { return path.empty() ? name : path + "." + name; }
-
-std::string parent_of(const std::string& path) {
-  const std::size_t dot = path.rfind('.');
-  return dot == std::string::npos ? "" : path.substr(0, dot);
 }
 
 bool is_below(const std::string& name, const std::string& path) {
@@ -72,7 +66,9 @@ std::vector<std::string> LiveModules::paths_of(const std::vector<LiveCall>& call
   }
   std::set<std::string> owners;
   for (const LiveTensor& tensor : tensors_) {
-    for (std::string owner = parent_of(tensor.name); !owner.empty(); owner = parent_of(owner)) owners.insert(owner);
+    for (std::string owner = std::string(module_around(tensor.name)); !owner.empty();
+         owner = std::string(module_around(owner)))
+      owners.insert(owner);
   }
   std::vector<std::string> paths(calls.size());
   for (std::size_t i = 1; i < calls.size(); ++i) {
@@ -99,7 +95,7 @@ std::vector<std::string> LiveModules::paths_of(const std::vector<LiveCall>& call
     });
     narrow([&](const std::string& path) {
       return std::any_of(touched[i].begin(), touched[i].end(),
-                         [&](const std::string& tensor) { return parent_of(tensor) == path; });
+                         [&](const std::string& tensor) { return std::string(module_around(tensor)) == path; });
     });
     narrow([&](const std::string& path) { return is_below(path, caller); });
     if (candidates.size() == 1) {
@@ -108,7 +104,7 @@ std::vector<std::string> LiveModules::paths_of(const std::vector<LiveCall>& call
     }
     // Below the caller; "net.0" called by "net" is its child "0".
     const std::string own = shortened(caller);
-    paths[i] = !own.empty() && is_below(name, own) ? caller + name.substr(own.size()) : joined(caller, name);
+    paths[i] = !own.empty() && is_below(name, own) ? caller + name.substr(own.size()) : joined_path(caller, name);
   }
   return paths;
 }
@@ -121,7 +117,8 @@ std::map<std::string, std::string> LiveModules::shared(const std::vector<Named>&
   std::map<std::string, std::string> tensors_below;
   for (const LiveTensor& tensor : tensors_) {
     const std::string& first = tensor.tied_to.empty() ? tensor.name : tensor.tied_to;
-    for (std::string path = parent_of(tensor.name); !path.empty(); path = parent_of(path)) {
+    for (std::string path = std::string(module_around(tensor.name)); !path.empty();
+         path = std::string(module_around(path))) {
       tensors_below[path].append("|").append(tensor.name, path.size()).append("=").append(first);
     }
   }
@@ -142,7 +139,7 @@ std::map<std::string, std::string> LiveModules::shared(const std::vector<Named>&
   std::map<std::string, std::string> types;
   for (const Named& module : modules) types.emplace(module.path, module.type);
   for (const Named& module : modules) {
-    const std::string parent = parent_of(module.path);
+    const std::string parent = std::string(module_around(module.path));
     const auto above = parent.empty() ? first_names.end() : first_names.find(parent);
     if (above == first_names.end()) continue;
     const std::string same = above->second + module.path.substr(parent.size());
@@ -170,12 +167,12 @@ LiveModules::Ids LiveModules::fill(Program& program, const std::vector<LiveCall>
     std::map<std::string, std::vector<std::string>> children;
     const std::function<void(const std::string&)> add = [&](const std::string& path) {
       if (path.empty()) return;
-      std::vector<std::string>& siblings = children[parent_of(path)];
+      std::vector<std::string>& siblings = children[std::string(module_around(path))];
       if (std::find(siblings.begin(), siblings.end(), path) != siblings.end()) return;
       siblings.push_back(path);
-      add(parent_of(path));
+      add(std::string(module_around(path)));
     };
-    for (const LiveTensor& tensor : tensors_) add(parent_of(tensor.name));
+    for (const LiveTensor& tensor : tensors_) add(std::string(module_around(tensor.name)));
     for (const std::string& path : paths) add(path);
     const std::function<void(const std::string&)> list = [&](const std::string& path) {
       const auto type = types.find(path);
@@ -189,7 +186,7 @@ LiveModules::Ids LiveModules::fill(Program& program, const std::vector<LiveCall>
   std::map<std::string, ModuleId> ids;
   for (const Named& module : modules) {
     const auto first = first_names.find(module.path);
-    const std::string parent = parent_of(module.path);
+    const std::string parent = std::string(module_around(module.path));
     const ModuleId parent_id = module.path.empty() || ids.count(parent) == 0 ? none_id : ids[parent];
     ModuleId id = static_cast<ModuleId>(program.modules.size());
     if (first != first_names.end() && ids.count(first->second) > 0) {
@@ -236,7 +233,7 @@ LiveModules::Ids LiveModules::fill(Program& program, const std::vector<LiveCall>
 void LiveModules::add_parameters(Program& program, const std::map<std::string, ModuleId>& ids, Ids& result) const {
   std::map<std::string, ParameterId> by_name;
   for (const LiveTensor& tensor : tensors_) {
-    const auto owner = ids.find(parent_of(tensor.name));
+    const auto owner = ids.find(std::string(module_around(tensor.name)));
     const auto first = by_name.find(tensor.tied_to);
     ParameterId id = static_cast<ParameterId>(program.parameters.size());
     if (first != by_name.end()) {

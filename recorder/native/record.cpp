@@ -19,6 +19,7 @@
 #include "schema/files/files.h"
 #include "schema/files/paths.h"
 #include "schema/files/scratch_folder.h"
+#include "schema/module_path.h"
 
 namespace whence::native {
 
@@ -203,11 +204,10 @@ void note_state(const std::set<std::string>& changed, Diagnostics& notes) {
   const auto about_state = [](const Diagnostic& note) { return note.code == Code::state_not_kept; };
   if (changed.empty() || std::any_of(notes.begin(), notes.end(), about_state)) return;
   for (const std::string& name : changed) {
-    const auto dot = name.rfind('.');
-    notes.push_back(
-        warning(Code::state_not_kept, "forward changes the buffer '" + name + "', which lasts for one run only",
-                "return the new value as an output and take it as an input, if later runs need it",
-                {.stage = "record", .module = name.substr(0, dot == std::string::npos ? 0 : dot), .has_module = true}));
+    notes.push_back(warning(Code::state_not_kept,
+                            "forward changes the buffer '" + name + "', which lasts for one run only",
+                            "return the new value as an output and take it as an input, if later runs need it",
+                            {.stage = "record", .module = std::string(module_around(name)), .has_module = true}));
   }
 }
 

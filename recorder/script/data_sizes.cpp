@@ -1,23 +1,13 @@
 #include "recorder/script/data_sizes.h"
 
+#include "schema/operator_facts.h"
+
 namespace whence::recorder {
 
 namespace {
 
 // True for operators whose results have a size that depends on the input's contents, not only on its shape.
 bool has_data_size(const Node& node) {
-  static const std::unordered_set<std::string> names = {
-      "aten::nonzero",
-      "aten::argwhere",
-      "aten::masked_select",
-      "aten::_unique",
-      "aten::_unique2",
-      "aten::unique_dim",
-      "aten::unique_consecutive",
-      "aten::nonzero_numpy",
-      "aten::bincount",
-      "aten::_pack_padded_sequence",
-  };
   // where: only without values to choose from, which is nonzero. one_hot: only without a number of classes.
   if (node.target == "aten::where") return node.arguments.size() == 1;
   if (node.target == "aten::one_hot") {
@@ -27,23 +17,8 @@ bool has_data_size(const Node& node) {
   }
   if (node.target == "aten::tensor_split") return node.overload == "tensor_indices_or_sections";
   // repeat_interleave: only with a tensor of repeats.
-  return names.count(node.target) > 0 || (node.target == "aten::repeat_interleave" && node.overload != "self_int");
-}
-
-// True for operators whose results have the size of an operand, cut or multiplied by a number. If the number depends on
-// data, so does the size.
-bool cuts_or_repeats(const std::string& target) {
-  static const std::unordered_set<std::string> names = {
-      "aten::slice", "aten::narrow", "aten::repeat",     "aten::tile",         "aten::constant_pad_nd",
-      "aten::pad",   "aten::unfold", "aten::as_strided", "aten::tensor_split", "aten::split_with_sizes"};
-  return names.contains(target);
-}
-
-// The same elements in another shape.
-bool changes_shape(const std::string& target) {
-  static const std::unordered_set<std::string> names = {"aten::view",    "aten::reshape", "aten::_unsafe_view",
-                                                        "aten::flatten", "aten::ravel",   "aten::unflatten"};
-  return names.contains(target);
+  return facts_of(node.target).sizes == ResultSizes::content ||
+         (node.target == "aten::repeat_interleave" && node.overload != "self_int");
 }
 
 // The axis along which such a result grows, or an operation cuts.
@@ -95,10 +70,8 @@ std::optional<std::int64_t> DataSizes::axis_of_mask(const Node& node) const {
 
 // An operator that cuts a tensor into as many parts as an axis has room for.
 bool DataSizes::decides_length(const Node& node) const {
-  static const std::unordered_set<std::string> names = {"aten::unbind", "aten::split", "aten::chunk",
-                                                        "aten::unsafe_split", "aten::unsafe_chunk"};
   const auto* self = node.arguments.empty() ? nullptr : node.arguments.front().value.as<ValueRef>();
-  if (self == nullptr || !names.contains(node.target) || node.overload == "sizes") return false;
+  if (self == nullptr || !facts_of(node.target).parts || node.overload == "sizes") return false;
   const Argument* argument = node.find("split_size");
   const auto* size = argument ? argument->as<ValueRef>() : nullptr;
   const auto from_sizes = [&](ValueId id) { return facts_.contains(id) && facts_.at(id).from_sizes; };
@@ -175,13 +148,14 @@ DataSizes::Arguments DataSizes::look_at(const std::vector<Term>& arguments) {
 
 void DataSizes::follow(const std::vector<Term>& arguments, const Node& recorded) {
   const auto [values, settled, data_shaped, data_number] = look_at(arguments);
-  const bool shape_only = shape_only_argument(recorded.target) >= 0 && recorded.target != "aten::type_as";
+  const OperatorFacts& facts = facts_of(recorded.target);
+  const bool shape_only = facts.shape_only >= 0 && recorded.target != "aten::type_as";
   const bool from_sizes = settled || (shape_only && !data_shaped);
   const bool joins = std::ranges::any_of(values, [](const Term* term) { return term->sequence; });
-  const bool cuts = data_number && cuts_or_repeats(recorded.target);
+  const bool cuts = data_number && facts.sizes == ResultSizes::number;
   const auto mask = axis_of_mask(recorded);
   const bool produces = !settled && (has_data_size(recorded) || mask || joins || cuts);
-  const bool reshapes = data_shaped && changes_shape(recorded.target);
+  const bool reshapes = data_shaped && facts.sizes == ResultSizes::same_count;
   const std::set<std::int64_t> fixed = produces ? std::set<std::int64_t>() : fixed_sizes(values, recorded);
 
   for (ValueId id : recorded.outputs) {

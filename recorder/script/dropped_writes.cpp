@@ -8,22 +8,25 @@
 
 #include <caffe2/serialize/inline_container.h>
 
-#include "schema/written_views.h"
+#include "schema/operator_facts.h"
 
 namespace whence::recorder {
 namespace {
 
-bool keeps_content(const std::string& name) { return name == "detach_" || name == "requires_grad_"; }
-
-// Operators whose result shares its argument's memory, as archives write them down.
-constexpr std::string_view views =
-    "(?:alias|detach|diagonal|expand|flatten|movedim|narrow|permute|reshape|select|slice|squeeze|t|transpose|"
-    "unflatten|unsqueeze|view)";
+// Operators whose result shares its argument's memory, as archives write them down: "(?:alias|detach|...)".
+std::string view_names() {
+  std::string names;
+  for (const OperatorFacts& row : all_operator_facts()) {
+    if (row.memory == ResultMemory::declared) continue;
+    names += (names.empty() ? "(?:" : "|") + std::string(row.name.substr(row.name.find("::") + 2));
+  }
+  return names + ")";
+}
 
 // torch.copy_(torch.slice(CONSTANTS.c0, 0, 1, 3), x), or with the view as a variable of its own. Only lines that
 // mention a constant or such a variable are looked at.
 std::ptrdiff_t writes_in(const std::string& code) {
-  const std::string of_constant = "(?:torch\\." + std::string(views) + "\\()*(CONSTANTS\\.c\\d+|_\\d+)\\b";
+  const std::string of_constant = "(?:torch\\." + view_names() + "\\()*(CONSTANTS\\.c\\d+|_\\d+)\\b";
   static const std::regex write("torch\\.(\\w*[a-z0-9]_)\\(" + of_constant);
   static const std::regex view("^\\s*(\\w+) = (?=torch\\.)" + of_constant);
   std::unordered_set<std::string> constants;  // variables that are views of constants
@@ -35,7 +38,9 @@ std::ptrdiff_t writes_in(const std::string& code) {
     if (line.find(" def ") != std::string::npos) constants.clear();
     std::smatch found;
     if (std::regex_search(line, found, view) && is_constant(found[2])) constants.insert(found[1]);
-    if (std::regex_search(line, found, write) && is_constant(found[2]) && !keeps_content(found[1])) ++count;
+    if (std::regex_search(line, found, write) && is_constant(found[2]) &&
+        !facts_of("aten::" + found[1].str()).keeps_content)
+      ++count;
   }
   return count;
 }
@@ -47,7 +52,7 @@ std::ptrdiff_t writes_in(const Program& program) {
     const auto* first = node->arguments.empty() ? nullptr : node->arguments.front().value.as<ValueRef>();
     if (first == nullptr) continue;
     for (const ValueId output : node->outputs) made_of.emplace(output, first->id);
-    if (!is_in_place_name(node->target) || keeps_content(node->target.substr(node->target.find("::") + 2))) continue;
+    if (!is_in_place_name(node->target) || facts_of(node->target).keeps_content) continue;
     ValueId id = first->id;
     for (auto before = made_of.find(id); before != made_of.end(); before = made_of.find(id)) id = before->second;
     if (program.values[id].source == ValueSource::constant) ++count;

@@ -3,6 +3,7 @@
 #include <stdexcept>
 
 #include "recorder/base/torch_error.h"
+#include "schema/operator_facts.h"
 
 namespace whence::recorder {
 
@@ -13,8 +14,7 @@ namespace {
 // PyTorch's recurrent kernels do not compare the batch size of the initial state with the input's, nor the input's
 // features with the weights', and access memory out of bounds if they differ, as they may when one is a dynamic axis.
 void check_recurrent_state(const jit::Node& node, const jit::Stack& stack) {
-  const std::string name = node.kind().toQualString();
-  if (name != "aten::lstm" && name != "aten::gru" && name != "aten::rnn_tanh" && name != "aten::rnn_relu") return;
+  if (!facts_of(node.kind().toQualString()).recurrent) return;
   constexpr std::size_t argument_count =
       9;  // arguments of both forms: x, state, ..., batch_first and x, batch sizes, state, ...
   if (stack.size() < argument_count || !stack[0].isTensor()) return;

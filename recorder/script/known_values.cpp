@@ -1,5 +1,7 @@
 #include "recorder/script/known_values.h"
 
+#include "schema/operator_facts.h"
+
 namespace whence::recorder {
 
 namespace jit = torch::jit;
@@ -19,17 +21,6 @@ std::size_t bytes_in(const c10::IValue& value) {
 }
 
 }  // namespace
-
-int shape_only_argument(const std::string& target) {
-  static const std::unordered_map<std::string, int> positions = {
-      {"aten::size", 0},       {"aten::sym_size", 0},   {"aten::numel", 0},     {"aten::len", 0},
-      {"aten::zeros_like", 0}, {"aten::ones_like", 0},  {"aten::full_like", 0}, {"aten::new_zeros", 0},
-      {"aten::new_ones", 0},   {"aten::new_full", 0},   {"aten::expand_as", 1}, {"aten::view_as", 1},
-      {"aten::type_as", 1},    {"aten::reshape_as", 1},
-  };
-  const auto found = positions.find(target);
-  return found == positions.end() ? -1 : found->second;
-}
 
 bool KnownValues::is_known(const Term& term) const {
   if (term.items) {
@@ -62,7 +53,7 @@ bool KnownValues::is_result(const jit::Node& node, const std::vector<Term>& argu
   if (!results || node.isNondeterministic() || runs_.depth > 0) return false;
   const std::string target = node.kind().toQualString();
   if (target.starts_with("aten::empty") || target == "aten::new_empty") return false;
-  const int shape_only = shape_only_argument(target);
+  const int shape_only = facts_of(target).shape_only;
   std::size_t input_bytes = 0, output_bytes = 0;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const Term& term = arguments[i];

@@ -7,9 +7,6 @@
 
 namespace whence::recorder {
 
-// Returns the position of the argument of which an operator uses only the shape, or -1.
-int shape_only_argument(const std::string& target);
-
 class KnownValues {
  public:
   KnownValues(const Values& values, const Lockstep& runs) : values_(values), runs_(runs) {}

@@ -4,6 +4,7 @@
 #include "recorder/script/restore.h"
 #include "recorder/script/shared_containers.h"
 #include "schema/lost_writes.h"
+#include "schema/module_path.h"
 
 namespace whence::recorder {
 
@@ -45,7 +46,7 @@ Term Objects::attribute(const Term& object, const std::string& name) {
   const std::string path = module == none_id ? "" : recording_.program.modules[module].path;
   Restore depth(recording_.runs.depth);
   recording_.runs.depth = 0;
-  const std::string qualified = path.empty() ? name : path + "." + name;
+  const std::string qualified = joined_path(path, name);
   Term made = from_host(value, qualified);
   const bool archived = !made_at_.contains(object.object.get());
   each_container(made, {}, [&](const Path&, const Items& items) {

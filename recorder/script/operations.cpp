@@ -1,6 +1,7 @@
 #include "recorder/script/operations.h"
 
 #include "recorder/base/torch_error.h"
+#include "schema/operator_facts.h"
 #include "schema/written_views.h"
 
 namespace whence::recorder {
@@ -8,23 +9,6 @@ namespace whence::recorder {
 namespace jit = torch::jit;
 
 namespace {
-
-// True if the result follows from a tensor's type alone, so that a trace has no operation for it.
-bool asks_type(const jit::Node& node) {
-  static const std::unordered_set<std::string> names = {
-      "aten::dim",        "aten::is_floating_point",
-      "aten::is_complex", "aten::is_contiguous",
-      "prim::dtype",      "prim::device",
-      "prim::layout",     "prim::is_cuda",
-      "prim::is_cpu",     "prim::is_quantized",
-      "prim::is_sparse",  "prim::is_mps",
-      "prim::is_meta",    "prim::requires_grad",
-      "prim::type",       "prim::is_mkldnn",
-      "prim::is_nested",  "prim::is_xpu",
-      "prim::is_xla",
-  };
-  return names.count(node.kind().toQualString()) > 0;
-}
 
 bool holds_tensor(const c10::Type& type) {
   if (type.kind() == c10::TypeKind::TensorType) return true;
@@ -101,7 +85,7 @@ void Operations::carry_out(const Step& step) {
 void Operations::note_views(const Step& step, const Node& recorded, const std::vector<const Term*>& written,
                             const std::vector<Term>& arguments) {
   for (const Term* term : written) note_written_views(*recording_.writer.sink, term->id, views_by_strides_);
-  if (!is_view_by_strides(recorded.target) || recorded.outputs.size() != 1) return;
+  if (facts_of(recorded.target).memory != ResultMemory::by_strides || recorded.outputs.size() != 1) return;
   const auto* memory = memory_of(arguments[0]);
   if (memory != nullptr && memory == memory_of(step.call.term(step.node.output()))) {
     views_by_strides_.insert(recorded.outputs.front());
@@ -133,7 +117,7 @@ bool Operations::on_host(const Step& step, const std::vector<Term>& arguments) {
   const jit::Node& node = step.node;
   const auto is_tensor = [](const jit::Value* output) { return holds_tensor(*output->type()); };
   if (std::ranges::any_of(node.outputs(), is_tensor)) return false;
-  const bool type_only = asks_type(node) && recording_.runs.count > 0;
+  const bool type_only = facts_of(node.kind().toQualString()).asks_type && recording_.runs.count > 0;
   const auto is_host = [](const Term& term) { return !term.has_values() && term.kind != Term::Kind::object; };
   if (!type_only) {
     if (!std::ranges::all_of(arguments, is_host)) return false;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "schema/lost_writes.h"
+#include "schema/operator_facts.h"
 
 namespace whence::recorder {
 
@@ -13,9 +14,8 @@ namespace {
 // True for operators that ONNX can replace by SplitToSequence. A list that is unpacked at once must have a fixed
 // length.
 bool becomes_sequence(const jit::Value& output) {
-  static const std::unordered_set<std::string> splits{"aten::unbind", "aten::split", "aten::chunk"};
   const auto unpacks = [](const jit::Use& use) { return use.user->kind() == c10::prim::ListUnpack; };
-  return splits.contains(output.node()->kind().toQualString()) && std::ranges::none_of(output.uses(), unpacks);
+  return facts_of(output.node()->kind().toQualString()).parts && std::ranges::none_of(output.uses(), unpacks);
 }
 
 // The length of a list in the first run that has it; empty where none has, or it is not a list.

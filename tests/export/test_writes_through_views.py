@@ -120,3 +120,28 @@ def test_an_operator_that_only_writes_is_not_left_out(tmp_path):
     for option in ([], ["--custom-opset", "whence_test_writes=1"], ["--on-unsupported", "domain"]):
         said = command.run("export", *words, "-o", tmp_path / "m.onnx", *option, code=4).stderr
         assert "E0303" in said and "whence_test_writes::doubled" in said and "returns nothing" in said
+
+
+@pytest.mark.parametrize("call", ["x1.type_as(torch.ones([1]))", "x1.cpu()", "x1.to(torch.ones([1]))", "torch.positive(x1)",
+                                  "torch.dropout(x1, 0.5, False)"])
+def test_a_script_writes_through_what_gives_its_argument_back(call, tmp_path):
+    module = type("Writes", (torch.jit.ScriptModule,), {})()
+    module.define(f"def forward(self, x):\n  x1 = x * 1.0\n  y = {call}\n  y.add_(1.0)\n  return x1 * 2, y\n")
+    module.save(str(tmp_path / "m.pt"))
+    command.run("export", tmp_path / "m.pt", "--input", "x=float32[3,4]", "-o", tmp_path / "m.onnx")
+    x = torch.randn(3, 4)
+    session = onnxruntime.InferenceSession(tmp_path / "m.onnx")
+    for ours, theirs in zip(session.run(None, {"x": x.numpy()}), module(x), strict=True):
+        torch.testing.assert_close(torch.from_numpy(ours), theirs)
+
+
+def test_a_script_writes_to_another_dtype_than_its_argument(tmp_path):
+    module = type("Writes", (torch.jit.ScriptModule,), {})()
+    module.define("def forward(self, x):\n  y = x.type_as(torch.ones([1], dtype=torch.float64))\n  y.add_(1.0)\n"
+                  "  return x * 2, y\n")
+    module.save(str(tmp_path / "m.pt"))
+    command.run("export", tmp_path / "m.pt", "--input", "x=float32[3,4]", "-o", tmp_path / "m.onnx")
+    x = torch.randn(3, 4)
+    session = onnxruntime.InferenceSession(tmp_path / "m.onnx")
+    for ours, theirs in zip(session.run(None, {"x": x.numpy()}), module(x.clone()), strict=True):
+        torch.testing.assert_close(torch.from_numpy(ours), theirs)

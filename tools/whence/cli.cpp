@@ -63,7 +63,6 @@ struct CommandLine::State {
   std::vector<std::string> positional_names, names, repeated, examples;
   std::vector<std::string> input_names, output_names;  // names of the options that name files
   std::map<std::string, std::string> removed;          // options of before, and what took their place
-  std::vector<app::NamedFile> further_inputs;
   bool in_place = false;
   std::vector<std::pair<std::string, std::string>> positional_help;
   po::variables_map values;
@@ -104,7 +103,6 @@ struct CommandLine::State {
   void require_files_apart() const {
     const std::string in_place_input = in_place ? called(positional_names.front()) : "";
     std::vector<app::NamedFile> inputs = files(input_names);
-    inputs.insert(inputs.end(), further_inputs.begin(), further_inputs.end());
     app::require_separate(inputs, files(output_names), in_place_input);
   }
 
@@ -199,16 +197,7 @@ bool CommandLine::parse(int argc, char** argv) {
   return true;
 }
 
-void CommandLine::also_reads(const std::string& name, const std::string& path) {
-  state_->further_inputs.push_back({name, path});
-  state_->require_files_apart();
-}
-
-std::vector<app::NamedFile> CommandLine::inputs() const {
-  std::vector<app::NamedFile> inputs = state_->files(state_->input_names);
-  inputs.insert(inputs.end(), state_->further_inputs.begin(), state_->further_inputs.end());
-  return inputs;
-}
+std::vector<app::NamedFile> CommandLine::inputs() const { return state_->files(state_->input_names); }
 
 bool CommandLine::has(const std::string& name) const { return state_->values.count(name) > 0; }
 
@@ -234,17 +223,6 @@ std::int64_t CommandLine::integer_or(const std::string& name, std::int64_t other
   const auto [end, error] = std::from_chars(given.data(), given.data() + given.size(), value);
   if (error != std::errc() || end != given.data() + given.size()) {
     throw usage_error("--" + name + " takes an integer, not '" + given + "'", "for example: --" + name + " 18");
-  }
-  return value;
-}
-
-double CommandLine::number_or(const std::string& name, double otherwise) const {
-  if (!has(name)) return otherwise;
-  const std::string given = text(name);
-  double value = 0;
-  const auto [end, error] = std::from_chars(given.data(), given.data() + given.size(), value);
-  if (error != std::errc() || end != given.data() + given.size()) {
-    throw usage_error("--" + name + " takes a number, not '" + given + "'", "for example: --" + name + " 95.5");
   }
   return value;
 }

@@ -50,11 +50,8 @@ class CommandLine {
   std::string text_or(const std::string& name, std::string otherwise) const;
   std::vector<std::string> list(const std::string& name) const;  // a repeated option's values, empty when not given
   std::int64_t integer_or(const std::string& name, std::int64_t otherwise) const;  // throws Error(usage)
-  double number_or(const std::string& name, double otherwise) const;               // throws Error(usage)
   bool json() const { return has("json"); }
 
-  // A file that is read though no option names it.
-  void also_reads(const std::string& name, const std::string& path);
   std::vector<app::NamedFile> inputs() const;
 
  private:

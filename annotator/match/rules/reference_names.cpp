@@ -28,7 +28,7 @@ std::string_view remembered(std::string_view path, std::string_view parent) {
 ReferenceNames::ReferenceNames(const Reference& reference) {
   IndexedVector<ScopeIndex, std::string> without_containers(reference.scopes.size());
   for (const ScopeIndex i : reference.scopes.keys()) {
-    const ReferenceScope& scope = reference.scopes[i];
+    const origin::ModuleCall& scope = reference.scopes[i];
     modules_[scope.path].push_back(i);
     paths_[scope.name_path].push_back(i);
     if (!scope.parent.exists() || scope.path.empty()) continue;

@@ -1,0 +1,142 @@
+"""The table of facts on PyTorch's operators (schema/operator_facts.cpp) against ATen: its schemas, and what a call does.
+"""
+
+import re
+from pathlib import Path
+
+import pytest
+import torch
+
+TABLE = Path(__file__).resolve().parents[2] / "schema" / "operator_facts.cpp"
+
+
+def rows() -> dict[str, dict[str, str]]:
+    """{"aten::reshape": {"memory": "by_strides", ...}}, in the order of the table."""
+    found = re.findall(r'\{\.name = "([^"]+)"([^}]*)\}', TABLE.read_text())
+    return {name: {key: value.split("::")[-1] for key, value in re.findall(r"\.(\w+) = ([\w:]+)", facts)}
+            for name, facts in found}
+
+
+ROWS = rows()
+SCHEMAS: dict[str, list] = {}
+for each in torch._C._jit_get_all_schemas():
+    SCHEMAS.setdefault(each.name, []).append(each)
+
+# ATen's views of tensors that are sparse, nested, of another device or of forward-mode autograd; no graph holds them.
+NOT_IN_GRAPHS = re.compile(r"indices$|values$|^_nested|^_ncf|^_autocast|_dual$|^_fw_|^_test|sparse|^as_tensor$|^coalesce$|"
+                           r"^pin_memory$|^slice_inverse$|^_grad_sum_to_size$")
+
+
+def views_first(schema) -> bool:
+    first = schema.arguments[0] if schema.arguments else None
+    return first is not None and first.alias_info is not None and not first.alias_info.is_write
+
+
+def test_rows_are_sorted_and_known_to_aten():
+    assert len(ROWS) > 100, "the rows were not found"
+    assert list(ROWS) == sorted(ROWS)
+    assert not [name for name in ROWS if name not in SCHEMAS]
+
+
+def test_every_view_of_aten_has_a_row():
+    """So that no view is missing in a place that asks for views by name."""
+    views = [name for name, schemas in SCHEMAS.items() if name.startswith("aten::")
+             and not NOT_IN_GRAPHS.search(name.removeprefix("aten::"))
+             and any(views_first(schema) and str(schema.arguments[0].type) == "Tensor" for schema in schemas)]
+    assert len(views) > 40, "the views were not found"
+    assert not [name for name in views if "memory" not in ROWS.get(name, {})]
+
+
+def test_names_that_write_are_those_whose_schemas_write():
+    for name, facts in ROWS.items():
+        writes = any(a.alias_info is not None and a.alias_info.is_write for a in SCHEMAS[name][0].arguments)
+        assert not facts.get("keeps_content") or writes, name
+
+
+X = torch.arange(1.0, 9.0).reshape(2, 2, 2)
+COMPLEX = torch.complex(X, X)
+CALLS = {  # of rows whose schemas do not say that the result may be the argument, or its memory
+    "aten::alpha_dropout": lambda x: torch.alpha_dropout(x, 0.5, False),
+    "aten::atleast_1d": torch.atleast_1d,
+    "aten::atleast_2d": torch.atleast_2d,
+    "aten::atleast_3d": torch.atleast_3d,
+    "aten::cpu": lambda x: x.cpu(),
+    "aten::dropout": lambda x: torch.dropout(x, 0.5, False),
+    "aten::feature_alpha_dropout": lambda x: torch.feature_alpha_dropout(x, 0.5, False),
+    "aten::feature_dropout": lambda x: torch.feature_dropout(x, 0.5, False),
+    "aten::positive": lambda x: +x,
+    "aten::to": lambda x: x.to(torch.float32),
+    "aten::type_as": lambda x: x.type_as(X),
+}
+
+
+@pytest.mark.parametrize("name", [name for name, facts in ROWS.items() if "memory" in facts])
+def test_results_share_memory(name):
+    declared = any(views_first(schema) for schema in SCHEMAS[name])
+    assert declared or name in CALLS, "give the call that shares memory"
+    if name not in CALLS:
+        return
+    x = X.clone()
+    result = CALLS[name](x)
+    assert result.data_ptr() == x.data_ptr()
+    if ROWS[name]["memory"] == "argument":
+        assert torch.equal(result, x) and result.shape == x.shape
+
+
+IDENTITIES = {
+    "aten::clone": torch.clone,
+    "aten::contiguous": lambda x: x.contiguous(),
+    "aten::detach": torch.detach,
+    "aten::detach_copy": torch.detach_copy,
+    "aten::lift": torch.ops.aten.lift,
+    "aten::lift_fresh": torch.ops.aten.lift_fresh,
+    "aten::lift_fresh_copy": torch.ops.aten.lift_fresh_copy,
+    "aten::native_dropout": lambda x: torch.native_dropout(x, 0.5, False)[0],
+    "aten::alias": torch.ops.aten.alias,
+    "aten::resolve_conj": torch.resolve_conj,
+    "aten::resolve_neg": torch.resolve_neg,
+    "aten::_to_copy": torch.ops.aten._to_copy,
+    "aten::_unsafe_view": lambda x: torch.ops.aten._unsafe_view(x, list(x.shape)),
+    "aten::broadcast_to": lambda x: torch.broadcast_to(x, x.shape),
+    "aten::expand": lambda x: x.expand(x.shape),
+    "aten::flatten": lambda x: x.flatten(0, 0),
+    "aten::narrow": lambda x: x.narrow(0, 0, len(x)),
+    "aten::reshape": lambda x: x.reshape(x.shape),
+    "aten::reshape_as": lambda x: x.reshape_as(x),
+    "aten::slice": lambda x: x[0:],
+    "aten::unflatten": lambda x: x.unflatten(0, (len(x),)),
+    "aten::view": lambda x: x.view(x.shape),
+    "aten::view_as": lambda x: x.view_as(x),
+}
+
+
+@pytest.mark.parametrize("name", [name for name, facts in ROWS.items() if "identity" in facts])
+@pytest.mark.parametrize("x", [X, COMPLEX], ids=["real", "complex"])
+def test_identities_give_their_argument(name, x):
+    if name == "aten::cuda":
+        pytest.skip("this machine's PyTorch has no CUDA; aten::cuda is aten::to of another device")
+    if x is COMPLEX and ("dropout" in name or name in ("aten::to", "aten::type_as")):
+        pytest.skip("the call of the table makes it a real tensor, or dropout is of real ones")
+    assert torch.equal({**CALLS, **IDENTITIES}[name](x), x)
+
+
+SIZES = {
+    "aten::nonzero": torch.nonzero,
+    "aten::argwhere": torch.argwhere,
+    "aten::masked_select": lambda x: x.masked_select(x > 0),
+    "aten::_unique": lambda x: torch._unique(x)[0],
+    "aten::_unique2": lambda x: torch._unique2(x)[0],
+    "aten::unique_dim": lambda x: torch.ops.aten.unique_dim(x, 0)[0],
+    "aten::unique_consecutive": lambda x: torch.unique_consecutive(x),
+    "aten::nonzero_numpy": lambda x: torch.ops.aten.nonzero_numpy(x)[0],
+    "aten::bincount": torch.bincount,
+    "aten::_pack_padded_sequence": lambda x: torch.nn.utils.rnn.pack_padded_sequence(
+        torch.ones(4, 4, 1), x + 1, enforce_sorted=False).data,
+}
+
+
+@pytest.mark.parametrize("name", [name for name, facts in ROWS.items() if facts.get("sizes") == "content"])
+def test_sizes_depend_on_content(name):
+    """Two arguments of one shape give results of two shapes."""
+    results = [SIZES[name](torch.tensor(numbers)) for numbers in ([0, 0, 0, 1], [1, 2, 0, 3])]
+    assert results[0].shape != results[1].shape
