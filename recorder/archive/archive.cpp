@@ -134,14 +134,19 @@ void check_members(const std::string& path) {
 }
 
 // Asks for source lines, so that LibTorch unpickles them while the archive is read, not at first use.
-void read_source_lines(const std::string& path, const torch::jit::Module& module) try {
-  for (const torch::jit::Module& each : module.modules()) {
-    for (const torch::jit::Method& method : each.get_methods()) {
-      for (const torch::jit::Node* node : method.graph()->nodes()) {
-        if (node->sourceRange().findSourceRangeThatGenerated()) break;
-      }
+// Functions have a record of their own for each file, as methods have.
+void read_source_lines(const std::string& path, const torch::jit::Module& module,
+                       const torch::jit::CompilationUnit& unit) try {
+  const auto read = [](torch::jit::Function& function) {
+    if (!function.isGraphFunction()) return;
+    for (const torch::jit::Node* node : torch::jit::toGraphFunction(function).graph()->nodes()) {
+      if (node->sourceRange().findSourceRangeThatGenerated()) break;
     }
+  };
+  for (const torch::jit::Module& each : module.modules()) {
+    for (const torch::jit::Method& method : each.get_methods()) read(method.function());
   }
+  for (torch::jit::Function* function : unit.get_functions()) read(*function);
 } catch (const std::exception&) {
   reject(path, Code::corrupt_file, "the archive's record of source lines cannot be read", "save the model again");
 }
@@ -181,7 +186,7 @@ Archive::Archive(const std::string& path) : path_(path), reader_(std::make_share
     module_ = torch::jit::import_ir_module(unit_, std::shared_ptr<caffe2::serialize::ReadAdapterInterface>(reader_),
                                            std::nullopt, extra, /*load_debug_files=*/true);
     reader_->leave_in_place({});
-    read_source_lines(path, module_);
+    read_source_lines(path, module_, *unit_);
   } catch (const Error&) {
     throw;
   } catch (const std::bad_alloc&) {

@@ -8,6 +8,7 @@ import subprocess
 import zipfile
 
 import pytest
+import torch
 
 import command
 from cli.test_errors import refused
@@ -107,17 +108,30 @@ def with_members(archive, target, change):
     return target
 
 
+def far_place(content: bytes) -> bytes:
+    """A record of source lines whose text lies at a place that does not exist."""
+    indices = list(re.finditer(rb"K[\x00-\x20](?=K)", content))  # of a tuple of texts
+    at = indices[len(indices) // 2].start()
+    return content[:at] + b"J\xff\xff\xff\x7f" + content[at + 2:]
+
+
 def test_a_crash_of_libtorch_while_it_reads_source_lines(small_archive, tmp_path):
     """LibTorch reads them when the first is asked for, and takes the places of texts from them without a check."""
-    def far_place(name, content):
-        if not name.endswith(".debug_pkl"):
-            return content
-        indices = list(re.finditer(rb"K[\x00-\x20](?=K)", content))  # of a tuple of texts
-        at = indices[len(indices) // 2].start()
-        return content[:at] + b"J\xff\xff\xff\x7f" + content[at + 2:]
-
-    archive = with_members(small_archive, tmp_path / "far.pt", far_place)
+    archive = with_members(small_archive, tmp_path / "far.pt",
+                           lambda name, content: far_place(content) if name.endswith(".debug_pkl") else content)
     refused(["show", archive], tmp_path, "E0208")
+
+
+def test_a_crash_of_libtorch_while_it_reads_source_lines_of_a_function(tmp_path):
+    """The functions that modules call lie in files of their own, whose lines are asked for last."""
+    torch.jit.script(torch.nn.BatchNorm1d(4).eval()).save(str(tmp_path / "good.pt"))
+
+    def change(name, content):
+        return far_place(content) if name.endswith("nn/functional.py.debug_pkl") else content
+
+    archive = with_members(tmp_path / "good.pt", tmp_path / "far.pt", change)
+    assert archive.read_bytes() != (tmp_path / "good.pt").read_bytes()
+    refused(["export", archive, "--input", "input=float32[2,4]", "-o", tmp_path / "target"], tmp_path, "E0208")
 
 
 @pytest.mark.parametrize("ending", [".py", ".debug_pkl", "data.pkl"])
