@@ -3,6 +3,7 @@
 #pragma once
 
 #include <exception>
+#include <new>
 #include <string>
 #include <utility>
 #include <variant>
@@ -39,6 +40,10 @@ T unwrap(Result<T> result, Diagnostics& notes) {
   return std::move(*result);
 }
 
+inline Error out_of_memory() {
+  return Error(Code::over_limit, "out of memory", "close other programs, or use a machine with more memory");
+}
+
 // Runs `body` and turns whatever it throws into diagnostics: the last line of defence of every public function.
 template <class Body>
 auto guarded(Body&& body) -> Result<decltype(body())> {
@@ -46,6 +51,8 @@ auto guarded(Body&& body) -> Result<decltype(body())> {
     return body();
   } catch (const Error& error) {
     return error;
+  } catch (const std::bad_alloc&) {
+    return out_of_memory();
   } catch (const std::exception& other) {
     return Error(Code::internal, std::string("unexpected failure: ") + other.what(),
                  "please report this with the command line and the file");

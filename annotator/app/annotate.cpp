@@ -29,7 +29,8 @@ std::string sidecar_beside(const std::string& model) {
 std::string sidecar_of(const std::string& model, const AnnotateOptions& options) {
   if (!options.sidecar.empty() || !options.from.empty()) return options.sidecar;
   const std::string guess = sidecar_beside(model);
-  return std::filesystem::exists(guess) ? guess : "";
+  std::error_code ignored;  // a folder that cannot be read is reported with the model
+  return std::filesystem::exists(guess, ignored) ? guess : "";
 }
 
 annotation::AnnotateReport annotate_flat(const ModelSource& input, const ModelOutput& output,

@@ -15,6 +15,7 @@
 #include "annotator/app/separate_files.h"
 #include "annotator/functions/outline_file.h"
 #include "schema/files/files.h"
+#include "schema/files/new_file.h"
 #include "schema/files/output_files.h"
 #include "schema/files/scratch_folder.h"
 #include "schema/sidecar/sidecar.h"
@@ -65,7 +66,12 @@ std::optional<FunctionsReport> cut_functions(const std::string& draft, const Fun
 // Adds the model's weights, which lie beside it in the scratch folder.
 void add_data_files(const ScratchFolder& scratch, const onnx_file::ModelOutput& output, OutputFiles& files) {
   std::set<fs::path> names;
-  for (const fs::directory_entry& entry : fs::directory_iterator(scratch.path())) names.insert(entry.path().filename());
+  std::error_code failure;
+  fs::directory_iterator entries(scratch.path(), failure);
+  for (; !failure && entries != fs::directory_iterator(); entries.increment(failure)) {
+    names.insert(entries->path().filename());
+  }
+  if (failure) fail_to_write(output.path, failure.value());
   names.erase(base_name(output.path));
   for (const fs::path& name : names) {
     const std::string data = scratch.file(name.string());
@@ -163,7 +169,8 @@ class ArchiveExport {
     report_.file = output_.path;
     report_.sidecar = options_.sidecar;
     report_.opset = options_.opset;
-    report_.size = fs::file_size(draft);
+    std::error_code ignored;  // the draft is moved next, which says what is wrong with it
+    report_.size = fs::file_size(draft, ignored);
     count_nodes(*graph_, report_);
     for (const graph::GraphValueId id : graph_->inputs) report_.inputs.push_back(describe(*graph_, id));
     for (const graph::GraphValueId id : graph_->outputs) report_.outputs.push_back(describe(*graph_, id));

@@ -35,15 +35,20 @@ std::optional<std::string> environment(const char* name) {
   return value;
 }
 
+bool is_there(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(path, ignored);
+}
+
 fs::path library_path() {
   if (const auto given = environment("WHENCE_RECORDER")) {
-    if (!fs::exists(*given))
+    if (!is_there(*given))
       fail("WHENCE_RECORDER names a file that does not exist: " + *given, "unset it, or correct it");
     return *given;
   }
   const fs::path command = fs::read_symlink("/proc/self/exe");
   const fs::path library = command.parent_path().parent_path() / "lib" / "libwhence_recorder.so";
-  if (!fs::exists(library)) {
+  if (!is_there(library)) {
     fail("the recorder library is not installed: " + library.string(),
          "install whence with the recorder (cmake -DWHENCE_RECORDER=ON), or set WHENCE_RECORDER to the library");
   }
@@ -53,10 +58,10 @@ fs::path library_path() {
 // The libraries are found by their names from then on, whatever the recorder's own run path says.
 void preload_torch(const std::string& variable, const fs::path& torch) {
   fs::path folder = torch / "lib";
-  if (!fs::exists(folder / "libtorch_cpu.so")) folder = torch;
+  if (!is_there(folder / "libtorch_cpu.so")) folder = torch;
   for (const char* name : {"libc10.so", "libtorch_cpu.so", "libtorch.so"}) {
     const fs::path library = folder / name;
-    if (!fs::exists(library)) fail(variable + " holds no LibTorch: " + library.string() + " does not exist");
+    if (!is_there(library)) fail(variable + " holds no LibTorch: " + library.string() + " does not exist");
     if (dlopen(library.c_str(), RTLD_LAZY | RTLD_LOCAL) == nullptr) {
       fail("LibTorch could not be loaded: " + std::string(dlerror()));
     }
@@ -96,7 +101,7 @@ const RecorderApi& recorder() {
 void load_operators(const std::vector<std::string>& libraries) {
   for (const std::string& library : libraries) {
     const Place place{.file = library, .stage = "load operators"};
-    if (!fs::exists(library))
+    if (!is_there(library))
       throw Error(Code::missing_file, "no such file", "name the library that defines them", place);
     recorder();
     // With its path, so that nothing else of that name is found.

@@ -4,6 +4,8 @@
 
 #include "annotator/onnx_file/data_file.h"
 #include "annotator/onnx_file/onnx_summary.h"
+#include "schema/files/leftovers.h"
+#include "schema/files/new_file.h"
 #include "schema/files/paths.h"
 
 namespace whence::app {
@@ -51,6 +53,11 @@ void require_separate(const NamedFile& input, const NamedFile& output, bool in_p
 
 void require_separate(const std::vector<NamedFile>& inputs, const std::vector<NamedFile>& outputs,
                       const std::string& in_place) {
+  // Before anything is read: what a killed run began to replace is put back.
+  for (const NamedFile& output : outputs) {
+    const std::string place = place_of(output.path);
+    if (!place.empty()) remove_leftovers_once(folder_of(place));
+  }
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     if (outputs[i].path.empty()) continue;
     if (outputs[i].path == "-") {

@@ -71,7 +71,10 @@ AtomicFile* add_data_file(const std::string& data, const std::string& target, co
       throw Error(Code::usage, "the weights would replace a file that is read: " + target,
                   "give the output another name", place);
     }
-    if (fs::is_regular_file(status) && same_content(data, target)) return nullptr;
+    if (const auto identity = FileIdentity::of(target); identity && same_content(data, target)) {
+      files.rely_on(target, *identity);
+      return nullptr;
+    }
     // A link is neither kept nor replaced: it leads to another file, and a runtime would not read weights through it.
     if (!output.overwrite || !fs::is_regular_file(status)) {
       throw Error(Code::cannot_write,
@@ -99,7 +102,11 @@ CarriedData::CarriedData(const DataFiles& files, const std::string& model, const
       throw Error(Code::usage, "the output is the file that the model keeps its weights in: " + output.path,
                   "name another file with -o", place);
     }
-    if (output.draft || stays(location)) continue;
+    if (output.draft) continue;
+    if (stays(location)) {
+      if (const auto identity = FileIdentity::of(data.path.string())) kept_.emplace(data.path.string(), *identity);
+      continue;
+    }
     require_data_file(model, location, place);
     if (std::error_code ignored; fs::exists(output.path, ignored) && !fs::is_regular_file(output.path, ignored)) {
       throw Error(Code::usage, "the weights in " + location + " cannot stand beside " + output.path,
@@ -153,6 +160,7 @@ std::string CarriedData::new_name(const std::string& location, bool only_one) co
 }
 
 void CarriedData::add_to(OutputFiles& files) const {
+  for (const auto& [file, identity] : kept_) files.rely_on(file, identity);
   for (const auto& [location, name] : names_) {
     const std::string data = in_folder_of(model_, location), target = in_folder_of(output_.path, name);
     if (AtomicFile* const file = add_data_file(data, target, output_, files)) file->copy(data);

@@ -77,6 +77,7 @@ class CarriedData {
   std::string model_;
   const ModelOutput& output_;
   Locations names_, former_;
+  std::map<std::string, FileIdentity> kept_;  // data files that stay
 };
 
 }  // namespace whence::onnx_file

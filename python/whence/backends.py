@@ -22,7 +22,7 @@ from .errors import Diagnostic, WhenceError, WhenceWarning, error, in_python
 from .expansion import expand
 from .keeping import kept
 from .options import Options, shapes_for_torch_export
-from .placing import folder_of, place
+from .placing import draft_folder, folder_of, place
 from .plugin import record
 from .program import Exported
 from .reports import annotate, validate
@@ -117,11 +117,10 @@ def _staged(job: Job, is_staged: bool) -> Iterator[tuple[Path, Path]]:
     if not is_staged or not target.parent.is_dir() or not sidecar.parent.is_dir():
         yield target, sidecar
         return
-    with tempfile.TemporaryDirectory(prefix=".whence-", dir=target.parent) as made, \
-            tempfile.TemporaryDirectory(prefix=".whence-", dir=sidecar.parent) as recorded:
-        yield Path(made) / target.name, Path(recorded) / sidecar.name
-        place(Path(made), target, job.options.overwrite)
-        place(Path(recorded), sidecar, job.options.overwrite)
+    with draft_folder(target.parent) as made, draft_folder(sidecar.parent) as recorded:
+        yield made / target.name, recorded / sidecar.name
+        place(made, target, job.options.overwrite)
+        place(recorded, sidecar, job.options.overwrite)
 
 
 def export_by(backend: str, job: Job) -> Exported:
@@ -338,14 +337,14 @@ def _torch_export(job: Job, model: Any, tensors: Mapping, axes: Axes, dynamo: bo
     options = job.options.for_torch(tensors, axes, dynamo)
     options |= job.for_torch if dynamo else {"autograd_inlining": job.autograd_inlining}
     with job.stage("torch.onnx.export"), torch.no_grad(), \
-            tempfile.TemporaryDirectory(prefix=".whence-", dir=folder_of(job.target)) as made:
-        target = Path(made) / job.target.name
+            draft_folder(folder_of(job.target)) as made:
+        target = made / job.target.name
         program = torch.onnx.export(model, nested.copied_apart(tuple(tensors.values())), str(target), **options)
         if dynamo and _returned_as_given(program.model.graph):
             program.save(str(target), include_initializers=options["export_params"],
                          keep_initializers_as_inputs=options["keep_initializers_as_inputs"],
                          external_data=options["external_data"])
-        place(Path(made), job.target, job.options.overwrite)
+        place(made, job.target, job.options.overwrite)
 
 
 def _output_names(job: Job) -> Sequence[str]:

@@ -1,12 +1,18 @@
-"""Files that take their place when all of them are complete, and never the place of a file from elsewhere."""
+"""Files that take their place when all of them are complete, and never the place of a file from elsewhere.
+
+What is half done has a name and a lock by which the command knows a dead process's files from a living one's, and removes
+them (schema/files/leftovers.h).
+"""
 
 from __future__ import annotations
 
+import fcntl
 import filecmp
 import os
 import re
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from .errors import error
@@ -25,15 +31,75 @@ def write_whole(target: Path, write: Callable[[Path], object]) -> None:
         write(target)
         return
     real = Path(os.path.realpath(target))
-    handle, name = tempfile.mkstemp(prefix=".whence-", dir=folder_of(real))
-    os.close(handle)
+    handle, name = _made(lambda: tempfile.mkstemp(prefix=".whence-", suffix=".part", dir=folder_of(real)))
     try:
         write(Path(name))
         os.chmod(name, 0o666 & ~_umask())
+        _sync(Path(name))
         os.replace(name, real)
+        _sync(real.parent)
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def draft_folder(beside: Path) -> Iterator[Path]:
+    """A folder for files that are not complete, in the folder ``beside``; gone in the end."""
+    def make() -> tuple[int, tempfile.TemporaryDirectory]:
+        folder = tempfile.TemporaryDirectory(prefix=".whence-", suffix=".parts", dir=beside)
+        return os.open(folder.name, os.O_RDONLY), folder
+
+    handle, folder = _made(make)
+    try:
+        with folder as name:
+            yield Path(name)
+    finally:
+        os.close(handle)
+
+
+def _made(make: Callable) -> tuple:
+    """A new file or folder with a lock: made again where the command has taken it for a dead process's meanwhile."""
+    while True:
+        handle, made = make()
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(handle)
+            continue
+        except OSError:  # a file system without locks: nothing is removed there
+            return handle, made
+        if os.fstat(handle).st_nlink > 0:
+            return handle, made
+        os.close(handle)
+
+
+def _sync(path: Path) -> None:
+    """Brings the content to the disk, where the file system can."""
+    with suppress(PermissionError):  # a folder that may not be listed
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+@contextmanager
+def _folder_lock(folder: Path) -> Iterator[None]:
+    """One process at a time gives files of a folder their names (schema/files/locks.h)."""
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except PermissionError:
+        yield
+        return
+    try:
+        with suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
 
 
 def place(made: Path, target: Path, overwrite: bool) -> None:
@@ -54,9 +120,31 @@ def place(made: Path, target: Path, overwrite: bool) -> None:
                         f"the weights of {target} go into {final}, where something else stands",
                         "give another name" + (", or overwrite=True to replace that file" if plain else ""),
                         file=str(target))
-    for file, final in weights.items():
-        os.replace(file, final)
-    os.replace(made / target.name, os.path.realpath(target))
+    for file in (*weights, made / target.name):
+        _sync(file)
+    with _folder_lock(target.parent):
+        _move([*weights.items(), (made / target.name, Path(os.path.realpath(target)))], made)
+        _sync(target.parent)
+
+
+def _move(names: list[tuple[Path, Path]], made: Path) -> None:
+    """Gives all files their names, or leaves the old files where one cannot have its own."""
+    done = []
+    try:
+        for number, (file, final) in enumerate(names):
+            old = made / f".old-{number}"
+            with suppress(OSError):  # there is no old file, or the file system has no second names
+                os.link(final, old)
+            was_there = os.path.lexists(final)
+            os.replace(file, final)
+            done.append((final, old, was_there))
+    except BaseException:
+        for final, old, was_there in reversed(done):
+            if old.exists():
+                os.replace(old, final)
+            elif not was_there:
+                final.unlink()
+        raise
 
 
 def require_sidecar_place(record: Path, option: str, overwrite: bool = False) -> None:

@@ -17,7 +17,7 @@ import torch
 from . import calls, editing, fixed_values, nested, running
 from .errors import WhenceError, WhenceWarning, error
 from .functions import FunctionsReport
-from .placing import folder_of, place, write_whole
+from .placing import draft_folder, folder_of, place, write_whole
 from .reports import AnnotateReport, ValidationReport
 from .surroundings import select_model_mode_for_export
 from .verifying import Verification, verify
@@ -213,10 +213,10 @@ class ONNXProgram:
         if not wanted or not include_initializers:
             write_whole(target, lambda path: path.write_bytes(model.SerializeToString()))
             return
-        with tempfile.TemporaryDirectory(prefix=".whence-", dir=folder_of(target)) as folder:
-            onnx.save_model(model, str(Path(folder) / target.name), save_as_external_data=True,
+        with draft_folder(folder_of(target)) as folder:
+            onnx.save_model(model, str(folder / target.name), save_as_external_data=True,
                             location=target.name + ".data")
-            place(Path(folder), target, overwrite)
+            place(folder, target, overwrite)
 
     def apply_weights(self, state_dict: Mapping[str, torch.Tensor]) -> None:
         """Other weights of the same shapes, by name. A file that ``f`` named stays as it is: save again."""

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "recorder/archive/pickle_check.h"
 #include "recorder/archive/zip_content.h"
 #include "recorder/base/live_mark.h"
 #include "recorder/base/torch_error.h"
@@ -92,26 +93,60 @@ void check_kind(const MappedFile& file) {
   }
 }
 
+// The part of a member's name behind the folder that all members of an archive lie in.
+std::string_view record_of(std::string_view member) { return member.substr(member.find('/') + 1); }
+
+// Those that LibTorch reads; others with such an ending are the user's.
+bool is_pickle(std::string_view record) {
+  return record == "data.pkl" || record == "constants.pkl" || record == "traced_inputs.pkl" ||
+         (record.starts_with("code/") && record.ends_with(".debug_pkl"));
+}
+
+using RecordSizes = std::unordered_map<std::string_view, std::uint64_t>;
+
+void check_pickle(const ZipArchive& archive, std::string_view record, std::string_view content,
+                  const RecordSizes& sizes) {
+  const std::string folder = std::string(record.substr(0, record.rfind('.'))) + "/";
+  const std::string fault = fault_in_pickle(content, [&](const std::string& key) -> std::optional<std::uint64_t> {
+    const auto found = sizes.find(folder + key);
+    // The shapes of traced inputs are stored, not their values, and whence reads nothing of their storages.
+    const bool known = found != sizes.end() && (record != "traced_inputs.pkl" || found->second > 0);
+    return known ? std::optional(found->second) : std::nullopt;
+  });
+  if (fault.empty()) return;
+  reject(archive.path(), Code::corrupt_file,
+         "LibTorch cannot read " + std::string(record) + " of the archive: " + fault,
+         "copy or download the file again, or save the model again");
+}
+
 // Weights are left out: damage there changes numbers and crashes nothing, and reading them all costs time.
-void check_checksums(const std::string& path) {
+void check_members(const std::string& path) {
   const ZipArchive archive(path, "torch.jit.save", ZipArchive::Packing::deflated);
+  RecordSizes sizes;
+  for (const ZipArchive::Entry& entry : archive.entries()) sizes.emplace(record_of(entry.name), entry.size);
   for (const ZipArchive::Entry& entry : archive.entries()) {
+    if (!entry.name.ends_with(".py") && !entry.name.ends_with("pkl")) continue;
     std::string inflated;
-    if (entry.name.ends_with(".py") || entry.name.ends_with("pkl")) {
-      checked_content(archive, entry, inflated, "copy or download the file again, or save the model again");
-    }
+    const std::string_view content =
+        checked_content(archive, entry, inflated, "copy or download the file again, or save the model again");
+    if (is_pickle(record_of(entry.name))) check_pickle(archive, record_of(entry.name), content, sizes);
   }
 }
 
 // Asks for source lines, so that LibTorch unpickles them while the archive is read, not at first use.
-void read_source_lines(const std::string& path, const torch::jit::Module& module) try {
-  for (const torch::jit::Module& each : module.modules()) {
-    for (const torch::jit::Method& method : each.get_methods()) {
-      for (const torch::jit::Node* node : method.graph()->nodes()) {
-        if (node->sourceRange().findSourceRangeThatGenerated()) break;
-      }
+// Functions have a record of their own for each file, as methods have.
+void read_source_lines(const std::string& path, const torch::jit::Module& module,
+                       const torch::jit::CompilationUnit& unit) try {
+  const auto read = [](torch::jit::Function& function) {
+    if (!function.isGraphFunction()) return;
+    for (const torch::jit::Node* node : torch::jit::toGraphFunction(function).graph()->nodes()) {
+      if (node->sourceRange().findSourceRangeThatGenerated()) break;
     }
+  };
+  for (const torch::jit::Module& each : module.modules()) {
+    for (const torch::jit::Method& method : each.get_methods()) read(method.function());
   }
+  for (torch::jit::Function* function : unit.get_functions()) read(*function);
 } catch (const std::exception&) {
   reject(path, Code::corrupt_file, "the archive's record of source lines cannot be read", "save the model again");
 }
@@ -134,7 +169,7 @@ Archive::Archive(const std::string& path) : path_(path), reader_(std::make_share
       reject(path, Code::wrong_kind, "this zip file holds no TorchScript program (torch.save writes weights only)",
              "save the model with torch.jit.save(torch.jit.trace(model, inputs), 'model.pt')");
     }
-    check_checksums(path);
+    check_members(path);
     std::unordered_map<std::uint64_t, std::size_t> weights;
     bool custom_classes = false;
     for (const std::string& record : zip.getAllRecords()) {
@@ -151,9 +186,11 @@ Archive::Archive(const std::string& path) : path_(path), reader_(std::make_share
     module_ = torch::jit::import_ir_module(unit_, std::shared_ptr<caffe2::serialize::ReadAdapterInterface>(reader_),
                                            std::nullopt, extra, /*load_debug_files=*/true);
     reader_->leave_in_place({});
-    read_source_lines(path, module_);
+    read_source_lines(path, module_, *unit_);
   } catch (const Error&) {
     throw;
+  } catch (const std::bad_alloc&) {
+    throw out_of_memory();
   } catch (const std::exception& error) {
     const std::string what = torch_message(error);
     if (what.find("Unknown builtin op") != std::string::npos) {

@@ -240,7 +240,11 @@ Report trace_and_run(torch::nn::Module& module, const Inputs& inputs, const Forw
   Report report = traced.report;
   report.notes = run_whence(options.command, arguments);
   note_state(traced.changed, report.notes);
-  if (kept) fs::rename(archive, options.archive);
+  if (kept) {
+    AtomicFile file(options.archive);
+    file.take(archive);
+    file.commit();
+  }
   return report;
 }
 

@@ -1,9 +1,7 @@
 // Writing files so that a failure leaves the target as it was: a new file in the same folder, renamed at the end.
 // Weights travel from file to file, inside the kernel where it can.
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
-#include <climits>
 #include <cstdlib>
 #include <cstring>
 #include <vector>
@@ -13,6 +11,9 @@
 #include <unistd.h>
 
 #include "schema/files/files.h"
+#include "schema/files/leftovers.h"
+#include "schema/files/locks.h"
+#include "schema/files/new_file.h"
 #include "schema/files/temporary_names.h"
 
 namespace whence {
@@ -21,63 +22,14 @@ namespace {
 constexpr std::size_t kBufferSize = std::size_t{1} << 18;  // small writes are gathered up to here
 constexpr std::size_t kPage = 4096;
 constexpr std::size_t kCompareAtOnce = std::size_t{1} << 24;
-constexpr std::size_t kCopyAtOnce = std::size_t{1} << 30;    // bytes for one call into the kernel
 constexpr std::size_t kSpanFromFile = std::size_t{1} << 14;  // below this, a copy from memory is cheaper
 
-std::string folder_of(const std::string& path) {
-  const std::size_t slash = path.rfind('/');
-  if (slash == std::string::npos) return ".";
-  return slash == 0 ? "/" : path.substr(0, slash);
-}
-
-std::string remedy_for(int error, const std::string& target) {
-  switch (error) {
-    case ENOENT:
-    case ENOTDIR:
-      if (::access(folder_of(target).c_str(), F_OK) == 0) return "choose another folder: this one takes no files";
-      return "make the folder first: mkdir -p " + folder_of(target);
-    case EACCES:
-    case EPERM:
-    case EROFS:
-      return "name a folder that you may write to";
-    case ENAMETOOLONG:
-      return "give it a shorter name";
-    case ENOSPC:
-    case EDQUOT:
-    case EFBIG:
-      return "free space on the disk, or write to another one";
-    default:
-      return "write to another folder or disk";
-  }
-}
-
-[[noreturn]] void fail(const std::string& target, int error) {
-  throw Error(Code::cannot_write, target + ": " + std::strerror(error), remedy_for(error, target),
-              {.file = target, .stage = "write"});
-}
-
-// A link stays a link: what it points to is replaced.
-std::string resolve(const std::string& target) {
-  char* real = ::realpath(target.c_str(), nullptr);
-  if (real == nullptr) return target;
-  std::string path(real);
+std::string real_path(const std::string& path) {
+  char* real = ::realpath(path.c_str(), nullptr);
+  if (real == nullptr) return "";
+  std::string result(real);
   std::free(real);
-  return path;
-}
-
-std::string new_name_beside(const std::string& target) {
-  static std::atomic<unsigned> counter{0};
-  return folder_of(target) + "/.whence-" + std::to_string(::getpid()) + "-" + std::to_string(counter++) + ".tmp";
-}
-
-// Creates a file that did not exist, with the permissions that the user's umask leaves.
-int create_beside(const std::string& target, std::string& created) {
-  for (int attempt = 0; attempt < 100; ++attempt) {
-    created = new_name_beside(target);
-    const int fd = ::open(created.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (fd >= 0 || errno != EEXIST) return fd;
-  }
-  return -1;
+  return result;
 }
 
 // Moves bytes from file to file inside the kernel and returns how many it could move; the rest is for a plain copy.
@@ -87,7 +39,7 @@ std::uint64_t copy_in_kernel(int from, std::uint64_t offset, int to, std::uint64
   while (done < size) {
     auto at = static_cast<off_t>(offset + done);
     const ssize_t moved =
-        ::copy_file_range(from, &at, to, nullptr, std::min<std::uint64_t>(size - done, kCopyAtOnce), 0);
+        ::copy_file_range(from, &at, to, nullptr, std::min<std::uint64_t>(size - done, copied_at_once), 0);
     if (moved < 0 && errno == EINTR) continue;
     if (moved <= 0) break;
     done += static_cast<std::uint64_t>(moved);
@@ -95,22 +47,13 @@ std::uint64_t copy_in_kernel(int from, std::uint64_t offset, int to, std::uint64
   return done;
 }
 
-void write_all(int fd, const char* data, std::size_t size, const std::string& target) {
-  while (size > 0) {
-    const ssize_t put = ::write(fd, data, std::min(size, kCopyAtOnce));
-    if (put < 0 && errno == EINTR) continue;
-    if (put < 0) fail(target, errno);
-    data += put;
-    size -= static_cast<std::size_t>(put);
-  }
-}
-
 }  // namespace
 
 AtomicFile::AtomicFile(std::string target) : target_(std::move(target)) {
+  const PostponedStops until_remembered;
   struct stat status {};
   const bool exists = ::stat(target_.c_str(), &status) == 0;
-  if (!exists && errno != ENOENT) fail(target_, errno);
+  if (!exists && errno != ENOENT) fail_to_write(target_, errno);
   if (exists && S_ISDIR(status.st_mode)) {
     throw Error(Code::cannot_write, target_ + " is a folder", "name a file in it", {.file = target_, .stage = "write"});
   }
@@ -118,10 +61,12 @@ AtomicFile::AtomicFile(std::string target) : target_(std::move(target)) {
     // A device or pipe (/dev/null, /dev/stdout) is written to; replacing it by a file would harm the system.
     fd_ = ::open(target_.c_str(), O_WRONLY | O_CLOEXEC);
   } else {
-    fd_ = create_beside(exists ? resolve(target_) : target_, temporary_);
+    const std::string folder = folder_of(place());
+    remove_leftovers_once(folder);
+    fd_ = create_locked(folder, temporary::file, temporary_);
     if (fd_ < 0) temporary_.clear();
   }
-  if (fd_ < 0) fail(target_, errno);
+  if (fd_ < 0) fail_to_write(target_, errno);
   if (!temporary_.empty()) remember_temporary(temporary_.c_str());
   exists_ = exists && !temporary_.empty();
   if (!exists_) return;
@@ -130,11 +75,10 @@ AtomicFile::AtomicFile(std::string target) : target_(std::move(target)) {
 }
 
 AtomicFile::~AtomicFile() {
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
   forget_temporary(temporary_.c_str());
   if (source_fd_ >= 0) ::close(source_fd_);
   if (fd_ >= 0) ::close(fd_);
-  if (!temporary_.empty()) ::unlink(temporary_.c_str());
-  if (!old_.empty()) ::unlink(old_.c_str());
 }
 
 void AtomicFile::flush() {
@@ -192,11 +136,13 @@ void AtomicFile::write(const Bytes& bytes) {
 }
 
 void AtomicFile::take(const std::string& finished) {
-  if (!temporary_.empty() && position_ == 0 && ::rename(finished.c_str(), temporary_.c_str()) == 0) {
-    if (exists_) ::chmod(temporary_.c_str(), mode_);
-    return;
+  const int fd = temporary_.empty() || position_ > 0 ? -1 : ::open(finished.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0 || try_lock(fd) == LockResult::busy || ::rename(finished.c_str(), temporary_.c_str()) != 0) {
+    if (fd >= 0) ::close(fd);
+    return copy(finished);
   }
-  copy(finished);
+  ::close(std::exchange(fd_, fd));
+  if (exists_) ::fchmod(fd_, mode_);
 }
 
 void AtomicFile::copy(const std::string& path) {
@@ -216,50 +162,54 @@ void AtomicFile::copy(const std::string& path) {
 
 void AtomicFile::commit() {
   finish();
+  if (temporary_.empty()) return;
+  const FolderLock lock(folder_of(place()));
+  const PostponedStops until_named;
   give_name();
+  if (!is_draft()) lock.sync();
 }
+
+// A link stays a link: what it points to is replaced. One folder has one name here, so that it is locked once.
+std::string AtomicFile::place() const {
+  const std::string real = real_path(target_);
+  if (!real.empty()) return real;
+  const std::string folder = real_path(folder_of(target_));
+  return (folder.empty() ? folder_of(target_) : folder) + "/" + base_name(target_);
+}
+
+bool AtomicFile::is_draft() const { return is_draft_folder(folder_of(place())); }
 
 void AtomicFile::finish() {
   flush();
+  if (!temporary_.empty()) {
+    // It stays open: its lock says that this process lives. Network file systems report a full disk here.
+    if (!is_draft()) sync_file(fd_, target_);
+    return;
+  }
   const int fd = std::exchange(fd_, -1);
-  if (::close(fd) != 0) fail(target_, errno);  // some network file systems report a full disk only here
+  if (::close(fd) != 0) fail_to_write(target_, errno);
+}
+
+FileIdentity AtomicFile::identity() const {
+  struct stat status {};
+  if (::fstat(fd_, &status) != 0) fail_to_write(target_, errno);
+  return FileIdentity(status);
 }
 
 void AtomicFile::give_name() {
-  if (temporary_.empty()) return;
-  const std::string target = resolve(target_);
+  const std::string target = place();
   if (replaces_) {
-    if (::rename(temporary_.c_str(), target.c_str()) != 0) fail(target_, errno);
-    temporary_.clear();
-  } else if (::link(temporary_.c_str(), target.c_str()) != 0) {  // the destructor takes the first name away
-    if (errno == EEXIST) {
-      throw Error(Code::cannot_write, target_ + " was written by another process", "run the command again",
-                  {.file = target_, .stage = "write"});
-    }
-    // Some file systems have no second names.
-    if (::rename(temporary_.c_str(), target.c_str()) != 0) fail(target_, errno);
-    temporary_.clear();
+    if (::rename(temporary_.c_str(), target.c_str()) != 0) fail_to_write(target_, errno);
+  } else if (::link(temporary_.c_str(), target.c_str()) == 0) {
+    ::unlink(temporary_.c_str());
+  } else if (errno == EEXIST) {
+    throw Error(Code::cannot_write, target_ + " was written by another process", "run the command again",
+                {.file = target_, .stage = "write"});
+  } else if (::rename(temporary_.c_str(), target.c_str()) != 0) {  // some file systems have no second names
+    fail_to_write(target_, errno);
   }
-  named_ = true;
-}
-
-void AtomicFile::keep_old() {
-  if (!exists_) return;
-  const std::string target = resolve(target_), kept = new_name_beside(target);
-  struct stat status {};
-  if (::stat(target.c_str(), &status) != 0) return;  // it was taken away
-  if (!S_ISREG(status.st_mode)) fail(target_, EISDIR);
-  // If a file cannot have two names, the old one gives its name up a moment before the new one takes it.
-  if (::link(target.c_str(), kept.c_str()) != 0 && ::rename(target.c_str(), kept.c_str()) != 0) fail(target_, errno);
-  old_ = kept;
-}
-
-void AtomicFile::put_back() {
-  if (named_ && !exists_) ::unlink(resolve(target_).c_str());
-  if (old_.empty()) return;
-  // Two names of one file are left as they are by rename(). What cannot be put back keeps its second name.
-  if (::rename(old_.c_str(), resolve(target_).c_str()) == 0) ::unlink(old_.c_str());
-  old_.clear();
+  forget_temporary(temporary_.c_str());
+  temporary_.clear();
 }
 
 void write_file(const std::string& path, std::string_view text) {

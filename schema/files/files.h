@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "schema/files/file_identity.h"
 #include "schema/result.h"
 #include "schema/tensor_data.h"
 
@@ -38,7 +39,8 @@ class MappedFile {
   std::size_t size_ = 0;
 };
 
-// A new file beside the target, renamed into place by commit(); removed when commit() was not reached.
+// A new file beside the target, brought to the disk and renamed into place by commit(); removed when commit() was not
+// reached. A file in a folder for drafts (temporary_names.h) is not brought to the disk.
 // Every failure (folder missing, no permission, disk full) throws Error(cannot_write) with the target's name.
 class AtomicFile {
  public:
@@ -64,14 +66,16 @@ class AtomicFile {
   void commit();
 
  private:
-  friend class OutputFiles;  // commits several files in these steps
-  void finish();             // all bytes are in the new file, or Error(cannot_write)
+  friend class OutputFiles;       // commits several files in these steps
+  void finish();                  // all bytes are on the disk, or Error(cannot_write)
+  FileIdentity identity() const;  // identity of the new file
   void give_name();
-  void keep_old();  // gives the old file a second name, until the object goes
-  void put_back();
+  std::string place() const;  // the target, links followed
+  bool is_device() const { return temporary_.empty(); }
+  bool is_draft() const;
 
-  std::string target_, temporary_, old_;
-  bool exists_ = false, named_ = false, replaces_ = true;
+  std::string target_, temporary_;
+  bool exists_ = false, replaces_ = true;
   unsigned mode_ = 0;  // mode of the file that is replaced
   int fd_ = -1;
   std::uint64_t position_ = 0;

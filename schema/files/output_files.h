@@ -1,12 +1,17 @@
 // OutputFiles: the files that one command writes. They get their names together when all are complete, or none does:
-// when one of them cannot be written, everything stands as it did before.
+// when one of them cannot be written, everything stands as it did before. A process that is killed while they get their
+// names leaves a journal, from which the next run that writes to the folder puts the old files back (undo_journal.h).
+//
 #pragma once
 
 #include <deque>
+#include <map>
 #include <set>
 #include <string>
 
 #include "schema/files/files.h"
+#include "schema/files/locks.h"
+#include "schema/files/undo_journal.h"
 
 namespace whence {
 
@@ -17,11 +22,20 @@ class OutputFiles {
   // that a run that is killed leaves no file that refers to one that is not there.
   AtomicFile& add(const std::string& target);
 
+  // A file that is there already, and that what is written refers to: commit() throws Error(cannot_write) if another
+  // process has replaced it by then.
+  void rely_on(const std::string& file, const FileIdentity& identity);
+
   // Throws Error(cannot_write) after it has put everything back.
   void commit();
 
  private:
+  void require_unchanged() const;
+  std::deque<UndoJournal> begin_journals(const std::set<std::string>& folders) const;
+  void give_names(const std::set<std::string>& folders, const std::deque<FolderLock>& locks);
+
   std::deque<AtomicFile> files_;
+  std::map<std::string, FileIdentity> relied_on_;
   std::set<std::string> places_;  // links followed
 };
 

@@ -119,8 +119,10 @@ void end(int signal, siginfo_t* info, void*) {
   ::raise(signal);
 }
 
-// The handler is gone by now: the signal ends the process when the handler returns.
+// The signal ends the process when the handler returns.
 void stop(int signal) {
+  if (postpone_stop(signal)) return;
+  std::signal(signal, SIG_DFL);
   remove_temporaries();
   ::raise(signal);
 }
@@ -128,7 +130,6 @@ void stop(int signal) {
 void clean_up_when_stopped() {
   struct sigaction action {};
   action.sa_handler = stop;
-  action.sa_flags = static_cast<int>(SA_RESETHAND);
   for (const int signal : kStops) {
     struct sigaction before {};
     ::sigaction(signal, nullptr, &before);

@@ -11,8 +11,9 @@ namespace whence {
 // code:
 //   E0208  LibTorch crashed while it read an archive (app::reading_archive)
 //   E0209  a mapped input became shorter while it was read (SIGBUS)
-// SIGHUP, SIGINT and SIGTERM end the process as they do without this, but leave no half-written file behind.
-// `json`: the message is a JSON object on standard output. Not in builds with sanitizers, which report better.
+// SIGHUP, SIGINT and SIGTERM end the process as they do without this, but leave no half-written file behind: while
+// files get their names, the signal waits. `json`: the message is a JSON object on standard output. Not in builds with
+// sanitizers, which report better.
 void report_crashes(bool json);
 
 }  // namespace whence

@@ -94,8 +94,7 @@ ExitCode run_guarded(std::span<char*> arguments) {
   } catch (const Error& error) {
     diagnostics = error.diagnostics();
   } catch (const std::bad_alloc&) {
-    diagnostics = Error(Code::over_limit, "out of memory", "close other programs, or use a machine with more memory")
-                      .diagnostics();
+    diagnostics = out_of_memory().diagnostics();
   } catch (const std::exception& error) {
     diagnostics = Error(Code::internal, std::string("unexpected failure: ") + error.what(),
                         "please report this with the command line and the file")

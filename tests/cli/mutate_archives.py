@@ -1,0 +1,171 @@
+"""Damages the records of TorchScript archives, keeps the zip's checksums right, and runs the command on each: it has to
+end with a result or with an error of its own, within a time and a size.
+
+    python tests/cli/mutate_archives.py --count 1000 --seed 0 --keep findings small.pt
+
+Prints a line for each finding (a defect, a crash of LibTorch, too long, too large) and how often each code came; --keep
+stores the archives of findings.
+"""
+
+import argparse
+import collections
+import io
+import os
+import pickletools
+import random
+import re
+import resource
+import struct
+import subprocess
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests"))
+
+import command
+from command_server.client import CommandServer
+
+NUMBERS = (0, 1, 2, 3, 7, 127, 128, 255, 256, 32767, 65535, 2**31 - 1, 2**31, 2**32 - 1)
+WORDS = (b"None", b"True", b"-1", b"0", b"9223372036854775807", b"1.0e400", b"[]", b"()", b"self", b"annotate(int, 3)",
+         b"torch.relu(x)", b"Tensor", b"Optional[Tensor]", b"List[List[int]]", b"Dict[str, Tensor]", b"__torch__", b"if",
+         b"return", b"while True:\n  ", b"(", b")", b"]", b"\n", b"  ", b"CONSTANTS.c0", b"ops.prim.data(x)")
+
+
+def mutate_bytes(content: bytes, chance: random.Random) -> bytes:
+    """Any record: bytes changed, removed or said twice."""
+    for _ in range(chance.choice((1, 1, 1, 2, 5))):
+        at = chance.randrange(len(content))
+        end = min(len(content), at + chance.choice((1, 1, 2, 4, 8, 64)))
+        how = chance.randrange(4)
+        middle = (bytes(chance.randrange(256) for _ in range(end - at)), b"", content[at:end] * 2,
+                  bytes([content[at] ^ 1 << chance.randrange(8)]) + content[at + 1:end])[how]
+        content = content[:at] + middle + content[end:] or b"\0"
+    return content
+
+
+def mutate_pickle(content: bytes, chance: random.Random) -> bytes:
+    """One instruction of a pickle: another argument, gone, said twice, or in another's place."""
+    try:
+        starts = [at for _, _, at in pickletools.genops(content)]
+    except Exception:  # noqa: BLE001: pickletools raises what it likes
+        return mutate_bytes(content, chance)
+    pieces = [content[start:end] for start, end in zip(starts, [*starts[1:], len(content)])]
+    at = chance.randrange(1, max(2, len(pieces) - 1))
+    piece = pieces[at]
+    how = chance.randrange(6)
+    if how <= 2 and len(piece) > 1:
+        pieces[at] = with_number(piece, chance)
+    elif how == 3:
+        pieces[at] = b""
+    elif how == 4:
+        pieces[at] = piece * chance.choice((2, 2, 3, 1000))
+    else:
+        other = chance.randrange(1, len(pieces))
+        pieces[at], pieces[other] = pieces[other], pieces[at]
+    return b"".join(pieces)
+
+
+def with_number(piece: bytes, chance: random.Random) -> bytes:
+    opcode, number = piece[:1], chance.choice(NUMBERS)
+    if opcode in b"qhK":
+        if chance.random() < 0.5:  # the long form of the same
+            return {b"q": b"r", b"h": b"j", b"K": b"J"}[opcode] + struct.pack("<I", number)
+        return opcode + bytes([number & 255])
+    if opcode in b"rjJX":
+        return opcode + struct.pack("<I", number) + piece[5:]
+    if opcode == b"M":
+        return opcode + struct.pack("<H", number & 65535)
+    if opcode == b"\x8a":
+        return b"\x8a\x08" + struct.pack("<q", chance.choice((-1, 1 << 40, (1 << 63) - 1, -(1 << 63), number)))
+    return mutate_bytes(piece, chance)
+
+
+def mutate_code(content: bytes, chance: random.Random) -> bytes:
+    """One word of a program's text: another one, gone, said twice, or many brackets."""
+    words = re.split(rb"(\W)", content)
+    at = chance.randrange(len(words))
+    how = chance.randrange(6)
+    if how == 0:
+        words[at] = chance.choice(WORDS)
+    elif how == 1:
+        words[at] = b""
+    elif how == 2:
+        words[at] = words[chance.randrange(len(words))]
+    elif how == 3:
+        words[at] *= chance.choice((2, 100))
+    elif how == 4:
+        depth = chance.choice((5, 50, 500))
+        words[at] = b"(" * depth + words[at] + b")" * depth
+    else:
+        lines = content.split(b"\n")
+        line, other = chance.randrange(len(lines)), chance.randrange(len(lines))
+        lines[line], lines[other] = lines[other], lines[line] if chance.random() < 0.5 else lines[other]
+        return b"\n".join(lines)
+    return b"".join(words)
+
+
+def mutated(archive: zipfile.ZipFile, target: Path, chance: random.Random) -> str:
+    """Writes the archive with one record damaged; returns the record's name and how it was."""
+    names = [name for name in archive.namelist() if archive.getinfo(name).file_size
+             and (name.endswith((".py", "pkl")) or chance.random() < 0.05)]
+    chosen = chance.choice(names)
+    content = archive.read(chosen)
+    special = mutate_code if chosen.endswith(".py") else mutate_pickle if chosen.endswith("pkl") else mutate_bytes
+    damage = special if chance.random() < 0.75 else mutate_bytes
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as copy:
+        for name in archive.namelist():
+            copy.writestr(name, damage(content, chance) if name == chosen else archive.read(name))
+    return f"{chosen} by {damage.__name__}"
+
+
+def outcome(server: CommandServer, archive: Path, folder: Path, seconds: float) -> tuple[str, str]:
+    """What the command came to: a code or a finding; its message."""
+    words = [str(command.BINARY), "export", str(archive), "-o", str(folder / "out.onnx")]
+    try:
+        done = server.run(words, dict(os.environ), seconds)
+    except subprocess.TimeoutExpired:
+        return "FINDING too long", ""
+    code = (re.search(r"^E\d{4}", done.stderr, re.MULTILINE) or ["no code"])[0]
+    if done.returncode < 0 or done.returncode == command.BUG or code in ("E0901", "E0208"):
+        return f"FINDING {code} exit {done.returncode}", done.stderr
+    if "out of memory" in done.stderr or "bad_alloc" in done.stderr or "can't allocate" in done.stderr:
+        return "FINDING too large", done.stderr
+    if done.returncode != 0 and (code == "no code" or (folder / "out.onnx").exists()):
+        return f"FINDING exit {done.returncode} without an error", done.stderr
+    return "ok" if done.returncode == 0 else code, done.stderr
+
+
+def main() -> int:
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("archives", nargs="+", type=Path)
+    arguments.add_argument("--count", type=int, default=1000)
+    arguments.add_argument("--seed", type=int, default=0)
+    arguments.add_argument("--seconds", type=float, default=60, help="for one run")
+    arguments.add_argument("--memory", type=int, default=6, help="GiB for one run")
+    arguments.add_argument("--keep", type=Path, help="folder for the archives of findings")
+    given = arguments.parse_args()
+    resource.setrlimit(resource.RLIMIT_DATA, (given.memory << 30, given.memory << 30))
+    archives = [zipfile.ZipFile(io.BytesIO(path.read_bytes())) for path in given.archives]
+    server, counts = CommandServer(command.SERVER), collections.Counter()
+    for number in range(given.seed, given.seed + given.count):
+        chance = random.Random(number)
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "damaged.pt"
+            which = chance.randrange(len(archives))
+            how = mutated(archives[which], path, chance)
+            result, said = outcome(server, path, Path(folder), given.seconds)
+            counts[result] += 1
+            if result.startswith("FINDING"):
+                print(f"{number} {given.archives[which].name} {how}: {result} {said.strip()[:300]}", flush=True)
+                if given.keep:
+                    given.keep.mkdir(parents=True, exist_ok=True)
+                    (given.keep / f"{number}.pt").write_bytes(path.read_bytes())
+    print(*(f"{count:6} {name}" for name, count in counts.most_common()), sep="\n")
+    return int(any(name.startswith("FINDING") for name in counts))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

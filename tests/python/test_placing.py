@@ -1,0 +1,59 @@
+"""What the package itself writes: old or new, and no temporary that the command takes for a dead one's or leaves behind."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+import command
+from whence import placing
+
+
+def write_a_drawing(model, folder):
+    command.run("dot", model, "-o", folder / "drawing.dot")
+
+
+def test_the_drafts_of_a_living_process_stay(small_export, tmp_path):
+    def write(path):
+        path.write_text("new")
+        write_a_drawing(small_export[0], tmp_path)
+        assert path.exists()
+
+    with placing.draft_folder(tmp_path) as folder:
+        placing.write_whole(tmp_path / "target", write)
+        assert folder.is_dir()
+    assert sorted(os.listdir(tmp_path)) == ["drawing.dot", "target"] and (tmp_path / "target").read_text() == "new"
+
+
+def test_the_drafts_of_a_dead_process_are_removed(small_export, tmp_path):
+    code = ("import os, sys; from pathlib import Path; from whence import placing\n"
+            "target = Path(sys.argv[1]) / 'target'\n"
+            "with placing.draft_folder(target.parent) as made:\n"
+            "    (made / 'weights').write_text('half')\n"
+            "    placing.write_whole(target, lambda path: os.kill(os.getpid(), 9))\n")
+    environment = {**os.environ, "PYTHONPATH": str(command.ROOT / "python")}
+    assert subprocess.run([sys.executable, "-c", code, tmp_path], env=environment).returncode == -9
+    assert len(os.listdir(tmp_path)) == 2
+    write_a_drawing(small_export[0], tmp_path)
+    assert os.listdir(tmp_path) == ["drawing.dot"]
+
+
+@pytest.mark.parametrize("failing", ["model.onnx.data", "model.onnx"])
+def test_a_model_and_its_weights_are_both_old_where_one_cannot_be_replaced(failing, tmp_path, monkeypatch):
+    target, replace = tmp_path / "model.onnx", os.replace
+    for name in ("model.onnx", "model.onnx.data"):
+        (tmp_path / name).write_text(f"old {name}")
+
+    def failing_once(source, name):
+        if os.path.basename(name) == failing and not os.path.basename(source).startswith(".old"):
+            raise OSError(28, "No space left on device")
+        replace(source, name)
+
+    monkeypatch.setattr(os, "replace", failing_once)
+    with pytest.raises(OSError), placing.draft_folder(tmp_path) as made:
+        for name in ("model.onnx", "model.onnx.data"):
+            (made / name).write_text(f"new {name}")
+        placing.place(made, target, overwrite=True)
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {
+        name: f"old {name}" for name in ("model.onnx", "model.onnx.data")}
