@@ -258,6 +258,45 @@ def test_a_scaling_folded_into_a_projection_is_of_both_modules(tmp_path, given, 
         *((f"attention.{name}", "") for name in ("k_proj", "out_proj", "v_proj"))]
 
 
+class RootMeanSquare(torch.nn.Module):
+    def forward(self, x):
+        y = x.to(torch.float32)  # a Cast from float32 to float32, which onnxslim removes
+        return (y * torch.rsqrt(y.pow(2).mean(-1, keepdim=True) + 1e-6)).to(x.dtype)
+
+
+class NormedHeads(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.q_proj, self.q_norm = torch.nn.Linear(16, 16), RootMeanSquare()
+
+    def forward(self, x):
+        return self.q_norm(self.q_proj(x).view(2, 5, 4, 4)).transpose(1, 2)
+
+
+class NormedBlock(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.attention, self.last = NormedHeads(), torch.nn.Linear(4, 4)
+
+    def forward(self, x):
+        return self.last(self.attention(x))
+
+
+def test_a_value_that_took_a_removed_casts_name_is_still_of_its_own_operator(tmp_path):
+    torch.manual_seed(1)
+    model, x = NormedBlock().eval(), torch.randn(2, 5, 16)
+    torch.jit.trace(model, x).save(str(tmp_path / "model.pt"))
+    command.run("record", tmp_path / "model.pt", "-o", tmp_path / "model.json")
+    torch.onnx.export(model, (x,), tmp_path / "exported.onnx", dynamo=False, input_names=["x"], opset_version=18)
+    onnxslim.slim(str(tmp_path / "exported.onnx"), str(tmp_path / "slim.onnx"))
+    annotate(tmp_path / "exported.onnx", tmp_path / "before.onnx", "--sidecar", tmp_path / "model.json")
+    annotate(tmp_path / "slim.onnx", tmp_path / "out.onnx", "--from", tmp_path / "before.onnx")
+    found = [keys(node) for node in onnx.load(tmp_path / "out.onnx").graph.node
+             if node.op_type == "Reshape" and "q_norm/Cast" in node.output[0]]
+    assert len(found) == 1, "the tool no longer gives a Reshape the name of a Cast"
+    assert found[0]["module"] == "attention"
+
+
 @pytest.mark.parametrize("name", ["exported", "renamed"])
 def test_twice_changes_nothing_and_strip_gives_the_bytes_back(folder, tmp_path, name):
     source = folder / f"{name}.onnx"
