@@ -4,7 +4,10 @@
 //   reference  a -> MatMul -> Add(residual) -> LayerNormalization -> b
 //   foreign    a', r' -> SkipLayerNormalization -> b'                     units: add, layer_norm
 #include <algorithm>
+#include <string_view>
+#include <vector>
 
+#include "annotator/match/op_class.h"
 #include "annotator/match/placement.h"
 
 namespace whence::match {
@@ -56,15 +59,15 @@ class Cone {
   int visited_ = 0;
 };
 
-std::vector<UnitIndex> taken_in(const Placement& placement, ForeignNode f, ReferenceNode r) {
+// Units of the nodes before the reference node that the foreign node took in. None where an input of the foreign node
+// corresponds to nothing: then the nodes before it are not known.
+std::vector<UnitIndex> taken_in_before(const Placement& placement, ForeignNode f, ReferenceNode r) {
   const ForeignStructure& foreign = placement.foreign;
   const ReferenceStructure& reference = placement.reference.structure;
-  // Many nodes do not change sizes, so the position of a Shape among them shows nothing.
-  if (foreign.nodes[f].op_type == "Shape" || foreign.nodes[f].op_type == "Size") return {};
   std::vector<ReferenceValue> stops;
   for (const ForeignValue input : foreign.data_inputs(f)) {
     if (!input.exists()) continue;
-    if (!placement.pairs.value(input).exists()) return {};  // the nodes before this input are not known
+    if (!placement.pairs.value(input).exists()) return {};
     stops.push_back(placement.pairs.value(input));
   }
   std::vector<UnitIndex> units;
@@ -76,16 +79,56 @@ std::vector<UnitIndex> taken_in(const Placement& placement, ForeignNode f, Refer
     cone.has_weights = foreign.reads_weights(f);
     if (cone.reaches(input, 0)) units.insert(units.end(), cone.units.begin(), cone.units.end());
   }
-  // Nodes behind the reference node, if the foreign node's result corresponds to a later value than its own.
-  if (!foreign.nodes[f].outputs.empty() && !reference.nodes[r].outputs.empty()) {
-    const ReferenceValue own = reference.loose(reference.nodes[r].outputs[0]);
-    const ForeignValue result = foreign.loose(foreign.nodes[f].outputs[0]);
-    const ReferenceValue later = result.exists() ? placement.pairs.value(result) : ReferenceValue();
-    if (own.exists() && later.exists() && later != own) {
-      Cone cone(placement, {own});
-      if (cone.reaches(later, 0)) units.insert(units.end(), cone.units.begin(), cone.units.end());
+  return units;
+}
+
+// Units of the activation that a fused operator states, where its result corresponds to no later value: the one that
+// alone reads the reference node's result, behind a batch norm perhaps, and that no other foreign node computes.
+std::vector<UnitIndex> stated_activation(const Placement& placement, ForeignNode f, ReferenceValue own) {
+  if (!states_activation(placement.foreign.nodes[f].op_type)) return {};
+  const ReferenceStructure& reference = placement.reference.structure;
+  std::vector<UnitIndex> units;
+  for (bool ends = false; !ends && own.exists();) {
+    const auto& uses = reference.heavy_uses(own);
+    const bool all = !uses.empty() && std::ranges::all_of(uses, [&](const auto& use) {
+      return use.node.exists() && is_activation(reference.nodes[use.node].op_class) &&
+             !placement.pairs.foreign_node(use.node).exists();
+    });
+    if (!all) return {};
+    for (const auto& use : uses) {  // several in a reference with several forms
+      const auto& found = placement.reference.units_of_node[use.node];
+      units.insert(units.end(), found.begin(), found.end());
     }
+    const auto& reader = reference.nodes[uses.front().node];
+    ends = reader.op_type != "BatchNormalization";
+    own = reader.outputs.empty() ? ReferenceValue() : reference.loose(reader.outputs[0]);
   }
+  return units;
+}
+
+// Units of the nodes behind the reference node, if the foreign node's result corresponds to a later value than its own.
+// What the foreign node reads makes no difference: an activation that a convolution took in is behind it, also where
+// the pooling before it is written differently.
+std::vector<UnitIndex> taken_in_behind(const Placement& placement, ForeignNode f, ReferenceNode r) {
+  const ForeignStructure& foreign = placement.foreign;
+  const ReferenceStructure& reference = placement.reference.structure;
+  if (foreign.nodes[f].outputs.empty() || reference.nodes[r].outputs.empty()) return {};
+  const ReferenceValue own = reference.loose(reference.nodes[r].outputs[0]);
+  const ForeignValue result = foreign.loose(foreign.nodes[f].outputs[0]);
+  const ReferenceValue later = result.exists() ? placement.pairs.value(result) : ReferenceValue();
+  if (!own.exists()) return {};
+  if (!later.exists() || later == own) return stated_activation(placement, f, own);
+  Cone cone(placement, {own});
+  return cone.reaches(later, 0) ? cone.units : std::vector<UnitIndex>();
+}
+
+std::vector<UnitIndex> taken_in(const Placement& placement, ForeignNode f, ReferenceNode r) {
+  // Many nodes do not change sizes, so the position of a Shape among them shows nothing.
+  const std::string_view op_type = placement.foreign.nodes[f].op_type;
+  if (op_type == "Shape" || op_type == "Size") return {};
+  std::vector<UnitIndex> units = taken_in_before(placement, f, r);
+  const std::vector<UnitIndex> behind = taken_in_behind(placement, f, r);
+  units.insert(units.end(), behind.begin(), behind.end());
   return units;
 }
 

@@ -24,12 +24,18 @@ class Kept {
     if (f_node.outputs.empty() || !f_node.outputs[0].exists()) return;
     const ReferenceValue result = known(f_node.outputs[0]);
     if (!result.exists() || r_.values[result].producers.empty()) return;
-    const ReferenceNode maker = r_.values[result].producers.front();
+    const ReferenceNode named = r_.values[result].producers.front();
+    const bool rearranged = f_node.kind == NodeKind::transparent && r_.nodes[named].kind == NodeKind::transparent;
+    if (f_node.op_type != r_.nodes[named].op_type && !rearranged) return;
+    const ReferenceNode maker = same_operator(f_node, named);
+    if (!maker.exists()) {
+      placement_.place(node, placement_.reference.units_of_node[named], origin::Confidence::inferred,
+                       MatchRule::kept_values);
+      return;
+    }
     const auto& r_node = r_.nodes[maker];
-    const bool rearranged = f_node.kind == NodeKind::transparent && r_node.kind == NodeKind::transparent;
-    if (f_node.op_type != r_node.op_type && !rearranged) return;
     std::vector<UnitIndex> units = placement_.reference.units_of_node[maker];
-    if (rearranged && f_node.op_type == r_node.op_type) add_merged(f_node, r_node, units);
+    if (rearranged) add_merged(f_node, r_node, units);
     placement_.place(node, std::move(units), origin::Confidence::matched, MatchRule::kept_values);
   }
 
@@ -37,6 +43,21 @@ class Kept {
   ReferenceValue known(ForeignValue value) const {
     const auto found = by_name_.find(f_.values[value].name);
     return found == by_name_.end() ? ReferenceValue() : found->second;
+  }
+
+  // The node of the same operator that ends in `named` or stands before it, behind what the foreign node reads: a tool
+  // that removes a Cast without effect gives the Cast's name to the Reshape before it. None if there is none.
+  ReferenceNode same_operator(const StructureNode<Side::foreign>& f_node, ReferenceNode named) const {
+    const ReferenceValue from =
+        f_node.inputs.empty() || !f_node.inputs[0].exists() ? ReferenceValue() : known(f_node.inputs[0]);
+    for (ReferenceNode at = named; at.exists() && r_.nodes[at].kind == NodeKind::transparent;) {
+      const auto& node = r_.nodes[at];
+      if (node.op_type == f_node.op_type) return at;
+      if (node.inputs.empty() || !node.inputs[0].exists() || node.inputs[0] == from) return {};
+      const auto& producers = r_.values[node.inputs[0]].producers;
+      at = producers.empty() ? ReferenceNode() : producers.front();
+    }
+    return r_.nodes[named].op_type == f_node.op_type ? named : ReferenceNode();
   }
 
   // Nodes of the same operator straight before, up to the value that the foreign node reads.

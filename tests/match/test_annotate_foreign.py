@@ -169,6 +169,46 @@ def test_a_mean_behind_a_normalization_is_not_its_own(tmp_path):
     assert found["LayerNormalization"]["module"] == "norm" and found["ReduceMean"]["module"] in ("pool", "")
 
 
+class Excitation(torch.nn.Module):
+    """Squeeze and excitation. `spelling`: how the file writes the pooling, which the recorded model leaves to a module."""
+
+    def __init__(self, spelling=None):
+        super().__init__()
+        self.spelling, self.stem, self.pool = spelling, torch.nn.Conv2d(3, 8, 3), torch.nn.AdaptiveAvgPool2d(1)
+        self.squeeze, self.act = torch.nn.Conv2d(8, 4, 1), torch.nn.ReLU()
+        self.excite, self.gate = torch.nn.Conv2d(4, 8, 1), torch.nn.Sigmoid()
+        self.last, self.last_act = torch.nn.Conv2d(8, 6, 3), torch.nn.ReLU()
+
+    def pooled(self, x):
+        if self.spelling == "mean":
+            return x.mean((2, 3), keepdim=True)
+        return self.pool(x) if self.spelling is None else x.sum((2, 3), keepdim=True) * (1 / 36)
+
+    def forward(self, x):
+        x = self.stem(x)
+        x = x * self.gate(self.excite(self.act(self.squeeze(self.pooled(x)))))
+        return self.pooled(self.last_act(self.last(x)))
+
+
+@pytest.mark.parametrize("spelling", ["mean", "sum"])
+def test_an_activation_is_taken_in_behind_what_is_spelled_differently(tmp_path, spelling):
+    torch.manual_seed(2)
+    model, x = Excitation().eval(), torch.randn(1, 3, 8, 8)
+    torch.jit.trace(model, x).save(str(tmp_path / "model.pt"))
+    command.run("record", tmp_path / "model.pt", "-o", tmp_path / "model.json")
+    spelled = Excitation(spelling).eval()
+    spelled.load_state_dict(model.state_dict())
+    torch.onnx.export(spelled, (x,), tmp_path / "exported.onnx", dynamo=False, input_names=["x"], opset_version=18)
+    fused = onnx.load(optimised(str(tmp_path / "exported.onnx"), tmp_path / "fused.onnx"))
+    rename(fused)
+    onnx.save(fused, tmp_path / "fused.onnx")
+    annotate(tmp_path / "fused.onnx", tmp_path / "out.onnx", "--sidecar", tmp_path / "model.json")
+    found = [keys(node) for node in onnx.load(tmp_path / "out.onnx").graph.node if node.op_type == "FusedConv"]
+    assert [json.loads(node.get("modules", "[]")) for node in found] == [["squeeze", "act"], ["excite", "gate"],
+                                                                         ["last", "last_act"]]
+    assert {node["confidence"] for node in found} == {"matched"}
+
+
 class ScaledQuery(torch.nn.Module):
     """Scales its queries itself, and tells the attention not to."""
 
@@ -216,6 +256,45 @@ def test_a_scaling_folded_into_a_projection_is_of_both_modules(tmp_path, given, 
     assert sorted((node["module"], node.get("modules", "")) for node in found) == [
         ("attention", '["attention.q_proj","attention"]'),
         *((f"attention.{name}", "") for name in ("k_proj", "out_proj", "v_proj"))]
+
+
+class RootMeanSquare(torch.nn.Module):
+    def forward(self, x):
+        y = x.to(torch.float32)  # a Cast from float32 to float32, which onnxslim removes
+        return (y * torch.rsqrt(y.pow(2).mean(-1, keepdim=True) + 1e-6)).to(x.dtype)
+
+
+class NormedHeads(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.q_proj, self.q_norm = torch.nn.Linear(16, 16), RootMeanSquare()
+
+    def forward(self, x):
+        return self.q_norm(self.q_proj(x).view(2, 5, 4, 4)).transpose(1, 2)
+
+
+class NormedBlock(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.attention, self.last = NormedHeads(), torch.nn.Linear(4, 4)
+
+    def forward(self, x):
+        return self.last(self.attention(x))
+
+
+def test_a_value_that_took_a_removed_casts_name_is_still_of_its_own_operator(tmp_path):
+    torch.manual_seed(1)
+    model, x = NormedBlock().eval(), torch.randn(2, 5, 16)
+    torch.jit.trace(model, x).save(str(tmp_path / "model.pt"))
+    command.run("record", tmp_path / "model.pt", "-o", tmp_path / "model.json")
+    torch.onnx.export(model, (x,), tmp_path / "exported.onnx", dynamo=False, input_names=["x"], opset_version=18)
+    onnxslim.slim(str(tmp_path / "exported.onnx"), str(tmp_path / "slim.onnx"))
+    annotate(tmp_path / "exported.onnx", tmp_path / "before.onnx", "--sidecar", tmp_path / "model.json")
+    annotate(tmp_path / "slim.onnx", tmp_path / "out.onnx", "--from", tmp_path / "before.onnx")
+    found = [keys(node) for node in onnx.load(tmp_path / "out.onnx").graph.node
+             if node.op_type == "Reshape" and "q_norm/Cast" in node.output[0]]
+    assert len(found) == 1, "the tool no longer gives a Reshape the name of a Cast"
+    assert found[0]["module"] == "attention"
 
 
 @pytest.mark.parametrize("name", ["exported", "renamed"])
