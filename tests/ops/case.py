@@ -82,7 +82,7 @@ def given(tensor: torch.Tensor) -> Given:
 
 
 def two(first: torch.Tensor, second: torch.Tensor) -> Given:
-    """For tensors whose numbers cannot change places: bounds that ascend, lengths that descend, the only valid index."""
+    """For tensors whose numbers cannot change places: bounds that ascend, lengths that descend, an only index."""
     return Given(first, second)
 
 

@@ -1,5 +1,5 @@
 """Random operators by their distribution: what ONNX Runtime draws against what PyTorch draws, as two samples, and two
-runs of one file, which have to differ. The rows of cases/random.py compare dtypes, shapes and what holds for every draw.
+runs of one file, which have to differ. Rows of cases/random.py compare dtypes, shapes and what holds for every draw.
 """
 
 import math
@@ -70,9 +70,11 @@ ROWS = [
     case("aten::feature_dropout", lambda x: F.dropout2d(x, 0.3, True)[0, :, 0, 1], torch.ones(1, MANY, 1, 2)),
     case("aten::feature_alpha_dropout", lambda x: F.feature_alpha_dropout(x, 0.3, True)[0, :, 1], f32(1, MANY, 2)),
     case("aten::scaled_dot_product_attention",
-         lambda q, k, v: F.scaled_dot_product_attention(q, k, v, dropout_p=0.3)[:, 0, 0], f32(MANY, 1, 4), f32(MANY, 1, 4),
-         torch.ones(MANY, 1, 1)),
+         lambda q, k, v: F.scaled_dot_product_attention(q, k, v, dropout_p=0.3)[:, 0, 0], f32(MANY, 1, 4),
+         f32(MANY, 1, 4), torch.ones(MANY, 1, 1)),
 ]
+# ONNX Runtime 1.32 removes a Dropout that trains when it optimises, unless its result is one of the graph.
+REMOVED = {"aten::scaled_dot_product_attention"}
 UNINITIALISED = {"aten::empty.memory_format", "aten::empty_like", "aten::empty_strided", "aten::new_empty",
                  "aten::new_empty_strided", "aten::empty_permuted"}  # any number is right
 
@@ -89,7 +91,7 @@ def test_distribution(row: Case, tmp_path):
     archive = saved(row, tmp_path)
     run(*export_arguments(row, archive, tmp_path, row.opsets[-1]))
     check_file(tmp_path / "operator.onnx")
-    session, tensors = open_session(tmp_path / "operator.onnx"), row.tensors()
+    session, tensors = open_session(tmp_path / "operator.onnx", row.key not in REMOVED), row.tensors()
     (expected,), (drawn,), (again,) = (run_reference(torch.jit.load(archive), tensors),
                                        *(run_file(row, session, tensors) for _ in range(2)))
     assert drawn.dtype == expected.dtype and drawn.shape == expected.shape == (MANY,)

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "annotator/convert/ops/families.h"
+#include "annotator/program/tensor_values.h"
 
 namespace whence::convert {
 namespace {
@@ -53,24 +54,24 @@ void grid_sampler(Ctx& c) {
 }
 
 // Coordinates of `size` pixel centres in [-1, 1].
-std::vector<float> coordinates(std::int64_t size, bool align_corners) {
-  std::vector<float> places;
+std::vector<double> coordinates(std::int64_t size, bool align_corners) {
+  std::vector<double> places;
   for (std::int64_t i = 0; i < size; ++i) {
     const double place = align_corners
                              ? (size == 1 ? 0.0 : -1 + 2.0 * static_cast<double>(i) / static_cast<double>(size - 1))
                              : (2.0 * static_cast<double>(i) + 1) / static_cast<double>(size) - 1;
-    places.push_back(static_cast<float>(place));
+    places.push_back(place);
   }
   return places;
 }
 
-// (x, y, 1) of every pixel of the wanted size in row-major order, as a constant [pixels, axes + 1].
-Val base_grid(Ctx& c, const Ints& spatial, bool align_corners) {
+// (x, y, 1) of every pixel of the wanted size in row-major order, as a constant [pixels, axes + 1] of `dtype`.
+Val base_grid(Ctx& c, const Ints& spatial, bool align_corners, DType dtype) {
   std::int64_t pixels = 1;
   for (const std::int64_t size : spatial) pixels *= size;
-  std::vector<std::vector<float>> places;
+  std::vector<std::vector<double>> places;
   for (const std::int64_t size : spatial) places.push_back(coordinates(size, align_corners));
-  std::vector<float> grid;
+  std::vector<double> grid;
   for (std::int64_t pixel = 0; pixel < pixels; ++pixel) {
     std::int64_t rest = pixel;
     for (std::size_t axis = spatial.size(); axis-- > 0; rest /= spatial[axis]) {  // the last axis, x, comes first
@@ -78,9 +79,12 @@ Val base_grid(Ctx& c, const Ints& spatial, bool align_corners) {
     }
     grid.push_back(1);
   }
-  return c.constant_tensor({DType::float32,
-                            {pixels, static_cast<std::int64_t>(spatial.size()) + 1},
-                            Bytes::copy_of(grid.data(), grid.size() * sizeof(float))});
+  const TensorData wide{DType::float64,
+                        {pixels, static_cast<std::int64_t>(spatial.size()) + 1},
+                        Bytes::copy_of(grid.data(), grid.size() * sizeof(double))};
+  const auto data = program::cast_tensor(wide, dtype);
+  if (!data) c.refuse("affine_grid of dtype " + std::string(name_of(dtype)), "use float32");
+  return c.constant_tensor(*data);
 }
 
 // theta [N, axes, axes + 1], size [N, C, *spatial] -> [N, *spatial, axes]
@@ -102,7 +106,8 @@ void affine_grid_generator(Ctx& c) {
   if (std::count(spatial.begin(), spatial.end(), -1) != 0) {
     c.refuse("affine_grid of dynamic size", "export with --opset 20 or newer, or with a fixed size");
   }
-  const Val grid = c.emit("MatMul", {base_grid(c, spatial, align_corners), c.transpose(theta, {0, 2, 1})});
+  const Val grid =
+      c.emit("MatMul", {base_grid(c, spatial, align_corners, c.dtype(theta)), c.transpose(theta, {0, 2, 1})});
   c.yield(c.reshape_to_output(grid));
 }
 

@@ -141,7 +141,7 @@ void diag_embed(Ctx& c) {
 // The diagonal replaced by src [*, k]: the axes of the matrix go last, src[i] is gathered for each row that has an
 // element on the diagonal, and chosen there.
 void diagonal_scatter(Ctx& c) {
-  const Val x = c.tensor("self"), src = c.tensor("src");
+  const Val x = c.tensor("self"), src = c.cast(c.tensor("src"), c.dtype(x));
   const int rank = c.rank(x);
   const std::int64_t offset = c.integer("offset");
   const std::int64_t row = c.axis(c.integer("dim1"), rank), column = c.axis(c.integer("dim2"), rank);

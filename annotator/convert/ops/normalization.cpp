@@ -97,17 +97,22 @@ bool fresh_statistics(Ctx& c) {
   return uniform("running_mean") || uniform("running_var");
 }
 
-// With the batch's own statistics, as in training or without running ones.
-Val batch_norm_batch(Ctx& c, Val x, std::string_view eps) {
-  constexpr int with_training_mode = 14;
-  const bool has_running = c.schema().find("running_mean") && c.has("running_mean") && c.has("running_var");
-  if (has_running && c.opset() >= with_training_mode && !fresh_statistics(c)) return batch_norm_training(c, x, eps);
+// With the batch's own statistics, spelled out.
+Val batch_norm_written_out(Ctx& c, Val x, std::string_view eps) {
   const int rank = c.rank(x);
   const Ints axes = all_but_channels(c, x);
   const Val weight = c.optional_tensor("weight"), bias = c.optional_tensor("bias");
   const Val normal = standardize(c, x, axes, c.number(eps));
   return scale_and_shift(c, normal, weight ? per_channel(c, weight, rank - 2) : absent,
                          bias ? per_channel(c, bias, rank - 2) : absent);
+}
+
+// With the batch's own statistics, as in training or without running ones.
+Val batch_norm_batch(Ctx& c, Val x, std::string_view eps) {
+  constexpr int with_training_mode = 14;
+  const bool has_running = c.schema().find("running_mean") && c.has("running_mean") && c.has("running_var");
+  const bool as_operator = has_running && c.opset() >= with_training_mode && !fresh_statistics(c);
+  return as_operator ? batch_norm_training(c, x, eps) : batch_norm_written_out(c, x, eps);
 }
 
 Val batch_norm_result(Ctx& c, std::string_view eps) {
@@ -138,8 +143,8 @@ Val inverse_deviation(Ctx& c, Val variance) {
 
 bool trains(Ctx& c) { return !c.schema().find("training") || c.flag("training"); }
 
-// [N, C, *] by the statistics of each sample and channel, times `weight` [C] plus `bias` [C]. Runtimes have the operator
-// of up to 32 bits.
+// [N, C, *] by the statistics of each sample and channel, times `weight` [C] plus `bias` [C]. Runtimes have the
+// operator of up to 32 bits.
 Val instance_normalized(Ctx& c, Val x, Val weight, Val bias) {
   if (c.output_dtype() != DType::float64)
     return c.emit("InstanceNormalization", {x, weight, bias}, {{"epsilon", epsilon(c)}});
@@ -196,7 +201,10 @@ void batch_norm_functional(Ctx& c) {
     const Val kept = c.emit("Mul", {c.tensor(running), c.constant_number(1 - c.number("momentum"), dtype)});
     return c.emit("Add", {kept, c.emit("Mul", {now, c.constant_number(c.number("momentum"), dtype)})});
   };
-  std::vector<Val> results{batch_norm_batch(c, x, "eps"), batch.mean, inverse_deviation(c, batch.variance)};
+  // ONNX Runtime casts 16 bits to 32 once for all readers, and moves running statistics in what it has cast.
+  const bool shared_by_cast = size_of(dtype) == 2;
+  const Val normal = shared_by_cast ? batch_norm_written_out(c, x, "eps") : batch_norm_batch(c, x, "eps");
+  std::vector<Val> results{normal, batch.mean, inverse_deviation(c, batch.variance)};
   if (c.schema().returns.size() == 6) results.push_back(c.constant_tensor(filled({0}, 0, DType::uint8)));
   results.push_back(moved("running_mean", batch.mean));
   results.push_back(moved("running_var", unbiased(c, x, batch.variance)));
@@ -235,6 +243,18 @@ void layer_norm(Ctx& c) {
   c.yield(c.emit("LayerNormalization", layer_norm_inputs(c, shape), over_last(c, shape.size())));
 }
 
+// ONNX computes the statistics in float32, whatever the input is.
+std::vector<Val> layer_norm_with_wide_statistics(Ctx& c, std::size_t count) {
+  const DType dtype = c.output_dtype();
+  const Val x = c.tensor("input");
+  const Ints axes = trailing_axes(count);
+  const Val mean = c.typed(reduce(c, "ReduceMean", x, axes, true), dtype);
+  const Val centred = c.typed(c.emit("Sub", {x, mean}), dtype);
+  const Val squares = c.typed(c.emit("Mul", {centred, centred}), dtype);
+  const Val variance = c.typed(reduce(c, "ReduceMean", squares, axes, true), dtype);
+  return {layer_norm_written_out(c, x, count), mean, inverse_deviation(c, variance)};
+}
+
 // Also gives mean and 1 / sqrt(var + eps).
 void native_layer_norm(Ctx& c) {
   const auto dynamic = axes_of_dynamic_size(c);
@@ -248,7 +268,9 @@ void native_layer_norm(Ctx& c) {
         {c.emit("LayerNormalization", layer_norm_inputs(c, shape), over_last(c, shape.size())), absent, absent});
   }
   if (c.opset() < 17) c.refuse("the statistics of layer_norm are used", "export with --opset 17 or newer");
-  c.yield(c.emit_many("LayerNormalization", layer_norm_inputs(c, shape), over_last(c, shape.size()), 3));
+  if (c.output_dtype() == DType::float64) return c.yield(layer_norm_with_wide_statistics(c, shape.size()));
+  const auto results = c.emit_many("LayerNormalization", layer_norm_inputs(c, shape), over_last(c, shape.size()), 3);
+  c.yield({results[0], c.typed(results[1], DType::float32), c.typed(results[2], DType::float32)});
 }
 
 // ---- RMS norm: over the last axes, without the mean ---------------------------------------------------------------

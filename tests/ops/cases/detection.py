@@ -30,7 +30,7 @@ def pixel(image: torch.Tensor, y: float, x: float) -> torch.Tensor:
 
 
 def roi_align(input, rois, spatial_scale, pooled_height, pooled_width, sampling_ratio, aligned):
-    result = torch.zeros(len(rois), input.shape[1], pooled_height, pooled_width)
+    result = input.new_zeros(len(rois), input.shape[1], pooled_height, pooled_width)
     for number, roi in enumerate(rois):
         left, top, right, bottom = (roi[1:] * spatial_scale - (0.5 if aligned else 0)).tolist()
         height, width = bottom - top, right - left
@@ -49,7 +49,7 @@ def roi_align(input, rois, spatial_scale, pooled_height, pooled_width, sampling_
 
 
 def roi_pool(input, rois, spatial_scale, pooled_height, pooled_width):
-    result = torch.zeros(len(rois), input.shape[1], pooled_height, pooled_width)
+    result = input.new_zeros(len(rois), input.shape[1], pooled_height, pooled_width)
     for number, roi in enumerate(rois):
         left, top, right, bottom = ((roi[1:] * spatial_scale + 0.5) // 1).int().tolist()
         height, width = max(bottom - top + 1, 1) / pooled_height, max(right - left + 1, 1) / pooled_width

@@ -14,9 +14,14 @@ NUMBERS = torch.tensor([INF, -INF, NAN, 0.0, 1.0, -1.0, 5.0, -5.0, 0.1, -0.3, 7.
 PAIRS = torch.cartesian_prod(NUMBERS, NUMBERS)
 
 
+# PyTorch divides halves as float32, before it rounds; ONNX has one dtype for operands and result.
+ROUNDED_LATE = {"half": "a quotient that is rounded first may be the next whole number"}
+
+
 def of_pairs(key: str, function):
     """Every number by every other: infinities, NaN, 0, what float32 rounds."""
-    return case(key, function, f32(144), f32(144, seed=1), other_inputs=[(PAIRS[:, 0], PAIRS[:, 1])])
+    return case(key, function, f32(144), f32(144, seed=1), other_inputs=[(PAIRS[:, 0], PAIRS[:, 1])],
+                not_as=ROUNDED_LATE)
 
 
 CASES = [
@@ -25,7 +30,8 @@ CASES = [
     of_pairs("aten::div.Tensor_mode", lambda x, y: torch.div(x, y, rounding_mode="trunc")),
     of_pairs("aten::remainder.Tensor", lambda x, y: x % y),
     of_pairs("aten::fmod.Tensor", lambda x, y: torch.fmod(x, y)),
-    case("aten::floor_divide", lambda x: x // 0.1, f32(12), other_inputs=[(NUMBERS,), (torch.arange(12.0),)]),
+    case("aten::floor_divide", lambda x: x // 0.1, f32(12), other_inputs=[(NUMBERS,), (torch.arange(12.0),)],
+         not_as={**ROUNDED_LATE, "int": "in the archive 0.1 is a tensor of float64, and the result, too"}),
     case("aten::floor_divide", lambda x: x // 2, f32(12), other_inputs=[(NUMBERS,)]),
     case("aten::remainder.Scalar", lambda x: x % -2.5, f32(12), other_inputs=[(NUMBERS,)]),
     case("aten::__lshift__.Scalar", lambda x: x << 3, DIVIDENDS),
