@@ -15,8 +15,7 @@ namespace {
 
 std::string digest_of(const std::string& text) { return whence::digest_of(text.data(), text.size()); }
 
-// Of entries under one key, which ONNX Runtime's fusions write, the first counts, as for what a call keeps of its
-// nodes.
+// ONNX Runtime's fusions write several entries under one key: the first counts, as it does for what a call keeps.
 std::string metadata_text(const OnnxNode& node) {
   std::string text;
   onnx_file::walk_nodes(node, [&](const OnnxNode& each) {

@@ -137,8 +137,8 @@ class Walk {
     return text;
   }
 
-  // What is written anew has to come out as it was once it is taken back. Every writer gives numbers their shortest
-  // form; `content`: the field's size without its tag.
+  // Throws Error(corrupt_file) for a field that strip could not write as it was: every writer gives numbers their
+  // shortest form. `content`: the field's size without its tag.
   void require_plain(const Field& field, std::size_t content) const {
     const auto tag = static_cast<std::uint64_t>(field.number) << 3;
     if (field.span.size() == wire::varint_size(tag) + content) return;

@@ -62,7 +62,7 @@ class NpyReader {
     return {content_.substr(start, length), content_.substr(start + length)};
   }
 
-  // What follows the key, up to the header's end.
+  // Returns the header from behind the key on.
   std::string_view value_in(std::string_view header, std::string_view key) const {
     const std::string quoted = "'" + std::string(key) + "':";
     const std::size_t at = header.find(quoted);

@@ -207,7 +207,7 @@ class ProgramReader {
     });
   }
 
-  // What computes with the sizes multiplies them; one of 0 does not make the others small.
+  // Converters multiply sizes, and one of 0 does not make the others small.
   static void require_countable(const Cell& cell, const std::vector<Dim>& dims) {
     std::int64_t count = 1;
     for (const Dim& dim : dims) {

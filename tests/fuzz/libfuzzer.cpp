@@ -1,7 +1,7 @@
 // The targets under libFuzzer: `whence_fuzz --target=npz [libFuzzer's options] [corpus...]`.
 //
 // With --coverage=FILE, what all inputs together reached is written at the end, a byte for each edge of the control
-// flow: 1 reached, 2 the first edge of a function. fuzz.py counts them; it runs the finished corpus so.
+// flow: 1 reached, 2 the first edge of a function. run_fuzzers.py counts them; it runs the finished corpus so.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>

@@ -7,4 +7,4 @@ tools/setup/build.sh fuzz whence whence_fuzz
 step "seeds (build/fuzz/seeds)"
 quietly "making the seeds" build/venv/bin/python tests/fuzz/make_seeds.py build/fuzz/seeds build/fuzz/bin/whence
 step "every target for ${1:-60} s"
-exec build/venv/bin/python tests/fuzz/fuzz.py --seconds "${1:-60}" ${2:+--targets "$2"}
+exec build/venv/bin/python tests/fuzz/run_fuzzers.py --seconds "${1:-60}" ${2:+--targets "$2"}

@@ -1,6 +1,6 @@
 """Runs every fuzz target for some seconds and prints a table; exits with 1 when one found something.
 
-    fuzz.py --seconds 60 [--targets npz,zip] [--jobs 1]
+    run_fuzzers.py --seconds 60 [--targets npz,zip] [--jobs 1]
 
 Corpora grow in build/fuzz/corpus, findings lie in build/fuzz/found, each the input of one; README.md says what to do
 with it.
