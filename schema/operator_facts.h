@@ -18,7 +18,7 @@ enum class Identity : std::uint8_t { never, always, not_training, same_dtype, sa
 
 // The memory that the results lie in.
 enum class ResultMemory : std::uint8_t {
-  declared,    // of their own, or as the schema's alias annotations say
+  declared,    // memory of their own, or as the schema's alias annotations say
   argument,    // the result is the first argument itself: when `identity` holds
   view,        // the first argument's
   by_strides,  // the first argument's or their own, depending on its strides

@@ -38,7 +38,7 @@ Ints inverse(const Ints& permutation);
 // The index tensors side by side: [B..., number of indexed axes], as GatherND and ScatterND want them.
 Val index_table(Ctx& c, const std::vector<IndexedAxis>& axes);
 
-// What NonZero takes in runtimes; of other dtypes, which numbers are not 0.
+// Returns `x` in a dtype for which runtimes have NonZero: itself, or as booleans that say which numbers are not 0.
 Val countable(Ctx& c, Val x);
 
 // The positions of the true elements of a mask, one row each: [n, rank of mask].

@@ -55,7 +55,7 @@ Val tan_of(Ctx& c, Val x) {
   return c.emit("Div", {c.emit("Sin", {x}), c.emit("Cos", {x})});
 }
 
-// Of |x|, with the sign of x: for negative numbers x and the root cancel each other.
+// Computed from |x| and given the sign of x: for negative numbers x and the root cancel each other.
 Val asinh_of(Ctx& c, Val x) {
   if (!is_wide(c, x)) return c.emit("Asinh", {x});
   return c.emit("Mul", {c.emit("Sign", {x}), log_with_root(c, c.emit("Abs", {x}), 1)});

@@ -107,7 +107,7 @@ std::vector<UnitIndex> stated_activation(const Placement& placement, ForeignNode
 }
 
 // Units of the nodes behind the reference node, if the foreign node's result corresponds to a later value than its own.
-// What the foreign node reads makes no difference: an activation that a convolution took in is behind it, also where
+// The foreign node's arguments make no difference: an activation that a convolution took in is behind it, also where
 // the pooling before it is written differently.
 std::vector<UnitIndex> taken_in_behind(const Placement& placement, ForeignNode f, ReferenceNode r) {
   const ForeignStructure& foreign = placement.foreign;

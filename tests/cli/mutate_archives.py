@@ -10,6 +10,7 @@ stores the archives of findings.
 import argparse
 import collections
 import io
+import itertools
 import os
 import pickletools
 import random
@@ -52,7 +53,7 @@ def mutate_pickle(content: bytes, chance: random.Random) -> bytes:
         starts = [at for _, _, at in pickletools.genops(content)]
     except Exception:  # noqa: BLE001: pickletools raises what it likes
         return mutate_bytes(content, chance)
-    pieces = [content[start:end] for start, end in zip(starts, [*starts[1:], len(content)])]
+    pieces = [content[start:end] for start, end in itertools.pairwise([*starts, len(content)])]
     at = chance.randrange(1, max(2, len(pieces) - 1))
     piece = pieces[at]
     how = chance.randrange(6)

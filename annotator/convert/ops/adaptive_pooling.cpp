@@ -163,7 +163,7 @@ Ints plane_axes(const Adaptive& pool) {
   return axes;
 }
 
-// Of float64 runtimes have reductions only.
+// Returns true if runtimes pool in this dtype: in float64 they have reductions only.
 bool has_global_pooling(Ctx& c, const Adaptive& pool) { return pool.batched && c.output_dtype() != DType::float64; }
 
 void adaptive_avg_pool(Ctx& c) {

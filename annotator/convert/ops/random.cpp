@@ -107,7 +107,7 @@ Draw integer_draw(Ctx& c) {
   return uniform_draw(static_cast<double>(low), static_cast<double>(c.integer("high")));
 }
 
-// Of a float64: float32 reaches no odd number above 2^24, and rounds the largest ones below `high` up to it.
+// Takes float64: float32 has no odd number above 2^24, and rounds the largest ones below `high` up to it.
 Val rounded_down(Ctx& c, Val uniform) {
   return c.cast(c.typed(c.emit("Floor", {uniform}), DType::float64), c.output_dtype());
 }

@@ -1,3 +1,5 @@
+// Mutates JSON by its form: values, keys and arrays are exchanged, repeated, nested and left out, so that a reader is
+// reached behind its parser.
 #include <array>
 #include <cstdint>
 #include <iterator>

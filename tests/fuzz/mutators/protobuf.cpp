@@ -1,3 +1,5 @@
+// Mutates protobuf messages by their form: fields are exchanged, repeated, nested, shortened and left out, and numbers
+// set to extremes, so that a reader is reached behind its parser.
 #include <array>
 #include <cstdint>
 #include <limits>
