@@ -184,7 +184,7 @@ std::vector<Val> distinct(Ctx& c, std::optional<std::int64_t> axis) {
   const Val wide = is_floating(dtype) ? x : c.cast(x, DType::int64);
   const auto results = c.emit_many("Unique", {wide}, std::move(attributes), 4);
   const Val inverse = axis || c.rank(x) == 1 ? results[2] : c.reshape_to_output(results[2], 1);
-  return {results[0], inverse, results[3]};
+  return {c.typed(results[0], c.dtype(wide)), inverse, results[3]};
 }
 
 void unique(Ctx& c) {
