@@ -4,6 +4,7 @@
 
 #include "schema/element_count.h"
 #include "schema/files/files.h"
+#include "schema/program_walk.h"
 #include "schema/sidecar/base64.h"
 
 namespace whence {
@@ -27,9 +28,9 @@ class ProgramReader {
     read_signature();
     read_stated_signature();
     read_bases();
-    read_operations();
     read_constants();
     read_values();
+    read_operations();
     return std::move(program_);
   }
 
@@ -293,6 +294,12 @@ class ProgramReader {
     for (std::size_t i = 1; i < blocks_.size(); ++i) {
       blocks_of_[blocks_[i].operation].push_back(static_cast<std::int32_t>(i));
     }
+    defined_.resize(value_count_);
+    for (std::size_t i = 0; i < value_count_; ++i) {
+      const Value& value = program_.values[i];
+      const bool made = value.source == ValueSource::node || value.source == ValueSource::block_input;
+      defined_[i] = !made || value.known != none_id;
+    }
     program_.body = assemble(0, 0);
     if (assembled_ != operation_count_) {
       text_.corrupt("/operations", "operations or blocks do not stand in execution order");
@@ -321,19 +328,49 @@ class ProgramReader {
     return node;
   }
 
+  // Converters look up what an operation reads, so it has to be there by then.
+  void require_defined(const Argument& argument, const std::string& where) const {
+    each_value(argument, [&](ValueId id) {
+      if (!defined_[id]) text_.corrupt(where, "value " + std::to_string(id) + " is read before an operation gives it");
+    });
+  }
+
+  void define(const std::vector<ValueId>& values, std::vector<ValueId>& here) {
+    for (const ValueId id : values) {
+      if (!defined_[id]) here.push_back(id);
+      defined_[id] = true;
+    }
+  }
+
   // Execution order gives each operation one place: it follows what stands before it in its block and all they hold.
+  // What a block defines ends with it.
   Block assemble(std::int32_t number, int depth) {
     if (depth > kDeepestBlocks) text_.corrupt("/blocks", "blocks are nested too deeply");
     FlatBlock& flat = blocks_[number];
     Block block = std::move(flat.block);
+    std::vector<ValueId> here;
+    define(block.inputs, here);
     for (const std::int32_t op : flat.operations) {
       if (static_cast<std::size_t>(op) != assembled_++) {
-        text_.corrupt("/operations/rows/" + std::to_string(op), "the operation does not stand in execution order");
+        text_.corrupt(row_of(op), "the operation does not stand in execution order");
       }
       Node& node = block.nodes.emplace_back(std::move(nodes_[op]));
+      for (const NamedArgument& argument : node.arguments) require_defined(argument.value, row_of(op));
       for (const std::int32_t nested : blocks_of_[op]) node.blocks.push_back(assemble(nested, depth + 1));
+      define(node.outputs, here);
     }
+    for (const Argument& output : block.outputs) require_defined(output, "/blocks/rows/" + std::to_string(number));
+    if (number == 0) require_outputs();
+    for (const ValueId id : here) defined_[id] = false;
     return block;
+  }
+
+  static std::string row_of(std::int32_t op) { return "/operations/rows/" + std::to_string(op); }
+
+  void require_outputs() const {
+    for (std::size_t i = 0; i < program_.outputs.size(); ++i) {
+      require_defined(program_.outputs[i].value, "/outputs/rows/" + std::to_string(i));
+    }
   }
 
   void read_bases() {
@@ -357,6 +394,7 @@ class ProgramReader {
   std::vector<ScopeBasis> bases_;  // by operation
   Program program_;
   std::size_t value_count_ = 0, operation_count_ = 0;
+  std::vector<bool> defined_;  // by value: it is there while the operations are put together
   std::vector<FlatBlock> blocks_;
   std::vector<Node> nodes_;                           // in the order of the table, until assemble() takes them
   std::vector<std::vector<std::int32_t>> blocks_of_;  // by operation

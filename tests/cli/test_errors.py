@@ -141,6 +141,19 @@ def test_sidecars(subcommand, kind, code, small_export, tmp_path):
     refused([subcommand, model, "--sidecar", wrong, *target], tmp_path, code)
 
 
+def test_a_sidecar_that_reads_a_value_before_an_operation_gives_it(small_export, tmp_path):
+    model, sidecar = small_export
+    document = json.loads(sidecar.read_text())
+    at = document["operations"]["columns"].index("outputs")
+    first, last = document["operations"]["rows"][0], document["operations"]["rows"][-1]
+    assert first[at] != last[at]
+    first[at], last[at] = last[at], first[at]
+    wrong = tmp_path / "wrong.json"
+    wrong.write_text(json.dumps(document))
+    found = refused(["annotate", model, "--sidecar", wrong, "-o", tmp_path / "target"], tmp_path, "E0204")
+    assert "is read before an operation gives it" in found["message"]
+
+
 def test_a_sidecar_of_another_program(small_export, tmp_path):
     model, _ = small_export
     torch.jit.trace(torch.nn.Sequential(torch.nn.Linear(3, 3)), torch.ones(1, 3)).save(str(tmp_path / "other.pt"))
