@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <vector>
 
 #include <fcntl.h>
@@ -163,10 +164,12 @@ void AtomicFile::copy(const std::string& path) {
 void AtomicFile::commit() {
   finish();
   if (temporary_.empty()) return;
-  const FolderLock lock(folder_of(place()));
+  // The folder of a draft is locked already, by the process whose draft it is.
+  std::optional<FolderLock> lock;
+  if (!is_draft()) lock.emplace(folder_of(place()));
   const PostponedStops until_named;
   give_name();
-  if (!is_draft()) lock.sync();
+  if (lock) lock->sync();
 }
 
 // A link stays a link: what it points to is replaced. One folder has one name here, so that it is locked once.

@@ -87,8 +87,9 @@ void remove_leftovers(const std::string& folder) {
 }
 
 void remove_leftovers_once(const std::string& folder) {
-  static std::mutex lock;
-  static std::set<std::string> known;
+  // Never destroyed: a recording that was not stopped is written while the process ends.
+  static auto& lock = *new std::mutex;
+  static auto& known = *new std::set<std::string>;
   {
     const std::scoped_lock locked(lock);
     if (!known.insert(folder).second) return;

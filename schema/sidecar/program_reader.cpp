@@ -343,7 +343,7 @@ class ProgramReader {
   }
 
   // Execution order gives each operation one place: it follows what stands before it in its block and all they hold.
-  // What a block defines ends with it.
+  // Values that a block defines end with it.
   Block assemble(std::int32_t number, int depth) {
     if (depth > kDeepestBlocks) text_.corrupt("/blocks", "blocks are nested too deeply");
     FlatBlock& flat = blocks_[number];

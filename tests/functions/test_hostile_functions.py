@@ -43,4 +43,4 @@ def test_views_come_to_an_end(endless, bomb, tmp_path):
     for path in (endless, bomb):
         command.run("report", path, "-o", tmp_path / "report.html")
         command.run("show", path)
-        assert command.run("validate", path, code=None).returncode in (1, 3, 4)
+        command.run("validate", path)
