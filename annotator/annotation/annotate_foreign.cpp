@@ -93,6 +93,9 @@ class ForeignEditor : public onnx_file::NodeEditor {
     for (auto& entry : entries) {
       if (!find_property(node.metadata, entry.first)) edit.added.push_back(std::move(entry));
     }
+    if (origin::is_of_runtime(node.domain) && !find_property(node.metadata, keys::module)) {
+      edit.added.emplace_back(keys::judged, metadata::operator_name(node.domain, node.op_type));
+    }
     if (!found_.evidence[index].empty() && source_.wants(keys::evidence)) {
       edit.added.emplace_back(keys::evidence, found_.evidence[index]);
     }
@@ -148,7 +151,7 @@ class ForeignEditor : public onnx_file::NodeEditor {
 Confidence confidence_after(const NodeView& node, const NodeEdit& edit, Confidence decided) {
   onnx_file::OnnxProperties metadata = node.metadata;
   for (const auto& [key, value] : edit.added) metadata.push_back({key, value});
-  return origin::limited_by(node.domain, metadata::stated_confidence(metadata).value_or(decided));
+  return metadata::stated_confidence(node.domain, node.op_type, metadata).value_or(decided);
 }
 
 bool fully_annotated(const OnnxSummary& model, const std::string& digest) {

@@ -60,8 +60,9 @@ std::optional<std::string_view> name_path_of(std::string_view node, const std::s
 
 // How sure the file is of the module that a node's metadata names. PyTorch's optimiser keeps the keys of one of the
 // nodes that it fuses, so its word alone is never exact.
-origin::Confidence confidence_in(const onnx_file::OnnxProperties& metadata) {
-  return metadata::stated_confidence(metadata).value_or(origin::Confidence::matched);
+origin::Confidence confidence_in(const onnx_file::OnnxNode& node) {
+  const auto stated = metadata::stated_confidence(node.domain, node.op_type, node.metadata);
+  return stated.value_or(origin::limited_by(node.domain, origin::Confidence::matched));
 }
 
 // Vectors of integers are sizes, axes and indices.
@@ -104,7 +105,7 @@ Reference make_reference(const onnx_file::OnnxSummary& annotated) {
       const bool numbered =
           call && !call->empty() && call->find_first_not_of("0123456789") == std::string_view::npos && call->size() < 9;
       unit.scope = tree.of(*module, numbered ? std::stoi(std::string(*call)) : 0);
-      unit.confidence = origin::limited_by(node->domain, confidence_in(node->metadata));
+      unit.confidence = confidence_in(*node);
       if (const auto path = name_path_of(node->name, *module, reader)) reference.scopes[unit.scope].name_path = *path;
     }
     reference.units.add(std::move(unit));

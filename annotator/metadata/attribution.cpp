@@ -30,19 +30,15 @@ std::vector<std::string> modules_of(const OnnxProperties& metadata, const std::s
   return modules.empty() ? std::vector<std::string>{module} : modules;
 }
 
-void read_keys(const OnnxProperties& metadata, Attribution& to) {
-  to.confidence = stated_confidence(metadata).value_or(origin::Confidence::unattributed);
+void read_keys(const onnx_file::OnnxNode& node, const OnnxProperties& metadata, Attribution& to) {
+  const auto stated = stated_confidence(node.domain, node.op_type, metadata);
+  to.confidence = stated.value_or(origin::Confidence::unattributed);
   if (!to.attributed()) return;
   to.module = text_of(metadata, keys::module);
   to.modules = modules_of(metadata, to.module);
   to.call = text_of(metadata, keys::call);
   to.rule = text_of(metadata, keys::rule);
   to.source = text_of(metadata, keys::source);
-}
-
-void limit(const onnx_file::OnnxNode& node, Attribution& result) {
-  result.stated = result.confidence;
-  result.confidence = origin::limited_by(node.domain, result.stated);
 }
 
 }  // namespace
@@ -62,19 +58,17 @@ Attribution attribution_of(const onnx_file::OnnxNode& node, const Recorded* reco
   if (const auto stamp = find_property(there, keys::op)) result.origin = origin::parse_stamp(*stamp);
   const bool annotated = find_property(there, keys::module).has_value();
   if (annotated || recorded == nullptr || !result.origin || !recorded->keys().knows(*result.origin)) {
-    read_keys(there, result);
-    limit(node, result);
+    read_keys(node, there, result);
     return result;
   }
   const auto made = recorded->keys().of(*result.origin);
   OnnxProperties metadata;
   for (const auto& [key, value] : made) metadata.push_back({key, value});
-  read_keys(metadata, result);
+  read_keys(node, metadata, result);
   // A file annotated with a choice of keys may say how sure the stamp is, and not the module.
   const auto stated = find_property(there, keys::confidence);
   const auto word = stated ? origin::parse_confidence(*stated) : std::nullopt;
   if (word) result.confidence = std::max(result.confidence, *word);
-  limit(node, result);
   return result;
 }
 

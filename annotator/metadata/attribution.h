@@ -19,7 +19,6 @@ namespace whence::metadata {
 
 struct Attribution {
   origin::Confidence confidence = origin::Confidence::unattributed;
-  origin::Confidence stated = origin::Confidence::unattributed;  // before what the operator's domain allows
   std::vector<std::string> modules;  // qualified names, "" is the root; several for a fused node; empty: unattributed
   std::string module;                // the one, or the lowest common ancestor of `modules`
   std::string call;                  // call number of the module, as written; empty when not known

@@ -60,10 +60,17 @@ void state_way(const onnx_file::OnnxProperties& there, KeyEntries& entries) {
   if (said != way) entries.emplace_back(keys::scopes, *way);
 }
 
-std::optional<Confidence> stated_confidence(const onnx_file::OnnxProperties& metadata) {
+std::string operator_name(std::string_view domain, std::string_view op_type) {
+  return std::string(domain) + "::" + std::string(op_type);
+}
+
+std::optional<Confidence> stated_confidence(std::string_view domain, std::string_view op_type,
+                                            const onnx_file::OnnxProperties& metadata) {
   if (!find_property(metadata, keys::module)) return std::nullopt;
   const auto word = find_property(metadata, keys::confidence);
-  return word ? origin::parse_confidence(*word).value_or(unstated_confidence) : unstated_confidence;
+  const Confidence stated = word ? origin::parse_confidence(*word).value_or(unstated_confidence) : unstated_confidence;
+  const bool own = find_property(metadata, keys::judged) == operator_name(domain, op_type);
+  return own ? stated : origin::limited_by(domain, stated);
 }
 
 void state_confidence(Confidence confidence, KeyEntries& entries) {
@@ -75,7 +82,8 @@ const std::vector<std::string_view>& annotation_keys() {
   static const std::vector<std::string_view> all = {
       keys::name_space, keys::class_hierarchy, keys::name_scopes, keys::fx_node,  keys::stack_trace,
       keys::module,     keys::modules,         keys::call,        keys::calls,    keys::scopes,
-      keys::source,     keys::confidence,      keys::rule,        keys::evidence, keys::version};
+      keys::source,     keys::confidence,      keys::rule,        keys::evidence, keys::version,
+      keys::judged};
   return all;
 }
 

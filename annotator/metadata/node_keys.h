@@ -29,9 +29,14 @@ using KeyEntries = std::vector<std::pair<std::string_view, std::string>>;
 // do not state it. `there`: the entries that the node has.
 void state_way(const onnx_file::OnnxProperties& there, KeyEntries& entries);
 
-// How sure a node's keys say its module is, as annotate and every reader counts it; nullopt when they name no module.
-// Without a word that is known, a tool took it off: unstated_confidence.
-std::optional<origin::Confidence> stated_confidence(const onnx_file::OnnxProperties& metadata);
+// "com.microsoft::FusedConv": an operator as the key `judged` names it.
+std::string operator_name(std::string_view domain, std::string_view op_type);
+
+// How sure the keys of a node of this operator say its module is, as annotate and every reader counts it; nullopt when
+// they name no module. Without a word that is known, a tool took it off: unstated_confidence. An operator of a runtime
+// whose keys were not written for it has them from a node that it took in, and is inferred at most.
+std::optional<origin::Confidence> stated_confidence(std::string_view domain, std::string_view op_type,
+                                                    const onnx_file::OnnxProperties& metadata);
 
 // Adds the confidence to the entries that a node will get: a module never stands without it, whatever keys were chosen.
 void state_confidence(origin::Confidence confidence, KeyEntries& entries);

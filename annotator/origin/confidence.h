@@ -19,10 +19,13 @@ inline constexpr std::size_t confidence_count = 5;
 // writes a confidence.
 inline constexpr Confidence unstated_confidence = Confidence::ancestor;
 
-// The confidence that a node can have by its own metadata, which states `stated`. ONNX Runtime's operators are in a
-// domain from which whence exports none: a tool made such a node, often of several, and copied the metadata of one.
+// True for the domains of ONNX Runtime's operators, of which whence exports none: a tool made such a node, often of
+// several, and copied the metadata of one.
+inline bool is_of_runtime(std::string_view domain) { return domain.starts_with("com.microsoft"); }
+
+// The confidence that a node has by metadata that may be another node's, and states `stated`.
 inline Confidence limited_by(std::string_view domain, Confidence stated) {
-  return domain.starts_with("com.microsoft") && stated < Confidence::inferred ? Confidence::inferred : stated;
+  return is_of_runtime(domain) && stated < Confidence::inferred ? Confidence::inferred : stated;
 }
 
 std::string_view name_of(Confidence confidence);

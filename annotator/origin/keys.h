@@ -37,6 +37,9 @@ inline constexpr std::string_view confidence = "pkg.whence.confidence";
 inline constexpr std::string_view rule = "pkg.whence.rule";
 inline constexpr std::string_view evidence = "pkg.whence.evidence";  // for matched nodes: what each rule said
 inline constexpr std::string_view version = "pkg.whence.version";
+// The operator that the keys were written for, "com.microsoft::FusedConv"; on operators of a runtime only, which often
+// have the metadata of a node that they took in.
+inline constexpr std::string_view judged = "pkg.whence.operator";
 
 // Keys that inline needs: on functions that whence cut out, on constants that were pulled into one, on calls.
 inline constexpr std::string_view function = "pkg.whence.function";

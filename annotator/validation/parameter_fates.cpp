@@ -213,14 +213,13 @@ class Search {
     return dims;
   }
 
-  // Only where a node is known to stand for one operation and nothing else, and there is one choice. What a runtime fused
-  // is inferred, but reads the weights of the node whose metadata it keeps.
+  // Only where a node is known to stand for one operation and nothing else, and there is one choice.
   void by_reader(const std::vector<std::size_t>& left) {
     std::map<std::int32_t, std::set<Initializers::Entry*>> read;  // by operation
     for (const onnx_file::OnnxNode* node : context_.nodes) {
       const metadata::Attribution attribution = metadata::attribution_of(*node, context_.recorded);
       if (!attribution.origin || attribution.origin->ops.size() != 1 ||
-          attribution.stated > origin::Confidence::matched) {
+          attribution.confidence > origin::Confidence::matched) {
         continue;
       }
       for (const std::string_view input : node->inputs) {

@@ -6,8 +6,10 @@ import json
 import onnx
 import pytest
 import torch
+from torch import nn
 
 import command
+from validate.test_from import optimised
 
 WORDS = ("exact", "matched", "inferred", "ancestor", "unattributed")
 
@@ -179,3 +181,32 @@ def test_an_operator_of_a_runtime_is_not_exact(small_export, annotated, tmp_path
         assert found["exact"] == nodes - 1 and found["inferred"] == 1
     if not annotated:
         assert said_by_keys(tmp_path / "again.onnx")["inferred"] == 1
+
+
+def test_an_operator_of_a_runtime_has_the_word_that_was_found_for_it(tmp_path):
+    """The keys that annotate wrote for a fused node are its own: every count and every later run takes them as they
+    are, until a tool makes another operator of the node."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(8, 16, 3), nn.ReLU(), nn.Conv2d(16, 24, 3), nn.ReLU()).eval()
+    x = torch.randn(1, 8, 12, 12)
+    torch.export.save(torch.export.export(model, (x,)), tmp_path / "model.pt2")
+    command.run("record", tmp_path / "model.pt2", "-o", tmp_path / "model.json")
+    torch.onnx.export(model, (x,), tmp_path / "model.onnx", dynamo=False, opset_version=17)
+    optimised(tmp_path / "model.onnx", tmp_path / "optimised.onnx")
+    out, again, derived = (tmp_path / f"{name}.onnx" for name in ("out", "again", "derived"))
+    report = command.run_json("annotate", tmp_path / "optimised.onnx", "--sidecar", tmp_path / "model.json", "-o", out)
+    fused = [node for node in onnx.load(out).graph.node if node.domain.startswith("com.microsoft")]
+    assert {keys(node)["pkg.whence.operator"] for node in fused} == {f"{node.domain}::{node.op_type}" for node in fused}
+    assert "matched" in {keys(node)["pkg.whence.confidence"] for node in fused}
+    command.run("annotate", out, "--sidecar", tmp_path / "model.json", "-o", again)
+    command.run("annotate", tmp_path / "optimised.onnx", "--from", out, "-o", derived)
+    for path in (out, again, derived):
+        assert counted(report) == said_by_keys(path) == counted(command.run_json("validate", path)["coverage"])
+
+    other = onnx.load(out)
+    for node in other.graph.node:
+        if node.domain.startswith("com.microsoft"):
+            node.op_type = "FusedGemm"
+    onnx.save(other, tmp_path / "other.onnx")
+    coverage = command.run_json("validate", tmp_path / "other.onnx", code=None)["coverage"]
+    assert coverage["inferred"] == len(fused) and coverage["matched"] == report["matched"] - len(fused)
