@@ -100,3 +100,9 @@ def test_every_test_asserts_something():
     tests = [(where, function) for where, function in functions() if function.name.startswith("test_")]
     assert len(tests) > 1000 and "run" in judges
     assert [where for where, function in tests if not looks(function, judges)] == []
+
+
+def test_tests_that_share_what_they_make_share_a_process(request):
+    """pytest-xdist 3.8 does not group tests, without a word, under pytest 9.2, which names tests by another field."""
+    if getattr(request.config.option, "loadgroup", False):
+        assert request.node.nodeid.endswith("@" + str(request.node.path)), request.node.nodeid

@@ -22,10 +22,11 @@ def run(*arguments, **options) -> str:
 
 
 def build(folder: Path, source: Path, prefix: Path) -> Path:
-    """Copies a project out of the tree and builds it."""
+    """Copies a project out of the tree and builds it. What is compiled is kept for other runs, whose folders have other
+    names: paths are taken from the folder that holds the prefix, too."""
     shutil.copytree(source, folder / "source")
     ccache = shutil.which("ccache")
-    cached = {**os.environ, "CCACHE_BASEDIR": str(folder), "CCACHE_NOHASHDIR": "1"}
+    cached = {**os.environ, "CCACHE_BASEDIR": str(folder.parent), "CCACHE_NOHASHDIR": "1"}
     run(CMAKE, "-S", folder / "source", "-B", folder / "build", f"-DCMAKE_PREFIX_PATH={prefix}",
         *([f"-DCMAKE_CXX_COMPILER_LAUNCHER={ccache}"] if ccache else []))
     run(CMAKE, "--build", folder / "build", "--parallel", "2", env=cached)

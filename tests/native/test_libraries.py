@@ -88,7 +88,8 @@ def test_record_and_the_list_of_what_is_missing_take_it_too(archive, library, tm
     assert "whence_test::widen" in missing.stdout + missing.stderr
 
 
-def test_python_tells_the_command_of_its_libraries(scripted, tmp_path):
+def test_python_tells_the_command_of_its_libraries(scripted, tmp_path, monkeypatch):
+    monkeypatch.setenv("WHENCE", str(command.BINARY))
     x = torch.ones(3, 4)
     with pytest.raises(whence.WhenceError, match="E0301.*whence_test::widen"):
         whence.export(scripted, (x,), tmp_path / "net.onnx")
