@@ -109,10 +109,10 @@ def with_members(archive, target, change):
 
 
 def far_place(content: bytes) -> bytes:
-    """A record of source lines whose text lies at a place that does not exist."""
+    """A record of source lines whose text lies at a place that does not exist: at an address that no process has."""
     indices = list(re.finditer(rb"K[\x00-\x20](?=K)", content))  # of a tuple of texts
     at = indices[len(indices) // 2].start()
-    return content[:at] + b"J\xff\xff\xff\x7f" + content[at + 2:]
+    return content[:at] + b"\x8a\x08" + (2 ** 45).to_bytes(8, "little") + content[at + 2:]
 
 
 def test_a_crash_of_libtorch_while_it_reads_source_lines(small_archive, tmp_path):

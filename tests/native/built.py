@@ -1,5 +1,6 @@
 """Installs whence, builds the programs of this folder and samples/cpp against it outside the tree, and runs them: once,
-however many processes the tests are spread over."""
+however many processes the tests are spread over. `python -m native.built` installs and builds alone. What was built
+stays in the build folder, and only what changed is built again."""
 
 import fcntl
 import json
@@ -11,6 +12,8 @@ from pathlib import Path
 import command
 
 BUILD = command.BINARY.parents[1]
+FOLDER = BUILD / "installed"
+PROGRAMS, SAMPLE = FOLDER / "modules" / "build", FOLDER / "sample" / "build"
 CMAKE = shutil.which("cmake") or str(command.ROOT / "build" / "venv" / "bin" / "cmake")
 VARIANTS = ("debug", "release", "fast", "scoped", "stripped")
 
@@ -21,16 +24,23 @@ def run(*arguments, **options) -> str:
     return result.stdout
 
 
-def build(folder: Path, source: Path, prefix: Path) -> Path:
-    """Copies a project out of the tree and builds it. What is compiled is kept for other runs, whose folders have other
-    names: paths are taken from the folder that holds the prefix, too."""
+def build(folder: Path, source: Path) -> None:
+    """Copies a project out of the tree, with the times of its files, and builds it."""
+    shutil.rmtree(folder / "source", ignore_errors=True)
     shutil.copytree(source, folder / "source")
     ccache = shutil.which("ccache")
-    cached = {**os.environ, "CCACHE_BASEDIR": str(folder.parent), "CCACHE_NOHASHDIR": "1"}
-    run(CMAKE, "-S", folder / "source", "-B", folder / "build", f"-DCMAKE_PREFIX_PATH={prefix}",
+    cached = {**os.environ, "CCACHE_BASEDIR": str(FOLDER), "CCACHE_NOHASHDIR": "1"}
+    run(CMAKE, "-S", folder / "source", "-B", folder / "build", f"-DCMAKE_PREFIX_PATH={FOLDER / 'prefix'}",
         *([f"-DCMAKE_CXX_COMPILER_LAUNCHER={ccache}"] if ccache else []))
     run(CMAKE, "--build", folder / "build", "--parallel", "2", env=cached)
-    return folder / "build"
+
+
+def build_all() -> None:
+    shutil.rmtree(FOLDER / "prefix", ignore_errors=True)
+    run(CMAKE, "--install", BUILD, "--prefix", FOLDER / "prefix")
+    build(FOLDER / "modules", command.ROOT / "tests" / "native")
+    run("strip", PROGRAMS / "release", "-o", PROGRAMS / "stripped")
+    build(FOLDER / "sample", command.ROOT / "samples" / "cpp")
 
 
 def without_whence_variables() -> dict:
@@ -38,31 +48,28 @@ def without_whence_variables() -> dict:
     return {name: value for name, value in os.environ.items() if not name.startswith("WHENCE")}
 
 
-def make(folder: Path):
-    prefix = folder / "prefix"
-    run(CMAKE, "--install", BUILD, "--prefix", prefix)
-    programs = build(folder / "modules", command.ROOT / "tests" / "native", prefix)
-    run("strip", programs / "release", "-o", programs / "stripped")
+def run_all(folder: Path) -> None:
     for variant in VARIANTS:
         (folder / variant).mkdir()
-        output = run(programs / variant, folder / variant, env=without_whence_variables())
+        output = run(PROGRAMS / variant, folder / variant, env=without_whence_variables())
         (folder / variant / "output.json").write_text("[" + ",".join(output.splitlines()) + "]")
     for program in ("with_library", "without_layers"):
         (folder / program).mkdir()
-        (folder / program / "output").write_text(run(programs / program, folder / program, env=without_whence_variables()))
-    sample = build(folder / "sample", command.ROOT / "samples" / "cpp", prefix)
+        (folder / program / "output").write_text(run(PROGRAMS / program, folder / program, env=without_whence_variables()))
     (folder / "exported").mkdir()
-    run(sample / "export_models", folder / "exported", env=without_whence_variables())
+    run(SAMPLE / "export_models", folder / "exported", env=without_whence_variables())
 
 
 def built(tmp_path_factory) -> Path:
     """A folder for each variant with what its program wrote, `exported` with what the sample did."""
     folder = tmp_path_factory.getbasetemp().parent / f"whence-native-{os.environ.get('PYTEST_XDIST_TESTRUNUID', os.getpid())}"
     folder.mkdir(exist_ok=True)
-    with open(folder / "lock", "w", encoding="utf-8") as lock:
+    FOLDER.mkdir(exist_ok=True)
+    with open(FOLDER / "lock", "w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (folder / "done").exists():
-            make(folder)
+            build_all()
+            run_all(folder)
             (folder / "done").touch()
     return folder
 
@@ -70,3 +77,8 @@ def built(tmp_path_factory) -> Path:
 def results(folder: Path, variant: str) -> dict:
     """What the program of a variant printed, by case."""
     return {entry["case"]: entry for entry in json.loads((folder / variant / "output.json").read_text())}
+
+
+if __name__ == "__main__":
+    FOLDER.mkdir(exist_ok=True)
+    build_all()

@@ -25,7 +25,8 @@ class Net(torch.nn.Module):
 
 @pytest.fixture(scope="session")
 def library(tmp_path_factory):
-    return programs.built(tmp_path_factory) / "modules" / "build" / "liboperators.so"
+    programs.built(tmp_path_factory)
+    return programs.PROGRAMS / "liboperators.so"
 
 
 @pytest.fixture(scope="session")

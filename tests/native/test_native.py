@@ -279,7 +279,7 @@ def test_a_python_process_keeps_its_source_lines(built, tmp_path):
             seen.append(stacks())
         assert seen[0] == seen[1] and len(seen[0]) == 2 and "both.py(5)" in seen[0][0].split("forward")[0], seen
     """).lstrip())
-    library = next(built.glob("modules/build/libin_python.so"))
+    library = programs.PROGRAMS / "libin_python.so"
     output = programs.run(sys.executable, script, library, tmp_path,
                           env={**programs.without_whence_variables(), "LD_PRELOAD": str(library)})
     assert output == "5 5\n"

@@ -9,6 +9,7 @@ programs() {
   return "$code"
 }
 
+PYTHONPATH=tests quietly "building programs against an installed whence" build/venv/bin/python -m native.built
 [ -z "${MATRIX:-}" ] || step "with shard $MATRIX of the test matrix"
 programs &
 build/venv/bin/python -m pytest tests -q -n auto --dist loadgroup ${MATRIX:+--matrix "$MATRIX"} </dev/null && passed=true || passed=false
