@@ -16,6 +16,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import torch
 
 import command
+import dynamo_registry
 import skips
 
 
@@ -29,6 +30,7 @@ def pytest_report_header(config):
 
 
 def pytest_configure(config):
+    dynamo_registry.share()
     if config.option.matrix:
         shard(config.option.matrix)
 
