@@ -151,7 +151,9 @@ class ForeignEditor : public onnx_file::NodeEditor {
 Confidence confidence_after(const NodeView& node, const NodeEdit& edit, Confidence decided) {
   onnx_file::OnnxProperties metadata = node.metadata;
   for (const auto& [key, value] : edit.added) metadata.push_back({key, value});
-  return metadata::stated_confidence(node.domain, node.op_type, metadata).value_or(decided);
+  if (const auto stated = metadata::stated_confidence(node.domain, node.op_type, metadata)) return *stated;
+  const auto word = find_property(metadata, keys::confidence);
+  return word ? origin::parse_confidence(*word).value_or(decided) : decided;
 }
 
 bool fully_annotated(const OnnxSummary& model, const std::string& digest) {

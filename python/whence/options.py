@@ -195,6 +195,7 @@ _SERVED = {
     "dump_exported_program": (False, "native", "native-export", "torch-dynamo"),
     "custom_translation_table": (None, "native", "native-export", "torch-dynamo"),
     "custom_opsets": (None, "native", "native-export", "torch-torchscript"),
+    "external_data": (False, "native", "native-export", "torch-dynamo"),
     "operator_export_type": ("ONNX", "native", "native-export"),
     "autograd_inlining": (True, "native-export", "torch-torchscript"),
 }

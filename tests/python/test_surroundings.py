@@ -319,6 +319,7 @@ def test_a_folder_that_cannot_be_made(tmp_path, quiet):
     ({"backend": ["native", "torch-torchscript"], "custom_translation_table": {"a::b": None}}, "E0101", "native"),
     ({"backend": "torch-dynamo", "custom_opsets": {"mylib": 1}}, "E0101", "torch-torchscript"),
     ({"backend": "torch-dynamo", "autograd_inlining": False}, "E0101", "native-export"),
+    ({"backend": "torch-torchscript", "external_data": True}, "E0101", "native-export"),
     ({"operator_export_type": "NONE"}, "E0303", "ONNX_ATEN_FALLBACK"),
     ({"operator_export_type": "ONNX_FALLTHROUGH", "backend": "torch-torchscript"}, "E0101", "native"),
 ], ids=str)

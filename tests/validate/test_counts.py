@@ -110,6 +110,20 @@ def test_annotate_counts_what_was_there(gated, all_words, tmp_path, how):
         assert counted(report) == said_by_keys(out)
 
 
+@pytest.mark.parametrize("source", ["sidecar", "from"])
+def test_a_node_that_is_said_to_be_unattributed_stays_so(gated, tmp_path, source):
+    """As annotate leaves nodes for which it found no module: what is found for them later is not written."""
+    full, part, out = (tmp_path / f"{name}.onnx" for name in ("full", "part", "out"))
+    command.run("annotate", gated[0], "--sidecar", gated[1], "-o", full)
+    model = onnx.load(full)
+    del model.graph.node[0].metadata_props[:]
+    model.graph.node[0].metadata_props.add(key="pkg.whence.confidence", value="unattributed")
+    onnx.save(model, part)
+    report = command.run_json("annotate", part, f"--{source}", gated[1] if source == "sidecar" else full, "-o", out)
+    assert counted(report) == said_by_keys(out) == counted(command.run_json("validate", out)["coverage"])
+    assert report["unattributed"] == 1
+
+
 def test_a_choice_of_keys_keeps_the_word(gated, tmp_path):
     full, few = tmp_path / "full.onnx", tmp_path / "few.onnx"
     command.run("annotate", gated[0], "--sidecar", gated[1], "-o", full)
