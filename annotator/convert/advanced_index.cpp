@@ -25,7 +25,8 @@ Val table_of_rows(Ctx& c, Val rows) { return c.emit("Transpose", {rows}, {{"perm
 
 Val countable(Ctx& c, Val x) {
   const DType dtype = c.dtype(x);
-  const bool served = dtype == DType::float32 || dtype == DType::int32 || dtype == DType::int64 || dtype == DType::uint8;
+  const bool served =
+      dtype == DType::float32 || dtype == DType::int32 || dtype == DType::int64 || dtype == DType::uint8;
   return served ? x : c.cast(x, DType::boolean);
 }
 

@@ -1,6 +1,6 @@
-// Functions whose ONNX operators runtimes have in 32 bits and less: ONNX Runtime's CPU provider does not load a file with
-// one of them in float64. Each is its operator, and in float64 what it is made of. Any shape; NaN and infinities as in
-// PyTorch. Erf, Acos, Asin, Atan and Conv have no such form: tests/ops/runtime_gaps.py lists them.
+// Functions whose ONNX operators runtimes have in 32 bits and less: ONNX Runtime's CPU provider does not load a file
+// with one of them in float64. Each is its operator, and in float64 what it is made of. Any shape; NaN and infinities
+// as in PyTorch. Erf, Acos, Asin, Atan and Conv have no such form: tests/ops/runtime_gaps.py lists them.
 #pragma once
 
 #include "annotator/convert/ctx.h"

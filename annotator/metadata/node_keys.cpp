@@ -80,10 +80,10 @@ void state_confidence(Confidence confidence, KeyEntries& entries) {
 
 const std::vector<std::string_view>& annotation_keys() {
   static const std::vector<std::string_view> all = {
-      keys::name_space, keys::class_hierarchy, keys::name_scopes, keys::fx_node,  keys::stack_trace,
-      keys::module,     keys::modules,         keys::call,        keys::calls,    keys::scopes,
-      keys::source,     keys::confidence,      keys::rule,        keys::evidence, keys::version,
-      keys::judged};
+      keys::name_space,  keys::class_hierarchy, keys::name_scopes, keys::fx_node,
+      keys::stack_trace, keys::module,          keys::modules,     keys::call,
+      keys::calls,       keys::scopes,          keys::source,      keys::confidence,
+      keys::rule,        keys::evidence,        keys::version,     keys::judged};
   return all;
 }
 

@@ -22,7 +22,8 @@ TEST(PythonList, ReadsWhatReprPrints) {
 }
 
 TEST(PythonList, RefusesEverythingElse) {
-  for (const char* text : {"", "[", "]", "['a'", "'a'", "[a]", "['a' 'b']", "['a]", "['a\\']", "['a',]x", "['\\x1']", "['\\xg1']", "['\\U00110000']", "['\\']"}) {
+  for (const char* text : {"", "[", "]", "['a'", "'a'", "[a]", "['a' 'b']", "['a]", "['a\\']", "['a',]x", "['\\x1']",
+                           "['\\xg1']", "['\\U00110000']", "['\\']"}) {
     EXPECT_EQ(parse_python_list(text), std::nullopt) << text;
   }
 }

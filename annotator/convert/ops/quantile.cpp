@@ -42,8 +42,8 @@ Val ascending(Ctx& c, Val x, Val size) {
   return c.emit_many("TopK", {x, c.unsqueeze(size, {0})}, {{"largest", 0}}, 2)[0];
 }
 
-// Whole ranks below and above the rank that is asked for, and how far it is from the one to the other: half the way where
-// `share` is absent.
+// Whole ranks below and above the rank that is asked for, and how far it is from the one to the other: half the way
+// where `share` is absent.
 struct Between {
   Val below, above, share;
 };
