@@ -160,16 +160,6 @@ std::string Ctx::one_of(std::string_view name, std::initializer_list<std::string
   refuse("argument '" + std::string(name) + "' is '" + value + "'", "use one of " + choices);
 }
 
-std::optional<DType> Ctx::dtype_argument(std::string_view name) {
-  const Argument& given = argument(name);
-  if (given.is_none()) return std::nullopt;
-  if (const auto* dtype = given.as<DType>()) return *dtype;
-  const DType dtype = from_scalar_type(static_cast<int>(integer(name)));
-  if (dtype == DType::undefined)
-    refuse("argument '" + std::string(name) + "' is not a dtype that whence knows", "use another dtype");
-  return dtype;
-}
-
 Ints Ctx::integers(std::string_view name) {
   Ints values;
   for (const Size& size : sizes(name)) {
@@ -249,12 +239,6 @@ bool Ctx::result_used(int index) const {
 
 Val Ctx::emit(std::string_view op_type, std::vector<Val> inputs, Attributes attributes) {
   return emit_many(op_type, std::move(inputs), std::move(attributes), 1).front();
-}
-
-Val Ctx::emit_in(std::string_view domain, std::string_view op_type, std::vector<Val> inputs, Attributes attributes) {
-  std::vector<GraphValueId> ids;
-  for (const Val input : inputs) ids.push_back(input.id);
-  return Val{session_.emit(domain, op_type, std::move(ids), std::move(attributes), 1).front()};
 }
 
 std::vector<Val> Ctx::emit_many(std::string_view op_type, std::vector<Val> inputs, Attributes attributes, int outputs) {

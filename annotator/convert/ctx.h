@@ -72,7 +72,6 @@ class Ctx {
   bool flag(std::string_view name);
   std::string text(std::string_view name);
   std::string one_of(std::string_view name, std::initializer_list<std::string_view> allowed);
-  std::optional<DType> dtype_argument(std::string_view name);
   Ints integers(std::string_view name);            // int[] of constants; int[2] given as one int is repeated
   std::vector<Size> sizes(std::string_view name);  // int[] whose elements may be dynamic
   Size size(std::string_view name);                // int that may be dynamic
@@ -98,7 +97,6 @@ class Ctx {
   // ---- making nodes
   Val emit(std::string_view op_type, std::vector<Val> inputs, Attributes attributes = {});
   std::vector<Val> emit_many(std::string_view op_type, std::vector<Val> inputs, Attributes attributes, int outputs);
-  Val emit_in(std::string_view domain, std::string_view op_type, std::vector<Val> inputs, Attributes attributes = {});
   // States the type of an emitted value, for converters that ask dtype() or rank() of their own intermediate results.
   Val typed(Val value, DType dtype, std::optional<std::vector<Dim>> dims = std::nullopt);
 

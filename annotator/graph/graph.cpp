@@ -118,19 +118,6 @@ std::vector<std::vector<std::int32_t>> Graph::uses() const {
   return uses;
 }
 
-void Graph::replace_uses(GraphValueId from, GraphValueId to) {
-  for (GraphNode& node : nodes) {
-    if (node.removed) continue;
-    std::replace(node.inputs.begin(), node.inputs.end(), from, to);
-    for_each_body(node, [&](Graph& body) {
-      for (GraphValue& value : body.values) {
-        if (value.captured == from) value.captured = to;
-      }
-    });
-  }
-  std::replace(outputs.begin(), outputs.end(), from, to);
-}
-
 // Nodes that a graph output needs, found backwards. Bodies must have been compacted before, so that they capture only
 // what they use.
 std::vector<bool> Graph::live_nodes() const {

@@ -97,7 +97,6 @@ class Graph {
   // Consumers of each value: node indices, one entry per use; graph outputs count as use by node -1, and what a body
   // captures as use by the node that holds the body.
   std::vector<std::vector<std::int32_t>> uses() const;
-  void replace_uses(GraphValueId from, GraphValueId to);  // in nodes, their bodies and graph outputs
   // Drops removed nodes, nodes whose results are not used, and unused initializers, in bodies too, and brings the
   // nodes back into topological order: a rule may add its nodes at the end. Nodes and initializers are renumbered,
   // values keep their ids. Cost: linear.

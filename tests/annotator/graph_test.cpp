@@ -50,7 +50,7 @@ TEST(Graph, CompactPutsNodesAddedAtTheEndBeforeTheirReaders) {
   graph.inputs = {x};
   const GraphValueId old = node(graph, "Old", {x});
   graph.outputs = {node(graph, "Reader", {old})};
-  graph.replace_uses(old, node(graph, "Second", {node(graph, "First", {x})}));
+  graph.nodes[1].inputs = {node(graph, "Second", {node(graph, "First", {x})})};
   graph.compact();
   EXPECT_EQ(op_types(graph), (std::vector<std::string>{"First", "Second", "Reader"}));
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
