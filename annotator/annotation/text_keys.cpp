@@ -52,9 +52,36 @@ std::vector<std::string> TextKeys::modules_of(const NodeMatch& match) const {
   return modules;
 }
 
+// The file states ways when its nodes have numbers of calls, which tell the calls of a module apart.
+std::optional<std::vector<metadata::CalledModule>> TextKeys::way_of(const NodeMatch& match) const {
+  for (const match::UnitIndex unit : match.units) {
+    const OnnxNode* node = node_of(unit);
+    if (node == nullptr || !find_property(node->metadata, keys::call)) return std::nullopt;
+  }
+  std::vector<metadata::CalledModule> way;
+  for (match::ScopeIndex scope = match.scope; scope.exists(); scope = reference_.scopes[scope].parent) {
+    way.push_back({.path = reference_.scopes[scope].path, .call = reference_.scopes[scope].call});
+  }
+  std::ranges::reverse(way);
+  return way;
+}
+
+std::optional<std::string> TextKeys::value_in_way(std::string_view key,
+                                                  const std::vector<metadata::CalledModule>& way) {
+  if (key == keys::call) return std::to_string(way.back().call);
+  if (key == keys::calls) {
+    std::string calls = metadata::calls_text(way);
+    return calls.empty() ? std::nullopt : std::optional(std::move(calls));
+  }
+  if (key == keys::scopes) return metadata::way_text(way);
+  return std::nullopt;
+}
+
 std::vector<std::pair<std::string_view, std::string>> TextKeys::keys_of(const NodeMatch& match) const {
   const OnnxNode* only = only_node(match);
   const onnx_file::OnnxProperties there = only == nullptr ? onnx_file::OnnxProperties() : only->metadata.list();
+  const bool of_node = only != nullptr && reference_.units[match.units[0]].scope == match.scope;
+  const auto way = of_node || match.units.empty() ? std::nullopt : way_of(match);
   const std::vector<std::string> modules = match.shared ? std::vector<std::string>{} : modules_of(match);
   std::vector<std::pair<std::string_view, std::string>> result;
   for (const std::string_view key : requested_keys_) {
@@ -68,6 +95,8 @@ std::vector<std::pair<std::string_view, std::string>> TextKeys::keys_of(const No
       result.emplace_back(key, std::string(name_of(match.rule)));
     } else if (key == keys::version) {
       result.emplace_back(key, WHENCE_VERSION);
+    } else if (way && (key == keys::call || key == keys::calls || key == keys::scopes)) {
+      if (auto value = value_in_way(key, *way)) result.emplace_back(key, *std::move(value));
     } else if (taken_over(key)) {
       if (const auto value = find_property(there, key)) result.emplace_back(key, std::string(*value));
     }

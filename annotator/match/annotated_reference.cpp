@@ -20,6 +20,15 @@ namespace whence::match {
 namespace keys = origin::keys;
 using onnx_file::find_property;
 
+ScopeIndex ScopeTree::of(const std::vector<metadata::CalledModule>& way) {
+  ScopeIndex scope;
+  for (const metadata::CalledModule& module : way) {
+    const auto known = known_.find({module.path, module.call});
+    scope = known != known_.end() ? known->second : add(module.path, module.call, scope);
+  }
+  return scope;
+}
+
 ScopeIndex ScopeTree::of(const std::string& path, std::int32_t call) {
   const auto known = known_.find({path, call});
   if (known != known_.end()) return known->second;
@@ -31,6 +40,10 @@ ScopeIndex ScopeTree::of(const std::string& path, std::int32_t call) {
   } else if (!path.empty()) {
     parent = of(std::string(module_around(path)), 0);
   }
+  return add(path, call, parent);
+}
+
+ScopeIndex ScopeTree::add(const std::string& path, std::int32_t call, ScopeIndex parent) {
   std::string name_path = path.empty() ? "" : "/" + path;
   std::replace(name_path.begin(), name_path.end(), '.', '/');
   const ScopeIndex id = scopes_.add({.parent = parent, .path = path, .call = call, .name_path = std::move(name_path)});
@@ -85,6 +98,16 @@ void add_content(const onnx_file::OnnxSummary& file, const StructureTensor& tens
   release_bytes(file, tensor);
 }
 
+// Nodes of optimisers may have the way to another module than the one that whence found for them.
+void add_stated_ways(const std::vector<const onnx_file::OnnxNode*>& nodes, ScopeTree& tree) {
+  for (const onnx_file::OnnxNode* node : nodes) {
+    std::vector<metadata::CalledModule> way = metadata::stated_modules(node->metadata);
+    if (way.empty() || way.back().path != module_of(node->metadata)) continue;
+    metadata::set_calls(node->metadata, way);
+    tree.of(way);
+  }
+}
+
 }  // namespace
 
 Reference make_reference(const onnx_file::OnnxSummary& annotated) {
@@ -95,16 +118,16 @@ Reference make_reference(const onnx_file::OnnxSummary& annotated) {
   reference.values_keep_names = true;
   ScopeTree tree(reference.scopes);
   tree.of("", 0);
+  add_stated_ways(file.file_nodes.items(), tree);
   const ScopeReader reader(annotated);
   reference.units.items().reserve(file.file_nodes.size());
   for (const onnx_file::OnnxNode* node : file.file_nodes) {
     ReferenceUnit unit;
     unit.name = node->name;
     if (const auto module = module_of(node->metadata)) {
-      const auto call = find_property(node->metadata, keys::call);
-      const bool numbered =
-          call && !call->empty() && call->find_first_not_of("0123456789") == std::string_view::npos && call->size() < 9;
-      unit.scope = tree.of(*module, numbered ? std::stoi(std::string(*call)) : 0);
+      std::vector<metadata::CalledModule> last{{.path = *module}};
+      metadata::set_calls(node->metadata, last);
+      unit.scope = tree.of(*module, last.back().call);
       unit.confidence = confidence_in(*node);
       if (const auto path = name_path_of(node->name, *module, reader)) reference.scopes[unit.scope].name_path = *path;
     }

@@ -190,7 +190,7 @@ std::vector<UnitIndex> biases_taken_in(const Placement& placement, ForeignNode f
 
 void place_corresponding(Placement& placement) {
   for (const ForeignNode f : placement.foreign.order) {
-    if (placement.placed(f)) continue;
+    if (placement.settled(f)) continue;
     const ReferenceNode r = placement.pairs.node(f);
     if (!placement.pairs.joint(f).empty()) {
       placement.place(f, placement.pairs.joint(f), Confidence::matched, MatchRule::cone);

@@ -84,14 +84,14 @@ class Constants {
       if (!counterpart.exists()) continue;
       if (!near.exists()) near = counterpart;
       if (f_.nodes[mine].op_class != r_.nodes[counterpart].op_class) continue;
-      if (!placement_.placed(mine)) {
+      if (!placement_.settled(mine)) {
         placement_.place(mine, placement_.reference.units_of_node[counterpart], Confidence::inferred,
                          MatchRule::structure);
       }
       if (depth < 16) pair_operands(mine, counterpart, depth + 1);
       return true;
     }
-    if (!near.exists() || placement_.placed(mine)) return false;
+    if (!near.exists() || placement_.settled(mine)) return false;
     const std::vector<UnitIndex> units = units_behind(near);
     if (!placement_.one_scope(units)) return false;
     placement_.place(mine, units, Confidence::ancestor, MatchRule::dataflow);

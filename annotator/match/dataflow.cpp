@@ -86,10 +86,10 @@ void place_if_enclosed(Placement& placement, ForeignNode node) {
 void place_between(Placement& placement) {
   const auto& order = placement.foreign.order;
   for (const ForeignNode node : order) {
-    if (!placement.placed(node)) place_if_enclosed(placement, node);
+    if (!placement.settled(node)) place_if_enclosed(placement, node);
   }
   for (auto node = order.rbegin(); node != order.rend(); ++node) {
-    if (placement.placed(*node)) continue;
+    if (placement.settled(*node)) continue;
     if (placement.foreign.nodes[*node].kind == NodeKind::constant) {
       place_with_readers(placement, *node);
     } else {
@@ -101,10 +101,10 @@ void place_between(Placement& placement) {
 void place_by_dataflow(Placement& placement) {
   const auto& order = placement.foreign.order;
   for (auto node = order.rbegin(); node != order.rend(); ++node) {
-    if (!placement.placed(*node)) place_with_readers(placement, *node);
+    if (!placement.settled(*node)) place_with_readers(placement, *node);
   }
   for (const ForeignNode node : order) {
-    if (!placement.placed(node)) place_with_sources(placement, node);
+    if (!placement.settled(node)) place_with_sources(placement, node);
   }
   // Sizes and indices often stem from a module around the one that needs them, so neighbours alone are not an answer.
   for (const ForeignNode node : order) {

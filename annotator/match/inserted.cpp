@@ -41,7 +41,7 @@ class Inserted {
     }
     // Readers of inserted nodes may be inserted themselves.
     for (auto node = order.rbegin(); node != order.rend(); ++node) {
-      if (seen_[*node] && !placement_.placed(*node)) place_with(placement_.readers(*node), *node);
+      if (seen_[*node] && !placement_.settled(*node)) place_with(placement_.readers(*node), *node);
     }
   }
 
@@ -66,7 +66,7 @@ class Inserted {
     static constexpr std::array<std::string_view, 5> always = {
         "QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "ReorderInput", "ReorderOutput"};
     const auto& entry = f_.nodes[node];
-    if (placement_.placed(node) || entry.computes_sizes) return false;
+    if (placement_.settled(node) || entry.computes_sizes) return false;
     if (is_among(always, entry.op_type)) return true;
     if (!entry.outputs.empty() && f_.is_run_time_scale(entry.outputs[0])) return true;
     if (rescales(node)) return true;

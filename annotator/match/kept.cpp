@@ -91,7 +91,7 @@ void place_kept(Placement& placement) {
   if (!placement.reference.values_keep_names) return;
   Kept kept(placement);
   for (const ForeignNode node : placement.foreign.order) {
-    if (!placement.placed(node) && placement.foreign.nodes[node].kind != NodeKind::heavy) kept.place(node);
+    if (!placement.settled(node) && placement.foreign.nodes[node].kind != NodeKind::heavy) kept.place(node);
   }
 }
 

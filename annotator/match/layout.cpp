@@ -103,7 +103,7 @@ class Ways {
 
   void decide() {
     for (const ForeignNode f : votes_.keys()) {
-      if (votes_[f].empty() || placement_.placed(f)) continue;
+      if (votes_[f].empty() || placement_.settled(f)) continue;
       // Ways that share a stretch may disagree on it; the complete alignment wins, then the first.
       const Vote* best = &votes_[f].front();
       bool agree = true;
@@ -276,7 +276,7 @@ void place_layout(Placement& placement) {
 void place_leftovers(Placement& placement) {
   const ForeignStructure& f = placement.foreign;
   for (const ForeignNode node : f.order) {
-    if (f.nodes[node].kind == NodeKind::transparent && !placement.placed(node)) place_leftover(placement, node);
+    if (f.nodes[node].kind == NodeKind::transparent && !placement.settled(node)) place_leftover(placement, node);
   }
 }
 

@@ -74,6 +74,7 @@ void weigh_names(Placement& placement, ForeignNode node, const std::vector<Evide
     return;
   }
   if (match.confidence <= Confidence::matched || match.rule == MatchRule::carried) return;
+  if (!placement.placed(node) && placement.settled(node)) return;
   // As sure as the reference itself is of these units: a name, which came from there too, adds nothing.
   const Confidence ceiling = placement.surest(match.units);
   if (ceiling > Confidence::matched && match.confidence == ceiling) return;

@@ -3,6 +3,7 @@
 //   initializers    "encoder.layer.0.query.weight" belongs to encoder.layer.0.query
 //   node names      "/encoder/layer.0/query/MatMul", also where annotate --carry left them
 #include <algorithm>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -60,23 +61,43 @@ std::string_view without_fusion(std::string_view name) {
   return name;
 }
 
+// The modules' paths in names of nodes and values, without those of second and later calls: where "/att/v" is there and
+// no parameter is called "att.v_1.weight", "/att/v_1" is a call of att.v.
+std::set<std::string_view> called_paths(const onnx_file::OnnxSummary& model) {
+  const ScopeReader reader(model);
+  std::set<std::string_view> paths;
+  for (const onnx_file::OnnxNode* node : nodes_with_functions(model)) {
+    for (const std::string_view name : {node->name, node->outputs.empty() ? std::string_view() : node->outputs[0],
+                                        origin::token_in(node->doc_string).value_or(origin::CarriedToken{}).name}) {
+      if (!name.starts_with('/')) continue;
+      const ScopeInName found = reader.read(name);
+      if (found.has_operator) paths.insert(found.path);
+    }
+  }
+  std::set<std::string_view> parameters;
+  for (const onnx_file::OnnxTensor& tensor : model.graph.initializers) parameters.insert(without_fusion(tensor.name));
+  std::set<std::string_view> called;
+  for (const std::string_view path : paths) {
+    const bool again = std::ranges::any_of(first_calls(path), [&](const auto& first) { return paths.contains(first); });
+    const std::string prefix = module_of_path(path) + ".";
+    const auto parameter = parameters.lower_bound(prefix);
+    if (!again || (parameter != parameters.end() && parameter->starts_with(prefix))) called.insert(path);
+  }
+  return called;
+}
+
 }  // namespace
 
 Reference make_reference_of_names(const onnx_file::OnnxSummary& model) {
   Reference reference;
   ScopeTree tree(reference.scopes);
   tree.of("", 0);
-  const ScopeReader reader(model);
   for (const onnx_file::OnnxNode* node : nodes_with_functions(model)) {
     if (const auto module = module_of(node->metadata)) tree.of(*module, 0);
-    for (const std::string_view name : {node->name, node->outputs.empty() ? std::string_view() : node->outputs[0],
-                                        origin::token_in(node->doc_string).value_or(origin::CarriedToken{}).name}) {
-      if (!name.starts_with('/')) continue;
-      const ScopeInName found = reader.read(name);
-      if (!found.has_operator) continue;
-      const ScopeIndex scope = tree.of(module_of_path(found.path), 0);
-      reference.scopes[scope].name_path = std::string(found.path);
-    }
+  }
+  for (const std::string_view path : called_paths(model)) {
+    const ScopeIndex scope = tree.of(module_of_path(path), 0);
+    reference.scopes[scope].name_path = std::string(path);
   }
   for (const onnx_file::OnnxTensor& tensor : model.graph.initializers) {
     if (!looks_like_parameter(tensor.name)) continue;

@@ -35,6 +35,9 @@ struct Placement {
   IndexedVector<ForeignNode, NodeMatch> matches;
 
   bool placed(ForeignNode node) const { return matches[node].confidence != origin::Confidence::unattributed; }
+  // True when no later step has to look at the node: it is placed, or stands for units of which the reference does not
+  // know the module. Then nothing else says it for them.
+  bool settled(ForeignNode node) const { return placed(node) || !matches[node].units.empty(); }
   // Sets units and their common scope; no surer than the units.
   void place(ForeignNode node, std::vector<UnitIndex> units, origin::Confidence confidence, MatchRule rule);
   // Returns the confidence of the reference in the least certain of the units, the most that a node that stands for

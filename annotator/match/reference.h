@@ -19,6 +19,7 @@
 
 #include "annotator/graph/graph.h"
 #include "annotator/match/structure.h"
+#include "annotator/metadata/way.h"
 #include "annotator/onnx_file/onnx_summary.h"
 #include "annotator/origin/confidence.h"
 #include "schema/program.h"
@@ -40,13 +41,17 @@ struct ReferenceParameter {
   bool weight = true;            // false: a size, an axis or one number, which says nothing of the model
 };
 
-// Makes scopes of qualified names, parents first.
+// Makes scopes of ways that nodes state and of qualified names, parents first. Ways come before names: a name alone does
+// not say in which call of the modules around it the module was called.
 class ScopeTree {
  public:
   explicit ScopeTree(origin::CallTree& scopes) : scopes_(scopes) {}
+  ScopeIndex of(const std::vector<metadata::CalledModule>& way);
   ScopeIndex of(const std::string& path, std::int32_t call);
 
  private:
+  ScopeIndex add(const std::string& path, std::int32_t call, ScopeIndex parent);
+
   origin::CallTree& scopes_;
   std::map<std::pair<std::string, std::int32_t>, ScopeIndex> known_;
 };

@@ -1,10 +1,49 @@
 #include "annotator/match/scope_in_name.h"
 
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+
 #include "annotator/match/file_structure.h"
 #include "annotator/match/operator_name.h"
 #include "annotator/origin/node_name.h"
 
 namespace whence::match {
+
+namespace {
+
+// "_1" at the end of "attention_1"; empty when the segment ends in no number.
+std::string_view call_number(std::string_view segment) {
+  const std::size_t digits = segment.find_last_not_of("0123456789");
+  const bool numbered = digits != std::string_view::npos && digits > 0 && digits + 1 < segment.size();
+  return numbered && segment[digits] == '_' ? segment.substr(digits) : std::string_view();
+}
+
+}  // namespace
+
+std::vector<std::string> first_calls(std::string_view path) {
+  constexpr std::size_t most = 6;               // modules with a number on one way
+  std::vector<std::string_view> numbers;        // where they stand in `path`, from the end on
+  for (std::size_t end = path.size(); end != std::string_view::npos && end > 0 && numbers.size() < most;) {
+    const std::size_t slash = path.rfind('/', end - 1);
+    const std::size_t begin = slash == std::string_view::npos ? 0 : slash + 1;
+    if (const auto number = call_number(path.substr(begin, end - begin)); !number.empty()) numbers.push_back(number);
+    end = slash;
+  }
+  std::vector<std::uint32_t> choices;
+  for (std::uint32_t choice = 1; choice < 1U << numbers.size(); ++choice) choices.push_back(choice);
+  std::ranges::stable_sort(choices, {}, [](std::uint32_t choice) { return std::popcount(choice); });
+  std::vector<std::string> paths;
+  for (const std::uint32_t choice : choices) {
+    std::string& changed = paths.emplace_back(path);
+    for (std::size_t i = 0; i < numbers.size(); ++i) {  // those before it stay where they are
+      if ((choice >> i & 1U) != 0) {
+        changed.erase(static_cast<std::size_t>(numbers[i].data() - path.data()), numbers[i].size());
+      }
+    }
+  }
+  return paths;
+}
 
 ScopeReader::ScopeReader(const onnx_file::OnnxSummary& model) {
   for (const onnx_file::OnnxNode* node : nodes_with_functions(model)) used_.insert(node->op_type);

@@ -5,8 +5,10 @@
 // ".../Slice_5/GatherSliceToSplitFusion", ".../MatMul/MatMulScaleFusion//MatmulTransposeFusion/", "..._quant".
 #pragma once
 
+#include <string>
 #include <string_view>
 #include <unordered_set>
+#include <vector>
 
 #include "annotator/onnx_file/onnx_summary.h"
 
@@ -18,6 +20,10 @@ struct ScopeInName {
   bool is_extended = false;   // a tool appended something behind the operator: the node stands for several
   bool has_operator = false;  // without one the path is all but the last segment, and a guess
 };
+
+// A module's second call is `attention_1`. Returns the paths that a path with such numbers may mean when some of them
+// are numbers of calls, those first in which fewer are.
+std::vector<std::string> first_calls(std::string_view path);
 
 // Reads names of one file. Operators are those that ONNX defines or the file uses.
 class ScopeReader {

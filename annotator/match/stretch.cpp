@@ -89,7 +89,7 @@ class Stretch {
 
  private:
   void join(ForeignNode node, IndexedVector<ForeignNode, bool>& seen) {
-    if (seen[node] || placement_.placed(node) || f_.nodes[node].kind != NodeKind::heavy) return;
+    if (seen[node] || placement_.settled(node) || f_.nodes[node].kind != NodeKind::heavy) return;
     seen[node] = true;
     nodes_.push_back(node);
   }
@@ -239,7 +239,7 @@ class Stretch {
     }
     // The rest between two aligned ones of one scope is of that scope.
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
-      if (placement_.placed(nodes_[i])) continue;
+      if (placement_.settled(nodes_[i])) continue;
       const ForeignNode before = neighbour(i, -1), after = neighbour(i, 1);
       if (before.exists() && after.exists() && placement_.matches[before].scope == placement_.matches[after].scope) {
         placement_.matches[nodes_[i]] = placement_.matches[before];
@@ -248,7 +248,7 @@ class Stretch {
       }
     }
     for (const ForeignNode f : nodes_) {
-      if (placement_.placed(f)) continue;
+      if (placement_.settled(f)) continue;
       if (nodes_.size() == 1) {  // one node for all of it: fused
         placement_.place(f, all, Confidence::ancestor, MatchRule::cone);
       } else {
@@ -286,7 +286,7 @@ void place_stretches(Placement& placement) {
   const auto position_r = placement.reference.structure.positions();
   IndexedVector<ForeignNode, bool> seen(placement.foreign.nodes.size(), false);
   for (const ForeignNode f : placement.foreign.order) {
-    if (seen[f] || placement.placed(f) || placement.foreign.nodes[f].kind != NodeKind::heavy) continue;
+    if (seen[f] || placement.settled(f) || placement.foreign.nodes[f].kind != NodeKind::heavy) continue;
     Stretch stretch(placement, position_f, position_r);
     stretch.collect(f, seen);
     stretch.place();

@@ -32,8 +32,6 @@ std::string indented(const std::string& lines) {
   return text;
 }
 
-std::string to_way(const std::vector<std::string>& modules) { return json_text(nlohmann::json(modules)); }
-
 std::string* find_entry(KeyEntries& entries, std::string_view key) {
   const auto found = std::ranges::find(entries, key, &KeyEntries::value_type::first);
   return found == entries.end() ? nullptr : &found->second;
@@ -44,7 +42,7 @@ std::optional<std::string> way_in(std::string_view name_scopes) {
   auto names = text::parse_python_list(name_scopes);
   if (!names || names->empty()) return std::nullopt;
   names->pop_back();
-  return to_way(*names);
+  return json_text(nlohmann::json(*names));
 }
 
 }  // namespace
@@ -198,7 +196,7 @@ std::optional<std::string> NodeKeys::calls(ScopeId scope) const {
 std::string NodeKeys::way(ScopeId scope) const {
   std::vector<std::string> names;
   for (const ModuleId module : modules_on_path(scope)) names.push_back(program_.modules[module].path);
-  return to_way(names);
+  return json_text(nlohmann::json(names));
 }
 
 std::string NodeKeys::name_space(const Node& node, ScopeId scope) const {

@@ -2,7 +2,8 @@
 
 Kept is what can be reached from the model (``reachable``): parameters, buffers and tensors in attributes with their
 contents, whether they require gradients, the gradients; the modes, hooks and other attributes of every module; lists,
-dicts, sets and objects that it fills while it runs; globals that forward names; and the generators of random numbers.
+dicts, sets and objects that it fills while it runs; globals and attributes of classes and functions that forward names;
+and the generators of random numbers.
 One copy of all tensors is held meanwhile, so what a run changed can be said, too.
 """
 
@@ -22,7 +23,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
-from .reachable import NUMBERS, GlobalVariable, Slots, reached
+from .reachable import NUMBERS, GlobalVariable, OwnedVariable, Slots, reached
 
 _held: ContextVar[tuple[Snapshot, ...]] = ContextVar("held", default=())
 
@@ -145,6 +146,9 @@ class Snapshot:
         elif isinstance(value, GlobalVariable):
             if isinstance(before := value.namespace.get(value.name), torch.Tensor):
                 self._undo.append(partial(value.namespace.__setitem__, value.name, before))
+        elif isinstance(value, OwnedVariable):
+            if isinstance(before := vars(value.owner)[value.name], torch.Tensor):
+                self._undo.append(partial(setattr, value.owner, value.name, before))
         elif isinstance(value, Slots):
             self._undo.append(_slots_undo(value))
         elif isinstance(value, dict):

@@ -1,8 +1,9 @@
 """Finds what a model changes for longer than one call: a file cannot do that, and the caller has to know.
 
 PyTorch's tracers do not see all of it: an attribute that is set anew, a write through ``data``, or to a view that was
-made before. So the model runs once by itself, and what it holds afterwards is compared with what it held before. That
-is done for every backend, and what an exporter has to say goes into the same warnings (E0308).
+made before. So the model runs by itself, and what it holds afterwards is compared with what it held before. That is
+done for every backend, and what an exporter has to say goes into the same warnings (E0308). It runs a second time from
+what was found of its state: where the results are others, it keeps state that nobody finds, such as an iterator's.
 
 What is known to give wrong results is refused (E0303): two arguments that share memory which the model writes to, for
 inputs of a file are separate; and a captured program whose own results on the example are others than the model's.
@@ -41,6 +42,7 @@ class Observed:
     inputs: tuple[str, ...]
     written_inputs: frozenset[str]
     returned_inputs: frozenset[str]
+    repeatable: bool  # a second run from the state that was found, with the same random numbers, computed the same
 
     @property
     def in_place(self) -> list[str]:
@@ -63,7 +65,8 @@ def observed(holder: Any, run: Callable, tensors: Mapping[str, torch.Tensor]) ->
     _refuse_shared(holder, run, tensors, copies, result, written)
     returned = {_place(each) for each in nested.tensors_in(result)}
     return Observed(result, changed, tuple(tensors), written,
-                    frozenset(name for name, each in zip(tensors, copies) if _place(each) in returned))
+                    frozenset(name for name, each in zip(tensors, copies) if _place(each) in returned),
+                    _is_repeatable(holder, run, tensors, result))
 
 
 def observed_script(model: torch.jit.ScriptModule, tensors: Mapping[str, Any]) -> Observed | None:
@@ -104,6 +107,17 @@ def _run(holder: Any, run: Callable, copies: tuple) -> tuple[Any, list[Change]]:
         warnings.simplefilter("ignore")  # the export runs the model again
         result = run(*copies)
         return result, changes()
+
+
+def _is_repeatable(holder: Any, run: Callable, tensors: Mapping[str, torch.Tensor], result: Any) -> bool:
+    before = nested.tensors_in(result)
+    try:
+        return alike(nested.tensors_in(_run(holder, run, nested.copied(tuple(tensors.values())))[0]), before)
+    except (NotImplementedError, RuntimeError):  # dtypes and layouts that cannot be compared
+        return True
+    except Exception as failure:  # of every kind: an iterator that has ended, for one
+        log.info("the model does not run a second time: %s", failure)
+        return False
 
 
 def _is_changed(before: torch.Tensor, after: torch.Tensor) -> bool:
@@ -216,6 +230,10 @@ def diagnostics_of(seen: Observed | None, by_exporter: Sequence[Diagnostic], inp
         said.append(_warning(f"the model writes to {_list(registered)}; {_STARTS_ANEW}"))
     if constants:
         said.append(_warning(_of_constants(constants)))
+    if not seen.repeatable and not seen.changes:
+        said.append(_warning("the model's results change from call to call with the same arguments, random numbers and "
+                             "attributes: it keeps state elsewhere, as in an iterator, a cache or a context variable; "
+                             "the ONNX file computes what one call did, and the model is a few calls further"))
     if anew := [change.name for change in left if not change.in_place]:
         said.append(_warning(f"the model sets {_list(anew)}, which lasts for one run of the ONNX file only; "
                              f"{_STARTS_ANEW}"))

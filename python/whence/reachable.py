@@ -1,8 +1,8 @@
 """Finds the values that can be reached from a model, by name: its state, wherever it keeps it.
 
 Reached are the attributes of modules and of other objects, and the elements of lists, dicts and sets, at any depth; and
-what the code of forward names: globals, variables of closures, defaults, attributes of its class, also in the functions
-that it calls by name. Of those, tensors and what holds tensors already, and numbers that are assigned to: a list in
+what the code of forward names: globals, variables of closures, defaults, attributes of its class and of classes and
+functions beside it, also in the functions that it calls by name. Of those, tensors and what holds tensors already, and numbers that are assigned to: a list in
 which a user notes what a model does is not the model's. A global that only another object's method names is not
 reached.
 """
@@ -35,7 +35,7 @@ _NO_STATE = (type, enum.Enum, types.ModuleType, types.BuiltinFunctionType, str, 
 
 _CONTAINERS = (dict, collections.OrderedDict, collections.defaultdict, list, tuple, set, collections.deque)
 
-_STORE_GLOBAL = dis.opmap["STORE_GLOBAL"]
+_STORE_GLOBAL, _STORE_ATTR = dis.opmap["STORE_GLOBAL"], dis.opmap["STORE_ATTR"]
 
 # How the items of a value are named: those of a module's three dicts are attributes of the module.
 _ELEMENTS, _ATTRIBUTES, _OF_MODULE = "elements", "attributes", "of a module"
@@ -48,6 +48,14 @@ class GlobalVariable:
     """One that a function assigns to."""
 
     namespace: dict[str, Any]
+    name: str
+
+
+@dataclass(frozen=True)
+class OwnedVariable:
+    """An attribute that a class or a function holds, and the code of a function names."""
+
+    owner: type | types.FunctionType
     name: str
 
 
@@ -103,6 +111,8 @@ def _of(name: str, value: Any, naming: Any) -> list[Item]:
         return [(name, value.cell_contents, _ELEMENTS)] if _is_full(value) else []
     if isinstance(value, GlobalVariable):
         return [(name, value.namespace[value.name], _ELEMENTS)] if value.name in value.namespace else []
+    if isinstance(value, OwnedVariable):
+        return [(name, vars(value.owner)[value.name], _ELEMENTS)] if value.name in vars(value.owner) else []
     if isinstance(value, Slots):
         return [(_attribute(name, key), each, _ELEMENTS) for key, each in value.values().items()]
     held: list[Item] = []
@@ -165,6 +175,7 @@ def _of_function(function: types.FunctionType, owner: type | None) -> list[Item]
     named = [(function.__name__, each) for each in defaults]
     for name in names:
         value = function.__globals__.get(name)
+        held += _owned(name, value, names, function)
         if isinstance(value, types.ModuleType) and value.__name__.partition(".")[0] not in _LIBRARIES:
             named += [(f"{name}.{each}", vars(value)[each]) for each in names if each in vars(value)]
         else:
@@ -173,6 +184,16 @@ def _of_function(function: types.FunctionType, owner: type | None) -> list[Item]
             named.append((f"{owner.__name__}.{name}", _unwrapped(inspect.getattr_static(owner, name, None))))
     return held + [(name, value, owner if isinstance(value, types.FunctionType) else _ELEMENTS)
                    for name, value in named if _may_be_state(value, function)]
+
+
+def _owned(name: str, owner: Any, names: list[str], function: types.FunctionType) -> list[Item]:
+    """The state that a class or a function beside ``function`` holds in attributes of these names."""
+    if not isinstance(owner, (type, types.FunctionType)) or owner.__module__ != function.__module__:
+        return []
+    assigned = _assigned_in(function.__code__, _STORE_ATTR)
+    return [(f"{name}.{each}", OwnedVariable(owner, each), _ELEMENTS) for each in names if each in vars(owner) and (
+        isinstance(vars(owner)[each], torch.Tensor) or each in assigned and isinstance(vars(owner)[each], NUMBERS)
+        or type(vars(owner)[each]) in _CONTAINERS and _holds_tensors(vars(owner)[each]))]
 
 
 def _unwrapped(attribute: Any) -> Any:
@@ -221,9 +242,10 @@ def _names_in(code: types.CodeType) -> list[str]:
     return list(dict.fromkeys([*code.co_names, *inner]))
 
 
-def _assigned_in(code: types.CodeType) -> list[str]:
-    """The globals that it assigns to."""
-    names = [name for each in code.co_consts if isinstance(each, types.CodeType) for name in _assigned_in(each)]
-    if _STORE_GLOBAL in code.co_code[::2]:  # asked first, for most have none, and to read all takes long
-        names += [each.argval for each in dis.get_instructions(code) if each.opname == "STORE_GLOBAL"]
+def _assigned_in(code: types.CodeType, operation: int = _STORE_GLOBAL) -> list[str]:
+    """The globals that it assigns to, or the attributes."""
+    names = [name for each in code.co_consts if isinstance(each, types.CodeType)
+             for name in _assigned_in(each, operation)]
+    if operation in code.co_code[::2]:  # asked first, for most have none, and to read all takes long
+        names += [each.argval for each in dis.get_instructions(code) if each.opcode == operation]
     return names

@@ -1,6 +1,8 @@
 """What a model changes for longer than one call is warned of by every backend, with its name; a file that would give
 other results than the model for that reason is refused; the caller's model, globals and arguments stay."""
 
+import contextvars
+import itertools
 import warnings
 
 import pytest
@@ -65,6 +67,23 @@ def setting(target, value):
     return namespace["change"]
 
 
+class Registry:
+    last, total = torch.zeros(3), torch.zeros(3)
+
+
+def note(x):
+    note.last = note.last + x
+    return note.last
+
+
+note.last = torch.zeros(3)
+
+
+def register(s, x):
+    Registry.last = Registry.last + x
+    return Registry.last + 0
+
+
 SET_ANEW = {
     "b": setting("s.b", "s.b + x"), "c[1]": setting("s.c[1]", "s.c[1] + x"), "h.t": setting("s.h.t", "s.h.t + x"),
     "n": setting("s.n", "s.n + 1"), "h.times": setting("s.h.times", "s.h.times + 2"),
@@ -72,13 +91,14 @@ SET_ANEW = {
     "sub.cache['k']": setting("s.sub.cache['k']", "s.sub.cache['k'] + x"), "slotted.t": setting("s.slotted.t", "x + 1"),
     "c[2]": lambda s, x: (s.c.append(x + 1), x * 2)[1],
     "grown": lambda s, x: (setattr(s, "grown", torch.cat([s.grown, x])), x * 2)[1],
-    "BY_NAME['last']": assign_global,
+    "BY_NAME['last']": assign_global, "Registry.last": register, "note.last": lambda s, x: note(x) + 0,
 }
 
 IN_PLACE = {
     "b": lambda s, x: s.b.add_(x) + 0, "p": lambda s, x: s.p.add_(x) + 0,
     "c[1]": lambda s, x: s.c[1].add_(x) + 0, "h.t": lambda s, x: s.h.t.add_(x) + 0,
     "sub.cache['k']": lambda s, x: s.sub.cache["k"].add_(x) + 0, "SEEN": add_to_global,
+    "Registry.total": lambda s, x: Registry.total.add_(x) + 0,
 }
 
 UNSEEN = {
@@ -102,10 +122,10 @@ def told(model, args=(X,), **options):
 def test_what_is_set_anew_is_named(name, backend):
     program, said = told(Keeps(SET_ANEW[name]), backend=backend)
     assert len(said) == 1 and f"'{name}'" in said[0], said
-    assert not BY_NAME["last"].any()
+    assert not any(each.any() for each in (BY_NAME["last"], Registry.last, note.last))
     if backend in NATIVE:
         torch.testing.assert_close(program(X)[0], Keeps(SET_ANEW[name])(X))
-        BY_NAME["last"] = torch.zeros(3)
+        BY_NAME["last"] = Registry.last = note.last = torch.zeros(3)
 
 
 @pytest.mark.parametrize("backend", [*NATIVE, "torch-torchscript"])  # torch-dynamo fails for some of them
@@ -159,6 +179,45 @@ def test_numbers_of_globals_are_told_and_left():
     notes = []
     program, said = told(Keeps(lambda s, x: (notes.append(x.shape), change(s, x))[1]))
     assert len(said) == 1 and "'CALLS'" in said[0] and CALLS > 0 and notes
+
+
+NUMBER = contextvars.ContextVar("NUMBER", default=0)
+
+
+def next_number():
+    NUMBER.set(NUMBER.get() + 1)
+    return NUMBER.get()
+
+
+NOT_FOUND = {
+    "iterator": lambda s, x: x * next(s.numbers), "context variable": lambda s, x: x * next_number(),
+    "generator": lambda s, x: x + next(s.running),
+}
+
+
+def running():
+    total = torch.zeros(3)
+    while True:
+        total = total + 1
+        yield total
+
+
+@pytest.mark.parametrize("backend", EVERY)
+@pytest.mark.parametrize("kind", NOT_FOUND)
+def test_state_that_is_not_found_is_warned_of(kind, backend):
+    model = Keeps(NOT_FOUND[kind])
+    model.numbers, model.running = itertools.count(1), running()
+    _, said = told(model, backend=backend)
+    assert len(said) == 1 and "results change from call to call" in said[0] and "iterator" in said[0], said
+
+
+@pytest.mark.parametrize("backend", NATIVE)
+def test_random_numbers_are_not_state(backend):
+    model = torch.nn.Sequential(torch.nn.Dropout(0.5), torch.nn.Linear(3, 3), torch.nn.Dropout(0.1))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        whence.export(model.train(), (X,), backend=backend, training=torch.onnx.TrainingMode.TRAINING)
+    assert not [each for each in caught if "E0308" in str(each.message)]
 
 
 class Counts(torch.nn.Module):

@@ -17,23 +17,6 @@ struct Named {
   bool shortened = false;  // more than the operator had to be dropped: another module may be meant as well
 };
 
-// A module's second call is `attention_1`.
-std::string without_call_numbers(std::string_view path) {
-  std::string result;
-  for (std::size_t i = 0; i < path.size(); ++i) {
-    if (path[i] == '_') {
-      std::size_t end = i + 1;
-      while (end < path.size() && path[end] >= '0' && path[end] <= '9') ++end;
-      if (end > i + 1 && (end == path.size() || path[end] == '/')) {
-        i = end - 1;
-        continue;
-      }
-    }
-    result += path[i];
-  }
-  return result;
-}
-
 // The name's path or, where that is not a module's, its beginning without another segment.
 Named scopes_in(const RuleContext& context, std::string_view text) {
   if (!text.starts_with('/')) return {};
@@ -45,8 +28,11 @@ Named scopes_in(const RuleContext& context, std::string_view text) {
     if (dropped && path.empty()) return {};  // `/encoder/Unknown` says little of the root
     const bool shortened = dropped || named.is_extended;
     if (const auto& found = context.names.scopes_of_path(path); !found.empty()) return {&found, named.below, shortened};
-    const auto& repeated = context.names.scopes_of_path(without_call_numbers(path));
-    if (!path.empty() && !repeated.empty()) return {&repeated, named.below, shortened};
+    for (const std::string& first_call : first_calls(path)) {
+      if (const auto& found = context.names.scopes_of_path(first_call); !found.empty()) {
+        return {&found, named.below, shortened};
+      }
+    }
   }
   return {};
 }

@@ -1,0 +1,83 @@
+#include "annotator/metadata/way.h"
+
+#include <algorithm>
+#include <charconv>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "annotator/origin/keys.h"
+#include "annotator/text/python_list.h"
+#include "schema/json_text.h"
+
+namespace whence::metadata {
+
+namespace keys = origin::keys;
+using onnx_file::find_property;
+
+namespace {
+
+int number(std::string_view text) {
+  int value = 0;
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
+}
+
+// Returns the called modules as whence's key lists them, for nodes without PyTorch's keys.
+std::vector<CalledModule> modules_of_json(std::string_view text) {
+  const auto names = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  std::vector<CalledModule> way;
+  for (const auto& name : names.is_array() ? names : nlohmann::json::array()) {
+    if (!name.is_string()) return {};
+    way.push_back({.path = name.get<std::string>()});
+  }
+  return way;
+}
+
+}  // namespace
+
+// In PyTorch's keys the last entry of each list is the operator.
+std::vector<CalledModule> stated_modules(const onnx_file::OnnxProperties& metadata) {
+  const auto stated = find_property(metadata, keys::scopes);
+  if (stated && !stated->empty()) return modules_of_json(*stated);
+  const auto names = text::parse_python_list(find_property(metadata, keys::name_scopes).value_or(""));
+  if (!names || names->size() < 2) return {};
+  const auto classes = text::parse_python_list(find_property(metadata, keys::class_hierarchy).value_or(""));
+  const bool typed = classes && classes->size() == names->size();
+  std::vector<CalledModule> way;
+  for (std::size_t i = 0; i + 1 < names->size(); ++i) {
+    way.push_back({.path = (*names)[i], .type = typed ? (*classes)[i] : std::string()});
+  }
+  return way;
+}
+
+// Numbers of another way say nothing of this one.
+void set_calls(const onnx_file::OnnxProperties& metadata, std::vector<CalledModule>& way) {
+  std::string_view rest = find_property(metadata, keys::calls).value_or("");
+  if (rest.empty() || static_cast<std::size_t>(std::ranges::count(rest, '/')) + 1 != way.size()) {
+    if (!way.empty()) way.back().call = number(find_property(metadata, keys::call).value_or(""));
+    return;
+  }
+  for (CalledModule& module : way) {
+    const std::size_t end = std::min(rest.find('/'), rest.size());
+    module.call = number(rest.substr(0, end));
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+}
+
+std::string way_text(const std::vector<CalledModule>& way) {
+  auto names = nlohmann::json::array();
+  for (const CalledModule& module : way) names.push_back(module.path);
+  return json_text(names);
+}
+
+std::string calls_text(const std::vector<CalledModule>& way) {
+  std::string text;
+  bool repeated = false;
+  for (std::size_t i = 0; i < way.size(); ++i) {
+    repeated |= i + 1 < way.size() && way[i].call > 0;
+    text += (i == 0 ? "" : "/") + std::to_string(way[i].call);
+  }
+  return repeated ? text : std::string();
+}
+
+}  // namespace whence::metadata
