@@ -1,0 +1,193 @@
+"""Which call of a module a node is of, through tools that fuse: with the file before as reference, and by names alone."""
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import torch
+
+import command
+
+
+class ConvRelu(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv, self.act = torch.nn.Conv2d(4, 4, 3, padding=1), torch.nn.ReLU()
+
+    def forward(self, x):
+        return self.act(self.conv(x))
+
+
+class Gated(torch.nn.Module):
+    """A child whose nodes are fused, called by a module that is called several times itself."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = ConvRelu()
+
+    def forward(self, x):
+        return torch.sigmoid(self.inner(x)) + x
+
+
+class Repeated(torch.nn.Module):
+    def __init__(self, block):
+        super().__init__()
+        self.block = block
+
+    def forward(self, x):
+        y = self.block(x)
+        return self.block(self.block(y * 2).transpose(2, 3)) + y
+
+
+def keys(node: onnx.NodeProto) -> dict:
+    return {entry.key.removeprefix("pkg.whence."): entry.value for entry in node.metadata_props}
+
+
+def exported(model, given, folder, name: str):
+    """whence's own export, annotated."""
+    torch.jit.trace(model, (given,)).save(folder / "model.pt")
+    command.run("export", folder / "model.pt", "-o", folder / "unannotated.onnx", "--sidecar-out", folder / "model.json")
+    command.run("annotate", folder / "unannotated.onnx", "-o", folder / name, "--sidecar", folder / "model.json")
+    return folder / name
+
+
+def fused(source, target) -> None:
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+    options.optimized_model_filepath = str(target)
+    onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
+    assert any(node.op_type == "FusedConv" for node in onnx.load(target).graph.node)
+
+
+@pytest.fixture(params=[ConvRelu, Gated], ids=["fused", "fused below"])
+def repeated(request, tmp_path):
+    """(file after ONNX Runtime, annotated with the file before; what the block was given and returned, by call)"""
+    torch.manual_seed(3)
+    model, example = Repeated(request.param()).eval(), torch.randn(1, 4, 6, 6)
+    torch.onnx.export(model, (example,), tmp_path / "exported.onnx", dynamo=True, external_data=False, verbose=False)
+    torch.jit.trace(model, (example,)).save(tmp_path / "model.pt")
+    command.run("record", tmp_path / "model.pt", "-o", tmp_path / "model.json")
+    command.run("annotate", tmp_path / "exported.onnx", "-o", tmp_path / "before.onnx",
+                "--sidecar", tmp_path / "model.json")
+    fused(tmp_path / "before.onnx", tmp_path / "fused.onnx")
+    command.run("annotate", tmp_path / "fused.onnx", "-o", tmp_path / "after.onnx", "--from", tmp_path / "before.onnx")
+    calls = []
+    hook = model.block.register_forward_hook(lambda _, given, result: calls.append((given[0], result)))
+    with torch.no_grad():
+        model(torch.randn(1, 4, 6, 6))
+    hook.remove()
+    return tmp_path / "after.onnx", calls
+
+
+@pytest.mark.parametrize("call", [None, 0, 1, 2])
+def test_each_call_is_extracted_by_itself(repeated, tmp_path, call):
+    path, calls = repeated
+    part = tmp_path / "part.onnx"
+    command.run("extract", path, "--module", "block", "-o", part, *([] if call is None else ["--call", call]))
+    session = onnxruntime.InferenceSession(part)
+    assert len(session.get_inputs()) == 1
+    given, wanted = calls[call or 0]
+    found = session.run(None, {session.get_inputs()[0].name: given.numpy()})
+    np.testing.assert_allclose(found[0], wanted.numpy(), 1e-4, 1e-5)
+
+
+def test_the_calls_become_one_function(repeated, tmp_path):
+    path, _ = repeated
+    made = tmp_path / "functions.onnx"
+    command.run("functions", path, "--modules", "block", "-o", made)
+    model = onnx.load(made)
+    assert len(model.functions) == 1
+    name = model.functions[0].name
+    assert [node.op_type for node in model.graph.node].count(name) == 3
+    given = np.random.default_rng(1).standard_normal((1, 4, 6, 6), np.float32)
+    results = [onnxruntime.InferenceSession(each).run(None, {model.graph.input[0].name: given})[0]
+               for each in (path, made)]
+    np.testing.assert_allclose(*results, 1e-5, 1e-6)
+
+
+def test_each_convolution_with_folded_batch_norm_is_its_call(tmp_path):
+    """All three nodes of the three calls are of both modules, and each is all of its call."""
+    torch.manual_seed(4)
+    block = torch.nn.Sequential(torch.nn.Conv2d(4, 4, 3, padding=1), torch.nn.BatchNorm2d(4))
+    block[1].running_mean.normal_()
+    block[1].running_var.uniform_(0.5, 2)
+    model = Repeated(block).eval()
+    path = exported(model, torch.randn(1, 4, 6, 6), tmp_path, "model.onnx")
+    given = torch.randn(1, 4, 6, 6)
+    for call in range(3):
+        command.run("extract", path, "--module", "block", "--call", call, "-o", tmp_path / "part.onnx")
+        session = onnxruntime.InferenceSession(tmp_path / "part.onnx")
+        found = session.run(None, {session.get_inputs()[0].name: given.numpy()})[0]
+        with torch.no_grad():
+            np.testing.assert_allclose(found, block(given).numpy(), 1e-4, 1e-5)
+
+
+def test_a_node_that_the_file_before_leaves_open_stays_so(tmp_path):
+    """Its neighbours are known, and do not say more of it than the file that it was compared with."""
+    torch.manual_seed(5)
+    model = torch.nn.Sequential(torch.nn.Linear(5, 5), torch.nn.Sigmoid(), torch.nn.Flatten(0), torch.nn.Linear(10, 3))
+    before = onnx.load(exported(model, torch.randn(2, 5), tmp_path, "annotated.onnx"))
+    for node in before.graph.node:
+        if node.op_type in ("Sigmoid", "Reshape", "Flatten"):
+            del node.metadata_props[:]
+            node.metadata_props.add(key="pkg.whence.confidence", value="unattributed")
+    onnx.save(before, tmp_path / "before.onnx")
+    plain = onnx.load(tmp_path / "before.onnx")
+    for node in plain.graph.node:
+        del node.metadata_props[:]
+    del plain.metadata_props[:]
+    onnx.save(plain, tmp_path / "plain.onnx")
+    command.run("annotate", tmp_path / "plain.onnx", "-o", tmp_path / "after.onnx", "--from", tmp_path / "before.onnx")
+    after = onnx.load(tmp_path / "after.onnx")
+    left = [node.op_type for node in after.graph.node if keys(node)["confidence"] == "unattributed"]
+    assert "Sigmoid" in left and len(left) == 2, left
+
+
+class Twice(torch.nn.Module):
+    """`lin_1` is a module; `act` and `norm_2` are called twice, which PyTorch's exporter calls act_1 and norm_2_1."""
+
+    def __init__(self):
+        super().__init__()
+        self.lin, self.lin_1 = torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)
+        self.act, self.norm_2 = torch.nn.Tanh(), torch.nn.LayerNorm(4)
+
+    def forward(self, x):
+        return self.norm_2(self.act(self.lin_1(self.norm_2(self.act(self.lin(x))))))
+
+
+def test_names_of_second_calls_are_no_modules(tmp_path):
+    model = torch.nn.ModuleDict({"a": Twice(), "b": Twice()})
+    model.forward = lambda x: model["b"](model["b"](model["a"](x)))
+    torch.onnx.export(model.eval(), (torch.randn(2, 4),), tmp_path / "model.onnx", dynamo=False, verbose=False)
+    names = {node.name for node in onnx.load(tmp_path / "model.onnx").graph.node}
+    assert any("/act_1/" in name for name in names) and any("/norm_2_1/" in name for name in names), names
+    command.run("annotate", tmp_path / "model.onnx", "-o", tmp_path / "annotated.onnx")
+    modules = {f"{a}.{b}" for a in "ab" for b in ("lin", "lin_1", "act", "norm_2")} | {"a", "b", ""}
+    found = [keys(node) for node in onnx.load(tmp_path / "annotated.onnx").graph.node]
+    assert {each["module"] for each in found if "module" in each} <= modules
+    assert {"a.act", "b.act", "a.norm_2", "b.norm_2", "a.lin_1", "b.lin_1"} <= {each.get("module") for each in found}
+
+
+def test_weights_that_an_exporter_merged_do_not_say_whose_a_node_is(tmp_path):
+    """New norms have equal weights, of which a file has one, under the name of the first."""
+    class Norms(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.p, self.q = (torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.LayerNorm(8)) for _ in range(2))
+
+        def forward(self, x):
+            return self.q(self.p(x).tanh())
+
+    torch.onnx.export(Norms().eval(), (torch.randn(2, 8),), tmp_path / "model.onnx", dynamo=True, external_data=False,
+                      verbose=False)
+    model = onnx.load(tmp_path / "model.onnx")
+    norms = [node for node in model.graph.node if node.op_type == "LayerNormalization"]
+    assert norms[0].input[1] == norms[1].input[1] == "p.1.weight"
+    for i, node in enumerate(model.graph.node):
+        del node.metadata_props[:]
+        node.name = f"n{i}"
+    onnx.save(model, tmp_path / "plain.onnx")
+    command.run("annotate", tmp_path / "plain.onnx", "-o", tmp_path / "annotated.onnx")
+    found = {node.op_type: keys(node) for node in onnx.load(tmp_path / "annotated.onnx").graph.node}
+    assert not found["LayerNormalization"].get("module", "").startswith("p")  # the last is of q
+    assert found["Gemm"]["module"] == "q.0"
