@@ -22,8 +22,8 @@ std::optional<std::string_view> corrected_module(const OnnxNode& node, const std
   return module && (steps.empty() || steps.back().path != *module) ? module : std::nullopt;
 }
 
-using Ways =
-    std::map<std::string, std::vector<CalledModule>, std::less<>>;  // module to the calls that lead to it, as first seen
+using Ways = std::map<std::string, std::vector<CalledModule>,
+                      std::less<>>;  // module to the calls that lead to it, as first seen
 
 // The way to a module as other nodes say it; what they do not say goes by names, where modules that are never called
 // stand on the way, too.
@@ -42,8 +42,9 @@ std::vector<CalledModule> way_to(const std::string& module, const Ways& ways) {
 
 // The ways that nodes state, where some node needs them: one whose keys name another module than whence does.
 Ways stated_ways(const std::vector<const OnnxNode*>& nodes) {
-  const bool needed = std::ranges::any_of(
-      nodes, [](const OnnxNode* node) { return corrected_module(*node, metadata::stated_modules(node->metadata)).has_value(); });
+  const bool needed = std::ranges::any_of(nodes, [](const OnnxNode* node) {
+    return corrected_module(*node, metadata::stated_modules(node->metadata)).has_value();
+  });
   Ways ways;
   if (!needed) return ways;
   for (const OnnxNode* node : nodes) {

@@ -82,30 +82,6 @@ std::vector<UnitIndex> taken_in_before(const Placement& placement, ForeignNode f
   return units;
 }
 
-// Units of the activation that a fused operator states, where its result corresponds to no later value: the one that
-// alone reads the reference node's result, behind a batch norm perhaps, and that no other foreign node computes.
-std::vector<UnitIndex> stated_activation(const Placement& placement, ForeignNode f, ReferenceValue own) {
-  if (!states_activation(placement.foreign.nodes[f].op_type)) return {};
-  const ReferenceStructure& reference = placement.reference.structure;
-  std::vector<UnitIndex> units;
-  for (bool ends = false; !ends && own.exists();) {
-    const auto& uses = reference.heavy_uses(own);
-    const bool all = !uses.empty() && std::ranges::all_of(uses, [&](const auto& use) {
-      return use.node.exists() && is_activation(reference.nodes[use.node].op_class) &&
-             !placement.pairs.foreign_node(use.node).exists();
-    });
-    if (!all) return {};
-    for (const auto& use : uses) {  // several in a reference with several forms
-      const auto& found = placement.reference.units_of_node[use.node];
-      units.insert(units.end(), found.begin(), found.end());
-    }
-    const auto& reader = reference.nodes[uses.front().node];
-    ends = reader.op_type != "BatchNormalization";
-    own = reader.outputs.empty() ? ReferenceValue() : reference.loose(reader.outputs[0]);
-  }
-  return units;
-}
-
 // Units of the nodes behind the reference node, if the foreign node's result corresponds to a later value than its own.
 // The foreign node's arguments make no difference: an activation that a convolution took in is behind it, also where
 // the pooling before it is written differently.
@@ -164,6 +140,28 @@ void leave_to_neighbours(const Placement& placement, ForeignNode f, std::vector<
 }
 
 }  // namespace
+
+std::vector<UnitIndex> stated_activation(const Placement& placement, ForeignNode f, ReferenceValue own) {
+  if (!placement.foreign.nodes[f].states_activation) return {};
+  const ReferenceStructure& reference = placement.reference.structure;
+  std::vector<UnitIndex> units;
+  for (bool ends = false; !ends && own.exists();) {
+    const auto& uses = reference.heavy_uses(own);
+    const bool all = !uses.empty() && std::ranges::all_of(uses, [&](const auto& use) {
+      return use.node.exists() && is_activation(reference.nodes[use.node].op_class) &&
+             !placement.pairs.foreign_node(use.node).exists();
+    });
+    if (!all) return {};
+    for (const auto& use : uses) {  // several in a reference with several forms
+      const auto& found = placement.reference.units_of_node[use.node];
+      units.insert(units.end(), found.begin(), found.end());
+    }
+    const auto& reader = reference.nodes[uses.front().node];
+    ends = reader.op_type != "BatchNormalization";
+    own = reader.outputs.empty() ? ReferenceValue() : reference.loose(reader.outputs[0]);
+  }
+  return units;
+}
 
 // A product that the reference follows by a bias and the foreign file does not: its reader adds the bias
 // (SkipLayerNormalization, BiasGelu) when it reads more vectors than its operation needs.

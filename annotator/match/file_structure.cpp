@@ -9,6 +9,7 @@
 
 #include "annotator/match/digest_numbers.h"
 #include "annotator/onnx_file/wire_in.h"
+#include "annotator/origin/confidence.h"
 #include "annotator/program/tensor_values.h"
 #include "schema/dtype.h"
 
@@ -187,6 +188,9 @@ class Builder {
     for (const std::string_view input : node.inputs) entry.inputs.push_back(resolve(names, input));
     for (const std::string_view output : node.outputs) entry.outputs.push_back(resolve(names, output));
     entry.attributes = digest_attributes(node, entry.padding);
+    entry.states_activation =
+        origin::is_of_runtime(node.domain) &&
+        std::ranges::any_of(node.attributes, [&](auto& each) { return each.name == "activation" && is_text(each); });
     if (node.op_type == "Constant" && !node.outputs.empty()) add_constant(node, entry.outputs.front());
     for (const OnnxGraph& body : node.subgraphs) add_body(body, node, entry, names, depth);
     s().add_node(std::move(entry));
@@ -263,6 +267,15 @@ class Builder {
       if (attribute.name == "pads" && pads_anything(attribute)) padding = digest.value();
     }
     return total;
+  }
+
+  // True for a string that is not empty.
+  bool is_text(const onnx_file::OnnxAttribute& attribute) const {
+    for (FieldReader reader(attribute.message, place_); !reader.done();) {
+      const Field field = reader.next();
+      if (field.is_bytes(4) && !field.bytes.empty()) return true;
+    }
+    return false;
   }
 
   bool pads_anything(const onnx_file::OnnxAttribute& attribute) const {

@@ -191,10 +191,6 @@ bool is_commutative(std::uint16_t op_class) { return has(op_class, commutative);
 bool may_be_without_effect(std::uint16_t op_class) { return has(op_class, without_effect); }
 bool is_gate(std::uint16_t op_class) { return has(op_class, gate); }
 bool is_activation(std::uint16_t op_class) { return has(op_class, activation); }
-bool states_activation(std::string_view op_type) {
-  return op_type == "FusedConv" || op_type == "NhwcFusedConv" || op_type == "FusedGemm" ||
-         op_type == "FusedMatMulActivation";
-}
 bool may_be_folded(std::uint16_t op_class) { return has(op_class, folded); }
 bool is_product(std::uint16_t op_class) { return has(op_class, product); }
 

@@ -16,10 +16,9 @@ bool is_integer_arithmetic(std::string_view op_type);  // makes sizes of sizes
 bool is_commutative(std::uint16_t op_class);
 // True for arithmetic, activations, padding, slicing: operators that one tool writes out and another folds away.
 bool may_be_without_effect(std::uint16_t op_class);
-bool is_gate(std::uint16_t op_class);              // squashes a value that another is multiplied by
-bool is_activation(std::uint16_t op_class);        // or a normalization with fixed statistics
-bool states_activation(std::string_view op_type);  // an operator of a runtime that ends in an activation by definition
-bool may_be_folded(std::uint16_t op_class);        // into the product before it
-bool is_product(std::uint16_t op_class);           // MatMul and Conv: a bias may follow
+bool is_gate(std::uint16_t op_class);        // squashes a value that another is multiplied by
+bool is_activation(std::uint16_t op_class);  // or a normalization with fixed statistics
+bool may_be_folded(std::uint16_t op_class);  // into the product before it
+bool is_product(std::uint16_t op_class);     // MatMul and Conv: a bias may follow
 
 }  // namespace whence::match

@@ -68,6 +68,11 @@ void place_between(Placement& placement);  // only nodes between nodes of one sc
 // none.
 std::vector<UnitIndex> biases_taken_in(const Placement& placement, ForeignNode node, std::ptrdiff_t needed);
 
+// Returns the units of the activation that a fused node states, where its result corresponds to no later value than
+// `own`, the partner's result: the activation that alone reads `own`, behind a batch norm perhaps, and that no other
+// foreign node computes.
+std::vector<UnitIndex> stated_activation(const Placement& placement, ForeignNode node, ReferenceValue own);
+
 // Returns the longest common subsequence of two sequences under `alike`, as pairs of positions. Quadratic cost.
 std::vector<std::pair<std::size_t, std::size_t>> align_sequences(std::size_t a, std::size_t b, const auto& alike) {
   std::vector<std::vector<std::int32_t>> best(a + 1, std::vector<std::int32_t>(b + 1, 0));

@@ -41,8 +41,8 @@ struct ReferenceParameter {
   bool weight = true;            // false: a size, an axis or one number, which says nothing of the model
 };
 
-// Makes scopes of ways that nodes state and of qualified names, parents first. Ways come before names: a name alone does
-// not say in which call of the modules around it the module was called.
+// Makes scopes of ways that nodes state and of qualified names, parents first. Ways come before names: a name alone
+// does not say in which call of the modules around it the module was called.
 class ScopeTree {
  public:
   explicit ScopeTree(origin::CallTree& scopes) : scopes_(scopes) {}

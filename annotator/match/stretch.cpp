@@ -120,7 +120,13 @@ class Stretch {
         only = use.node;
       }
       if (!only.exists()) continue;
-      placement_.place(f, placement_.reference.units_of_node[only], Confidence::inferred, MatchRule::structure);
+      std::vector<UnitIndex> units = placement_.reference.units_of_node[only];
+      const auto& results = r_.nodes[only].outputs;
+      const auto activation =
+          stated_activation(placement_, f, results.empty() ? ReferenceValue() : r_.loose(results[0]));
+      units.insert(units.end(), activation.begin(), activation.end());
+      placement_.place(f, std::move(units), Confidence::inferred,
+                       activation.empty() ? MatchRule::structure : MatchRule::cone);
       return true;
     }
     return false;

@@ -37,6 +37,7 @@ struct StructureNode {
   NodeKind kind = NodeKind::heavy;
   bool holds_bodies = false;
   bool computes_sizes = false;                 // arithmetic on sizes of tensors alone
+  bool states_activation = false;              // an operator of a runtime that ends in the activation it names
   std::uint64_t attributes = 0;                // digest of all but graphs
   std::uint64_t padding = 0;                   // digest of `pads` alone; 0 when nothing is padded
   std::vector<ValueIndex<S>> inputs, outputs;  // none for an optional one that is left out

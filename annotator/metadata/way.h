@@ -11,7 +11,7 @@ namespace whence::metadata {
 struct CalledModule {
   std::string path{};  // qualified name; empty for the root
   std::string type{};  // class; empty when the metadata do not say it
-  int call = 0;      // 0 for the module's first call in execution order
+  int call = 0;        // 0 for the module's first call in execution order
 };
 
 // Returns the modules that the node's keys list, without their calls; empty when no key lists them. PyTorch's keys and

@@ -24,6 +24,17 @@ std::string in_folder_of(const std::string& file, const std::string& name) {
   return (fs::path(file).parent_path() / name).string();
 }
 
+// A link is written through. Data beside it would not stand beside the file, nor the other way round.
+void refuse_link_to_another_folder(const std::string& output, const Place& place) {
+  std::error_code ignored;
+  if (!fs::is_symlink(output, ignored)) return;
+  const std::string file = place_of(output);
+  if (fs::path(file).parent_path() == place_of((fs::absolute(output, ignored).parent_path()).string())) return;
+  throw Error(Code::usage,
+              "the output is a link into another folder, and its weights cannot stand beside both: " + output,
+              "name the file itself, " + file, place);
+}
+
 }  // namespace
 
 void DataFiles::add(std::string_view location, std::string_view offset, std::string_view length) {
@@ -63,6 +74,7 @@ DataFiles data_files_of(const OnnxSummary& model) {
 AtomicFile* add_data_file(const std::string& data, const std::string& target, const ModelOutput& output,
                           OutputFiles& files) {
   const Place place{.file = output.path, .stage = "write"};
+  refuse_link_to_another_folder(output.path, place);
   std::error_code ignored;
   const fs::file_status status = fs::symlink_status(target, ignored);
   if (fs::exists(status)) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "annotator/metadata/way.h"
 #include "schema/module_path.h"
 
 namespace whence::view {
@@ -11,32 +12,58 @@ using metadata::Attribution;
 
 namespace {
 
-bool of_one_call(const Attribution& a, const Attribution& b) {
-  return a.module != b.module || a.call.empty() || b.call.empty() || a.call == b.call;
+// A node of one of the two files: its modules, and the calls that lead to it where they are numbered.
+struct Side {
+  const Attribution& attribution;
+  std::vector<metadata::CalledModule> way;
+};
+
+Side side_of(const DiffNode& node) {
+  std::vector<metadata::CalledModule> way;
+  if (!node.attribution.call.empty()) {
+    way = metadata::stated_modules(node.node->metadata);
+    if (way.empty() || way.back().path != node.attribution.module) way = {{.path = node.attribution.module}};
+    metadata::set_calls(node.node->metadata, way);
+  }
+  return {node.attribution, std::move(way)};
 }
 
-bool share_a_module(const Attribution& a, const Attribution& b) {
-  const auto in_b = [&](const std::string& module) { return std::ranges::find(b.modules, module) != b.modules.end(); };
-  return of_one_call(a, b) && std::ranges::any_of(a.modules, in_b);
+// True unless a module that both ways lead through was called for the two at different times.
+bool of_one_call(const Side& a, const Side& b) {
+  return std::ranges::none_of(a.way, [&](const metadata::CalledModule& module) {
+    const auto same = std::ranges::find(b.way, module.path, &metadata::CalledModule::path);
+    return same != b.way.end() && same->call != module.call;
+  });
+}
+
+bool share_a_module(const Side& a, const Side& b) {
+  const std::vector<std::string>& of_b = b.attribution.modules;
+  const auto in_b = [&](const std::string& module) { return std::ranges::find(of_b, module) != of_b.end(); };
+  return of_one_call(a, b) && std::ranges::any_of(a.attribution.modules, in_b);
 }
 
 // A node of which only an enclosing module is known may belong to any module at or below that one.
-bool may_be_the_same(const Attribution& a, const Attribution& b) {
-  return (a.confidence == origin::Confidence::ancestor && at_or_below(b.module, a.module)) ||
-         (b.confidence == origin::Confidence::ancestor && at_or_below(a.module, b.module));
+bool may_be_the_same(const Side& of_a, const Side& of_b) {
+  const Attribution& a = of_a.attribution;
+  const Attribution& b = of_b.attribution;
+  return of_one_call(of_a, of_b) &&
+         ((a.confidence == origin::Confidence::ancestor && at_or_below(b.module, a.module)) ||
+          (b.confidence == origin::Confidence::ancestor && at_or_below(a.module, b.module)));
 }
 
 class Splitter {
  public:
   Splitter(const NodePairs::Fusion& fusion, const DiffNodes& a, const DiffNodes& b)
-      : fusion_(fusion), a_(a), b_(b), parent_(fusion.a.size() + fusion.b.size()), joined_(parent_.size(), false) {
+      : fusion_(fusion), a_(a), parent_(fusion.a.size() + fusion.b.size()), joined_(parent_.size(), false) {
     std::iota(parent_.begin(), parent_.end(), std::size_t{0});
+    for (const std::size_t i : fusion.a) sides_a_.push_back(side_of(a[i]));
+    for (const std::size_t k : fusion.b) sides_b_.push_back(side_of(b[k]));
   }
 
   std::vector<NodePairs::Fusion> parts() {
     join(share_a_module);
     join(may_be_the_same);
-    join([](const Attribution& a, const Attribution& b) { return !a.attributed() || !b.attributed(); });
+    join([](const Side& a, const Side& b) { return !a.attribution.attributed() || !b.attribution.attributed(); });
     join_with_readers();
     std::vector<NodePairs::Fusion> parts(parent_.size());
     for (std::size_t i = 0; i < fusion_.a.size(); ++i) parts[root(i)].a.push_back(fusion_.a[i]);
@@ -53,8 +80,7 @@ class Splitter {
     for (std::size_t i = 0; i < fusion_.a.size(); ++i) {
       for (std::size_t k = 0; k < fusion_.b.size(); ++k) {
         const std::size_t other = fusion_.a.size() + k;
-        if (before[i] || before[other] || !related(a_[fusion_.a[i]].attribution, b_[fusion_.b[k]].attribution))
-          continue;
+        if (before[i] || before[other] || !related(sides_a_[i], sides_b_[k])) continue;
         parent_[root(other)] = root(i);
         joined_[i] = joined_[other] = true;
       }
@@ -86,7 +112,7 @@ class Splitter {
 
   const NodePairs::Fusion& fusion_;
   const DiffNodes& a_;
-  const DiffNodes& b_;
+  std::vector<Side> sides_a_, sides_b_;
   std::vector<std::size_t> parent_;
   std::vector<bool> joined_;
 };

@@ -445,15 +445,29 @@ def test_copied_weights_are_read_by_no_more_users(tmp_path):
     assert (tmp_path / "out/one.onnx.data").stat().st_mode & 0o777 == 0o600
 
 
-def test_an_output_that_is_a_link_stays_one(tmp_path):
-    model = a_model(tmp_path / "a", 1)
+def test_an_output_that_is_a_link_stays_one(small_export, tmp_path):
     for folder in ("real", "named"):
         (tmp_path / folder).mkdir()
     (tmp_path / "real/file.onnx").write_text("before")
     (tmp_path / "named/one.onnx").symlink_to("../real/file.onnx")
-    command.run("annotate", model, "-o", tmp_path / "named/one.onnx")
+    command.run("annotate", small_export[0], "-o", tmp_path / "named/one.onnx")
     assert os.readlink(tmp_path / "named/one.onnx") == "../real/file.onnx"
-    np.testing.assert_array_equal(result(tmp_path / "named/one.onnx"), result(model))
+    onnxruntime.InferenceSession(tmp_path / "real/file.onnx")
+
+
+def test_weights_do_not_go_through_a_link_into_another_folder(tmp_path):
+    """The file that the link leads to would miss them, or the link would."""
+    model, other = a_model(tmp_path / "a", 1), a_model(tmp_path / "b", 2)
+    (tmp_path / "links").mkdir()
+    (tmp_path / "links" / "model.onnx").symlink_to(other)
+    before = files(tmp_path)
+    refused = command.run("annotate", model, "-o", tmp_path / "links" / "model.onnx", code=2)
+    assert "is a link into another folder" in refused.stderr and str(other) in refused.stderr
+    assert files(tmp_path) == before
+    (tmp_path / "a" / "link.onnx").symlink_to("one.onnx")
+    command.run("annotate", model, "-o", tmp_path / "a" / "one.onnx")
+    command.run("annotate", other, "-o", tmp_path / "a" / "link.onnx")
+    np.testing.assert_array_equal(result(tmp_path / "a" / "one.onnx"), result(other))
 
 
 def test_an_output_folder_that_is_a_link_to_the_models(tmp_path):

@@ -51,12 +51,12 @@ def exported(model, given, folder, name: str):
     return folder / name
 
 
-def fused(source, target) -> None:
+def fused(source, target, level=onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED) -> None:
     options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+    options.graph_optimization_level = level
     options.optimized_model_filepath = str(target)
     onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
-    assert any(node.op_type == "FusedConv" for node in onnx.load(target).graph.node)
+    assert any(node.domain.startswith("com.microsoft") for node in onnx.load(target).graph.node)
 
 
 @pytest.fixture(params=[ConvRelu, Gated], ids=["fused", "fused below"])
@@ -103,6 +103,21 @@ def test_the_calls_become_one_function(repeated, tmp_path):
     results = [onnxruntime.InferenceSession(each).run(None, {model.graph.input[0].name: given})[0]
                for each in (path, made)]
     np.testing.assert_allclose(*results, 1e-5, 1e-6)
+
+
+def test_diff_pairs_each_call_with_what_it_was(repeated):
+    """Also where ONNX Runtime changed the layout and renamed all values between."""
+    path, _ = repeated
+    folder = path.parent
+    fused(folder / "before.onnx", folder / "layout.onnx", onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL)
+    command.run("annotate", folder / "layout.onnx", "-o", folder / "relaid.onnx", "--from", folder / "before.onnx")
+    for after in (path, folder / "relaid.onnx"):
+        nodes = command.run_json("diff", folder / "before.onnx", after, code=None)["changed_nodes"]
+        found = [each["fused"] for each in nodes if each["change"] == "fused" and "Conv" in each["op_type"]]
+        assert len(found) == 3
+        for each in found:
+            numbers = {name.rsplit("/", 1)[1].partition("_")[2] for name in each}
+            assert {name.split()[0] for name in each} == {"Conv", "Relu"} and len(numbers) == 1, found
 
 
 def test_each_convolution_with_folded_batch_norm_is_its_call(tmp_path):
