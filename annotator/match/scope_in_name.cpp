@@ -23,7 +23,7 @@ std::string_view call_number(std::string_view segment) {
 
 std::vector<std::string> first_calls(std::string_view path) {
   constexpr std::size_t most = 6;         // modules with a number on one way
-  std::vector<std::string_view> numbers;  // where they stand in `path`, from the end on
+  std::vector<std::string_view> numbers;  // views into `path`, from the end on
   for (std::size_t end = path.size(); end != std::string_view::npos && end > 0 && numbers.size() < most;) {
     const std::size_t slash = path.rfind('/', end - 1);
     const std::size_t begin = slash == std::string_view::npos ? 0 : slash + 1;

@@ -3,7 +3,7 @@
 PyTorch's tracers do not see all of it: an attribute that is set anew, a write through ``data``, or to a view that was
 made before. So the model runs by itself, and what it holds afterwards is compared with what it held before. That is
 done for every backend, and what an exporter has to say goes into the same warnings (E0308). It runs a second time from
-what was found of its state: where the results are others, it keeps state that nobody finds, such as an iterator's.
+what was found of its state: where the results are others, it keeps state elsewhere, as in an iterator.
 
 What is known to give wrong results is refused (E0303): two arguments that share memory which the model writes to, for
 inputs of a file are separate; and a captured program whose own results on the example are others than the model's.
@@ -115,7 +115,7 @@ def _is_repeatable(holder: Any, run: Callable, tensors: Mapping[str, torch.Tenso
         return alike(nested.tensors_in(_run(holder, run, nested.copied(tuple(tensors.values())))[0]), before)
     except (NotImplementedError, RuntimeError):  # dtypes and layouts that cannot be compared
         return True
-    except Exception as failure:  # of every kind: an iterator that has ended, for one
+    except Exception as failure:  # an iterator may have ended: exceptions of any kind
         log.info("the model does not run a second time: %s", failure)
         return False
 
