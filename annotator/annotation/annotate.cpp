@@ -237,6 +237,9 @@ AnnotateReport annotate_by(const ModelSource& input, const ModelOutput& output, 
   const bool done = fully_annotated(*model, digest);
   const MatchReport found = done ? nothing_found(*model) : match_model(*model, reference);
   if (!done) require_fit(found.fit, options, place, "the file before");
+  if (!done && digest != keys::own_names && annotated_at_all_nodes(*model)) {
+    notes.push_back(nothing_left_to_annotate("the file before", place));
+  }
   return write_matches(*model, found, source, digest, input, output, options);
 }
 
@@ -290,6 +293,7 @@ Result<AnnotateReport> annotate_file(const ModelSource& input, const Sidecar& si
       if (!fully_annotated(*model, digest)) {
         found = match_model(*model, make_reference(sidecar.program, opset_of(*model)));
         require_fit(found.fit, options, place, "the sidecar");
+        if (annotated_at_all_nodes(*model)) notes.push_back(nothing_left_to_annotate("the sidecar", place));
       }
       return write_matches(*model, found, source, digest, input, output, options);
     }

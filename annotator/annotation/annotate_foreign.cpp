@@ -156,10 +156,13 @@ Confidence confidence_after(const NodeView& node, const NodeEdit& edit, Confiden
   return word ? origin::parse_confidence(*word).value_or(decided) : decided;
 }
 
-bool fully_annotated(const OnnxSummary& model, const std::string& digest) {
-  if (find_property(model.metadata, keys::matched) != digest) return false;
+bool annotated_at_all_nodes(const OnnxSummary& model) {
   const auto nodes = match::nodes_with_functions(model);
   return std::all_of(nodes.begin(), nodes.end(), [](const OnnxNode* node) { return says_something(node->metadata); });
+}
+
+bool fully_annotated(const OnnxSummary& model, const std::string& digest) {
+  return find_property(model.metadata, keys::matched) == digest && annotated_at_all_nodes(model);
 }
 
 AnnotateReport write_matches(const OnnxSummary& model, const MatchReport& found, const KeySource& source,
@@ -185,7 +188,15 @@ AnnotateReport write_matches(const OnnxSummary& model, const MatchReport& found,
   onnx_file::ModelEdit edit = annotation_of_model(model);
   // If every node has its place, nothing is matched: the file keeps the program that it was annotated with.
   const bool adds = std::ranges::any_of(nodes, [](const OnnxNode* node) { return !says_something(node->metadata); });
-  if (adds && !find_property(model.metadata, keys::matched)) edit.added.emplace_back(keys::matched, digest);
+  // Tools that drop the nodes' metadata leave the model's: then the file is annotated anew, and those are of the past.
+  const bool anew = std::ranges::none_of(nodes, [](const OnnxNode* node) { return says_something(node->metadata); });
+  const auto state = [&](std::string_view key, const std::string& value) {
+    const auto before = find_property(model.metadata, key);
+    if (before && (!anew || before == value)) return;
+    if (before) edit.dropped_keys.push_back(key);
+    edit.added.emplace_back(key, value);
+  };
+  if (adds) state(keys::matched, digest);
   AnnotateReport report;
   // A stamp means something beside the sidecar of its program. Nodes of whence's own export have theirs, unless an
   // optimiser dropped it.
@@ -193,9 +204,7 @@ AnnotateReport write_matches(const OnnxSummary& model, const MatchReport& found,
   const auto exported = find_property(model.metadata, keys::program);
   const bool stamps = !program.empty() && source.wants(keys::confidence);
   const bool of_another = stamps && exported && exported != program;
-  if (stamps && adds && program != digest && exported != program && !find_property(model.metadata, keys::stamped)) {
-    edit.added.emplace_back(keys::stamped, program);
-  }
+  if (stamps && adds && program != digest && exported != program) state(keys::stamped, program);
   const auto make_editor = [&] {
     return std::make_unique<ForeignEditor>(found, source, offsets, options, stamps, of_another, known_names, report);
   };

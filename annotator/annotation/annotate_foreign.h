@@ -43,5 +43,7 @@ AnnotateReport write_matches(const onnx_file::OnnxSummary& model, const match::M
 
 // True when every node has been annotated against this reference: there is nothing to find.
 bool fully_annotated(const onnx_file::OnnxSummary& model, const std::string& digest);
+// The same, against whatever reference.
+bool annotated_at_all_nodes(const onnx_file::OnnxSummary& model);
 
 }  // namespace whence::annotation

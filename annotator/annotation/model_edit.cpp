@@ -17,6 +17,15 @@ onnx_file::ModelEdit annotation_of_model(const onnx_file::OnnxSummary& model) {
   return edit;
 }
 
+Diagnostic nothing_left_to_annotate(const std::string& told_by, const Place& place) {
+  Diagnostic diagnostic = note(Code::sidecar_mismatch,
+                               "every node was annotated before, from another source, and stays as it is: " + told_by +
+                                   " adds nothing",
+                               place);
+  diagnostic.remedy = "to annotate it from " + told_by + ", first `whence strip " + place.file + " -o ...`";
+  return diagnostic;
+}
+
 Diagnostic raised_ir_version(std::int64_t before, const Place& place) {
   return note(Code::unsupported_feature,
               "the IR version was raised from " + std::to_string(before) + " to " +

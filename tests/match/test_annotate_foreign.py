@@ -389,6 +389,27 @@ def test_strip_takes_carried_names_back(folder, tmp_path, doc_string):
     assert (tmp_path / "stripped.onnx").read_bytes() == (tmp_path / "source.onnx").read_bytes()
 
 
+def test_what_was_annotated_by_names_says_how_a_sidecar_can_be_used(folder, tmp_path):
+    """Also where a tool dropped the nodes' metadata and left the model's, which names the sidecar."""
+    annotate(folder / "exported.onnx", tmp_path / "known.onnx", "--sidecar", folder / "model.json")
+    plain = onnx.load(tmp_path / "known.onnx")
+    for i, node in enumerate(plain.graph.node):
+        del node.metadata_props[:]
+        node.doc_string = ""
+    onnx.save(plain, tmp_path / "plain.onnx")
+    annotate(tmp_path / "plain.onnx", tmp_path / "names.onnx")
+    again = annotate(tmp_path / "names.onnx", tmp_path / "out.onnx", "--sidecar", folder / "model.json")
+    assert "the sidecar adds nothing" in again.stderr and "whence strip" in again.stderr
+    assert modules(tmp_path / "out.onnx") == modules(tmp_path / "names.onnx")
+    again = annotate(tmp_path / "names.onnx", tmp_path / "out.onnx", "--from", tmp_path / "known.onnx")
+    assert "the file before adds nothing" in again.stderr
+    command.run("strip", tmp_path / "names.onnx", "-o", tmp_path / "stripped.onnx")
+    annotate(tmp_path / "stripped.onnx", tmp_path / "out.onnx", "--sidecar", folder / "model.json")
+    assert modules(tmp_path / "out.onnx") == modules(tmp_path / "known.onnx")
+    once_more = annotate(tmp_path / "out.onnx", tmp_path / "out2.onnx", "--sidecar", folder / "model.json")
+    assert "adds nothing" not in once_more.stderr
+
+
 def test_from_needs_an_annotated_file(folder, tmp_path):
     error = annotate(folder / "exported.onnx", tmp_path / "out.onnx", "--from", folder / "renamed.onnx", code=3).stderr
     assert "annotate that file first" in error and not (tmp_path / "out.onnx").exists()
