@@ -16,8 +16,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import torch
 
 import command
-import dynamo_registry
 import skips
+import torch_caches
 
 
 def pytest_addoption(parser):
@@ -30,7 +30,7 @@ def pytest_report_header(config):
 
 
 def pytest_configure(config):
-    dynamo_registry.share()
+    torch_caches.share()
     if config.option.matrix:
         shard(config.option.matrix)
 
