@@ -10,6 +10,7 @@ all one) and a fold that forgets a statistic shows in the numbers.
 """
 
 import atexit
+import copy
 import functools
 import shutil
 import tempfile
@@ -35,6 +36,14 @@ class Entry:
     dynamic: dict              # {input: {axis: symbol}}
 
     def model(self) -> torch.nn.Module:
+        """A copy for each caller, which may change it."""
+        model = copy.deepcopy(self._made)
+        torch.manual_seed(0)
+        return model
+
+    @functools.cached_property
+    def _made(self) -> torch.nn.Module:
+        """Made once a process: random numbers for millions of weights take seconds, a copy does not."""
         torch.manual_seed(0)
         model = self.build()
         add_noise(model)
