@@ -13,6 +13,9 @@ import pytest
 # Test processes run side by side, so each takes one core; read when PyTorch is loaded, here and in what tests start.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+# Imports and exports make millions of objects that stay, which the collector would visit again after every 700 of them.
+gc.set_threshold(50_000, 20, 100)
+
 import torch
 
 import command
