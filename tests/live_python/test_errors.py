@@ -8,6 +8,7 @@ import textwrap
 import pytest
 
 import command
+from live_python import forking
 from live_python.live import PLUGIN
 
 HEAD = """
@@ -31,12 +32,16 @@ def trace(model=None):
 """
 
 
-def script(body: str, folder, code: int = 0) -> str:
-    """Runs HEAD and `body` in a process of its own, in `folder`; returns what it printed."""
+def script(body: str, folder, code: int = 0, own_process: bool = False) -> str:
+    """Runs HEAD and `body` in a process of its own, in `folder`; returns what it printed. With own_process, the
+    interpreter has started for it alone, as a user's does."""
     file = folder.with_suffix(".py")  # torch.jit.script reads the source
     file.write_text(HEAD.format(plugin=str(PLUGIN)) + textwrap.dedent(body))
-    result = subprocess.run([sys.executable, str(file)], capture_output=True, text=True, cwd=folder, timeout=120,
-                            check=False)
+    if own_process:
+        result = subprocess.run([sys.executable, str(file)], capture_output=True, text=True, cwd=folder,
+                                timeout=forking.TIMEOUT, check=False)
+    else:
+        result = forking.run(file, folder)
     assert result.returncode == code, result.stderr[-3000:]
     return result.stdout + result.stderr
 
@@ -163,11 +168,12 @@ def test_a_killed_process(tmp_path):
     assert left["complete"] is False and len(left["operations"]["rows"]) >= 2
 
 
-def test_a_script_that_ends_without_stop(tmp_path):
+@pytest.mark.parametrize("own_process", [True, False])
+def test_a_script_that_ends_without_stop(own_process, tmp_path):
     script("""
         whence.start("m.whence.json")
         trace()
-        """, tmp_path)
+        """, tmp_path, own_process=own_process)
     assert "complete" not in sidecar(tmp_path)
 
 

@@ -1,0 +1,70 @@
+"""Runs scripts of tests as `python SCRIPT` does, in processes forked from one that has imported torch: importing it takes
+two seconds, which is most of what such a script takes.
+
+    python forking.py       reads a request a line, {"script", "folder", "output", "error"}, all of them paths, and
+                            answers each with the exit code, negative for a signal
+
+The script gets a __main__ of its own, and its process ends as an interpreter does. What it loads and starts, the plugin
+too, it loads and starts itself.
+"""
+
+import functools
+import json
+import os
+import selectors
+import subprocess
+import sys
+import types
+from pathlib import Path
+
+TIMEOUT = 120
+
+
+@functools.cache
+def server() -> subprocess.Popen:
+    """Of this test process; ends with it, when its standard input does."""
+    return subprocess.Popen([sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def run(script: Path, folder: Path) -> subprocess.CompletedProcess:
+    """As subprocess.run([sys.executable, script], cwd=folder, capture_output=True, text=True, stdin=DEVNULL)."""
+    output, error = script.with_suffix(".output"), script.with_suffix(".error")
+    paths = {"script": script, "folder": folder, "output": output, "error": error}
+    print(json.dumps(paths, default=str), file=server().stdin, flush=True)
+    with selectors.DefaultSelector() as waiting:
+        waiting.register(server().stdout, selectors.EVENT_READ)
+        if not waiting.select(TIMEOUT):
+            server().kill()
+            raise subprocess.TimeoutExpired([str(script)], TIMEOUT)
+    return subprocess.CompletedProcess([str(script)], int(server().stdout.readline()), output.read_text(),
+                                       error.read_text())
+
+
+def redirect(request: dict) -> None:
+    os.chdir(request["folder"])
+    for number, (path, flags) in enumerate([(os.devnull, os.O_RDONLY),
+                                            (request["output"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC),
+                                            (request["error"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC)]):
+        opened = os.open(path, flags)
+        os.dup2(opened, number)
+        os.close(opened)
+
+
+def serve() -> dict:
+    """Answers requests to the end of this process; returns in each process that is to run a script."""
+    import torch  # noqa: F401, for those that are forked
+
+    for line in sys.stdin:
+        if (process := os.fork()) == 0:
+            return json.loads(line)
+        print(os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]), flush=True)
+    sys.exit()
+
+
+if __name__ == "__main__":
+    request = serve()
+    redirect(request)
+    sys.argv, sys.path[0] = [request["script"]], os.path.dirname(request["script"])
+    main = sys.modules["__main__"] = types.ModuleType("__main__")
+    main.__file__ = request["script"]
+    exec(compile(Path(main.__file__).read_text(), main.__file__, "exec"), vars(main))  # noqa: S102
