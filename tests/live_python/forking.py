@@ -1,5 +1,5 @@
-"""Runs scripts of tests as `python SCRIPT` does, in processes forked from one that has imported torch: importing it takes
-two seconds, which is most of what such a script takes.
+"""Runs scripts of tests as `python SCRIPT` does, in processes forked from one that has imported torch: to import it
+takes two seconds, which is most of what such a script takes.
 
     python forking.py       reads a request a line, {"script", "folder", "output", "error"}, all of them paths, and
                             answers each with the exit code, negative for a signal

@@ -163,7 +163,7 @@ def test_a_killed_process(tmp_path):
                 os.kill(os.getpid(), signal.SIGKILL)
         whence.start("m.whence.json")
         trace(Killed())
-        """, tmp_path, code=-9, own_process=True)  # what a write costs, and so when the next is due, is as users have it
+        """, tmp_path, code=-9, own_process=True)  # the next write is due as for users, by the cost of the last
     left = sidecar(tmp_path)
     assert left["complete"] is False and len(left["operations"]["rows"]) >= 2
 
