@@ -20,11 +20,15 @@ BUG = 70  # exit code of a defect in whence
 TIMEOUT = 600
 
 
+def has_server() -> bool:
+    """Returns false without one that was built with the command."""
+    return SERVER.exists() and SERVER.stat().st_mtime >= BINARY.stat().st_mtime
+
+
 @functools.cache
 def server() -> CommandServer | None:
-    """The server of this test process; None without one that was built with the command."""
-    current = SERVER.exists() and SERVER.stat().st_mtime >= BINARY.stat().st_mtime
-    return CommandServer(SERVER) if current else None
+    """The server of this test process."""
+    return CommandServer(SERVER) if has_server() else None
 
 
 def run_process(arguments: list[str], environment: dict) -> subprocess.CompletedProcess:

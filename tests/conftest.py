@@ -3,6 +3,7 @@
 import gc
 import os
 import random
+import shutil
 import sys
 import warnings
 from pathlib import Path
@@ -23,19 +24,42 @@ import skips
 import torch_caches
 
 
+MEMORY = Path("/dev/shm")
+ROOM = 4 << 30  # bytes; the files of all tests take a sixth of that
+
+
 def pytest_addoption(parser):
     parser.addoption("--matrix", metavar="SHARD/OF", help="run one of OF shards of the tests marked matrix as well, of "
                      "1/1 all of them; without it none")
 
 
 def pytest_report_header(config):
-    return f"matrix: shard {config.option.matrix}" if config.option.matrix else None
+    lines = [f"matrix: shard {config.option.matrix}"] if config.option.matrix else []
+    if not command.has_server():
+        lines.append(f"slow: {command.SERVER} is missing or older than the command: `make build`")
+    return lines
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_configure(config):
     torch_caches.share()
+    put_files_into_memory(config)
     if config.option.matrix:
         shard(config.option.matrix)
+
+
+def put_files_into_memory(config):
+    """What whence writes it waits for, until it is on the disk; tests write thousands of files. ``--basetemp`` names
+    another folder."""
+    if hasattr(config, "workerinput") or config.option.basetemp:
+        return
+    if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > ROOM:
+        config.option.basetemp = config.files_in_memory = MEMORY / f"whence-tests-{os.getpid()}"
+
+
+def pytest_unconfigure(config):
+    if folder := getattr(config, "files_in_memory", None):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def shard(text: str) -> tuple[int, int]:
