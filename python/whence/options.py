@@ -218,6 +218,9 @@ def refuse_what_backends_lack(chain: Sequence[str], requested: Mapping[str, Any]
     if "torch-dynamo" in chain and requested["report"] and not isinstance(requested["report"], bool):
         raise error("E0101", "usage", "the path of a report is of the native backends",
                     "report=True and artifacts_dir, or backend='native-export'")
+    if "torch-dynamo" in chain and requested["external_data"] and not isinstance(requested["external_data"], bool):
+        raise error("E0101", "usage", "how the weights are laid out is for the native backends to say",
+                    "external_data=True, or backend='native-export'")
 
 
 def _is_program(model: Any) -> bool:

@@ -158,6 +158,10 @@ def external_data(archives):
         archives.check(path)
     path = whence.export(archives.module, X, archives.folder / "p.onnx", external_data=True).path
     assert path.with_name("p.onnx.data").exists()
+    with pytest.raises(whence.WhenceError, match="E0101.*native backends"):
+        whence.export(archives.module, X, archives.folder / "d.onnx", external_data={"threshold": 1},
+                      backend="torch-dynamo")
+    assert not list(archives.folder.glob("d.onnx*"))
 
 
 @row("`export_params=False`")
