@@ -13,6 +13,12 @@ SPOILED = torch.tensor([[1.0, float("inf"), float("nan"), 2.0, float("nan")], [4
 
 TIED, ASCEND = "of equal elements PyTorch names any", "what is searched has to ascend"
 
+
+def naming_any(key: str, function, given, **options):
+    """Names one of equal elements, which are many where numbers are small integers."""
+    return case(key, function, given, finite=TIED, not_as={"int": TIED}, **options)
+
+
 CASES = [
     case("aten::median", lambda x: torch.median(x), f32(2, 5), other_inputs=[(SPOILED,)]),
     case("aten::median.dim", lambda x: torch.median(x, 1), f32(2, 5), other_inputs=[(SPOILED,)]),
@@ -29,11 +35,11 @@ CASES = [
     case("aten::argsort", lambda x: torch.argsort(x, 1, True), f32(2, 5)),
     case("aten::argsort.stable", lambda x: torch.argsort(x, stable=True, dim=1), TIES),
     case("aten::msort", lambda x: torch.msort(x), f32(5, 2)),
-    case("aten::topk", lambda x: torch.topk(x, 3), f32(2, 5), dynamic="x:0=n,1=t", finite=TIED),
+    naming_any("aten::topk", lambda x: torch.topk(x, 3), f32(2, 5), dynamic="x:0=n,1=t"),
     case("aten::topk", lambda x: torch.topk(x, 2, dim=0, largest=False), i32(-999, 999, 5, 2)),
     case("aten::topk", lambda x: torch.topk(x, x.shape[1] // 2)[0], f32(2, 6), dynamic="x:1=t"),
-    case("aten::kthvalue", lambda x: torch.kthvalue(x, 2, 1), f32(2, 5), finite=TIED),
-    case("aten::kthvalue", lambda x: torch.kthvalue(x, 1, 0, True), f32(2, 5), finite=TIED),
+    naming_any("aten::kthvalue", lambda x: torch.kthvalue(x, 2, 1), f32(2, 5)),
+    naming_any("aten::kthvalue", lambda x: torch.kthvalue(x, 1, 0, True), f32(2, 5)),
     case("aten::kthvalue", lambda x: torch.kthvalue(x, 1), f32()),
     case("aten::median", lambda x: torch.median(x), f32(2, 3)),
     case("aten::median.dim", lambda x: torch.median(x, 1), f32(2, 5)),
@@ -65,8 +71,8 @@ CASES = [
     case("aten::nanmedian", lambda x: torch.nanmedian(x), HOLES),
     case("aten::nanmedian", lambda x: torch.nanmedian(x), i64(0, 9, 5)),
     case("aten::nanmedian.dim", lambda x: torch.nanmedian(x, 1)[0], HOLES),
-    case("aten::nanmedian.dim", lambda x: torch.nanmedian(x, 1), HOLES[[0, 2]], finite=TIED),
-    case("aten::nanmedian.dim", lambda x: torch.nanmedian(x, 0, keepdim=True), f32(4, 3), dynamic="x:0=n", finite=TIED),
+    naming_any("aten::nanmedian.dim", lambda x: torch.nanmedian(x, 1), HOLES[[0, 2]]),
+    naming_any("aten::nanmedian.dim", lambda x: torch.nanmedian(x, 0, keepdim=True), f32(4, 3), dynamic="x:0=n"),
     case("aten::mode", lambda x: torch.mode(x), TIES,
          finite="NaN is as often as the runtime counts it: it equals nothing"),
     case("aten::mode", lambda x: torch.mode(x, 0, keepdim=True), i64(0, 3, 7, 4), dynamic="x:0=n"),
