@@ -128,9 +128,9 @@ def open_session(path: Path, optimized: bool = True) -> onnxruntime.InferenceSes
 
 def check_export(case: Case, reference: Callable, path: Path, dtype: str = "",
                  of_any_size: Callable | None = None) -> None:
-    """With a `dtype` that is not the row's own, PyTorch may refuse any feed but the traced one, as another dtype has other
-    domains, and what runtime_gaps.py lists for it is accepted. `of_any_size` is what says of small sizes whether they
-    are allowed, where the reference is not."""
+    """With a `dtype` that is not the row's own, PyTorch may refuse any feed but the traced one, as another dtype has
+    other domains, and what runtime_gaps.py lists for it is accepted. `of_any_size` is what says of small sizes whether
+    they are allowed, where the reference is not."""
     model, session = check_file(path), open_session(path)
     failed = []
 

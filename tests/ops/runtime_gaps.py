@@ -10,7 +10,7 @@ UP_TO_21 = "ONNX Runtime 1.32 has it up to opset 21; the operator is the same"
 
 @dataclass(frozen=True)
 class Gap:
-    """An operator that ONNX Runtime does not run for a dtype of a row, or since an opset; test_runtime_gaps.py shows each
+    """An operator that ONNX Runtime does not run for a dtype of a row, or since an opset; test_runtime_gaps.py shows it
     by a file of one node."""
 
     operator: str
