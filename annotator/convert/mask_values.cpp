@@ -17,16 +17,7 @@ using graph::no_value;
 namespace {
 
 // The magnitude above which two finite values may sum to infinity.
-double huge(DType dtype) {
-  switch (dtype) {
-    case DType::float16:
-      return 65504.0 / 2;
-    case DType::float64:
-      return std::numeric_limits<double>::max() / 2;
-    default:
-      return static_cast<double>(std::numeric_limits<float>::max()) / 2;  // bfloat16 has float32's range
-  }
-}
+double huge(DType dtype) { return program::greatest_finite(dtype) / 2; }
 
 constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
 

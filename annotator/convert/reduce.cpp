@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "annotator/convert/axes.h"
+#include "annotator/program/tensor_values.h"
 
 namespace whence::convert {
 
@@ -62,9 +63,8 @@ Val with_nan_as_extreme(Ctx& c, Val value, bool greatest) {
   const DType dtype = c.dtype(value);
   if (!is_floating(dtype)) return value;
   const double sign = greatest ? 1 : -1;
-  const double largest =
-      dtype == DType::float64 ? std::numeric_limits<double>::max() : std::numeric_limits<float>::max();
-  const Val finite = c.emit(greatest ? "Min" : "Max", {value, c.constant_number(sign * largest, dtype)});
+  const Val largest = c.constant_number(sign * program::greatest_finite(dtype), dtype);
+  const Val finite = c.emit(greatest ? "Min" : "Max", {value, largest});
   const Val infinity = c.constant_number(sign * std::numeric_limits<double>::infinity(), dtype);
   return c.typed(c.emit("Where", {c.emit("IsNaN", {value}), infinity, finite}), dtype, c.dims(value));
 }

@@ -47,12 +47,23 @@ class Form:
         return f"opset {self.opset}{f' {self.dtype}' if self.dtype else ''}"
 
 
+def has_form(tensor: torch.Tensor, to: dict[torch.dtype, torch.dtype]) -> bool:
+    """NaN and infinities are no integers."""
+    return to.get(tensor.dtype, tensor.dtype).is_floating_point or bool(tensor.isfinite().all())
+
+
+def takes_form(case: Case, dtype: str) -> bool:
+    """True if a row has inputs to change, and what they hold can be changed."""
+    to, _ = DTYPES[dtype]
+    changed = [each for each in case.inputs if each.dtype in to]
+    held = [tensor for each in changed if isinstance(each, Given) for tensor in (each.first, each.second)]
+    return bool(changed) and dtype not in case.not_as and all(has_form(tensor, to) for tensor in held)
+
+
 def forms(case: Case) -> list[Form]:
     """Those that differ from what test_ops.py runs."""
-    opsets = [Form(opset) for opset in OPSETS if opset not in case.opsets]
-    dtypes = [Form(DEFAULT_OPSET, dtype) for dtype, (to, _) in DTYPES.items()
-              if dtype not in case.not_as and any(each.dtype in to for each in case.inputs)]
-    return opsets + dtypes
+    return ([Form(opset) for opset in OPSETS if opset not in case.opsets]
+            + [Form(DEFAULT_OPSET, dtype) for dtype in DTYPES if takes_form(case, dtype)])
 
 
 def changed_input(given: Input | Given, to: dict[torch.dtype, torch.dtype]) -> Input | Given:
@@ -84,6 +95,6 @@ def in_form(case: Case, form: Form) -> Case:
         tolerance = closest if closest.relative < 1e-5 else Tolerance(max(closest.relative, 100 * tolerance.relative),
                                                                       max(closest.absolute, 100 * tolerance.absolute))
     other_inputs = tuple(tuple(tensor.to(to.get(tensor.dtype, tensor.dtype)) for tensor in tensors)
-                         for tensors in case.other_inputs)
+                         for tensors in case.other_inputs if all(has_form(tensor, to) for tensor in tensors))
     return replace(case, function=function, inputs=changed_inputs(case, to), opsets=(form.opset,), tolerance=tolerance,
                    other_inputs=other_inputs)

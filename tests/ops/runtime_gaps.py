@@ -5,6 +5,7 @@ import re
 from dataclasses import dataclass
 
 ONLY_FORM = "ONNX has it for this dtype; it has no form of operators that have kernels"
+NO_INTEGERS = "ONNX has it for int64; images are seldom of that"
 UP_TO_21 = "ONNX Runtime 1.32 has it up to opset 21; the operator is the same"
 
 
@@ -43,6 +44,7 @@ def since_22(operator: str, node: str) -> Gap:
 GAPS = (
     *[double(name, f"double[2] x => double[2] y: y = {name}(x)") for name in ("Acos", "Asin", "Atan", "Erf")],
     double("AveragePool", "double[1,1,4] x => double[1,1,3] y: y = AveragePool <kernel_shape = [2]> (x)"),
+    double("Col2Im", "double[1,4,1] x, int64[2] i, int64[2] b => double[a,b,c,d] y: y = Col2Im(x, i, b)"),
     double("Conv", "double[1,1,4] x, double[1,1,2] w => double[1,1,3] y: y = Conv(x, w)"),
     double("ConvTranspose", "double[1,1,4] x, double[1,1,2] w => double[1,1,5] y: y = ConvTranspose(x, w)"),
     double("Det", "double[2,2] x => double y: y = Det(x)"),
@@ -63,6 +65,10 @@ GAPS = (
            f'y = ScatterND <reduction = "{reduction}"> (x, i, u)',
            f"MLFloat16 data type is not supported with ScatterND opset 1[68] when reduction is '{reduction}'")
       for reduction in ("add", "mul", "max", "min")],
+    Gap("DepthToSpace", "int", 20, NO_INTEGERS, "int64[1,4,1,1] x => int64[1,1,2,2] y: "
+        "y = DepthToSpace <blocksize = 2> (x)"),
+    Gap("SpaceToDepth", "int", 20, NO_INTEGERS, "int64[1,1,2,2] x => int64[1,4,1,1] y: "
+        "y = SpaceToDepth <blocksize = 2> (x)"),
     since_22("MaxRoiPool", "float[1,1,4,4] x, float[1,5] r => float[1,1,2,2] y: "
              "y = MaxRoiPool <pooled_shape = [2, 2]> (x, r)"),
     since_22("Multinomial", "float[1,3] x => int32[1,1] y: y = Multinomial(x)"),
@@ -71,7 +77,7 @@ GAPS = (
     *[since_22(name, f"float[2] x => float[2] y: y = {name}(x)") for name in ("RandomNormalLike", "RandomUniformLike")],
     since_22("RoiAlign", "float[1,1,4,4] x, float[1,4] r, int64[1] b => float[1,1,1,1] y: y = RoiAlign(x, r, b)"),
 )
-MOST_GAPS = 26
+MOST_GAPS = 29
 
 # Operators that refuse a tensor without elements, although PyTorch computes something: why whence leaves it at that.
 NOT_OF_NOTHING = {

@@ -51,12 +51,14 @@ void fmin(Ctx& c) { extreme_number(c, "Min", "And"); }
 // computes in float64 whatever it is given.
 void pow(Ctx& c) { c.yield(combine(c, "Pow", c.tensor("self"), c.tensor("exponent"))); }
 
-// PyTorch takes the root for 0.5, which minus infinity has none of.
+// PyTorch takes the root for 0.5, which minus infinity has none of, and the root's reciprocal for -0.5; of halves it does
+// not.
 void pow_scalar(Ctx& c) {
   const auto* exponent = c.node().find("exponent");
   const auto* number = exponent == nullptr ? nullptr : exponent->as<double>();
-  if (number == nullptr || *number != 0.5) return pow(c);
-  c.yield(c.emit("Sqrt", {self_as_result(c)}));
+  if (number == nullptr || std::abs(*number) != 0.5 || c.output_dtype() == DType::float16) return pow(c);
+  const Val root = c.emit("Sqrt", {self_as_result(c)});
+  c.yield(*number > 0 ? root : c.emit("Reciprocal", {root}));
 }
 
 // 0 where self < 0, 1 where self > 0, values where self is 0.

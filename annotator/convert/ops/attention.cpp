@@ -51,6 +51,7 @@ bool operator_serves(Ctx& c, const Attention& attention) {
   const auto& key = c.dims(attention.key);
   if (c.rank(attention.key) != 4 || c.rank(attention.value) != 4 || query[0] != key[0]) return false;
   if (!attention.mask) return true;
+  if (const DType mask = c.dtype(attention.mask); mask != DType::boolean && mask != c.output_dtype()) return false;
   const auto& mask = c.dims(attention.mask);
   return mask.size() >= 2 && mask.size() <= 4 && mask[mask.size() - 2] == query[2] && mask.back() == key[2];
 }
@@ -101,16 +102,18 @@ Val probabilities(Ctx& c, Val scores, Val mask, const Attention& attention) {
   if (attention.causal) return c.emit("Softmax", {mask_causally(c, scores, attention)}, over_last);
   if (!mask) return c.emit("Softmax", {scores}, over_last);
 
-  const Val zero = c.constant_number(0, dtype);
   const bool zero_rows = may_mask_whole_row(c, attention.mask);
   if (c.dtype(attention.mask) == DType::boolean) {
     const Val minus_infinity = c.constant_number(-std::numeric_limits<double>::infinity(), dtype);
     const Val result = c.emit("Softmax", {c.emit("Where", {mask, scores, minus_infinity})}, over_last);
     // Masked scores are zero already, or the NaN of a row of -inf.
-    return zero_rows ? c.emit("Where", {mask, result, zero}) : result;
+    return zero_rows ? c.emit("Where", {mask, result, c.constant_number(0, dtype)}) : result;
   }
-  const Val result = c.emit("Softmax", {c.emit("Add", {scores, mask})}, over_last);
-  return zero_rows ? c.emit("Where", {c.emit("IsNaN", {result}), zero, result}) : result;
+  const auto [left, right] = c.promoted(c.typed(scores, dtype), mask);  // a mask may be of another dtype
+  const Val result = c.typed(c.emit("Softmax", {c.emit("Add", {left, right})}, over_last), c.dtype(left));
+  const Val zero = c.constant_number(0, c.dtype(left));
+  return c.cast(zero_rows ? c.typed(c.emit("Where", {c.emit("IsNaN", {result}), zero, result}), c.dtype(left)) : result,
+                dtype);
 }
 
 Val plain(Ctx& c, const Attention& attention) {

@@ -195,6 +195,13 @@ void unique(Ctx& c) {
 
 void unique_dim(Ctx& c) { c.yield(distinct(c, c.axis(c.integer("dim"), c.rank(c.tensor("self"))))); }
 
+// How long each run is: from its start to the next one's, the last one to the end. `starts`: 1 where one starts.
+Val run_lengths(Ctx& c, Val starts, const Size& count) {
+  const Val from = c.emit("Reshape", {c.emit("NonZero", {starts}), c.constant_ints({-1})});
+  const Val next = c.emit("Slice", {from, c.constant_ints({1}), c.constant_ints({INT64_MAX}), c.constant_ints({0})});
+  return c.emit("Sub", {c.emit("Concat", {next, c.to_vector({count})}, {{"axis", 0}}), from});
+}
+
 // Yields one of each run of equal elements (or slices along an axis), which run each element is in, and each run's
 // length.
 void unique_consecutive(Ctx& c) {
@@ -218,12 +225,7 @@ void unique_consecutive(Ctx& c) {
   starts = c.typed(c.emit("Concat", {first, starts}, {{"axis", 0}}), DType::int64);
   const Val runs = c.emit("Sub", {c.emit("CumSum", {starts, c.constant_int(0)}), c.constant_int(1)});
   const Val values = c.emit("Compress", {x, c.cast(starts, DType::boolean)}, {{"axis", axis}});
-  const Val zeros = c.emit(
-      "Expand", {c.constant_int(0),
-                 c.emit("Shape", {c.emit("Compress", {starts, c.cast(starts, DType::boolean)}, {{"axis", 0}})})});
-  const Val ones = c.emit("Expand", {c.constant_int(1), c.emit("Shape", {runs})});
-  Attributes adding{{"axis", 0}, {"reduction", std::string("add")}};
-  const Val counts = c.result_used(2) ? c.emit("ScatterElements", {zeros, runs, ones}, adding) : absent;
+  const Val counts = c.result_used(2) ? run_lengths(c, starts, c.dim_of(x, axis)) : absent;
   const Val places = flattens && c.rank(self) != 1 && c.result_used(1) ? c.reshape_to_output(runs, 1) : runs;
   c.yield({values, places, counts});
 }

@@ -66,6 +66,13 @@ void entr(Ctx& c) {
   c.yield(f.where(f.equal(x, 0), f.number(0), f.where(f.less(x, 0), f.number(-kInfinity), inside)));
 }
 
+// The approximations below are good to the digits of float32.
+void refuse_float64(Ctx& c) {
+  if (c.output_dtype() == DType::float64) {
+    c.refuse("it is approximated, to 2e-7, which would lose half the digits of float64", "compute it in float32");
+  }
+}
+
 // ---- error functions ----------------------------------------------------------------------------------------------
 
 // exp(x^2) erfc(x) for x >= 0, to 1.2e-7 of itself: Press et al., Numerical Recipes, 2nd ed., section 6.2.
@@ -78,6 +85,7 @@ Val scaled_erfc(const Formula& f, Val x) {
 
 // Below 0 it is 2 exp(x^2) less the value at -x.
 void erfcx(Ctx& c) {
+  refuse_float64(c);
   const Formula f{c, c.output_dtype()};
   const Val x = self_as_result(c);
   const Val scaled = scaled_erfc(f, f.one("Abs", x));
@@ -87,6 +95,7 @@ void erfcx(Ctx& c) {
 
 // log of the normal distribution: below -1, where the distribution's digits run out, by the scaled function.
 void log_ndtr(Ctx& c) {
+  refuse_float64(c);
   const Formula f{c, c.output_dtype()};
   const Val x = self_as_result(c);
   const Val tail = f.two("Sub", f.one("Log", f.mul(scaled_erfc(f, f.mul(f.one("Abs", x), std::sqrt(0.5))), 0.5)),
@@ -97,6 +106,7 @@ void log_ndtr(Ctx& c) {
 
 // M. Giles, Approximating the erfinv function, 2010: two polynomials in w = -log(1 - x^2).
 void erfinv(Ctx& c) {
+  refuse_float64(c);
   const Formula f{c, c.output_dtype()};
   const Val x = self_as_result(c);
   const Val w = f.one("Neg", f.one("Log", f.two("Mul", f.two("Sub", f.number(1), x), f.add(x, 1))));
@@ -166,6 +176,7 @@ void digamma(Ctx& c) {
 // Abramowitz and Stegun, 9.8.1 to 9.8.4, to 2e-7: below 3.75 a polynomial in (x / 3.75)^2; beyond, one in 3.75 / |x|,
 // times exp(|x|) / sqrt(|x|). `scaled`: exp(-|x|) times the function.
 void bessel(Ctx& c, bool first_order, bool scaled) {
+  refuse_float64(c);
   const Formula f{c, c.output_dtype()};
   const Val x = self_as_result(c), size = f.one("Abs", x);
   const Val t = f.mul(size, 1 / 3.75), near = f.square(t), far = f.one("Reciprocal", t);

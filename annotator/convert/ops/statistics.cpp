@@ -122,10 +122,11 @@ Val classes_in(Ctx& c, Val x, std::int64_t minimum) {
 void bincount(Ctx& c) {
   const Val x = c.cast(c.tensor("self"), DType::int64);
   const Val classes = classes_in(c, x, c.integer("minlength"));
-  const DType dtype = c.output_dtype();
-  const Val hits = c.emit("OneHot", {x, classes, off_and_on(c, dtype)});
+  // Of 64-bit integers, as runtimes have few other forms.
+  const Val hits = c.typed(c.emit("OneHot", {x, classes, off_and_on(c, DType::int64)}), DType::int64);
   if (!c.has("weights")) return c.yield(reduce(c, "ReduceSum", hits, {0}, false));
-  c.yield(c.emit("MatMul", {c.cast(c.tensor("weights"), dtype), hits}));
+  const DType dtype = c.output_dtype();
+  c.yield(c.emit("MatMul", {c.cast(c.tensor("weights"), dtype), c.cast(hits, dtype)}));
 }
 
 // [*] -> [*, classes]

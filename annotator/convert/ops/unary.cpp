@@ -7,6 +7,7 @@
 #include "annotator/convert/ops/division.h"
 #include "annotator/convert/ops/elementwise.h"
 #include "annotator/convert/ops/families.h"
+#include "annotator/program/tensor_values.h"
 
 namespace whence::convert {
 namespace {
@@ -166,12 +167,9 @@ void nan_to_num(Ctx& c) {
   Val x = c.tensor("self");
   const DType dtype = c.dtype(x);
   if (!is_floating(dtype)) return c.yield(x);
-  const auto bound = [dtype] {
-    if (dtype == DType::float16) return 65504.0;
-    return dtype == DType::float64 ? std::numeric_limits<double>::max() : double{std::numeric_limits<float>::max()};
-  };
-  const double low = c.has("neginf") ? c.number("neginf") : -bound(),
-               high = c.has("posinf") ? c.number("posinf") : bound();
+  const double bound = program::greatest_finite(dtype);
+  const double low = c.has("neginf") ? c.number("neginf") : -bound,
+               high = c.has("posinf") ? c.number("posinf") : bound;
   const double nan = c.has("nan") ? c.number("nan") : 0;
   x = c.emit("Where", {c.emit("IsNaN", {x}), number(c, nan), x});
   x = c.emit("Where", {c.emit("Equal", {x, number(c, kInfinity)}), number(c, high), x});

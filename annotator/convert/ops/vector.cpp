@@ -57,7 +57,8 @@ void pdist(Ctx& c) {
 // |x1 - x2 + eps|_p over the last axis
 void pairwise_distance(Ctx& c) {
   const DType dtype = c.output_dtype();
-  const Val difference = c.emit("Sub", {c.tensor("x1"), c.tensor("x2")});
+  const auto [x1, x2] = c.promoted(c.tensor("x1"), c.tensor("x2"));
+  const Val difference = c.cast(c.typed(c.emit("Sub", {x1, x2}), c.dtype(x1)), dtype);
   const Val shifted = c.emit("Add", {difference, c.constant_number(c.number("eps"), dtype)});
   c.yield(vector_norm(c, shifted, c.number("p"), {-1}, c.flag("keepdim")));
 }

@@ -108,4 +108,5 @@ CASES = [
     case("aten::lerp.Tensor", lambda x, y, w: torch.lerp(x, y, w), f32(6), f32(6, seed=1), f32(6, seed=2)),
     case("aten::lerp.Tensor", lambda x, y: torch.lerp(x, y, torch.ones(5)), torch.zeros(5), ENDLESS),
     case("aten::pow.Tensor_Scalar", lambda x: x ** 0.5, ENDLESS),
+    case("aten::pow.Tensor_Scalar", lambda x: x ** -0.5, ENDLESS),
 ]

@@ -44,7 +44,8 @@ CASES = [
     spectrum("r2c", "fft_rfft", lambda x: fft.rfft(x).abs(), f32(3, 8), dynamic="x:0=b,1=n"),
     spectrum("r2c", "fft_rfft", lambda x: fft.rfft(x, norm="ortho").real, f32(3, 8), dynamic="x:1=n"),
     spectrum("r2c", "fft_rfft", lambda x: fft.rfft(x, n=12, dim=1, norm="forward").imag, f32(2, 8, 3)),
-    spectrum("r2c", "fft_rfft", lambda x: fft.rfft(x, n=5).angle(), f32(8)),
+    # Without the first number, which is real: rounding decides on which side of the cut of a negative one's angle it is.
+    spectrum("r2c", "fft_rfft", lambda x: fft.rfft(x, n=5).angle()[1:], f32(8)),
     spectrum("r2c", "fft_rfft2", lambda x: real(fft.rfft2(x)), f32(2, 4, 6)),
     spectrum("r2c", "fft_rfftn", lambda x: real(fft.rfftn(x, dim=(0, 2), norm="ortho")), f64(4, 2, 6)),
     spectrum("r2c", "fft_rfft", lambda x: fft.rfft(x).abs(), f32(3, 8), opsets=(16,), refused="from opset 17"),
