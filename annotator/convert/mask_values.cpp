@@ -7,6 +7,7 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "annotator/program/number_range.h"
 #include "annotator/program/tensor_values.h"
 
 namespace whence::convert {

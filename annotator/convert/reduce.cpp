@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "annotator/convert/axes.h"
-#include "annotator/program/tensor_values.h"
+#include "annotator/program/number_range.h"
 
 namespace whence::convert {
 

@@ -147,19 +147,6 @@ std::optional<std::int64_t> single_integer(const TensorData& data) {
 TensorData integer_scalar(std::int64_t value, DType dtype) { return scalar(value, dtype); }
 TensorData number_scalar(double value, DType dtype) { return scalar(value, dtype); }
 
-double greatest_finite(DType dtype) {
-  switch (dtype) {
-    case DType::float16:
-      return 65504;
-    case DType::bfloat16:
-      return 0x1.FEp127;
-    case DType::float64:
-      return std::numeric_limits<double>::max();
-    default:
-      return double{std::numeric_limits<float>::max()};
-  }
-}
-
 TensorData integer_vector(const std::vector<std::int64_t>& values) {
   const auto count = static_cast<std::int64_t>(values.size());
   return TensorData{DType::int64, {count}, Bytes::copy_of(values.data(), values.size() * sizeof(std::int64_t))};

@@ -39,7 +39,6 @@ std::optional<std::int64_t> single_integer(const TensorData& data);
 
 TensorData integer_scalar(std::int64_t value, DType dtype);          // shape {}
 TensorData number_scalar(double value, DType dtype);                 // shape {}
-double greatest_finite(DType dtype);  // of float16, bfloat16, float32 or float64
 TensorData integer_vector(const std::vector<std::int64_t>& values);  // int64, shape {n}
 
 // The same elements as `dtype`, as torch's .to() gives them. Nothing when either dtype has no number form, or the

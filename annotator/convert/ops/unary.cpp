@@ -7,7 +7,7 @@
 #include "annotator/convert/ops/division.h"
 #include "annotator/convert/ops/elementwise.h"
 #include "annotator/convert/ops/families.h"
-#include "annotator/program/tensor_values.h"
+#include "annotator/program/number_range.h"
 
 namespace whence::convert {
 namespace {

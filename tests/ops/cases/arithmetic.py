@@ -109,4 +109,5 @@ CASES = [
     case("aten::lerp.Tensor", lambda x, y: torch.lerp(x, y, torch.ones(5)), torch.zeros(5), ENDLESS),
     case("aten::pow.Tensor_Scalar", lambda x: x ** 0.5, ENDLESS),
     case("aten::pow.Tensor_Scalar", lambda x: x ** -0.5, ENDLESS),
+    case("aten::pow.Tensor_Scalar", lambda x: x ** 0.5, ENDLESS.half()),
 ]

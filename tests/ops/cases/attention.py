@@ -4,7 +4,7 @@ opset 23, as the operator."""
 import torch
 import torch.nn.functional as F
 
-from ops.case import boolean, case, f32
+from ops.case import boolean, case, f16, f32, f64
 
 BOTH = (13, 20, 23)
 attend = F.scaled_dot_product_attention
@@ -47,6 +47,9 @@ CASES = [
          opsets=BOTH),
     case("aten::scaled_dot_product_attention", lambda q, k, v: attend(q, k, v, attn_mask=ADDED), QUERY, KEY, VALUE,
          opsets=BOTH),
+    *[case("aten::scaled_dot_product_attention", lambda q, k, v, m: attend(q, k, v, attn_mask=m), dtype(1, 2, 5, 8),
+           dtype(1, 2, 7, 8), dtype(1, 2, 7, 6), f32(1, 2, 5, 7), tolerance=close, opsets=BOTH)
+      for dtype, close in ((f64, (1e-9, 1e-9)), (f16, (2e-3, 2e-3)))],
     case("aten::scaled_dot_product_attention", with_lowest, QUERY, KEY, VALUE, boolean(2, 1, 5, 7), opsets=BOTH),
     case("aten::scaled_dot_product_attention", lambda q, k, v: attend(q, k, v, is_causal=True), QUERY, KEY, VALUE,
          opsets=BOTH),

@@ -78,7 +78,7 @@ CASES = [
     case("aten::mode", lambda x: torch.mode(x, 0, keepdim=True), i64(0, 3, 7, 4), dynamic="x:0=n"),
     case("aten::mode", lambda x: torch.mode(x), f32()),
     case("aten::unique_consecutive", lambda x: torch.unique_consecutive(x, return_inverse=True, return_counts=True),
-         RUNS),
+         RUNS, opsets=(13, 20)),
     case("aten::unique_consecutive", lambda x: torch.unique_consecutive(x), i64(0, 2, 3, 4)),
     case("aten::unique_consecutive",
          lambda x: torch.unique_consecutive(x, return_inverse=True, return_counts=True, dim=0), RUNS[:, None] + RUNS),

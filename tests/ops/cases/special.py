@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from ops.case import case, f32, i64
+from ops.case import case, f32, f64, i64
 
 ALL = torch.cat([torch.linspace(-30, 30, 241), torch.tensor([math.inf, -math.inf, math.nan])])
 POSITIVE = torch.linspace(0.01, 60, 200)
@@ -20,6 +20,9 @@ CASES = [
     case("aten::erfinv", lambda x: torch.erfinv(x), UNIT, tolerance=CLOSE),
     case("aten::erfinv", lambda x: torch.erfinv(x), torch.tensor([1.5, math.nan, 0.99999])),
     case("aten::i0", lambda x: torch.i0(x), FINITE, tolerance=CLOSE),
+    *[case(f"aten::{key}", lambda x, of=getattr(torch.special, key.removeprefix("special_")): of(x), f64(3),
+           refused="digits of float64")
+      for key in ("erfinv", "i0", "special_erfcx", "special_i0e", "special_i1", "special_i1e", "special_log_ndtr")],
     case("aten::lgamma", lambda x: torch.lgamma(x), ALL, opsets=(13, 20), tolerance=CLOSE),
     case("aten::lgamma", lambda x: torch.lgamma(x), i64(1, 9, 5)),
     case("aten::lgamma", lambda x: torch.mvlgamma(x, 2), POSITIVE + 1, recorded_as="aten::mvlgamma", tolerance=CLOSE),

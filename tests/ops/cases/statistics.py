@@ -3,7 +3,7 @@
 import torch
 import torch.nn.functional as F
 
-from ops.case import between, case, f32, i32, i64
+from ops.case import between, case, f32, f64, i32, i64
 
 TOLERANCE = (1e-4, 1e-4)
 EXPERTS = torch.tensor([3.0, 0.0, 7.0, 7.0, 1.0, 3.0, 9.0, -1.0])
@@ -42,6 +42,8 @@ CASES = [
          not_at={"n=0": "OneHot has no form with no classes"}),
     case("aten::bincount", lambda x: torch.bincount(x, minlength=9), i32(0, 6, 20)),
     case("aten::bincount", lambda x, w: torch.bincount(x, w, 4), i64(0, 6, 20), between(0, 1, 20),
+         finite="weights are summed as products with 0 and 1"),
+    case("aten::bincount", lambda x, w: torch.bincount(x, w), i64(0, 6, 20), f64(20), tolerance=(1e-9, 1e-9),
          finite="weights are summed as products with 0 and 1"),
     spread("aten::std.dim", lambda x: torch.std(x, -1, False, keepdim=True), f32()),
     case("aten::one_hot", lambda x: F.one_hot(x, 6), i64(0, 6)),

@@ -42,6 +42,7 @@ CASES = [
     close("aten::cdist", lambda x, y: torch.cdist(x, y, 1), f32(3, 4), f32(5, 4, seed=1)),
     close("aten::_cdist_forward", lambda x, y: aten._cdist_forward(x, y, 3.0, None), f32(3, 4), f32(5, 4, seed=1)),
     close("aten::pairwise_distance", lambda x, y: F.pairwise_distance(x, y), f32(3, 4), f32(3, 4, seed=1)),
+    close("aten::pairwise_distance", lambda x, y: F.pairwise_distance(x, y), i64(-9, 9, 3, 4), i64(-9, 9, 3, 4)),
     close("aten::pairwise_distance", lambda x, y: F.pairwise_distance(x, y, 1, 0.1, True), f32(3, 4), f32(4, seed=1)),
     close("aten::cosine_similarity", lambda x, y: F.cosine_similarity(x, y), f32(3, 4), f32(3, 4, seed=1),
           dynamic="x:0=n y:0=n"),
