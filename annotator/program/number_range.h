@@ -7,7 +7,7 @@
 
 namespace whence::program {
 
-// Of float16, bfloat16, float32 or float64.
+// Takes float16, bfloat16, float32 or float64.
 inline double greatest_finite(DType dtype) {
   switch (dtype) {
     case DType::float16:

@@ -122,7 +122,7 @@ Val classes_in(Ctx& c, Val x, std::int64_t minimum) {
 void bincount(Ctx& c) {
   const Val x = c.cast(c.tensor("self"), DType::int64);
   const Val classes = classes_in(c, x, c.integer("minlength"));
-  // Of 64-bit integers, as runtimes have few other forms.
+  // 0 and 1 are 64-bit integers, as runtimes have few other forms.
   const Val hits = c.typed(c.emit("OneHot", {x, classes, off_and_on(c, DType::int64)}), DType::int64);
   if (!c.has("weights")) return c.yield(reduce(c, "ReduceSum", hits, {0}, false));
   const DType dtype = c.output_dtype();

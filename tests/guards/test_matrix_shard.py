@@ -1,0 +1,40 @@
+"""Continuous integration runs a shard of the test matrix that the commit chooses, and in the long run all of them."""
+
+import hashlib
+import os
+import subprocess
+
+import command
+from conftest import shard
+
+
+def chosen(commit: str) -> tuple[int, int]:
+    script = command.ROOT / "tools" / "setup" / "matrix_shard.sh"
+    return shard(subprocess.run([script, commit], capture_output=True, text=True, check=True).stdout.strip())
+
+
+def test_every_shard_is_chosen_by_some_commit():
+    commits = [hashlib.sha1(str(number).encode()).hexdigest() for number in range(100)]
+    shards = [chosen(commit) for commit in commits]
+    (count,) = {count for _, count in shards}
+    assert count > 1 and {number for number, _ in shards} == set(range(1, count + 1))
+    assert [chosen(commit) for commit in commits[:5]] == shards[:5], "one commit, two shards"
+
+
+def test_continuous_integration_passes_the_shard_on(tmp_path):
+    """`make` is a program that prints what it gets."""
+    make = tmp_path / "make"
+    make.write_text('#!/bin/sh\necho "$@" "$MATRIX"\n')
+    make.chmod(0o755)
+
+    def said(**variables: str) -> str:
+        kept = {name: value for name, value in os.environ.items() if name != "MATRIX"}
+        environment = {**kept, "PATH": f"{tmp_path}:{os.environ['PATH']}", **variables}
+        return subprocess.run([command.ROOT / ".ci" / "run"], env=environment, capture_output=True, text=True,
+                              check=True).stdout.strip()
+
+    assert said(MATRIX="3/8") == "test 3/8"
+    head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=command.ROOT, capture_output=True, text=True)
+    if head.returncode == 0:  # else there is no commit to choose by
+        number, count = chosen(head.stdout.strip())
+        assert said() == f"test {number}/{count}"
