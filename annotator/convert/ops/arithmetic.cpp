@@ -51,8 +51,7 @@ void fmin(Ctx& c) { extreme_number(c, "Min", "And"); }
 // computes in float64 whatever it is given.
 void pow(Ctx& c) { c.yield(combine(c, "Pow", c.tensor("self"), c.tensor("exponent"))); }
 
-// PyTorch takes the root for 0.5, which minus infinity has none of, and the root's reciprocal for -0.5; of halves it does
-// not.
+// Except for halves, PyTorch takes the root for 0.5, which minus infinity has none of, and for -0.5 its reciprocal.
 void pow_scalar(Ctx& c) {
   const auto* exponent = c.node().find("exponent");
   const auto* number = exponent == nullptr ? nullptr : exponent->as<double>();

@@ -168,8 +168,7 @@ void nan_to_num(Ctx& c) {
   const DType dtype = c.dtype(x);
   if (!is_floating(dtype)) return c.yield(x);
   const double bound = program::greatest_finite(dtype);
-  const double low = c.has("neginf") ? c.number("neginf") : -bound,
-               high = c.has("posinf") ? c.number("posinf") : bound;
+  const double low = c.has("neginf") ? c.number("neginf") : -bound, high = c.has("posinf") ? c.number("posinf") : bound;
   const double nan = c.has("nan") ? c.number("nan") : 0;
   x = c.emit("Where", {c.emit("IsNaN", {x}), number(c, nan), x});
   x = c.emit("Where", {c.emit("Equal", {x, number(c, kInfinity)}), number(c, high), x});
