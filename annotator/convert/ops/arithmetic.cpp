@@ -6,15 +6,16 @@
 
 #include "annotator/convert/float64_forms.h"
 #include "annotator/convert/lerp.h"
+#include "annotator/convert/narrow_numbers.h"
 #include "annotator/convert/ops/elementwise.h"
 #include "annotator/convert/ops/families.h"
 
 namespace whence::convert {
 namespace {
 
-// op(x, y) in the result's dtype; yield() casts what narrow integers were computed in.
+// op(x, y) in the result's dtype; yield() casts what narrow integers, or halves and a number, were computed in.
 Val combine(Ctx& c, const char* op, Val x, Val y) {
-  const DType dtype = arithmetic_dtype(c.output_dtype());
+  const DType dtype = dtype_for_numbers(c, arithmetic_dtype(c.output_dtype()), x, y);
   return c.emit(op, {c.cast(x, dtype), c.cast(y, dtype)});
 }
 

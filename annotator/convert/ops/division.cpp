@@ -1,6 +1,7 @@
 // Division, remainders and shifts: everything where rounding and signs decide.
 #include "annotator/convert/ops/division.h"
 
+#include "annotator/convert/narrow_numbers.h"
 #include "annotator/convert/nonnegative.h"
 #include "annotator/convert/ops/elementwise.h"
 #include "annotator/convert/ops/families.h"
@@ -56,9 +57,11 @@ struct Operands {
   DType dtype;  // in which the operation is computed
 };
 
-// Both operands in the result's dtype, or the wider one that narrow integers are computed in; yield() casts back.
+// Both operands in the result's dtype, or the wider one that narrow integers, or halves and a number, are computed in;
+// yield() casts back.
 Operands operands(Ctx& c, std::string_view x, std::string_view y) {
-  const DType result = c.output_dtype(), dtype = arithmetic_dtype(result);
+  const DType result = c.output_dtype();
+  const DType dtype = dtype_for_numbers(c, arithmetic_dtype(result), c.tensor(x), c.tensor(y));
   // A number wraps around before it divides: -3 is 253 among uint8.
   const auto operand = [&](std::string_view name) {
     const Val value = c.tensor(name);

@@ -110,4 +110,8 @@ CASES = [
     case("aten::pow.Tensor_Scalar", lambda x: x ** 0.5, ENDLESS),
     case("aten::pow.Tensor_Scalar", lambda x: x ** -0.5, ENDLESS),
     case("aten::pow.Tensor_Scalar", lambda x: x ** 0.5, ENDLESS.half()),
+    *[case("aten::mul.Tensor", lambda x, by=by: x * by, torch.tensor([0.0, 1.0, 0.003, -2.5]).half(),
+           tolerance=(1e-3, 1e-7)) for by in (-1e9, torch.finfo(torch.float32).min, 1e-6)],
+    *[case("aten::div.Tensor", lambda x, by=by: x / by, torch.tensor([0.0, 1.0, 0.003, -2.5]).half(),
+           tolerance=(1e-3, 1e-7)) for by in (1e6, 1e-6)],
 ]
