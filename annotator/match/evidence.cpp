@@ -15,7 +15,7 @@ constexpr std::array texts = {
     RuleText{MatchRule::carried, "carried", "metadata that the node carried says so"},
     RuleText{MatchRule::tokens, "tokens", "its doc_string says so, where annotate --carry left its name"},
     RuleText{MatchRule::names, "names", "the scope in its name, or in that of its result, says so"},
-    RuleText{MatchRule::fx_names, "fx_names", "it is called as torch.export calls the operation"},
+    RuleText{MatchRule::fx_names, "fx_names", "it is named as torch.export names the operation"},
     RuleText{MatchRule::initializers, "initializers", "it reads parameters of this module, known by name"},
     RuleText{MatchRule::digests, "digests", "it reads parameters of this module, known by their bytes"},
     RuleText{MatchRule::shapes, "shapes", "only parameters of this module have the sizes of what it reads"},
@@ -36,7 +36,7 @@ consteval bool one_row_a_rule() {
   }
   return texts.size() == static_cast<std::size_t>(MatchRule::dataflow) + 1;
 }
-static_assert(one_row_a_rule());
+static_assert(one_row_a_rule(), "each MatchRule has a row, in the order of the enum; dataflow is the last");
 
 }  // namespace
 

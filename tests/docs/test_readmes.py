@@ -35,6 +35,15 @@ def exists(name: str, folder: Path) -> bool:
     return "/" not in name and any(folder.rglob(name))  # a file of a folder below, named in a row of its own
 
 
+def test_the_rules_of_matching_are_those_of_explain():
+    row = re.compile(r'RuleText\{MatchRule::\w+, "(\w+)",\s*"([^"]*)"\}')
+    told = dict(row.findall((command.ROOT / "annotator/match/evidence.cpp").read_text()))
+    assert told.pop("none")
+    table = re.findall(r"^\| `(\w+)` \| (.*) \|$", (command.ROOT / "docs/matching.md").read_text(), re.MULTILINE)
+    written = {name: sentence.replace("`", "") for name, sentence in table if name in told}
+    assert written == told and len(told) > 10
+
+
 @pytest.mark.parametrize("readme", DOCUMENTS, ids=readable)
 def test_named_paths_exist(readme):
     missing = [name for name in named_files(readme.read_text()) if not exists(name, readme.parent)]

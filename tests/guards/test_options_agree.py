@@ -75,3 +75,30 @@ def test_the_default_opset_is_one(small_archive, tmp_path):
     from whence import options
 
     assert getattr(options, "DEFAULT_OPSET", default) == default
+
+
+def names_field(field: str, text: str) -> bool:
+    return re.search(rf"\boptions_?\.{field}\b", text) is not None
+
+
+def test_every_field_of_export_does_something():
+    """It is handed to the room that honours it; for live modules it becomes words of the command line."""
+    app = "".join(path.read_text() for path in (command.ROOT / "annotator" / "app").glob("*.cpp"))
+    found = fields("options.h", "Options")
+    assert not [field for field in sorted(found - FIELDS_OF_LIVE_MODULES) if not names_field(field, app)]
+
+
+def test_every_keyword_of_export_does_something():
+    """What exporting.py does with a keyword is in its code, beyond the signature and the docstring."""
+    source = (command.ROOT / "python" / "whence" / "exporting.py").read_text()
+    body = source[source.index('"""', source.index('"""', source.index("def export(")) + 3):]
+    keywords = set(inspect.signature(whence.export).parameters)
+    assert not [each for each in sorted(keywords)
+                if not re.search(rf'\b{each}\b|"{each}"', body) and each not in taken_elsewhere()]
+
+
+def taken_elsewhere() -> set[str]:
+    """Keywords that other modules take from what was requested."""
+    folder = command.ROOT / "python" / "whence"
+    return {name for path in folder.glob("*.py")
+            for name in re.findall(r'requested(?:\.get\(|\[)"(\w+)"', path.read_text())}

@@ -1,5 +1,5 @@
 // Lists whose length depends on data, as ONNX sequences. They do not change in place, so an operation that changes one
-// is recorded with the changed list as its result (recorder/script/evaluate_sequence.cpp), unlike PyTorch's schemas.
+// is recorded with the changed list as its result (recorder/script/sequences.cpp), unlike PyTorch's schemas.
 #include "annotator/convert/ops/families.h"
 
 namespace whence::convert {
