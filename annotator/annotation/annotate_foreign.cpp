@@ -197,6 +197,8 @@ AnnotateReport write_matches(const OnnxSummary& model, const MatchReport& found,
     edit.added.emplace_back(key, value);
   };
   if (adds) state(keys::matched, digest);
+  // The version that the file has is the tool's own.
+  if (anew && !edit.ir_version) edit.dropped_keys.push_back(keys::original_ir_version);
   AnnotateReport report;
   // A stamp means something beside the sidecar of its program. Nodes of whence's own export have theirs, unless an
   // optimiser dropped it.

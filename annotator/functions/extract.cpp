@@ -84,6 +84,18 @@ std::string first_of(const std::vector<std::string>& nodes, const std::string& w
 
 // Returns the error that nodes of the module may be missing or be shared; with --partial it becomes a warning.
 Diagnostic partial(const UnclearParts& parts, const Place& place) {
+  if (!parts.of_several_calls.empty()) {
+    return {
+        Code::unsupported_feature,
+        Severity::error,
+        "the file does not say which call of the module a node is of, and there seem to be several: " +
+            first_of(parts.of_several_calls,
+                     parts.of_several_calls.size() == 1 ? "stands among its nodes" : "stand among its nodes"),
+        place,
+        "annotate the file with the model's sidecar, which numbers calls, or give --partial for all of them together",
+        1,
+        {}};
+  }
   std::string message = "this may not be all of the module: ";
   if (!parts.fused.empty()) {
     message += first_of(parts.fused, parts.fused.size() == 1 ? "stands for operations of it and of others"

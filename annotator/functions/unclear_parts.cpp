@@ -1,8 +1,10 @@
 #include "annotator/functions/unclear_parts.h"
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <utility>
 
 #include "annotator/functions/node_values.h"
 #include "annotator/origin/confidence.h"
@@ -35,6 +37,9 @@ class Finder {
       if (instance.path == path) numbers.insert(instance.call);
     }
     called_once_ = numbers.size() < 2;
+    numbered_ = path.empty() || std::ranges::any_of(inside_, [&](std::int32_t index) {
+                  return onnx_file::find_property(graph.nodes()[index].node->metadata, keys::call).has_value();
+                });
   }
 
   UnclearParts find() const {
@@ -49,6 +54,7 @@ class Finder {
         parts.undecided.push_back(described(graph_, index));
       }
     }
+    if (!numbered_) parts.of_several_calls = of_several_calls();
     return parts;
   }
 
@@ -71,8 +77,32 @@ class Finder {
   }
 
   // A node that stands outside of the call and in the module is another call's alone.
+  bool is_in_module(const WorkNode& node) const {
+    return node.instance.exists() && at_or_below(graph_.instances()[node.instance].path, path_);
+  }
+
+  // Without numbers all calls of a module are one. Several show by nodes of other modules between theirs, or where each
+  // of the parameters is read twice by one operator.
+  std::vector<std::string> of_several_calls() const {
+    const std::vector<char> known = graph_.constant_nodes();
+    std::map<std::pair<ValueId, std::string_view>, int> reads;
+    std::vector<std::string> between, again;
+    for (const std::int32_t index : inside_) {
+      const WorkNode& node = graph_.nodes()[index];
+      if (known[index] != 0) continue;
+      if (!is_in_module(node)) between.push_back(described(graph_, index));
+      for (const ValueId id : node.reads) {
+        if (graph_.value(id).initializer < 0 || graph_.value(id).name.find('.') == std::string_view::npos) continue;
+        if (++reads[{id, node.node->op_type}] == 2) again.push_back(described(graph_, index));
+      }
+    }
+    if (!between.empty()) return between;
+    const bool all = std::ranges::all_of(reads, [](const auto& each) { return each.second > 1; });
+    return all ? again : std::vector<std::string>();
+  }
+
   bool stands_for_module_too(const WorkNode& node) const {
-    if (node.instance.exists() && at_or_below(graph_.instances()[node.instance].path, path_)) return false;
+    if (is_in_module(node)) return false;
     const auto modules = nlohmann::json::parse(metadata_of(*node.node, keys::modules), nullptr, false);
     return modules.is_array() && std::ranges::any_of(modules, [&](const nlohmann::json& each) {
              return each.is_string() && at_or_below(each.get_ref<const std::string&>(), path_);
@@ -105,6 +135,7 @@ class Finder {
   const std::string& path_;
   const std::set<std::int32_t> inside_;
   bool recorded_ = false, called_once_ = false;
+  bool numbered_ = false;  // the file says which call of its module a node is of
 };
 
 }  // namespace

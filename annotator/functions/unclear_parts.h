@@ -14,8 +14,10 @@ struct UnclearParts {
   std::vector<std::string> fused;
   // Nodes beside the module's of which only an enclosing module is known, or nothing at all.
   std::vector<std::string> undecided;
+  // Nodes in the region that show several calls of the module, where the file does not number calls.
+  std::vector<std::string> of_several_calls;
 
-  bool empty() const { return fused.empty() && undecided.empty(); }
+  bool empty() const { return fused.empty() && undecided.empty() && of_several_calls.empty(); }
 };
 
 // `calls`: the calls whose nodes the region holds; empty when the module `path` has none of its own. A node beside the

@@ -237,8 +237,15 @@ std::vector<UnitIndex> Correspondence::parts_of(ForeignNode product, ReferenceVa
   const auto add = [&](UnitIndex unit) {
     if (std::find(units.begin(), units.end(), unit) == units.end()) units.push_back(unit);
   };
+  // Calls of one module share its weight, and read other values.
+  const auto reads_it = [&](UnitIndex unit) {
+    return std::ranges::any_of(r_.heavy_uses(read), [&](const auto& use) {
+      const auto& nodes = reference_.nodes_of_unit[unit];
+      return use.node.exists() && std::ranges::find(nodes, use.node) != nodes.end();
+    });
+  };
   for (const Evidence& evidence : evidence_[product]) {
-    if (evidence.rule == MatchRule::digests && evidence.unit.exists()) add(evidence.unit);
+    if (evidence.rule == MatchRule::digests && evidence.unit.exists() && reads_it(evidence.unit)) add(evidence.unit);
   }
   ordered = units.size() > 1;
   if (ordered) return units;

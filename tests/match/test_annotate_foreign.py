@@ -410,6 +410,22 @@ def test_what_was_annotated_by_names_says_how_a_sidecar_can_be_used(folder, tmp_
     assert "adds nothing" not in once_more.stderr
 
 
+def test_strip_gives_back_the_ir_version_of_the_tool(folder, tmp_path):
+    """Not that of the file before the tool, whose key the tool kept."""
+    old = onnx.load(folder / "exported.onnx")
+    old.ir_version = 8
+    onnx.save(old, tmp_path / "old.onnx")
+    annotate(tmp_path / "old.onnx", tmp_path / "before.onnx", "--sidecar", folder / "model.json")
+    made = onnx.load(tmp_path / "before.onnx")
+    assert made.ir_version == 10
+    for node in made.graph.node:
+        del node.metadata_props[:]
+    onnx.save(made, tmp_path / "tool.onnx")
+    annotate(tmp_path / "tool.onnx", tmp_path / "after.onnx", "--from", tmp_path / "before.onnx")
+    command.run("strip", tmp_path / "after.onnx", "-o", tmp_path / "stripped.onnx")
+    assert onnx.load(tmp_path / "stripped.onnx").ir_version == 10
+
+
 def test_from_needs_an_annotated_file(folder, tmp_path):
     error = annotate(folder / "exported.onnx", tmp_path / "out.onnx", "--from", folder / "renamed.onnx", code=3).stderr
     assert "annotate that file first" in error and not (tmp_path / "out.onnx").exists()

@@ -206,3 +206,55 @@ def test_weights_that_an_exporter_merged_do_not_say_whose_a_node_is(tmp_path):
     found = {node.op_type: keys(node) for node in onnx.load(tmp_path / "annotated.onnx").graph.node}
     assert not found["LayerNormalization"].get("module", "").startswith("p")  # the last is of q
     assert found["Gemm"]["module"] == "q.0"
+
+
+def test_calls_that_are_not_numbered_are_not_extracted_as_one(tmp_path):
+    """By names alone the module's calls are one, and what lies between them is another's."""
+    class Between(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.once = torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)
+
+        def forward(self, x):
+            return self.once(self.a(self.a(x).relu()))
+
+    model = Between().eval()
+    torch.onnx.export(model, (torch.randn(2, 4),), tmp_path / "model.onnx", dynamo=False, verbose=False)
+    command.run("annotate", tmp_path / "model.onnx", "-o", tmp_path / "annotated.onnx")
+    refused = command.run("extract", tmp_path / "annotated.onnx", "--module", "a", "-o", tmp_path / "part.onnx", code=4)
+    assert "which call of the module" in refused.stderr and "Relu" in refused.stderr
+    assert not (tmp_path / "part.onnx").exists()
+    command.run("extract", tmp_path / "annotated.onnx", "--module", "a", "-o", tmp_path / "part.onnx", "--partial")
+    command.run("extract", tmp_path / "annotated.onnx", "--module", "once", "-o", tmp_path / "once.onnx")
+    given = torch.randn(2, 4)
+    session = onnxruntime.InferenceSession(tmp_path / "once.onnx")
+    found = session.run(None, {session.get_inputs()[0].name: given.numpy()})[0]
+    np.testing.assert_allclose(found, model.once(given).detach().numpy(), 1e-5, 1e-6)
+
+
+def test_calls_of_one_cell_are_not_parts_of_one_product(tmp_path):
+    """Three calls share the weight of one product, whose result a Split takes apart into three gates."""
+    class Cells(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.cell, self.lstm = torch.nn.GRUCell(8, 8), torch.nn.LSTM(8, 8, batch_first=True)
+
+        def forward(self, x):
+            state = torch.zeros(x.shape[0], 8)
+            for step in range(3):
+                state = self.cell(x[:, step], state)
+            return state, self.lstm(x)[0]
+
+    torch.manual_seed(6)
+    before = exported(Cells().eval(), torch.randn(2, 3, 8), tmp_path, "before.onnx")
+    truth = {output: keys(node)["module"] for node in onnx.load(before).graph.node for output in node.output}
+    plain = onnx.load(before)
+    for i, node in enumerate(plain.graph.node):
+        node.name = f"n{i}"
+        del node.metadata_props[:]
+    onnx.save(plain, tmp_path / "plain.onnx")
+    command.run("annotate", tmp_path / "plain.onnx", "-o", tmp_path / "after.onnx", "--from", before)
+    found = onnx.load(tmp_path / "after.onnx").graph.node
+    assert sum(node.op_type == "Split" and keys(node)["module"] == "cell" for node in found) >= 3
+    assert all(keys(node)["module"] == truth[node.output[0]] for node in found
+               if keys(node)["confidence"] in ("exact", "matched"))

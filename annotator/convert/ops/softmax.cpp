@@ -36,9 +36,12 @@ void safe_softmax(Ctx& c) {
   const DType dtype = c.output_dtype();
   const Val x = in_result_dtype(c), y = over_axis(c, "Softmax", x);
   const int rank = c.rank(x);
-  const Val greatest = rank == 0 ? x : reduce(c, "ReduceMax", x, {c.axis(c.integer("dim"), rank)}, true);
-  const Val nothing = c.emit("Equal", {greatest, c.constant_number(-std::numeric_limits<double>::infinity(), dtype)});
-  c.yield(c.emit("Where", {nothing, c.constant_number(0, dtype), y}));
+  // Not by the greatest number: a runtime may pass over the NaN beside numbers that are all -inf.
+  const Val minus_infinity = c.constant_number(-std::numeric_limits<double>::infinity(), dtype);
+  const Val counts =
+      c.cast(c.typed(c.emit("Not", {c.emit("Equal", {x, minus_infinity})}), DType::boolean), DType::float32);
+  const Val any = rank == 0 ? counts : reduce(c, "ReduceMax", counts, {c.axis(c.integer("dim"), rank)}, true);
+  c.yield(c.emit("Where", {c.cast(c.typed(any, DType::float32), DType::boolean), y, c.constant_number(0, dtype)}));
 }
 
 const OpEntry kSoftmax[] = {
