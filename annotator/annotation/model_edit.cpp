@@ -18,10 +18,9 @@ onnx_file::ModelEdit annotation_of_model(const onnx_file::OnnxSummary& model) {
 }
 
 Diagnostic nothing_left_to_annotate(const std::string& told_by, const Place& place) {
-  Diagnostic diagnostic = note(Code::sidecar_mismatch,
-                               "every node was annotated before, from another source, and stays as it is: " + told_by +
-                                   " adds nothing",
-                               place);
+  Diagnostic diagnostic = note(
+      Code::sidecar_mismatch,
+      "every node was annotated before, from another source, and stays as it is: " + told_by + " adds nothing", place);
   diagnostic.remedy = "to annotate it from " + told_by + ", first `whence strip " + place.file + " -o ...`";
   return diagnostic;
 }

@@ -5,10 +5,13 @@
 
 #include "annotator/functions/inline_calls.h"
 #include "annotator/functions/modules_in_bodies.h"
+#include "annotator/functions/node_values.h"
 #include "annotator/functions/outline_file.h"
 #include "annotator/functions/region.h"
 #include "annotator/functions/unclear_parts.h"
 #include "annotator/functions/value_types.h"
+#include "annotator/origin/confidence.h"
+#include "annotator/origin/keys.h"
 #include "schema/dtype.h"
 #include "schema/module_path.h"
 #include "schema/nearest_names.h"
@@ -126,6 +129,7 @@ class Extractor {
       throw Error(Code::unsupported_feature, "the module is not one part of the graph: " + region_.refusal,
                   "extract the module around it", place_);
     }
+    say_what_is_inferred(notes);
     const UnclearParts unclear = unclear_parts(graph_, options.module, chosen.parts, region_);
     if (unclear.empty()) return;
     Diagnostic problem = partial(unclear, place_);
@@ -164,6 +168,18 @@ class Extractor {
   }
 
  private:
+  void say_what_is_inferred(Diagnostics& notes) const {
+    const auto inferred = std::ranges::count_if(region_.nodes, [&](std::int32_t index) {
+      return metadata_of(*graph_.nodes()[index].node, origin::keys::confidence) ==
+             origin::name_of(origin::Confidence::inferred);
+    });
+    if (inferred == 0) return;
+    notes.push_back(note(Code::unsupported_feature,
+                         std::to_string(inferred) + " of its " + std::to_string(region_.nodes.size()) +
+                             " nodes are inferred to be the module's: it may be more or less than the module",
+                         place_));
+  }
+
   PartsOfCall choose(const ExtractOptions& options) {
     const CallFinder finder(graph_, options.module);
     const auto calls = finder.calls();

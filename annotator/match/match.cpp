@@ -181,7 +181,8 @@ void speak_softly(Placement& placement, const ForeignStructure& structure, Forei
 }
 
 // Exporters fold a BatchNorm into the convolution before it and name the result after either. The sign of it is a bias
-// that is not the module's own; which module was folded in the file does not say, so the enclosing one has to do.
+// that is not the module's own, or any bias where nothing but parameters names the module; which module was folded in
+// the file does not say, so the enclosing one has to do.
 void leave_folded_to_parent(Placement& placement, const ForeignStructure& structure, ForeignNode node) {
   const auto& entry = structure.nodes[node];
   constexpr std::size_t bias = 2;
@@ -189,7 +190,8 @@ void leave_folded_to_parent(Placement& placement, const ForeignStructure& struct
   NodeMatch& match = placement.matches[node];
   if (!placement.placed(node) || match.confidence == Confidence::exact) return;
   const std::string& path = placement.reference.scopes[match.scope].path;
-  if (path.empty() || structure.values[entry.inputs[bias]].name == path + ".bias") return;
+  const bool named = match.rule != MatchRule::initializers;
+  if (path.empty() || (named && structure.values[entry.inputs[bias]].name == path + ".bias")) return;
   match.scope = placement.reference.scopes[match.scope].parent;
   match.units.clear();
   match.confidence = Confidence::ancestor;

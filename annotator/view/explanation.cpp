@@ -130,7 +130,8 @@ std::string reason_for(const OnnxNode& node, const Attribution& attribution, con
     }
     if (attribution.origin) return "its stamp names operations that the sidecar does not hold";
     if (onnx_file::find_property(node.metadata, keys::confidence) == origin::name_of(Confidence::unattributed)) {
-      return "`whence annotate` found no module for it: give it the model's sidecar, or the file before a tool with --from";
+      return "`whence annotate` found no module for it: give it the model's sidecar, or the file before a tool with "
+             "--from";
     }
     return node.metadata.empty() ? "the node carries no metadata that tells its origin: run `whence annotate`"
                                  : "none of the node's keys is one that whence wrote: run `whence annotate`";

@@ -225,7 +225,8 @@ def test_calls_that_are_not_numbered_are_not_extracted_as_one(tmp_path):
     assert "which call of the module" in refused.stderr and "Relu" in refused.stderr
     assert not (tmp_path / "part.onnx").exists()
     command.run("extract", tmp_path / "annotated.onnx", "--module", "a", "-o", tmp_path / "part.onnx", "--partial")
-    command.run("extract", tmp_path / "annotated.onnx", "--module", "once", "-o", tmp_path / "once.onnx")
+    once = command.run("extract", tmp_path / "annotated.onnx", "--module", "once", "-o", tmp_path / "once.onnx")
+    assert "inferred to be the module's" in once.stderr
     given = torch.randn(2, 4)
     session = onnxruntime.InferenceSession(tmp_path / "once.onnx")
     found = session.run(None, {session.get_inputs()[0].name: given.numpy()})[0]

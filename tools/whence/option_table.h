@@ -1,5 +1,6 @@
 // OptionTable: the options of a use, once for all the ways to give them: the flag with its help, the field of the C++
-// API's struct and the keyword of Python. tests/guards/test_options_agree.py holds structs and signatures against the tables.
+// API's struct and the keyword of Python. tests/guards/test_options_agree.py holds structs and signatures against the
+// tables.
 #pragma once
 
 #include <span>
