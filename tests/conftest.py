@@ -22,6 +22,7 @@ import torch
 import command
 import skips
 import torch_caches
+from shards import shard
 
 
 MEMORY = Path("/dev/shm")
@@ -60,14 +61,6 @@ def put_files_into_memory(config):
 def pytest_unconfigure(config):
     if folder := getattr(config, "files_in_memory", None):
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def shard(text: str) -> tuple[int, int]:
-    """"3/16" as (3, 16); shards are counted from 1."""
-    number, _, count = text.partition("/")
-    if not (number.isdigit() and count.isdigit() and 1 <= int(number) <= int(count)):
-        raise pytest.UsageError(f"--matrix {text}: give a shard and how many there are, as in --matrix 3/16")
-    return int(number), int(count)
 
 
 def leave_out_other_shards(config, items):

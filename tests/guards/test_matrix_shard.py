@@ -5,7 +5,7 @@ import os
 import subprocess
 
 import command
-from conftest import shard
+from shards import shard
 
 
 def chosen(commit: str) -> tuple[int, int]:
