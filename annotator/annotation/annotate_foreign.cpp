@@ -45,6 +45,10 @@ bool says_something(const onnx_file::OnnxProperties& metadata) {
   return find_property(metadata, keys::confidence).has_value();
 }
 
+bool all_say_something(const std::vector<const OnnxNode*>& nodes) {
+  return std::ranges::all_of(nodes, [](const OnnxNode* node) { return says_something(node->metadata); });
+}
+
 class ForeignEditor : public onnx_file::NodeEditor {
  public:
   // `known_names`: of nodes that keep or get back a name of their own, by node; empty for the others.
@@ -156,10 +160,7 @@ Confidence confidence_after(const NodeView& node, const NodeEdit& edit, Confiden
   return word ? origin::parse_confidence(*word).value_or(decided) : decided;
 }
 
-bool annotated_at_all_nodes(const OnnxSummary& model) {
-  const auto nodes = match::nodes_with_functions(model);
-  return std::all_of(nodes.begin(), nodes.end(), [](const OnnxNode* node) { return says_something(node->metadata); });
-}
+bool annotated_at_all_nodes(const OnnxSummary& model) { return all_say_something(match::nodes_with_functions(model)); }
 
 bool fully_annotated(const OnnxSummary& model, const std::string& digest) {
   return find_property(model.metadata, keys::matched) == digest && annotated_at_all_nodes(model);
@@ -187,7 +188,7 @@ AnnotateReport write_matches(const OnnxSummary& model, const MatchReport& found,
   }
   onnx_file::ModelEdit edit = annotation_of_model(model);
   // If every node has its place, nothing is matched: the file keeps the program that it was annotated with.
-  const bool adds = std::ranges::any_of(nodes, [](const OnnxNode* node) { return !says_something(node->metadata); });
+  const bool adds = !all_say_something(nodes);
   // Tools that drop the nodes' metadata leave the model's: then the file is annotated anew, and those are of the past.
   const bool anew = std::ranges::none_of(nodes, [](const OnnxNode* node) { return says_something(node->metadata); });
   const auto state = [&](std::string_view key, const std::string& value) {

@@ -22,8 +22,8 @@ std::optional<std::string_view> corrected_module(const OnnxNode& node, const std
   return module && (steps.empty() || steps.back().path != *module) ? module : std::nullopt;
 }
 
-using Ways = std::map<std::string, std::vector<CalledModule>,
-                      std::less<>>;  // module to the calls that lead to it, as first seen
+// By module the calls that lead to it, as first seen.
+using Ways = std::map<std::string, std::vector<CalledModule>, std::less<>>;
 
 // The way to a module as other nodes say it; what they do not say goes by names, where modules that are never called
 // stand on the way, too.

@@ -76,7 +76,6 @@ class Finder {
            std::ranges::all_of(inner, [&](CallIndex child) { return is_recorded(child); });
   }
 
-  // A node that stands outside of the call and in the module is another call's alone.
   bool is_in_module(const WorkNode& node) const {
     return node.instance.exists() && at_or_below(graph_.instances()[node.instance].path, path_);
   }
@@ -102,7 +101,7 @@ class Finder {
   }
 
   bool stands_for_module_too(const WorkNode& node) const {
-    if (is_in_module(node)) return false;
+    if (is_in_module(node)) return false;  // outside of the call, so it is another call's alone
     const auto modules = nlohmann::json::parse(metadata_of(*node.node, keys::modules), nullptr, false);
     return modules.is_array() && std::ranges::any_of(modules, [&](const nlohmann::json& each) {
              return each.is_string() && at_or_below(each.get_ref<const std::string&>(), path_);

@@ -182,22 +182,22 @@ std::vector<ModuleId> NodeKeys::modules_said(const Node& node, ScopeId scope) co
   return pytorch_says_modules(node) ? modules_on_path(scope) : std::vector<ModuleId>();
 }
 
-std::optional<std::string> NodeKeys::calls(ScopeId scope) const {
-  std::string text = std::to_string(program_.scopes[scope].call);
-  bool repeated = false;
-  for (ScopeId outer = program_.scopes[scope].parent; outer != none_id; outer = program_.scopes[outer].parent) {
-    const std::int32_t call = program_.scopes[outer].call;
-    repeated |= call > 0;
-    text.insert(0, std::to_string(call) + "/");
+std::vector<CalledModule> NodeKeys::way_to(ScopeId scope) const {
+  std::vector<CalledModule> way;
+  for (; scope != none_id; scope = program_.scopes[scope].parent) {
+    const Scope& called = program_.scopes[scope];
+    way.push_back({.path = program_.modules[called.module].path, .call = called.call});
   }
-  return repeated ? std::optional(text) : std::nullopt;
+  std::ranges::reverse(way);
+  return way;
 }
 
-std::string NodeKeys::way(ScopeId scope) const {
-  std::vector<std::string> names;
-  for (const ModuleId module : modules_on_path(scope)) names.push_back(program_.modules[module].path);
-  return json_text(nlohmann::json(names));
+std::optional<std::string> NodeKeys::calls(ScopeId scope) const {
+  std::string text = calls_text(way_to(scope));
+  return text.empty() ? std::nullopt : std::optional(std::move(text));
 }
+
+std::string NodeKeys::way(ScopeId scope) const { return way_text(way_to(scope)); }
 
 std::string NodeKeys::name_space(const Node& node, ScopeId scope) const {
   std::string text;

@@ -10,6 +10,7 @@
 
 #include "annotator/graph/graph.h"
 #include "annotator/metadata/fx_names.h"
+#include "annotator/metadata/way.h"
 #include "annotator/onnx_file/onnx_summary.h"
 #include "annotator/origin/confidence.h"
 #include "schema/program.h"
@@ -67,6 +68,7 @@ class NodeKeys {
   bool of_one_scope(const origin::NodeOrigin& origin) const;  // false: a helper that serves several
   std::optional<std::string> value(std::string_view key, const NodePlace& place) const;
   std::vector<ModuleId> modules_on_path(ScopeId scope) const;  // root first
+  std::vector<CalledModule> way_to(ScopeId scope) const;       // root first, the scope itself last
   std::optional<std::string> calls(ScopeId scope) const;
   std::string way(ScopeId scope) const;
   std::string name_space(const Node& node, ScopeId scope) const;
