@@ -7,7 +7,6 @@ import resource
 import shutil
 import signal
 import subprocess
-import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -183,21 +182,9 @@ def without_times(name: str, content: bytes | None) -> bytes | None:
 
 
 @pytest.fixture
-def in_memory(tmp_path):
-    """A folder in a file system of memory, where there is one with room: a thousand runs wait for no disk there. Which
-    calls fail and what is left behind is as on a disk."""
-    memory = Path("/dev/shm")
-    if not (memory.is_dir() and os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > 1 << 25):
-        yield tmp_path
-        return
-    with tempfile.TemporaryDirectory(prefix="whence-", dir=memory) as folder:
-        yield Path(folder)
-
-
-@pytest.fixture
-def stage(request, library, inputs, in_memory):
-    made = Stage(WRITERS[request.param], in_memory, library)
-    shutil.copytree(inputs, in_memory / "in")
+def stage(request, library, inputs, tmp_path):
+    made = Stage(WRITERS[request.param], tmp_path, library)
+    shutil.copytree(inputs, tmp_path / "in")
     made.reset()
     made.old = made.files()
     return made
