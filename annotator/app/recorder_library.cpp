@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 constexpr const char* kRemedy =
     "install PyTorch, and set TORCH_DIR to the folder that `python -c 'import torch; print(torch.__path__[0])'` prints";
 
-[[noreturn]] void fail(const std::string& message, const std::string& remedy = kRemedy) {
+[[noreturn]] void fail_to_load(const std::string& message, const std::string& remedy = kRemedy) {
   throw Error(Code::needs_libtorch, message, remedy, Place{.stage = "load recorder"});
 }
 
@@ -43,14 +43,15 @@ bool is_there(const fs::path& path) {
 fs::path library_path() {
   if (const auto given = environment("WHENCE_RECORDER")) {
     if (!is_there(*given))
-      fail("WHENCE_RECORDER names a file that does not exist: " + *given, "unset it, or correct it");
+      fail_to_load("WHENCE_RECORDER names a file that does not exist: " + *given, "unset it, or correct it");
     return *given;
   }
   const fs::path command = fs::read_symlink("/proc/self/exe");
   const fs::path library = command.parent_path().parent_path() / "lib" / "libwhence_recorder.so";
   if (!is_there(library)) {
-    fail("the recorder library is not installed: " + library.string(),
-         "install whence with the recorder (cmake -DWHENCE_RECORDER=ON), or set WHENCE_RECORDER to the library");
+    fail_to_load(
+        "the recorder library is not installed: " + library.string(),
+        "install whence with the recorder (cmake -DWHENCE_RECORDER=ON), or set WHENCE_RECORDER to the library");
   }
   return library;
 }
@@ -61,9 +62,9 @@ void preload_torch(const std::string& variable, const fs::path& torch) {
   if (!is_there(folder / "libtorch_cpu.so")) folder = torch;
   for (const char* name : {"libc10.so", "libtorch_cpu.so", "libtorch.so"}) {
     const fs::path library = folder / name;
-    if (!is_there(library)) fail(variable + " holds no LibTorch: " + library.string() + " does not exist");
+    if (!is_there(library)) fail_to_load(variable + " holds no LibTorch: " + library.string() + " does not exist");
     if (dlopen(library.c_str(), RTLD_LAZY | RTLD_LOCAL) == nullptr) {
-      fail("LibTorch could not be loaded: " + std::string(dlerror()));
+      fail_to_load("LibTorch could not be loaded: " + std::string(dlerror()));
     }
   }
 }
@@ -79,14 +80,15 @@ const RecorderApi* load() {
   // LibTorch's OpenMP threads would spin between the many small operations of a run; sleeping halves the CPU time.
   setenv("OMP_WAIT_POLICY", "passive", /*overwrite=*/0);
   void* library = dlopen(path.c_str(), RTLD_LAZY | RTLD_LOCAL);
-  if (library == nullptr) fail("the recorder could not be loaded: " + std::string(dlerror()));
+  if (library == nullptr) fail_to_load("the recorder could not be loaded: " + std::string(dlerror()));
   preload_torch_when_named();
   const auto open = reinterpret_cast<OpenRecorder>(dlsym(library, open_recorder));
   const char *message = "", *remedy = "";
   const RecorderApi* api = open != nullptr ? open(&message, &remedy) : nullptr;
-  if (open != nullptr && api == nullptr) fail(message, remedy);
+  if (open != nullptr && api == nullptr) fail_to_load(message, remedy);
   if (open == nullptr || std::strcmp(api->abi, recorder_abi) != 0) {
-    fail("the recorder is of another build of whence: " + path.string(), "install command and recorder together");
+    fail_to_load("the recorder is of another build of whence: " + path.string(),
+                 "install command and recorder together");
   }
   return api;
 }

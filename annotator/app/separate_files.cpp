@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-[[noreturn]] void fail(const std::string& message) {
+[[noreturn]] void refuse(const std::string& message) {
   throw Error(Code::usage, message, "name another file for one of them", Place{.stage = "command line"});
 }
 
@@ -38,13 +38,13 @@ std::vector<std::string> weights_of(const std::string& path) {
 
 void require_separate(const NamedFile& input, const NamedFile& output, bool in_place) {
   if (!in_place && same_file(input.path, output.path)) {
-    fail(output.name + " would replace " + input.name + ": " + output.path);
+    refuse(output.name + " would replace " + input.name + ": " + output.path);
   }
   std::error_code ignored;
   if (!fs::exists(output.path, ignored)) return;  // so that models are only read where something could be lost
   for (const std::string& data : weights_of(input.path)) {
     if (same_file(data, output.path)) {
-      fail(output.name + " would replace the weights of " + input.name + ": " + output.path);
+      refuse(output.name + " would replace the weights of " + input.name + ": " + output.path);
     }
   }
 }
@@ -70,7 +70,7 @@ void require_separate(const std::vector<NamedFile>& inputs, const std::vector<Na
     }
     for (std::size_t j = 0; j < i; ++j) {
       if (place_of(outputs[i].path) != place_of(outputs[j].path)) continue;
-      fail(outputs[j].name + " and " + outputs[i].name + " would be one file: " + outputs[i].path);
+      refuse(outputs[j].name + " and " + outputs[i].name + " would be one file: " + outputs[i].path);
     }
   }
 }

@@ -44,9 +44,9 @@ void forget_names(onnx::NodeProto& node) {
   std::ranges::sort(*node.mutable_attribute(), {}, [](const onnx::AttributeProto& each) { return each.name(); });
 }
 
-class Maker {
+class BlockMaker {
  public:
-  Maker(const WorkGraph& graph, const Region& region) : graph_(graph), region_(region) {
+  BlockMaker(const WorkGraph& graph, const Region& region) : graph_(graph), region_(region) {
     block_.instance = region.instance;
     for (std::size_t i = 0; i < region.nodes.size(); ++i) local_[region.nodes[i]] = i;
   }
@@ -212,7 +212,7 @@ class Maker {
 
 }  // namespace
 
-ModuleBlock block_of(const WorkGraph& graph, const Region& region) { return Maker(graph, region).make(); }
+ModuleBlock block_of(const WorkGraph& graph, const Region& region) { return BlockMaker(graph, region).make(); }
 
 std::string normal_form(const OnnxNode& node, const std::function<std::string(const std::string&)>& rename) {
   onnx::NodeProto normal = bare_proto(node);

@@ -31,9 +31,9 @@ void collect_domains(const onnx::NodeProto& node, std::set<std::string>& domains
   for_each_node(node, [&](const onnx::NodeProto& each) { domains.insert(each.domain()); });
 }
 
-class Maker {
+class FunctionMaker {
  public:
-  Maker(const WorkGraph& graph, const std::vector<const ModuleBlock*>& blocks, const ValueTypes& types)
+  FunctionMaker(const WorkGraph& graph, const std::vector<const ModuleBlock*>& blocks, const TypeMessages& types)
       : graph_(graph), blocks_(blocks), types_(types), first_(*blocks.front()) {}
 
   CutFunction make(const std::string& name) {
@@ -268,7 +268,7 @@ class Maker {
 
   const WorkGraph& graph_;
   const std::vector<const ModuleBlock*>& blocks_;
-  const ValueTypes& types_;
+  const TypeMessages& types_;
   const ModuleBlock& first_;
   CutFunction function_;
   std::vector<std::size_t> inside_, as_input_;  // scalars
@@ -281,8 +281,8 @@ class Maker {
 }  // namespace
 
 CutFunction make_function(const WorkGraph& graph, const std::vector<const ModuleBlock*>& blocks,
-                          const ValueTypes& types, const std::string& name) {
-  return Maker(graph, blocks, types).make(name);
+                          const TypeMessages& types, const std::string& name) {
+  return FunctionMaker(graph, blocks, types).make(name);
 }
 
 std::string function_name(const ModuleCall& instance) {

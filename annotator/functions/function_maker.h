@@ -10,7 +10,7 @@
 
 namespace whence::functions {
 
-using ValueTypes = std::map<std::string_view, std::string_view>;  // TypeProto messages, by name
+using TypeMessages = std::map<std::string_view, std::string_view>;  // TypeProto messages, by name
 
 // A call, and the original nodes that it stands for, which `whence inline` restores.
 struct CutCall {
@@ -29,7 +29,7 @@ struct CutFunction {
 // domain (function_name). The domain of the function is the Python module of its class, as in PyTorch's
 // export_modules_as_functions.
 CutFunction make_function(const WorkGraph& graph, const std::vector<const ModuleBlock*>& blocks,
-                          const ValueTypes& types, const std::string& name);
+                          const TypeMessages& types, const std::string& name);
 
 // Return the name and domain of a module's function, made from its class or, if the file does not say it, its name.
 std::string function_name(const ModuleCall& instance);

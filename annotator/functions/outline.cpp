@@ -223,7 +223,7 @@ class Outliner {
   ModelParts& parts_;
   const FunctionChoice& options_;
   FunctionsReport report_;
-  ValueTypes types_;
+  TypeMessages types_;
   std::set<std::pair<std::string, std::string>> taken_;  // domain and name of functions
   std::vector<onnx::FunctionProto> functions_;
   text::UniqueNames node_names_;

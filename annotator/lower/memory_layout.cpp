@@ -61,7 +61,7 @@ struct View {
   std::optional<Sizes> result_sizes() const { return example_sizes(program, node.outputs[output]); }
 };
 
-using Rule = std::optional<MemoryLayout> (*)(View);
+using LayoutRule = std::optional<MemoryLayout> (*)(View);
 
 std::optional<MemoryLayout> without_axis(MemoryLayout layout, std::size_t axis, std::int64_t index) {
   layout.offset += (index < 0 ? index + layout.sizes[axis] : index) * layout.strides[axis];
@@ -280,8 +280,8 @@ std::optional<MemoryLayout> unfold(View view) {
   return std::move(view.layout);
 }
 
-const std::unordered_map<std::string_view, Rule>& rules() {
-  static const std::unordered_map<std::string_view, Rule> table{
+const std::unordered_map<std::string_view, LayoutRule>& layout_rules() {
+  static const std::unordered_map<std::string_view, LayoutRule> table{
       {"aten::select", select},
       {"aten::unbind", unbind},
       {"aten::slice", slice},
@@ -411,8 +411,8 @@ std::optional<MemoryLayout> owner_layout(const Program& program, ValueId owner) 
 
 std::optional<MemoryLayout> view_layout(const Program& program, const Node& view, std::size_t output,
                                         const MemoryLayout& base) {
-  const auto rule = rules().find(view.target);
-  if (rule == rules().end() || (view.target == "aten::view" && view.overload == "dtype")) return std::nullopt;
+  const auto rule = layout_rules().find(view.target);
+  if (rule == layout_rules().end() || (view.target == "aten::view" && view.overload == "dtype")) return std::nullopt;
   return rule->second({program, view, output, base});
 }
 

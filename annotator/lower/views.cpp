@@ -79,7 +79,7 @@ struct Write {
   }
 };
 
-using Rule = std::optional<Node> (*)(const Write&);
+using WriteRule = std::optional<Node> (*)(const Write&);
 
 std::optional<Node> itself(const Write& w) {
   return w.inverse(w.view.target, w.view.overload,
@@ -158,8 +158,8 @@ std::optional<Node> unbound(const Write& w) {
   return node;
 }
 
-const std::unordered_map<std::string_view, Rule>& rules() {
-  static const std::unordered_map<std::string_view, Rule> table{
+const std::unordered_map<std::string_view, WriteRule>& write_rules() {
+  static const std::unordered_map<std::string_view, WriteRule> table{
       {"aten::select", [](const Write& w) { return std::optional(w.scatter("aten::select_scatter")); }},
       {"aten::slice", [](const Write& w) { return std::optional(w.scatter("aten::slice_scatter")); }},
       {"aten::diagonal", [](const Write& w) { return std::optional(w.scatter("aten::diagonal_scatter")); }},
@@ -228,9 +228,9 @@ ViewInfo view_info(const Program& program, const Node& node) {
 
 std::optional<Node> write_through(const Program& program, const Node& view, std::size_t output,
                                   const std::string& argument, ValueId old_base, ValueId written) {
-  const auto rule = rules().find(view.target);
+  const auto rule = write_rules().find(view.target);
   // Bytes under another dtype cannot be written through by value.
-  if (rule == rules().end() || (view.target == "aten::view" && view.overload == "dtype")) return std::nullopt;
+  if (rule == write_rules().end() || (view.target == "aten::view" && view.overload == "dtype")) return std::nullopt;
   return rule->second(Write{program, view, output, argument, old_base, written});
 }
 

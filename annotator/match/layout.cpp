@@ -12,7 +12,7 @@ using origin::Confidence;
 
 namespace {
 
-constexpr std::size_t longest = 64;
+constexpr std::size_t longest_way = 64;
 
 template <Side S>
 using Known = std::function<bool(ValueIndex<S>)>;  // true for a value that has a partner on the other side
@@ -32,7 +32,7 @@ int alike(std::string_view a, std::string_view b) {
 template <Side S>
 std::vector<NodeIndex<S>> way_to(const Structure<S>& s, ValueIndex<S> value, const Known<S>& known) {
   std::vector<NodeIndex<S>> way;
-  while (value.exists() && way.size() < longest) {
+  while (value.exists() && way.size() < longest_way) {
     const auto& makers = s.values[value].producers;
     const bool rearranged = std::any_of(makers.begin(), makers.end(),
                                         [&](NodeIndex<S> each) { return s.nodes[each].kind == NodeKind::transparent; });

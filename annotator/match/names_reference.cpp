@@ -3,14 +3,18 @@
 //   initializers    "encoder.layer.0.query.weight" belongs to encoder.layer.0.query
 //   node names      "/encoder/layer.0/query/MatMul", also where annotate --carry left them
 #include <algorithm>
+#include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "annotator/match/file_structure.h"
 #include "annotator/match/reference.h"
 #include "annotator/match/scope_in_name.h"
 #include "annotator/origin/carried_token.h"
+#include "schema/module_path.h"
 
 namespace whence::match {
 
@@ -86,6 +90,68 @@ std::set<std::string_view> called_paths(const onnx_file::OnnxSummary& model) {
   return called;
 }
 
+std::vector<std::string_view> segments_of(std::string_view module) {
+  std::vector<std::string_view> segments;
+  while (!module.empty()) {
+    const std::size_t dot = std::min(module.find('.'), module.size());
+    segments.push_back(module.substr(0, dot));
+    module.remove_prefix(std::min(dot + 1, module.size()));
+  }
+  return segments;
+}
+
+// PyTorch's older exporter leaves a container whose forward is never called out of names: "/blocks/k/Gemm" of
+// blocks.heads.k, where `heads` is a ModuleDict. Parameters have the complete path.
+class LeftOutContainers {
+ public:
+  // `with_parameters`: modules that parameters are named after. `name_paths`: "/blocks/k".
+  LeftOutContainers(const std::set<std::string>& with_parameters, const std::set<std::string_view>& name_paths) {
+    for (std::string_view module : with_parameters) {
+      for (; !module.empty(); module = module_around(module)) modules_[last_segment(module)].emplace(module);
+    }
+    for (std::string_view path : name_paths) {
+      for (; !path.empty(); path = path.substr(0, path.rfind('/'))) named_.insert(module_of_path(path));
+    }
+  }
+
+  // Returns the module that the path in a name means: with the containers that are left out, where parameters say so,
+  // and nothing where it may be one module or another.
+  std::optional<std::string> module_meant(const std::string& named) const {
+    if (named.empty()) return named;
+    if (const auto called_alike = modules_.find(last_segment(named)); called_alike != modules_.end()) {
+      if (called_alike->second.contains(named)) return named;
+      std::optional<std::string> meant;
+      for (const std::string& module : called_alike->second) {
+        if (!may_be(named, module)) continue;
+        if (meant) return std::nullopt;
+        meant = module;
+      }
+      if (meant) return meant;
+    }
+    const auto around = module_meant(std::string(module_around(named)));
+    return around ? std::optional(joined_path(*around, last_segment(named))) : std::nullopt;
+  }
+
+ private:
+  // True when `module` is `named` with containers put in that no name mentions.
+  bool may_be(std::string_view named, const std::string& module) const {
+    if (module.size() <= named.size() || named_.contains(module)) return false;
+    const std::vector<std::string_view> parts = segments_of(named);
+    auto part = parts.begin();
+    for (const std::string_view segment : segments_of(module)) {
+      if (part != parts.end() && segment == *part) {
+        ++part;
+      } else if (named_.contains(module.substr(0, static_cast<std::size_t>(segment.end() - module.data())))) {
+        return false;
+      }
+    }
+    return part == parts.end();
+  }
+
+  std::map<std::string, std::set<std::string>> modules_;  // with parameters, or around such; by their last segments
+  std::set<std::string> named_;                           // modules that names mention
+};
+
 }  // namespace
 
 Reference make_reference_of_names(const onnx_file::OnnxSummary& model) {
@@ -95,15 +161,21 @@ Reference make_reference_of_names(const onnx_file::OnnxSummary& model) {
   for (const onnx_file::OnnxNode* node : nodes_with_functions(model)) {
     if (const auto module = module_of(node->metadata)) tree.of(*module, 0);
   }
-  for (const std::string_view path : called_paths(model)) {
-    const ScopeIndex scope = tree.of(module_of_path(path), 0);
-    reference.scopes[scope].name_path = std::string(path);
+  std::set<std::string> with_parameters;
+  for (const onnx_file::OnnxTensor& tensor : model.graph.initializers) {
+    if (looks_like_parameter(tensor.name)) with_parameters.emplace(module_around(without_fusion(tensor.name)));
+  }
+  const std::set<std::string_view> paths = called_paths(model);
+  const LeftOutContainers containers(with_parameters, paths);
+  for (const std::string_view path : paths) {
+    const auto module = containers.module_meant(module_of_path(path));
+    if (module) reference.scopes[tree.of(*module, 0)].name_path = std::string(path);
   }
   for (const onnx_file::OnnxTensor& tensor : model.graph.initializers) {
     if (!looks_like_parameter(tensor.name)) continue;
     ReferenceUnit unit;
     const std::string_view name = without_fusion(tensor.name);
-    unit.scope = tree.of(std::string(name.substr(0, name.rfind('.'))), 0);
+    unit.scope = tree.of(std::string(module_around(name)), 0);
     ReferenceParameter parameter;
     parameter.names.emplace_back(tensor.name);
     parameter.dims = tensor.dims;

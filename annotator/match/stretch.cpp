@@ -15,7 +15,7 @@ using origin::Confidence;
 
 namespace {
 
-constexpr std::size_t longest = 400;  // nodes of a stretch on either side
+constexpr std::size_t longest_stretch = 400;  // nodes of a stretch on either side
 
 class Stretch {
  public:
@@ -210,7 +210,7 @@ class Stretch {
   void find_reference_nodes() {
     std::unordered_set<ReferenceNode> seen;
     std::vector<ReferenceValue> values = below_;
-    for (std::size_t i = 0; i < values.size() && reference_nodes_.size() < longest; ++i) {
+    for (std::size_t i = 0; i < values.size() && reference_nodes_.size() < longest_stretch; ++i) {
       for (const ReferenceNode producer : r_.makers(values[i])) {
         if (r_.nodes[producer].kind != NodeKind::heavy || !seen.insert(producer).second) continue;
         reference_nodes_.push_back(producer);
@@ -235,7 +235,7 @@ class Stretch {
 
   // Right five times out of six as measured by tests/accuracy, which is less than `inferred` promises.
   void align(const std::vector<UnitIndex>& all) {
-    if (nodes_.size() > longest) return;
+    if (nodes_.size() > longest_stretch) return;
     const auto pairs = align_sequences(nodes_.size(), reference_nodes_.size(), [&](std::size_t i, std::size_t j) {
       return f_.nodes[nodes_[i]].op_class == r_.nodes[reference_nodes_[j]].op_class ? 1 : 0;
     });

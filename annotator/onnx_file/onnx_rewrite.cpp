@@ -17,7 +17,6 @@ namespace {
 using wire::Field;
 using wire::Fields;
 
-constexpr int max_depth = 64;
 constexpr std::uint64_t protobuf_limit = 2147483647;
 
 // Receives the edited file from a Walk, piece by piece: Measure adds up lengths, Output writes the pieces.
@@ -176,8 +175,8 @@ class Walk {
 
   // A graph, or a local function: they differ in the number of the field that holds nodes.
   void graph(std::string_view bytes, std::uint32_t node_field, int depth) {
-    if (depth > max_depth) {
-      throw Error(Code::over_limit, "graphs are nested more than " + std::to_string(max_depth) + " deep",
+    if (depth > max_nesting) {
+      throw Error(Code::over_limit, "graphs are nested more than " + std::to_string(max_nesting) + " deep",
                   "inline the branches or loops of the model", place_);
     }
     for (const Field& field : Fields(bytes, place_)) {

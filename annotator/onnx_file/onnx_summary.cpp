@@ -16,9 +16,6 @@ namespace {
 using wire::Field;
 using wire::Fields;
 
-// Deeper nesting than any exporter writes; bounds the recursion on a hostile file.
-constexpr int max_depth = 64;
-
 const Place read_before;  // the place in errors of bytes that were read once without error
 
 // Reads single messages; all of them are parts of the file that `place` names.
@@ -82,8 +79,8 @@ class PartReader {
   }
 
   OnnxGraph graph(std::string_view bytes, int depth) const {
-    if (depth > max_depth) {
-      throw Error(Code::over_limit, "graphs are nested more than " + std::to_string(max_depth) + " deep",
+    if (depth > max_nesting) {
+      throw Error(Code::over_limit, "graphs are nested more than " + std::to_string(max_nesting) + " deep",
                   "inline the branches or loops of the model", place_);
     }
     OnnxGraph entry;

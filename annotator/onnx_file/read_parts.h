@@ -6,6 +6,9 @@
 
 namespace whence::onnx_file {
 
+// Bodies of nodes within bodies of nodes: deeper than any exporter writes; bounds the recursion on a hostile file.
+inline constexpr int max_nesting = 64;
+
 OnnxProperty read_property(std::string_view message, const Place& place);  // StringStringEntryProto
 OnnxTensor read_tensor(std::string_view message, const Place& place);
 OnnxValue read_value(std::string_view message, const Place& place);  // ValueInfoProto

@@ -11,7 +11,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json share(std::int64_t part, std::int64_t whole) {
+Json share_number(std::int64_t part, std::int64_t whole) {
   return whole == 0 ? 0.0 : static_cast<double>(part) / static_cast<double>(whole);
 }
 
@@ -27,7 +27,7 @@ Json modules_json(const ModuleProfile& profile) {
                        {"type", row.type.empty() ? Json() : Json(row.type)},
                        {"own", profile.times[i].own},
                        {"total", profile.times[i].total},
-                       {"share", share(profile.times[i].total, profile.microseconds)},
+                       {"share", share_number(profile.times[i].total, profile.microseconds)},
                        {"calls", std::move(calls)}});
   }
   return modules;

@@ -18,7 +18,7 @@ std::string without_marks(std::string_view text) {
 }
 
 template <class Format>
-std::string list_of(const Part& list, Format format) {
+std::string list_text(const Part& list, Format format) {
   std::string items;
   for (std::size_t i = 0; i < list.size(); ++i) items += (i == 0 ? "" : ", ") + format(list[i]);
   return "[" + items + "]";
@@ -53,26 +53,26 @@ std::string argument_text(const Part& argument, const std::function<std::string(
   if (kind == "as_name") return name_of(content);
   if (kind == "as_none") return "None";
   if (kind == "as_tensor" || kind == "as_graph" || kind == "as_custom_obj") return named(content);
-  if (kind == "as_tensors") return list_of(content, named);
+  if (kind == "as_tensors") return list_text(content, named);
   if (kind == "as_int") return integer(content);
   if (kind == "as_float") return real(content);
   if (kind == "as_bool") return flag(content);
   if (kind == "as_string") return plain_text(content);
   if (kind == "as_operator")
     return plain_text(content).substr(std::min(content.view().find('.', 6) + 1, content.view().size()));
-  if (kind == "as_ints") return list_of(content, integer);
-  if (kind == "as_floats") return list_of(content, real);
-  if (kind == "as_bools") return list_of(content, flag);
-  if (kind == "as_strings") return list_of(content, plain_text);
+  if (kind == "as_ints") return list_text(content, integer);
+  if (kind == "as_floats") return list_text(content, real);
+  if (kind == "as_bools") return list_text(content, flag);
+  if (kind == "as_strings") return list_text(content, plain_text);
   if (kind == "as_sym_int" || kind == "as_sym_float" || kind == "as_sym_bool" || kind == "as_optional_tensor") {
     return nested(content);
   }
   if (kind == "as_sym_ints" || kind == "as_sym_floats" || kind == "as_sym_bools" || kind == "as_optional_tensors") {
-    return list_of(content, nested);
+    return list_text(content, nested);
   }
-  if (kind == "as_int_lists") return list_of(content, [&](const Part& part) { return list_of(part, integer); });
-  if (kind == "as_float_lists") return list_of(content, [&](const Part& part) { return list_of(part, real); });
-  if (kind == "as_nested_tensors") return list_of(content, [&](const Part& part) { return list_of(part, named); });
+  if (kind == "as_int_lists") return list_text(content, [&](const Part& part) { return list_text(part, integer); });
+  if (kind == "as_float_lists") return list_text(content, [&](const Part& part) { return list_text(part, real); });
+  if (kind == "as_nested_tensors") return list_text(content, [&](const Part& part) { return list_text(part, named); });
   if (kind == "as_device") return device_text(content);
   if (kind == "as_scalar_type") return "torch." + std::string(whence::name_of(exported_dtype(content.integer())));
   if (kind == "as_layout") return "torch." + exported_layout(content.integer());

@@ -22,6 +22,8 @@ std::string grouped(std::int64_t number) {
   return digits;
 }
 
+std::string number_or_blank(std::int64_t number) { return number == 0 ? "" : grouped(number); }
+
 std::string percent(double share) {
   const double tenths = share >= 1 ? 1000 : std::min(999.0, std::round(share * 1000));
   std::array<char, 32> text{};

@@ -19,7 +19,7 @@ using view::ModuleTable;
 
 namespace {
 
-constexpr std::size_t modules_shown = 40;
+constexpr std::size_t rows_shown = 40;
 constexpr std::size_t parameters_shown = 20;
 constexpr std::size_t classes_shown = 10;
 constexpr std::size_t operators_shown = 4;
@@ -120,7 +120,7 @@ std::string modules_text(const Hierarchy& hierarchy, const ReportExtent& extent,
   std::size_t shown = 0;
   std::int64_t left = 0, left_partly = 0;
   for (const ModuleHierarchy& module : hierarchy.modules.rows) {
-    if (extent.all || (module.level <= extent.depth && shown < modules_shown)) {
+    if (extent.all || (module.level <= extent.depth && shown < rows_shown)) {
       add_module(table, module, palette);
       ++shown;
     } else {

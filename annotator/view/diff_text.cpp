@@ -8,13 +8,12 @@ namespace whence::view {
 
 using text::Cell;
 using text::grouped;
+using text::number_or_blank;
 using text::Palette;
 
 namespace {
 
 constexpr std::size_t nodes_shown = 10;  // for each kind of change
-
-std::string number_or_blank(std::int64_t number) { return number == 0 ? "" : grouped(number); }
 
 std::string counted(std::int64_t count, const std::string& noun) {
   return grouped(count) + " " + noun + (count == 1 ? "" : "s");

@@ -12,7 +12,8 @@ namespace whence::view {
 
 namespace {
 
-[[noreturn]] void none(const std::string& what, const std::string& wanted, const std::set<std::string>& known) {
+[[noreturn]] void refuse_unknown(const std::string& what, const std::string& wanted,
+                                 const std::set<std::string>& known) {
   throw Error(Code::usage, "no " + what + " of the file matches '" + wanted + "'",
               nearest_remedy(wanted, {known.begin(), known.end()}, "`whence show` lists modules and operators"),
               {.stage = "select"});
@@ -25,7 +26,7 @@ class Globs {
     for (const std::string& glob : globs) {
       const bool any =
           std::ranges::any_of(modules, [&](const auto& module) { return text::matches_path(glob, module); });
-      if (!any) none("module", glob, modules);
+      if (!any) refuse_unknown("module", glob, modules);
     }
   }
 
@@ -66,7 +67,7 @@ std::vector<SelectedNode> select_nodes(const onnx_file::OnnxSummary& model, cons
                 {.stage = "select"});
   }
   for (const std::string& type : selection.op_types) {
-    if (!op_types.contains(type)) none("operator", type, op_types);
+    if (!op_types.contains(type)) refuse_unknown("operator", type, op_types);
   }
   Globs wanted(selection.modules, modules), unwanted(selection.excluded, modules);
   std::vector<SelectedNode> selected;

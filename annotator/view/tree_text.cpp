@@ -10,6 +10,7 @@ namespace whence::view {
 
 using text::Align;
 using text::grouped;
+using text::number_or_blank;
 
 namespace {
 
@@ -34,8 +35,6 @@ std::string aliases_text(const ModuleRow& row) {
   for (const std::string& alias : row.aliases) text += " = " + alias;
   return text;
 }
-
-std::string number_or_blank(std::int64_t number) { return number == 0 ? "" : grouped(number); }
 
 }  // namespace
 

@@ -8,7 +8,7 @@ namespace whence::recorder {
 
 namespace {
 
-using Items = std::vector<Term>;
+using Terms = std::vector<Term>;
 
 // A method that is called.
 struct Method {
@@ -16,11 +16,11 @@ struct Method {
   const Term& self;
   int depth;  // data-dependent blocks around it, for containers that it makes
 
-  Items& items() const { return *self.items; }
+  Terms& items() const { return *self.items; }
   std::int64_t size() const { return static_cast<std::int64_t>(self.items->size()); }
-  Items::iterator at(std::size_t i) const { return self.items->begin() + static_cast<std::ptrdiff_t>(i); }
+  Terms::iterator at(std::size_t i) const { return self.items->begin() + static_cast<std::ptrdiff_t>(i); }
   const Term& in(std::size_t i) const { return step.in(i); }
-  Term list(Items elements) const { return Term::container(Term::Kind::list, std::move(elements), depth); }
+  Term list(Terms elements) const { return Term::container(Term::Kind::list, std::move(elements), depth); }
 };
 
 // The result; empty where the node is an operation after all.
@@ -52,13 +52,13 @@ std::size_t present_key(const Method& m, const char* use) {
 
 // Every second item, from `first` on.
 Result half(const Method& m, std::size_t first) {
-  Items elements;
+  Terms elements;
   for (std::size_t i = first; i < m.items().size(); i += 2) elements.push_back(m.items()[i]);
   return m.list(std::move(elements));
 }
 
 Result pairs(const Method& m) {
-  Items elements;
+  Terms elements;
   for (std::size_t i = 0; i + 1 < m.items().size(); i += 2) {
     elements.push_back(Term::container(Term::Kind::tuple, {m.items()[i], m.items()[i + 1]}, m.depth));
   }
@@ -93,7 +93,7 @@ Result set_default(const Method& m) {
 }
 
 Result update(const Method& m) {
-  const Items others = *m.in(1).items;
+  const Terms others = *m.in(1).items;
   for (std::size_t i = 0; i + 1 < others.size(); i += 2) set(m, others[i], others[i + 1]);
   return Term();
 }
@@ -116,8 +116,8 @@ Result contains(const Method& m) {
   return std::ranges::all_of(m.items(), settled) ? Result(Term::literal(false)) : std::nullopt;
 }
 
-Items joined(const Items& first, const Items& second) {
-  Items all = first;
+Terms joined(const Terms& first, const Terms& second) {
+  Terms all = first;
   all.insert(all.end(), second.begin(), second.end());
   return all;
 }
@@ -138,7 +138,7 @@ Result multiply(const Method& m) {
   const auto times = m.in(1).settled();
   if (!times) refuse("a list is repeated as often as the data says", "make a tensor with torch.full or expand");
   if (!times->isInt()) return std::nullopt;
-  Items repeated;
+  Terms repeated;
   for (std::int64_t i = 0; i < times->toInt(); ++i) {
     repeated.insert(repeated.end(), m.items().begin(), m.items().end());
   }
@@ -177,7 +177,7 @@ Result slice(const Method& m) {
     return std::clamp(place.toInt() < 0 ? place.toInt() + m.size() : place.toInt(), low, high);
   };
   const std::int64_t begin = bound(first, step < 0 ? high : low), end = bound(last, step < 0 ? low : high);
-  Items part;
+  Terms part;
   for (std::int64_t i = begin; step < 0 ? i > end : i < end; i += step) part.push_back(m.items()[i]);
   return Term::container(m.self.kind, std::move(part), m.depth);
 }

@@ -7,6 +7,7 @@
 
 #include "annotator/convert/op_table.h"
 #include "schema/result.h"
+#include "tests/annotator/graph_builder.h"
 #include "tests/annotator/program_builder.h"
 
 namespace whence {
@@ -21,12 +22,6 @@ using graph::GraphNode;
 namespace {
 
 using Names = std::vector<std::string>;
-
-Names op_types(const Graph& graph) {
-  Names types;
-  for (const GraphNode& node : graph.nodes) types.push_back(node.op_type);
-  return types;
-}
 
 // Exported as the converters leave it, so that a test sees what they chose.
 Graph exported(const Program& program, int opset = 18) {

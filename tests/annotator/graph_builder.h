@@ -11,6 +11,14 @@
 
 namespace whence {
 
+inline constexpr DType float32 = DType::float32, int64 = DType::int64;
+
+inline std::vector<std::string> op_types(const graph::Graph& graph) {
+  std::vector<std::string> types;
+  for (const graph::GraphNode& node : graph.nodes) types.push_back(node.op_type);
+  return types;
+}
+
 // -1 in sizes stands for a dynamic axis, named "d0", "d1", ... by its position.
 class GraphBuilder {
  public:

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "annotator/program/tensor_values.h"
+#include "tests/annotator/graph_builder.h"
 
 namespace whence {
 
@@ -21,12 +22,6 @@ GraphValueId node(Graph& graph, const std::string& op, std::vector<GraphValueId>
   const GraphValueId out = graph.add_value({});
   graph.add_node(GraphNode{op, "", std::move(inputs), {out}, {}, {OriginKind::own, {0}}, "", false});
   return out;
-}
-
-std::vector<std::string> op_types(const Graph& graph) {
-  std::vector<std::string> types;
-  for (const GraphNode& each : graph.nodes) types.push_back(each.op_type);
-  return types;
 }
 
 TEST(Graph, CompactDropsWhatNobodyUses) {

@@ -12,15 +12,14 @@ using graph::Graph;
 
 namespace {
 
-constexpr DType f32 = DType::float32;
 using Ints = std::vector<std::int64_t>;
 
 TEST(Simplify, LeavesASimpleGraphAsItIs) {
   GraphBuilder g;
-  const auto x = g.input("x", f32, {2, 3});
-  const auto product = g.node("MatMul", {x, g.parameter("w", {3, 4}, std::vector<float>(12, 1))}, {}, f32, {2, 4});
-  const auto sum = g.node("Add", {product, g.parameter("b", {4}, {1, 2, 3, 4})}, {}, f32, {2, 4});
-  g.output(g.node("Relu", {sum}, {}, f32, {2, 4}));
+  const auto x = g.input("x", float32, {2, 3});
+  const auto product = g.node("MatMul", {x, g.parameter("w", {3, 4}, std::vector<float>(12, 1))}, {}, float32, {2, 4});
+  const auto sum = g.node("Add", {product, g.parameter("b", {4}, {1, 2, 3, 4})}, {}, float32, {2, 4});
+  g.output(g.node("Relu", {sum}, {}, float32, {2, 4}));
   const simplify::SimplifyReport report = simplify::simplify(g.graph, {});
   EXPECT_TRUE(report.changes.empty());
   EXPECT_EQ(g.operators(), "MatMul Add Relu");
@@ -30,19 +29,19 @@ TEST(Simplify, LeavesASimpleGraphAsItIs) {
 TEST(Simplify, ReachesIntoBodies) {
   GraphBuilder g;
   const auto flag = g.input("flag", DType::boolean, {});
-  const auto x = g.node("Relu", {g.input("x", f32, {2})}, {}, f32, {2});
+  const auto x = g.node("Relu", {g.input("x", float32, {2})}, {}, float32, {2});
   const auto branch = [&](const std::string& op_type) {
     GraphBuilder body;
     graph::GraphValue captured;
     captured.captured = x;
-    captured.dtype = f32;
+    captured.dtype = float32;
     captured.dims = std::vector<Dim>{{2, false, none_id}};
     const auto outer = body.graph.add_value(captured);
-    const auto same = body.node("Identity", {outer}, {}, f32, {2}, 1);
-    body.output(body.node(op_type, {same}, {}, f32, {2}, 1), "");
+    const auto same = body.node("Identity", {outer}, {}, float32, {2}, 1);
+    body.output(body.node(op_type, {same}, {}, float32, {2}, 1), "");
     return std::make_shared<Graph>(std::move(body.graph));
   };
-  g.output(g.node("If", {flag}, {{"then_branch", branch("Neg")}, {"else_branch", branch("Abs")}}, f32, {2}, 2));
+  g.output(g.node("If", {flag}, {{"then_branch", branch("Neg")}, {"else_branch", branch("Abs")}}, float32, {2}, 2));
   simplify::simplify(g.graph, {});
   EXPECT_EQ(g.operators(), "Relu If");
   const auto& body = *std::get<std::shared_ptr<Graph>>(g.graph.nodes[1].attributes[0].value);
@@ -53,17 +52,17 @@ TEST(Simplify, ReachesIntoBodies) {
 TEST(Simplify, KeepsWhatOnlyABodyReads) {
   GraphBuilder g;
   const auto flag = g.input("flag", DType::boolean, {});
-  const auto x = g.input("x", f32, {2});
-  const auto doubled = g.node("Mul", {g.node("Identity", {x}, {}, f32, {2}), g.number(2)}, {}, f32, {2});
-  const auto same = g.node("Identity", {doubled}, {}, f32, {2});
+  const auto x = g.input("x", float32, {2});
+  const auto doubled = g.node("Mul", {g.node("Identity", {x}, {}, float32, {2}), g.number(2)}, {}, float32, {2});
+  const auto same = g.node("Identity", {doubled}, {}, float32, {2});
   const auto branch = [&] {
     GraphBuilder body;
     graph::GraphValue captured;
     captured.captured = same;
-    body.output(body.node("Neg", {body.graph.add_value(captured)}, {}, f32, {2}, 1), "");
+    body.output(body.node("Neg", {body.graph.add_value(captured)}, {}, float32, {2}, 1), "");
     return std::make_shared<Graph>(std::move(body.graph));
   };
-  g.output(g.node("If", {flag}, {{"then_branch", branch()}, {"else_branch", branch()}}, f32, {2}));
+  g.output(g.node("If", {flag}, {{"then_branch", branch()}, {"else_branch", branch()}}, float32, {2}));
   simplify::simplify(g.graph, {});
   EXPECT_EQ(g.operators(), "Mul If");
   const auto& body = *std::get<std::shared_ptr<Graph>>(g.graph.nodes[1].attributes[0].value);
@@ -72,9 +71,9 @@ TEST(Simplify, KeepsWhatOnlyABodyReads) {
 
 TEST(Simplify, DropsWhatNobodyNeeds) {
   GraphBuilder g;
-  const auto x = g.input("x", f32, {2});
-  g.node("Exp", {g.node("Neg", {x}, {}, f32, {2})}, {}, f32, {2});
-  g.output(g.node("Relu", {x}, {}, f32, {2}));
+  const auto x = g.input("x", float32, {2});
+  g.node("Exp", {g.node("Neg", {x}, {}, float32, {2})}, {}, float32, {2});
+  g.output(g.node("Relu", {x}, {}, float32, {2}));
   simplify::simplify(g.graph, {});
   EXPECT_EQ(g.operators(), "Relu");
 }
@@ -82,16 +81,16 @@ TEST(Simplify, DropsWhatNobodyNeeds) {
 // A chain with something for every rule to do, and constants that everyone uses.
 GraphBuilder long_chain(int blocks) {
   GraphBuilder g;
-  auto value = g.input("x", f32, {-1, 4, 6});
+  auto value = g.input("x", float32, {-1, 4, 6});
   for (int i = 0; i < blocks; ++i) {
-    value = g.node("Identity", {value}, {}, f32, {-1, 4, 6});
-    value = g.node("Reshape", {value, g.integers({-1, 24})}, {}, f32, {-1, 24});
-    value = g.node("Reshape", {value, g.integers({-1, 6, 4})}, {}, f32, {-1, 6, 4});
-    value = g.node("Transpose", {value}, {{"perm", Ints{0, 2, 1}}}, f32, {-1, 4, 6});
-    value = g.node("Relu", {value}, {}, f32, {-1, 4, 6});
-    value = g.node("Mul", {value, g.number(0.5F)}, {}, f32, {-1, 4, 6});
-    value = g.node("Transpose", {value}, {{"perm", Ints{0, 2, 1}}}, f32, {-1, 6, 4});
-    value = g.node("Transpose", {value}, {{"perm", Ints{0, 2, 1}}}, f32, {-1, 4, 6});
+    value = g.node("Identity", {value}, {}, float32, {-1, 4, 6});
+    value = g.node("Reshape", {value, g.integers({-1, 24})}, {}, float32, {-1, 24});
+    value = g.node("Reshape", {value, g.integers({-1, 6, 4})}, {}, float32, {-1, 6, 4});
+    value = g.node("Transpose", {value}, {{"perm", Ints{0, 2, 1}}}, float32, {-1, 4, 6});
+    value = g.node("Relu", {value}, {}, float32, {-1, 4, 6});
+    value = g.node("Mul", {value, g.number(0.5F)}, {}, float32, {-1, 4, 6});
+    value = g.node("Transpose", {value}, {{"perm", Ints{0, 2, 1}}}, float32, {-1, 6, 4});
+    value = g.node("Transpose", {value}, {{"perm", Ints{0, 2, 1}}}, float32, {-1, 4, 6});
   }
   g.output(value);
   return g;

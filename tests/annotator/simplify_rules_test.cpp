@@ -16,7 +16,6 @@ using origin::OriginKind;
 
 namespace {
 
-constexpr DType f32 = DType::float32, i64 = DType::int64;
 using Ints = std::vector<std::int64_t>;
 
 std::string simplified(GraphBuilder& g) {
@@ -44,24 +43,24 @@ Ints perm(const graph::GraphNode& node) { return std::get<Ints>(node.find("perm"
 
 TEST(RemoveNoOp, DropsIdentityBetweenNodes) {
   GraphBuilder g;
-  const auto x = g.input("x", f32, {2});
-  g.output(g.node("Relu", {g.node("Identity", {x}, {}, f32, {2})}, {}, f32, {2}));
+  const auto x = g.input("x", float32, {2});
+  g.output(g.node("Relu", {g.node("Identity", {x}, {}, float32, {2})}, {}, float32, {2}));
   EXPECT_EQ(simplified(g), "Relu");
   EXPECT_EQ(g.graph.nodes[0].inputs[0], x);
 }
 
 TEST(RemoveNoOp, GivesTheOutputsNameToWhatStands) {
   GraphBuilder g;
-  const auto x = g.input("x", f32, {2});
-  g.output(g.node("Identity", {g.node("Relu", {x}, {}, f32, {2})}, {}, f32, {2}), "wanted");
+  const auto x = g.input("x", float32, {2});
+  g.output(g.node("Identity", {g.node("Relu", {x}, {}, float32, {2})}, {}, float32, {2}), "wanted");
   EXPECT_EQ(simplified(g), "Relu");
   EXPECT_EQ(g.graph.values[g.graph.outputs[0]].name, "wanted");
 }
 
 TEST(RemoveNoOp, KeepsTheNodeThatMakesAnInputAnOutput) {
   GraphBuilder g;
-  const auto x = g.input("x", f32, {2});
-  g.output(g.node("Identity", {x}, {}, f32, {2}));
+  const auto x = g.input("x", float32, {2});
+  g.output(g.node("Identity", {x}, {}, float32, {2}));
   EXPECT_EQ(refusals(g), "remove_no_op: the graph's output needs a node that makes it\n");
   EXPECT_EQ(g.operators(), "Identity");
 }
@@ -69,72 +68,73 @@ TEST(RemoveNoOp, KeepsTheNodeThatMakesAnInputAnOutput) {
 TEST(RemoveNoOp, DropsTheAdditionOfZeroesButNotOfAZeroBias) {
   for (const bool parameter : {false, true}) {
     GraphBuilder g;
-    const auto zeroes = g.constant<float>(f32, {2}, {0, 0}, parameter ? "layer.bias" : "");
-    const auto sum = g.node("Add", {g.input("x", f32, {2}), zeroes}, {}, f32, {2});
-    g.output(g.node("Relu", {sum}, {}, f32, {2}));
+    const auto zeroes = g.constant<float>(float32, {2}, {0, 0}, parameter ? "layer.bias" : "");
+    const auto sum = g.node("Add", {g.input("x", float32, {2}), zeroes}, {}, float32, {2});
+    g.output(g.node("Relu", {sum}, {}, float32, {2}));
     EXPECT_EQ(simplified(g), parameter ? "Add Relu" : "Relu");
   }
 }
 
 TEST(RemoveNoOp, KeepsOneNodeForEachOfTwoEqualOutputs) {
   GraphBuilder g;
-  const auto y = g.node("Relu", {g.input("x", f32, {2})}, {}, f32, {2});
+  const auto y = g.node("Relu", {g.input("x", float32, {2})}, {}, float32, {2});
   g.output(y, "a");
-  g.output(g.node("Identity", {y}, {}, f32, {2}), "b");
+  g.output(g.node("Identity", {y}, {}, float32, {2}), "b");
   EXPECT_EQ(simplified(g), "Relu Identity");
 }
 
 TEST(RemoveNoOp, DropsCastToTheSameDtypeOnly) {
   GraphBuilder g;
-  const auto x = g.input("x", f32, {2});
-  const auto same = g.node("Cast", {x}, {{"to", std::int64_t{to_onnx(f32)}}}, f32, {2});
-  g.output(g.node("Cast", {same}, {{"to", std::int64_t{to_onnx(i64)}}}, i64, {2}));
+  const auto x = g.input("x", float32, {2});
+  const auto same = g.node("Cast", {x}, {{"to", std::int64_t{to_onnx(float32)}}}, float32, {2});
+  g.output(g.node("Cast", {same}, {{"to", std::int64_t{to_onnx(int64)}}}, int64, {2}));
   EXPECT_EQ(simplified(g), "Cast");
 }
 
 TEST(RemoveNoOp, DropsReshapeToTheShapeThatIs) {
   GraphBuilder g;
-  const auto x = g.input("x", f32, {-1, 4, 8});
-  const auto same = g.node("Reshape", {x, g.integers({0, 4, -1})}, {}, f32, {-1, 4, 8});
-  g.output(g.node("Relu", {same}, {}, f32, {-1, 4, 8}));
+  const auto x = g.input("x", float32, {-1, 4, 8});
+  const auto same = g.node("Reshape", {x, g.integers({0, 4, -1})}, {}, float32, {-1, 4, 8});
+  g.output(g.node("Relu", {same}, {}, float32, {-1, 4, 8}));
   EXPECT_EQ(simplified(g), "Relu");
 }
 
 TEST(RemoveNoOp, KeepsReshapeThatMovesTwoDynamicSizes) {
   GraphBuilder g;
-  const auto x = g.input("x", f32, {-1, -1, 8});
-  const auto other = g.node("Reshape", {x, g.input("shape", i64, {3})}, {}, f32, {-1, -1, 8});
-  g.output(g.node("Relu", {other}, {}, f32, {-1, -1, 8}));
+  const auto x = g.input("x", float32, {-1, -1, 8});
+  const auto other = g.node("Reshape", {x, g.input("shape", int64, {3})}, {}, float32, {-1, -1, 8});
+  g.output(g.node("Relu", {other}, {}, float32, {-1, -1, 8}));
   EXPECT_EQ(simplified(g), "Reshape Relu");
 }
 
 TEST(RemoveNoOp, DropsNeutralArithmetic) {
   GraphBuilder g;
-  auto value = g.input("x", f32, {2, 3});
-  value = g.node("Mul", {g.number(1), value}, {}, f32, {2, 3});
-  value = g.node("Add", {value, g.number(0)}, {}, f32, {2, 3});
-  value = g.node("Div", {value, g.constant<float>(f32, {3}, {1, 1, 1})}, {}, f32, {2, 3});
-  g.output(g.node("Relu", {value}, {}, f32, {2, 3}));
+  auto value = g.input("x", float32, {2, 3});
+  value = g.node("Mul", {g.number(1), value}, {}, float32, {2, 3});
+  value = g.node("Add", {value, g.number(0)}, {}, float32, {2, 3});
+  value = g.node("Div", {value, g.constant<float>(float32, {3}, {1, 1, 1})}, {}, float32, {2, 3});
+  g.output(g.node("Relu", {value}, {}, float32, {2, 3}));
   EXPECT_EQ(simplified(g), "Relu");
 }
 
 TEST(RemoveNoOp, KeepsNeutralArithmeticThatBroadcasts) {
   GraphBuilder g;
-  const auto x = g.input("x", f32, {3});
-  const auto wide = g.node("Add", {x, g.constant<float>(f32, {2, 3}, std::vector<float>(6, 0))}, {}, f32, {2, 3});
-  g.output(g.node("Sub", {g.number(0), wide}, {}, f32, {2, 3}));
+  const auto x = g.input("x", float32, {3});
+  const auto wide =
+      g.node("Add", {x, g.constant<float>(float32, {2, 3}, std::vector<float>(6, 0))}, {}, float32, {2, 3});
+  g.output(g.node("Sub", {g.number(0), wide}, {}, float32, {2, 3}));
   EXPECT_EQ(simplified(g), "Add Sub");
 }
 
 TEST(RemoveNoOp, DropsSlicePadExpandAndDropoutThatDoNothing) {
   GraphBuilder g;
-  auto value = g.input("x", f32, {2, 3});
-  value =
-      g.node("Slice", {value, g.integers({0}), g.integers({9223372036854775807}), g.integers({1})}, {}, f32, {2, 3});
-  value = g.node("Pad", {value, g.integers({0, 0, 0, 0})}, {}, f32, {2, 3});
-  value = g.node("Expand", {value, g.integers({1, 3})}, {}, f32, {2, 3});
-  value = g.node("Dropout", {value}, {}, f32, {2, 3});
-  g.output(g.node("Relu", {value}, {}, f32, {2, 3}));
+  auto value = g.input("x", float32, {2, 3});
+  value = g.node("Slice", {value, g.integers({0}), g.integers({9223372036854775807}), g.integers({1})}, {}, float32,
+                 {2, 3});
+  value = g.node("Pad", {value, g.integers({0, 0, 0, 0})}, {}, float32, {2, 3});
+  value = g.node("Expand", {value, g.integers({1, 3})}, {}, float32, {2, 3});
+  value = g.node("Dropout", {value}, {}, float32, {2, 3});
+  g.output(g.node("Relu", {value}, {}, float32, {2, 3}));
   EXPECT_EQ(simplified(g), "Relu");
 }
 
@@ -142,20 +142,20 @@ TEST(RemoveNoOp, DropsSlicePadExpandAndDropoutThatDoNothing) {
 
 TEST(RemoveNoOp, KeepsASliceThatTurnsTheOrderRound) {
   GraphBuilder g;
-  const auto x = g.input("x", f32, {2, 3});
-  const auto one = g.node("Neg", {x}, {}, f32, {2, 3});
+  const auto x = g.input("x", float32, {2, 3});
+  const auto one = g.node("Neg", {x}, {}, float32, {2, 3});
   const auto back =
       g.node("Slice", {one, g.integers({-1}), g.integers({-9223372036854775807}), g.integers({1}), g.integers({-1})},
-             {}, f32, {2, 3});
-  g.output(g.node("Neg", {back}, {}, f32, {2, 3}));
+             {}, float32, {2, 3});
+  g.output(g.node("Neg", {back}, {}, float32, {2, 3}));
   EXPECT_EQ(simplified(g), "Neg Slice Neg");
 }
 
 TEST(CastChain, SkipsACastThatLosesNothing) {
   GraphBuilder g;
   const auto x = g.input("x", DType::int32, {2});
-  const auto wide = g.node("Cast", {x}, {{"to", std::int64_t{to_onnx(i64)}}}, i64, {2});
-  g.output(g.node("Cast", {wide}, {{"to", std::int64_t{to_onnx(f32)}}}, f32, {2}));
+  const auto wide = g.node("Cast", {x}, {{"to", std::int64_t{to_onnx(int64)}}}, int64, {2});
+  g.output(g.node("Cast", {wide}, {{"to", std::int64_t{to_onnx(float32)}}}, float32, {2}));
   EXPECT_EQ(simplified(g), "Cast");
   EXPECT_EQ(g.graph.nodes[0].origin.kind, OriginKind::fused);
   EXPECT_EQ(g.graph.nodes[0].origin.ops, (std::vector<std::int32_t>{0, 1}));
@@ -163,87 +163,87 @@ TEST(CastChain, SkipsACastThatLosesNothing) {
 
 TEST(CastChain, KeepsACastThatRounds) {
   GraphBuilder g;
-  const auto x = g.input("x", f32, {2});
-  const auto rounded = g.node("Cast", {x}, {{"to", std::int64_t{to_onnx(i64)}}}, i64, {2});
-  g.output(g.node("Cast", {rounded}, {{"to", std::int64_t{to_onnx(f32)}}}, f32, {2}));
+  const auto x = g.input("x", float32, {2});
+  const auto rounded = g.node("Cast", {x}, {{"to", std::int64_t{to_onnx(int64)}}}, int64, {2});
+  g.output(g.node("Cast", {rounded}, {{"to", std::int64_t{to_onnx(float32)}}}, float32, {2}));
   EXPECT_EQ(refusals(g), "cast_chain: the first Cast may round\n");
 }
 
 TEST(TransposeChain, ComposesThePermutations) {
   GraphBuilder g;
-  const auto x = g.input("x", f32, {2, 3, 4});
-  const auto first = g.node("Transpose", {x}, {{"perm", Ints{1, 2, 0}}}, f32, {3, 4, 2});
-  g.output(g.node("Transpose", {first}, {{"perm", Ints{0, 2, 1}}}, f32, {3, 2, 4}));
+  const auto x = g.input("x", float32, {2, 3, 4});
+  const auto first = g.node("Transpose", {x}, {{"perm", Ints{1, 2, 0}}}, float32, {3, 4, 2});
+  g.output(g.node("Transpose", {first}, {{"perm", Ints{0, 2, 1}}}, float32, {3, 2, 4}));
   EXPECT_EQ(simplified(g), "Transpose");
   EXPECT_EQ(perm(g.graph.nodes[0]), (Ints{1, 0, 2}));
 }
 
 TEST(TransposeChain, VanishesWhenItGoesBackAndForth) {
   GraphBuilder g;
-  const auto x = g.input("x", f32, {2, 3});
-  const auto there = g.node("Transpose", {x}, {{"perm", Ints{1, 0}}}, f32, {3, 2});
-  const auto back = g.node("Transpose", {there}, {{"perm", Ints{1, 0}}}, f32, {2, 3});
-  g.output(g.node("Relu", {back}, {}, f32, {2, 3}));
+  const auto x = g.input("x", float32, {2, 3});
+  const auto there = g.node("Transpose", {x}, {{"perm", Ints{1, 0}}}, float32, {3, 2});
+  const auto back = g.node("Transpose", {there}, {{"perm", Ints{1, 0}}}, float32, {2, 3});
+  g.output(g.node("Relu", {back}, {}, float32, {2, 3}));
   EXPECT_EQ(simplified(g), "Relu");
 }
 
 TEST(UnsqueezeChain, MergesAxes) {
   GraphBuilder g;
-  const auto x = g.input("x", f32, {-1, 3});
-  const auto first = g.node("Unsqueeze", {x, g.integers({1})}, {}, f32, {-1, 1, 3});
-  g.output(g.node("Unsqueeze", {first, g.integers({-1})}, {}, f32, {-1, 1, 3, 1}));
+  const auto x = g.input("x", float32, {-1, 3});
+  const auto first = g.node("Unsqueeze", {x, g.integers({1})}, {}, float32, {-1, 1, 3});
+  g.output(g.node("Unsqueeze", {first, g.integers({-1})}, {}, float32, {-1, 1, 3, 1}));
   EXPECT_EQ(simplified(g), "Unsqueeze");
   EXPECT_EQ(g.graph.integers(g.graph.nodes[0].inputs[1]), (Ints{1, 3}));
 }
 
 TEST(UnsqueezeChain, UndoesASqueeze) {
   GraphBuilder g;
-  const auto x = g.input("x", f32, {-1, 1, 3});
-  const auto squeezed = g.node("Squeeze", {x, g.integers({1})}, {}, f32, {-1, 3});
-  const auto back = g.node("Unsqueeze", {squeezed, g.integers({1})}, {}, f32, {-1, 1, 3});
-  g.output(g.node("Relu", {back}, {}, f32, {-1, 1, 3}));
+  const auto x = g.input("x", float32, {-1, 1, 3});
+  const auto squeezed = g.node("Squeeze", {x, g.integers({1})}, {}, float32, {-1, 3});
+  const auto back = g.node("Unsqueeze", {squeezed, g.integers({1})}, {}, float32, {-1, 1, 3});
+  g.output(g.node("Relu", {back}, {}, float32, {-1, 1, 3}));
   EXPECT_EQ(simplified(g), "Relu");
 }
 
 TEST(UnsqueezeChain, KeepsAnAxisThatMoves) {
   GraphBuilder g;
-  const auto x = g.input("x", f32, {-1, 1, 3});
-  const auto squeezed = g.node("Squeeze", {x, g.integers({1})}, {}, f32, {-1, 3});
-  g.output(g.node("Unsqueeze", {squeezed, g.integers({0})}, {}, f32, {1, -1, 3}));
+  const auto x = g.input("x", float32, {-1, 1, 3});
+  const auto squeezed = g.node("Squeeze", {x, g.integers({1})}, {}, float32, {-1, 3});
+  g.output(g.node("Unsqueeze", {squeezed, g.integers({0})}, {}, float32, {1, -1, 3}));
   EXPECT_EQ(refusals(g), "unsqueeze_chain: axes are both added and dropped\n");
 }
 
 TEST(ReshapeChain, SkipsTheFirst) {
   GraphBuilder g;
-  const auto x = g.input("x", f32, {-1, 4, 6});
-  const auto first = g.node("Reshape", {x, g.integers({-1, 24})}, {}, f32, {-1, 24});
-  g.output(g.node("Reshape", {first, g.integers({-1, 8, 3})}, {}, f32, {-1, 8, 3}));
+  const auto x = g.input("x", float32, {-1, 4, 6});
+  const auto first = g.node("Reshape", {x, g.integers({-1, 24})}, {}, float32, {-1, 24});
+  g.output(g.node("Reshape", {first, g.integers({-1, 8, 3})}, {}, float32, {-1, 8, 3}));
   EXPECT_EQ(simplified(g), "Reshape");
   EXPECT_EQ(g.graph.nodes[0].inputs[0], x);
 }
 
 TEST(ReshapeChain, WritesOutTheSizesThatItCopied) {
   GraphBuilder g;
-  const auto x = g.input("x", f32, {-1, 4, 6});
-  const auto first = g.node("Reshape", {x, g.integers({24, -1})}, {}, f32, {24, -1});
-  g.output(g.node("Reshape", {first, g.integers({0, 3, -1})}, {}, f32, {24, 3, -1}));
+  const auto x = g.input("x", float32, {-1, 4, 6});
+  const auto first = g.node("Reshape", {x, g.integers({24, -1})}, {}, float32, {24, -1});
+  g.output(g.node("Reshape", {first, g.integers({0, 3, -1})}, {}, float32, {24, 3, -1}));
   EXPECT_EQ(simplified(g), "Reshape");
   EXPECT_EQ(g.graph.integers(g.graph.nodes[0].inputs[1]), (Ints{24, 3, -1}));
 }
 
 TEST(ReshapeChain, KeepsACopyOfADynamicSize) {
   GraphBuilder g;
-  const auto x = g.input("x", f32, {-1, 4, 6});
-  const auto first = g.node("Reshape", {x, g.integers({-1, 24})}, {}, f32, {-1, 24});
-  g.output(g.node("Reshape", {first, g.integers({0, 8, 3})}, {}, f32, {-1, 8, 3}));
+  const auto x = g.input("x", float32, {-1, 4, 6});
+  const auto first = g.node("Reshape", {x, g.integers({-1, 24})}, {}, float32, {-1, 24});
+  g.output(g.node("Reshape", {first, g.integers({0, 8, 3})}, {}, float32, {-1, 8, 3}));
   EXPECT_EQ(refusals(g), "reshape_chain: the shape copies a dynamic size\n");
 }
 
 TEST(ReshapeChain, TakesAnUnsqueezeIn) {
   GraphBuilder g;
-  const auto x = g.input("x", f32, {-1, 6});
-  const auto first = g.node("Reshape", {x, g.integers({-1, 2, 3})}, {}, f32, {-1, 2, 3});
-  g.output(g.node("Unsqueeze", {first, g.integers({1})}, {}, f32, {-1, 1, 2, 3}));
+  const auto x = g.input("x", float32, {-1, 6});
+  const auto first = g.node("Reshape", {x, g.integers({-1, 2, 3})}, {}, float32, {-1, 2, 3});
+  g.output(g.node("Unsqueeze", {first, g.integers({1})}, {}, float32, {-1, 1, 2, 3}));
   EXPECT_EQ(simplified(g), "Reshape");
   EXPECT_EQ(g.graph.integers(g.graph.nodes[0].inputs[1]), (Ints{-1, 1, 2, 3}));
 }
@@ -255,12 +255,12 @@ std::string batched(const Ints& sizes, const Ints& of_result) {
     start.insert(start.end(), end.begin(), end.end());
     return start;
   };
-  const auto a = g.input("a", f32, with(sizes, {3, 4})), b = g.input("b", f32, with(sizes, {4, 5}));
-  const auto flat_a = g.node("Reshape", {a, g.integers({-1, 3, 4})}, {}, f32, {6, 3, 4});
-  const auto flat_b = g.node("Reshape", {b, g.integers({-1, 4, 5})}, {}, f32, {6, 4, 5});
-  const auto product = g.node("MatMul", {flat_a, flat_b}, {}, f32, {6, 3, 5});
+  const auto a = g.input("a", float32, with(sizes, {3, 4})), b = g.input("b", float32, with(sizes, {4, 5}));
+  const auto flat_a = g.node("Reshape", {a, g.integers({-1, 3, 4})}, {}, float32, {6, 3, 4});
+  const auto flat_b = g.node("Reshape", {b, g.integers({-1, 4, 5})}, {}, float32, {6, 4, 5});
+  const auto product = g.node("MatMul", {flat_a, flat_b}, {}, float32, {6, 3, 5});
   const Ints shape = with(of_result, {3, 5});
-  g.output(g.node("Reshape", {product, g.integers(shape)}, {}, f32, shape));
+  g.output(g.node("Reshape", {product, g.integers(shape)}, {}, float32, shape));
   return simplified(g);
 }
 
@@ -272,18 +272,18 @@ TEST(MatmulReshape, KeepsBatchesThatAreSplitOtherwise) {
 
 TEST(MatmulReshape, MultipliesRowsByOneMatrix) {
   GraphBuilder g;
-  const auto x = g.input("x", f32, {2, 3, 4});
-  const auto rows = g.node("Reshape", {x, g.integers({-1, 4})}, {}, f32, {6, 4});
-  const auto product = g.node("MatMul", {rows, g.parameter("w", {4, 5}, std::vector<float>(20))}, {}, f32, {6, 5});
-  g.output(g.node("Reshape", {product, g.integers({2, 3, 5})}, {}, f32, {2, 3, 5}));
+  const auto x = g.input("x", float32, {2, 3, 4});
+  const auto rows = g.node("Reshape", {x, g.integers({-1, 4})}, {}, float32, {6, 4});
+  const auto product = g.node("MatMul", {rows, g.parameter("w", {4, 5}, std::vector<float>(20))}, {}, float32, {6, 5});
+  g.output(g.node("Reshape", {product, g.integers({2, 3, 5})}, {}, float32, {2, 3, 5}));
   EXPECT_EQ(simplified(g), "MatMul");
 }
 
 TEST(GemmTranspose, TakesTheTransposeIn) {
   GraphBuilder g;
-  const auto x = g.input("x", f32, {2, 3}), w = g.input("w", f32, {4, 3});
-  const auto turned = g.node("Transpose", {w}, {{"perm", Ints{1, 0}}}, f32, {3, 4});
-  g.output(g.node("Gemm", {x, turned}, {}, f32, {2, 4}));
+  const auto x = g.input("x", float32, {2, 3}), w = g.input("w", float32, {4, 3});
+  const auto turned = g.node("Transpose", {w}, {{"perm", Ints{1, 0}}}, float32, {3, 4});
+  g.output(g.node("Gemm", {x, turned}, {}, float32, {2, 4}));
   EXPECT_EQ(simplified(g), "Gemm");
   EXPECT_EQ(g.graph.nodes[0].int_attribute("transB", 0), 1);
   EXPECT_EQ(g.graph.nodes[0].inputs[1], w);
@@ -291,17 +291,17 @@ TEST(GemmTranspose, TakesTheTransposeIn) {
 
 TEST(GemmTranspose, TurnsTheWeightBack) {
   GraphBuilder g;
-  const auto x = g.input("x", f32, {2, 3}), w = g.input("w", f32, {3, 4});
-  const auto turned = g.node("Transpose", {w}, {{"perm", Ints{1, 0}}}, f32, {4, 3});
-  g.output(g.node("Gemm", {x, turned}, {{"transB", std::int64_t{1}}}, f32, {2, 4}));
+  const auto x = g.input("x", float32, {2, 3}), w = g.input("w", float32, {3, 4});
+  const auto turned = g.node("Transpose", {w}, {{"perm", Ints{1, 0}}}, float32, {4, 3});
+  g.output(g.node("Gemm", {x, turned}, {{"transB", std::int64_t{1}}}, float32, {2, 4}));
   EXPECT_EQ(simplified(g), "Gemm");
   EXPECT_EQ(g.graph.nodes[0].int_attribute("transB", 1), 0);
 }
 
 std::string bounded(const char* inner, float first, const char* outer, float second) {
   GraphBuilder g;
-  const auto inside = g.node(inner, {g.input("x", f32, {2}), g.number(first)}, {}, f32, {2});
-  g.output(g.node(outer, {g.number(second), inside}, {}, f32, {2}));
+  const auto inside = g.node(inner, {g.input("x", float32, {2}), g.number(first)}, {}, float32, {2});
+  g.output(g.node(outer, {g.number(second), inside}, {}, float32, {2}));
   return simplified(g);
 }
 
@@ -317,18 +317,18 @@ TEST(ClipChain, KeepsBoundsThatCross) {
 
 TEST(ScalarChain, MultipliesFactorsThatStayExact) {
   GraphBuilder g;
-  const auto x = g.input("x", f32, {2});
-  const auto first = g.node("Mul", {x, g.number(0.3F)}, {}, f32, {2});
-  g.output(g.node("Div", {first, g.number(4)}, {}, f32, {2}));
+  const auto x = g.input("x", float32, {2});
+  const auto first = g.node("Mul", {x, g.number(0.3F)}, {}, float32, {2});
+  g.output(g.node("Div", {first, g.number(4)}, {}, float32, {2}));
   EXPECT_EQ(simplified(g), "Mul");
   EXPECT_EQ(floats(g.graph, g.graph.nodes[0].inputs[1]), std::vector{0.3F / 4});
 }
 
 TEST(ScalarChain, KeepsFactorsThatRound) {
   GraphBuilder g;
-  const auto x = g.input("x", f32, {2});
-  const auto first = g.node("Mul", {x, g.number(0.3F)}, {}, f32, {2});
-  g.output(g.node("Mul", {first, g.number(0.7F)}, {}, f32, {2}));
+  const auto x = g.input("x", float32, {2});
+  const auto first = g.node("Mul", {x, g.number(0.3F)}, {}, float32, {2});
+  g.output(g.node("Mul", {first, g.number(0.7F)}, {}, float32, {2}));
   EXPECT_EQ(refusals(g), "scalar_chain: the product of the factors would round differently\n");
 }
 
@@ -336,11 +336,11 @@ TEST(ScalarChain, KeepsFactorsThatRound) {
 
 TEST(FoldShape, NeedsOnlyTheSizesThatAreAskedFor) {
   GraphBuilder g;
-  const auto x = g.input("x", f32, {-1, 4, 6});
-  const auto shape = g.node("Shape", {x}, {}, i64, {3});
-  const auto known = g.node("Gather", {shape, g.integers({1, 2})}, {}, i64, {2});
-  const auto open = g.node("Gather", {shape, g.integers({0})}, {}, i64, {1});
-  g.output(g.node("Concat", {open, known}, {{"axis", std::int64_t{0}}}, i64, {3}));
+  const auto x = g.input("x", float32, {-1, 4, 6});
+  const auto shape = g.node("Shape", {x}, {}, int64, {3});
+  const auto known = g.node("Gather", {shape, g.integers({1, 2})}, {}, int64, {2});
+  const auto open = g.node("Gather", {shape, g.integers({0})}, {}, int64, {1});
+  g.output(g.node("Concat", {open, known}, {{"axis", std::int64_t{0}}}, int64, {3}));
   EXPECT_EQ(simplified(g), "Shape Gather Concat");
   EXPECT_EQ(g.graph.integers(g.graph.nodes[2].inputs[1]), (Ints{4, 6}));
 }
@@ -354,10 +354,10 @@ TEST(FoldConstants, ComputesWhatRuntimesWould) {
                         {"Div", {-7, 7}, {2}, {-3, 3}},  {"Min", {2, 9}, {5}, {2, 5}}, {"Max", {2, 9}, {5}, {5, 9}}};
   for (const Case& test : cases) {
     GraphBuilder g;
-    const auto x = g.input("x", i64, {static_cast<std::int64_t>(test.expected.size())});
-    const auto folded = g.node(test.op_type, {g.integers(test.a), g.integers(test.b)}, {}, i64,
+    const auto x = g.input("x", int64, {static_cast<std::int64_t>(test.expected.size())});
+    const auto folded = g.node(test.op_type, {g.integers(test.a), g.integers(test.b)}, {}, int64,
                                {static_cast<std::int64_t>(test.expected.size())});
-    g.output(g.node("Add", {x, folded}, {}, i64, {static_cast<std::int64_t>(test.expected.size())}));
+    g.output(g.node("Add", {x, folded}, {}, int64, {static_cast<std::int64_t>(test.expected.size())}));
     EXPECT_EQ(simplified(g), "Add") << test.op_type;
     EXPECT_EQ(g.graph.integers(g.graph.nodes[0].inputs[1]), test.expected) << test.op_type;
   }
@@ -365,29 +365,29 @@ TEST(FoldConstants, ComputesWhatRuntimesWould) {
 
 TEST(FoldConstants, LeavesDivisionByZeroToTheRuntime) {
   GraphBuilder g;
-  const auto x = g.input("x", i64, {1});
-  g.output(g.node("Add", {x, g.node("Div", {g.integers({1}), g.integers({0})}, {}, i64, {1})}, {}, i64, {1}));
+  const auto x = g.input("x", int64, {1});
+  g.output(g.node("Add", {x, g.node("Div", {g.integers({1}), g.integers({0})}, {}, int64, {1})}, {}, int64, {1}));
   EXPECT_EQ(simplified(g), "Div Add");
 }
 
 TEST(FoldConstants, FoldsWholeShapeComputations) {
   GraphBuilder g;
-  const auto x = g.input("x", f32, {2, 3, 4});
-  const auto shape = g.node("Shape", {x}, {}, i64, {3});
-  const auto tail = g.node("Slice", {shape, g.integers({1}), g.integers({3})}, {}, i64, {2});
-  const auto product = g.node("ReduceProd", {tail}, {{"keepdims", std::int64_t{1}}}, i64, {1});
-  const auto target = g.node("Concat", {g.integers({-1}), product}, {{"axis", std::int64_t{0}}}, i64, {2});
-  g.output(g.node("Reshape", {x, target}, {}, f32, {2, 12}));
+  const auto x = g.input("x", float32, {2, 3, 4});
+  const auto shape = g.node("Shape", {x}, {}, int64, {3});
+  const auto tail = g.node("Slice", {shape, g.integers({1}), g.integers({3})}, {}, int64, {2});
+  const auto product = g.node("ReduceProd", {tail}, {{"keepdims", std::int64_t{1}}}, int64, {1});
+  const auto target = g.node("Concat", {g.integers({-1}), product}, {{"axis", std::int64_t{0}}}, int64, {2});
+  g.output(g.node("Reshape", {x, target}, {}, float32, {2, 12}));
   EXPECT_EQ(simplified(g), "Reshape");
   EXPECT_EQ(g.graph.integers(g.graph.nodes[0].inputs[1]), (Ints{-1, 12}));
 }
 
 TEST(FoldLayout, TransposesAWeightThatNobodyElseReads) {
   GraphBuilder g;
-  const auto x = g.input("x", f32, {1, 2});
+  const auto x = g.input("x", float32, {1, 2});
   const auto w = g.parameter("w", {3, 2}, {1, 2, 3, 4, 5, 6});
-  const auto transposed = g.node("Transpose", {w}, {{"perm", Ints{1, 0}}}, f32, {2, 3});
-  g.output(g.node("MatMul", {x, transposed}, {}, f32, {1, 3}));
+  const auto transposed = g.node("Transpose", {w}, {{"perm", Ints{1, 0}}}, float32, {2, 3});
+  g.output(g.node("MatMul", {x, transposed}, {}, float32, {1, 3}));
   EXPECT_EQ(simplified(g), "MatMul");
   EXPECT_EQ(floats(g.graph, g.graph.nodes[0].inputs[1]), (std::vector<float>{1, 3, 5, 2, 4, 6}));
   EXPECT_EQ(g.graph.values[g.graph.nodes[0].inputs[1]].name, "w.T");
@@ -397,23 +397,23 @@ TEST(FoldLayout, TransposesAWeightThatNobodyElseReads) {
 TEST(FoldLayout, ReadsALargeWeightInAnotherLayoutForASmallConstant) {
   GraphBuilder g;
   const auto weight = g.parameter("w", {2, 3, 100}, std::vector<float>(600, 0.5F));
-  const auto matrix = g.node("Flatten", {weight}, {{"axis", std::int64_t{1}}}, f32, {2, 300});
+  const auto matrix = g.node("Flatten", {weight}, {{"axis", std::int64_t{1}}}, float32, {2, 300});
   const auto product =
-      g.node("MatMul", {matrix, g.constant<float>(f32, {300}, std::vector<float>(300, 2))}, {}, f32, {2});
-  const auto norm = g.node("MatMul", {g.constant<float>(f32, {2}, {1, 2}), product}, {}, f32, {});
-  const auto divided = g.node("Div", {weight, norm}, {}, f32, {2, 3, 100});
-  g.output(g.node("Add", {g.input("x", f32, {2, 3, 100}), divided}, {}, f32, {2, 3, 100}));
+      g.node("MatMul", {matrix, g.constant<float>(float32, {300}, std::vector<float>(300, 2))}, {}, float32, {2});
+  const auto norm = g.node("MatMul", {g.constant<float>(float32, {2}, {1, 2}), product}, {}, float32, {});
+  const auto divided = g.node("Div", {weight, norm}, {}, float32, {2, 3, 100});
+  g.output(g.node("Add", {g.input("x", float32, {2, 3, 100}), divided}, {}, float32, {2, 3, 100}));
   EXPECT_EQ(simplified(g), "Add");
   EXPECT_FLOAT_EQ(floats(g.graph, g.graph.nodes[0].inputs[1])[0], 0.5F / 900);
 }
 
 TEST(FoldLayout, KeepsOneCopyOfALargeWeight) {
   GraphBuilder g;
-  const auto ids = g.input("ids", i64, {1});
+  const auto ids = g.input("ids", int64, {1});
   const auto w = g.parameter("w", {500, 20}, std::vector<float>(10000, 1));
-  const auto rows = g.node("Gather", {w, ids}, {}, f32, {1, 20});
-  const auto transposed = g.node("Transpose", {w}, {{"perm", Ints{1, 0}}}, f32, {20, 500});
-  g.output(g.node("MatMul", {rows, transposed}, {}, f32, {1, 500}));
+  const auto rows = g.node("Gather", {w, ids}, {}, float32, {1, 20});
+  const auto transposed = g.node("Transpose", {w}, {{"perm", Ints{1, 0}}}, float32, {20, 500});
+  g.output(g.node("MatMul", {rows, transposed}, {}, float32, {1, 500}));
   EXPECT_EQ(refusals(g), "fold_layout: the weight is used as it is elsewhere\n");
 }
 
@@ -435,15 +435,15 @@ GraphValueId normalize(GraphBuilder& g, GraphValueId x, const std::string& name,
   const Ints shape = {static_cast<std::int64_t>(channels.size())};
   std::vector<GraphValueId> inputs = {x};
   for (int i = 0; i < 4; ++i) inputs.push_back(g.parameter(name + "." + std::to_string(i), shape, columns[i]));
-  return g.node("BatchNormalization", inputs, {{"epsilon", 0.0F}}, f32, sizes);
+  return g.node("BatchNormalization", inputs, {{"epsilon", 0.0F}}, float32, sizes);
 }
 
 TEST(ConvBatchNorm, FoldsIntoWeightAndBias) {
   GraphBuilder g;
-  const auto x = g.input("x", f32, {1, 1, 2, 2});
+  const auto x = g.input("x", float32, {1, 1, 2, 2});
   const auto w = g.parameter("conv.weight", {2, 1, 1, 1}, {3, 5});
   const auto b = g.parameter("conv.bias", {2}, {1, 2});
-  const auto y = g.node("Conv", {x, w, b}, {}, f32, {1, 2, 2, 2});
+  const auto y = g.node("Conv", {x, w, b}, {}, float32, {1, 2, 2, 2});
   g.output(normalize(g, y, "bn", {{2, 7, 1, 4}, {3, 8, 2, 9}}, {1, 2, 2, 2}));
   EXPECT_EQ(simplified(g), "Conv");
   const graph::GraphNode& conv = g.graph.nodes[0];
@@ -457,9 +457,9 @@ TEST(ConvBatchNorm, FoldsIntoWeightAndBias) {
 
 TEST(ConvBatchNorm, ScalesTheOutputChannelsOfATransposedGroupedConvolution) {
   GraphBuilder g;
-  const auto x = g.input("x", f32, {1, 2, 1, 1});
+  const auto x = g.input("x", float32, {1, 2, 1, 1});
   const auto w = g.parameter("w", {2, 2, 1, 1}, {1, 1, 1, 1});  // 2 groups, 2 output channels each
-  const auto y = g.node("ConvTranspose", {x, w}, {{"group", std::int64_t{2}}}, f32, {1, 4, 1, 1});
+  const auto y = g.node("ConvTranspose", {x, w}, {{"group", std::int64_t{2}}}, float32, {1, 4, 1, 1});
   g.output(normalize(g, y, "bn", {{1, 0, 0, 1}, {2, 0, 0, 1}, {3, 0, 0, 1}, {4, 0, 0, 1}}, {1, 4, 1, 1}));
   EXPECT_EQ(simplified(g), "ConvTranspose");
   EXPECT_EQ(floats(g.graph, g.graph.nodes[0].inputs[1]), (std::vector<float>{1, 2, 3, 4}));
@@ -467,23 +467,23 @@ TEST(ConvBatchNorm, ScalesTheOutputChannelsOfATransposedGroupedConvolution) {
 
 TEST(ConvBatchNorm, NeedsTheResultForItself) {
   GraphBuilder g;
-  const auto x = g.input("x", f32, {1, 1, 1, 1});
-  const auto y = g.node("Conv", {x, g.parameter("w", {1, 1, 1, 1}, {2})}, {}, f32, {1, 1, 1, 1});
+  const auto x = g.input("x", float32, {1, 1, 1, 1});
+  const auto y = g.node("Conv", {x, g.parameter("w", {1, 1, 1, 1}, {2})}, {}, float32, {1, 1, 1, 1});
   const auto z = normalize(g, y, "bn", {{1, 0, 0, 4}}, {1, 1, 1, 1});
-  g.output(g.node("Add", {y, z}, {}, f32, {1, 1, 1, 1}));
+  g.output(g.node("Add", {y, z}, {}, float32, {1, 1, 1, 1}));
   EXPECT_EQ(refusals(g), "conv_batch_norm: the convolution's result is used elsewhere\n");
 }
 
 TEST(ConvBatchNorm, FoldsASharedWeightOnceForAllItsCalls) {
   GraphBuilder g;
   const auto w = g.parameter("w", {1, 1, 1, 1}, {2});
-  auto value = g.input("x", f32, {1, 1, 1, 1});
+  auto value = g.input("x", float32, {1, 1, 1, 1});
   GraphValueId statistics[4];
   for (int i = 0; i < 4; ++i) statistics[i] = g.parameter("bn." + std::to_string(i), {1}, {i == 3 ? 4.0F : 1.0F});
   for (int call = 0; call < 2; ++call) {
-    value = g.node("Conv", {value, w}, {}, f32, {1, 1, 1, 1});
-    value = g.node("BatchNormalization", {value, statistics[0], statistics[1], statistics[2], statistics[3]}, {}, f32,
-                   {1, 1, 1, 1});
+    value = g.node("Conv", {value, w}, {}, float32, {1, 1, 1, 1});
+    value = g.node("BatchNormalization", {value, statistics[0], statistics[1], statistics[2], statistics[3]}, {},
+                   float32, {1, 1, 1, 1});
   }
   g.output(value);
   EXPECT_EQ(simplified(g), "Conv Conv");
@@ -494,9 +494,9 @@ TEST(ConvBatchNorm, FoldsASharedWeightOnceForAllItsCalls) {
 TEST(ConvBatchNorm, LeavesAWeightThatMeetsTwoNormalizations) {
   GraphBuilder g;
   const auto w = g.parameter("w", {1, 1, 1, 1}, {2});
-  auto value = g.input("x", f32, {1, 1, 1, 1});
+  auto value = g.input("x", float32, {1, 1, 1, 1});
   for (const char* name : {"first", "second"}) {
-    value = g.node("Conv", {value, w}, {}, f32, {1, 1, 1, 1});
+    value = g.node("Conv", {value, w}, {}, float32, {1, 1, 1, 1});
     value = normalize(g, value, name, {{1, 0, 0, 4}}, {1, 1, 1, 1});
   }
   g.output(value);
@@ -507,18 +507,18 @@ TEST(ConvBatchNorm, LeavesAWeightThatMeetsTwoNormalizations) {
 
 TEST(ShareConstants, KeepsOneOfEqualOnes) {
   GraphBuilder g;
-  const auto x = g.input("x", f32, {2});
-  const auto a = g.node("Mul", {x, g.number(3)}, {}, f32, {2});
-  g.output(g.node("Sub", {a, g.number(3)}, {}, f32, {2}));
+  const auto x = g.input("x", float32, {2});
+  const auto a = g.node("Mul", {x, g.number(3)}, {}, float32, {2});
+  g.output(g.node("Sub", {a, g.number(3)}, {}, float32, {2}));
   simplified(g);
   EXPECT_EQ(g.graph.initializers.size(), 1U);
 }
 
 TEST(ShareConstants, LeavesParametersTheirIdentity) {
   GraphBuilder g;
-  const auto x = g.input("x", f32, {2});
-  const auto a = g.node("Mul", {x, g.parameter("a", {2}, {3, 4})}, {}, f32, {2});
-  g.output(g.node("Mul", {a, g.parameter("b", {2}, {3, 4})}, {}, f32, {2}));
+  const auto x = g.input("x", float32, {2});
+  const auto a = g.node("Mul", {x, g.parameter("a", {2}, {3, 4})}, {}, float32, {2});
+  g.output(g.node("Mul", {a, g.parameter("b", {2}, {3, 4})}, {}, float32, {2}));
   simplified(g);
   EXPECT_EQ(g.graph.initializers.size(), 2U);
 }
@@ -526,10 +526,10 @@ TEST(ShareConstants, LeavesParametersTheirIdentity) {
 TEST(ShareNodes, MergesEqualHelpersIntoASharedOne) {
   GraphBuilder g;
   const auto mask = g.input("mask", DType::boolean, {2});
-  const auto x = g.input("x", f32, {2});
-  const auto cast = [&] { return g.node("Cast", {mask}, {{"to", std::int64_t{to_onnx(f32)}}}, f32, {2}); };
-  const auto a = g.node("Mul", {x, cast()}, {}, f32, {2});
-  g.output(g.node("Add", {a, cast()}, {}, f32, {2}));
+  const auto x = g.input("x", float32, {2});
+  const auto cast = [&] { return g.node("Cast", {mask}, {{"to", std::int64_t{to_onnx(float32)}}}, float32, {2}); };
+  const auto a = g.node("Mul", {x, cast()}, {}, float32, {2});
+  g.output(g.node("Add", {a, cast()}, {}, float32, {2}));
   EXPECT_EQ(simplified(g), "Cast Mul Add");
   EXPECT_EQ(g.graph.nodes[0].origin.kind, OriginKind::shared);
   EXPECT_EQ(g.graph.nodes[0].origin.ops, (std::vector<std::int32_t>{0, 2}));
@@ -538,9 +538,9 @@ TEST(ShareNodes, MergesEqualHelpersIntoASharedOne) {
 // Operations 0 and 1 each compute `op_type` of x, and operation 2 multiplies them; by scope of each.
 std::string two_of(const std::string& op_type, std::vector<ScopeId> scopes) {
   GraphBuilder g;
-  const auto x = g.input("x", f32, {2});
-  const auto a = g.node(op_type, {x}, {}, f32, {2}), b = g.node(op_type, {x}, {}, f32, {2});
-  g.output(g.node("Mul", {a, b}, {}, f32, {2}));
+  const auto x = g.input("x", float32, {2});
+  const auto a = g.node(op_type, {x}, {}, float32, {2}), b = g.node(op_type, {x}, {}, float32, {2});
+  g.output(g.node("Mul", {a, b}, {}, float32, {2}));
   simplify::simplify(g.graph, {.scopes = std::move(scopes)});
   return g.operators();
 }

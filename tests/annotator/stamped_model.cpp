@@ -11,8 +11,6 @@ namespace keys = origin::keys;
 
 namespace {
 
-constexpr DType f32 = DType::float32;
-
 Module module(std::string path, std::string type, ModuleId parent) {
   Module made;
   made.path = std::move(path);
@@ -48,9 +46,9 @@ std::shared_ptr<graph::Graph> branch(const std::string& op_type, graph::GraphVal
   GraphBuilder body;
   graph::GraphValue captured;
   captured.captured = outer;
-  captured.dtype = f32;
+  captured.dtype = float32;
   captured.dims = std::vector<Dim>{{2, false, none_id}, {512, false, none_id}};
-  body.output(body.node(op_type, {body.graph.add_value(captured)}, {}, f32, {2, 512}, 4), "");
+  body.output(body.node(op_type, {body.graph.add_value(captured)}, {}, float32, {2, 512}, 4), "");
   return std::make_shared<graph::Graph>(std::move(body.graph));
 }
 
@@ -84,17 +82,17 @@ Sidecar stamped_sidecar() {
 
 void write_stamped_file(const std::string& path, const StampedFile& options) {
   GraphBuilder g;
-  const auto x = g.input("x", f32, {2, 4});
+  const auto x = g.input("x", float32, {2, 4});
   const auto flag = g.input("flag", DType::boolean, {});
   const auto weight = g.parameter("encoder.layer.0.query.weight", {4, 512}, std::vector<float>(2048, 1));
-  auto value = g.node("MatMul", {x, weight}, {}, f32, {2, 512}, 0);
-  value = g.node("Add", {value, g.number(1)}, {}, f32, {2, 512}, 0);
+  auto value = g.node("MatMul", {x, weight}, {}, float32, {2, 512}, 0);
+  value = g.node("Add", {value, g.number(1)}, {}, float32, {2, 512}, 0);
   const auto shape = g.node("Shape", {value}, {}, DType::int64, {2});
   g.graph.nodes.back().origin = {origin::OriginKind::shared, {0, 1}};
-  value = g.node("Reshape", {value, shape}, {}, f32, {2, 512});
+  value = g.node("Reshape", {value, shape}, {}, float32, {2, 512});
   g.graph.nodes.back().origin = {origin::OriginKind::fused, {1, 2}};
-  value = g.node("Relu", {value}, {}, f32, {2, 512}, 3);
-  g.output(g.node("If", {flag}, {{"then_branch", branch("Neg", value)}, {"else_branch", branch("Abs", value)}}, f32,
+  value = g.node("Relu", {value}, {}, float32, {2, 512}, 3);
+  g.output(g.node("If", {flag}, {{"then_branch", branch("Neg", value)}, {"else_branch", branch("Abs", value)}}, float32,
                   {2, 512}, 4));
   exporter::name_nodes(g.graph, stamped_sidecar().program);
   write::WriteOptions write;

@@ -12,8 +12,6 @@ using origin::scope_path;
 
 namespace {
 
-constexpr DType f32 = DType::float32;
-
 TEST(ScopePath, CutsAtCalledModulesOnly) {
   Program program = stamped_sidecar().program;
   EXPECT_EQ(scope_path(program, 0), "");
@@ -54,10 +52,10 @@ TEST(ScopePath, GivesNumbersTheirContainer) {
 TEST(NameNodes, NumbersRepeatedNames) {
   const Program program = stamped_sidecar().program;
   GraphBuilder g;
-  auto value = g.input("x", f32, {2});
-  value = g.node("Relu", {value}, {}, f32, {2}, 2);
-  value = g.node("Relu", {value}, {}, f32, {2}, 3);
-  value = g.node("Add", {value, g.number(1)}, {}, f32, {2}, 0);
+  auto value = g.input("x", float32, {2});
+  value = g.node("Relu", {value}, {}, float32, {2}, 2);
+  value = g.node("Relu", {value}, {}, float32, {2}, 3);
+  value = g.node("Add", {value, g.number(1)}, {}, float32, {2}, 0);
   g.output(value, "");
   exporter::name_nodes(g.graph, program);
   EXPECT_EQ(g.graph.nodes[0].name, "/head/Relu");
@@ -72,10 +70,10 @@ TEST(NameNodes, NumbersRepeatedNames) {
 TEST(NameNodes, KeepsWantedNames) {
   const Program program = stamped_sidecar().program;
   GraphBuilder g;
-  const auto x = g.input("x", f32, {2});
+  const auto x = g.input("x", float32, {2});
   const auto w = g.parameter("w", {2}, {1, 2});
-  g.output(g.node("Add", {x, w}, {}, f32, {2}, 0), "logits");
-  g.output(g.node("Mul", {x, w}, {}, f32, {2}, 0), "");
+  g.output(g.node("Add", {x, w}, {}, float32, {2}, 0), "logits");
+  g.output(g.node("Mul", {x, w}, {}, float32, {2}, 0), "");
   exporter::name_nodes(g.graph, program);
   EXPECT_EQ(g.graph.values[w].name, "w");
   EXPECT_EQ(g.graph.values[g.graph.outputs[0]].name, "logits");

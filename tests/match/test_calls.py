@@ -183,6 +183,36 @@ def test_names_of_second_calls_are_no_modules(tmp_path):
     assert {"a.act", "b.act", "a.norm_2", "b.norm_2", "a.lin_1", "b.lin_1"} <= {each.get("module") for each in found}
 
 
+class Heads(torch.nn.Module):
+    """Names of PyTorch's older exporter leave `heads` and `tails` out, which are never called; `k` is in both."""
+
+    def __init__(self):
+        super().__init__()
+        def layer():
+            return torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Tanh())
+
+        self.heads = torch.nn.ModuleDict({"k": layer(), "q": layer()})
+        self.tails = torch.nn.ModuleDict({"k": layer()})
+
+    def forward(self, x):
+        return self.tails["k"](self.heads["k"](x) + self.heads["q"](x))
+
+
+def test_containers_that_names_leave_out_are_known_by_parameters(tmp_path):
+    model = torch.nn.Sequential(Heads(), Heads()).eval()
+    torch.onnx.export(model, (torch.randn(2, 4),), tmp_path / "model.onnx", dynamo=False, verbose=False)
+    assert any(node.name.startswith("/1/q/") for node in onnx.load(tmp_path / "model.onnx").graph.node)
+    command.run("annotate", tmp_path / "model.onnx", "-o", tmp_path / "annotated.onnx")
+    paths = {name for name, _ in model.named_modules()}
+    found = [(node.op_type, keys(node)) for node in onnx.load(tmp_path / "annotated.onnx").graph.node]
+    assert {each["module"] for _, each in found if "module" in each} <= paths
+    products = [each["module"] for op, each in found if op == "Gemm"]
+    assert sorted(products) == sorted(f"{block}.{layer}.0" for block in "01"
+                                      for layer in ("heads.k", "heads.q", "tails.k"))
+    activations = [each["module"] for op, each in found if op == "Tanh" and each["confidence"] == "inferred"]
+    assert {"0.heads.q.1", "1.heads.q.1"} <= set(activations)
+
+
 def test_weights_that_an_exporter_merged_do_not_say_whose_a_node_is(tmp_path):
     """New norms have equal weights, of which a file has one, under the name of the first."""
     class Norms(torch.nn.Module):

@@ -8,6 +8,15 @@
 # they make one static library and one shared one. Every room may include schema/ and
 # include/.
 
+# Compiles the files of a room some at a time: most of the time goes into the headers that they share. Two files of a
+# room cannot declare different things under one name then, which the compiler reports. Converters may: they are called
+# like operators, of which families have some in common.
+function(compile_together target files)
+  if(NOT target STREQUAL whence_convert)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ${WHENCE_UNITY} UNITY_BUILD_BATCH_SIZE ${files})
+  endif()
+endfunction()
+
 function(annotator_room name)
   cmake_parse_arguments(PARSE_ARGV 1 room "" "" "USES;NEEDS")
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS annotator/${name}/*.cpp)
@@ -16,6 +25,7 @@ function(annotator_room name)
   target_precompile_headers(whence_${name} REUSE_FROM whence_schema)
   list(TRANSFORM room_USES PREPEND whence_)
   target_link_libraries(whence_${name} PUBLIC whence_schema ${room_USES} PRIVATE ${room_NEEDS})
+  compile_together(whence_${name} 8)
   set_property(GLOBAL APPEND PROPERTY annotator_rooms whence_${name})
 endfunction()
 
@@ -70,6 +80,7 @@ function(recorder_room name)
   list(TRANSFORM room_USES PREPEND whence_recorder_)
   target_link_libraries(whence_recorder_${name} PUBLIC whence_schema whence_torch ${room_USES}
                         PRIVATE nlohmann_json::nlohmann_json ZLIB::ZLIB)
+  compile_together(whence_recorder_${name} 6)
   set_property(GLOBAL APPEND PROPERTY recorder_rooms whence_recorder_${name})
 endfunction()
 

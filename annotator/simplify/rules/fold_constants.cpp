@@ -18,7 +18,7 @@ using graph::no_value;
 
 namespace {
 
-constexpr std::uint64_t small = 65536;  // bytes
+constexpr std::uint64_t small_result = 65536;  // bytes
 
 // Constants that are not needed once the node is gone.
 std::uint64_t bytes_that_go(const Rewriter& r, const GraphNode& node) {
@@ -90,7 +90,8 @@ Outcome fold_constants(Rewriter& rewriter, std::int32_t index) {
   // In this order: what most nodes fail is asked first.
   if (!reads_constants_only(rewriter, node) || !can_evaluate(node)) return not_mine();
   if (is_embedding(rewriter, node)) return refused("the table is a parameter of the model");
-  const auto result = evaluate(node, constants_of(rewriter, node), std::max(small, bytes_that_go(rewriter, node)));
+  const auto result =
+      evaluate(node, constants_of(rewriter, node), std::max(small_result, bytes_that_go(rewriter, node)));
   if (!result) return refused("the result is larger than what it replaces, or for the runtime to compute");
   if (rewriter.is_output(node.outputs[0])) return refused("the graph's output needs a node that makes it");
   rewriter.fold(index, *result, name_of_result(rewriter, node));

@@ -18,7 +18,7 @@ using graph::no_value;
 
 namespace {
 
-constexpr std::int64_t small = 32768;  // bytes
+constexpr std::int64_t small_layout = 32768;  // bytes
 
 std::optional<TensorData> fold(const Rewriter& r, const GraphNode& node, const TensorData& data) {
   if (is(node, "Transpose")) {
@@ -42,7 +42,7 @@ bool serves_small_constants(Rewriter& r, const GraphNode& node) {
     const GraphNode& user = r.node(index);
     if (!can_evaluate(user)) return false;
     const auto dims = r.static_dims(user.outputs[0]);
-    if (!dims || count_of(*dims) * static_cast<std::int64_t>(size_of(r.value(user.outputs[0]).dtype)) > small)
+    if (!dims || count_of(*dims) * static_cast<std::int64_t>(size_of(r.value(user.outputs[0]).dtype)) > small_layout)
       return false;
     return std::ranges::all_of(user.inputs, [&](graph::GraphValueId input) {
       return input == no_value || input == node.outputs[0] || r.constant(input) != nullptr;
@@ -66,7 +66,8 @@ Outcome fold_layout(Rewriter& rewriter, std::int32_t index) {
   const TensorData* data = rewriter.constant(input);
   if (data == nullptr || rewriter.value(input).captured != no_value) return not_mine();
   const bool alone = rewriter.use_count(input) == 1;
-  if (!alone && data->bytes.size() > static_cast<std::size_t>(small) && !serves_small_constants(rewriter, node)) {
+  if (!alone && data->bytes.size() > static_cast<std::size_t>(small_layout) &&
+      !serves_small_constants(rewriter, node)) {
     return is(node, "Transpose") ? refused("the weight is used as it is elsewhere") : not_mine();
   }
   if (rewriter.is_output(node.outputs[0])) return not_mine();

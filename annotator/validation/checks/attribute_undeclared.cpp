@@ -19,7 +19,7 @@ void add_references(const std::vector<onnx_file::OnnxNode>& nodes, const std::ve
   });
 }
 
-std::vector<FindingItem> run(const CheckContext& context) {
+std::vector<FindingItem> find_attribute_undeclared(const CheckContext& context) {
   std::vector<FindingItem> items;
   add_references(context.model.graph.nodes, {}, items);
   for (const onnx_file::OnnxFunction& function : context.model.functions) {
@@ -36,6 +36,6 @@ const Check attribute_undeclared_check = {
      "declare the attribute in the function, or write its value out",
      "The value comes from the call of the enclosing function; where the function does not declare it, it has none.",
      Severity::error},
-    run};
+    find_attribute_undeclared};
 
 }  // namespace whence::validation

@@ -22,7 +22,7 @@ void add_repeated(const std::vector<onnx_file::OnnxOpset>& opsets, const std::st
   }
 }
 
-std::vector<FindingItem> run(const CheckContext& context) {
+std::vector<FindingItem> find_domain_imported_twice(const CheckContext& context) {
   std::vector<FindingItem> items;
   add_repeated(context.model.opsets, "the model", items);
   for (const onnx_file::OnnxFunction& function : context.model.functions) {
@@ -38,6 +38,6 @@ const Check domain_imported_twice_check = {
     {"V109", "domain_imported_twice", "domains that are imported more than once",
      "keep one opset_import for each domain",
      "Readers take the first or the last: which version of its operators is meant is left to chance.", Severity::error},
-    run};
+    find_domain_imported_twice};
 
 }  // namespace whence::validation

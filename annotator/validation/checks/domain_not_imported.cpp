@@ -22,7 +22,7 @@ void add_uses(const std::vector<onnx_file::OnnxNode>& nodes, const std::vector<o
   });
 }
 
-std::vector<FindingItem> run(const CheckContext& context) {
+std::vector<FindingItem> find_domain_not_imported(const CheckContext& context) {
   Uses uses;
   add_uses(context.model.graph.nodes, context.model.opsets, uses);
   for (const onnx_file::OnnxFunction& function : context.model.functions)
@@ -42,6 +42,6 @@ const Check domain_not_imported_check = {
     {"V106", "domain_not_imported", "domains that are used without an opset import", "add the domain to opset_import",
      "Without an import it is not known which version of the operator is meant, and runtimes refuse the model.",
      Severity::error},
-    run};
+    find_domain_not_imported};
 
 }  // namespace whence::validation

@@ -39,7 +39,7 @@ FindingItem finding(std::string_view name, std::uint64_t data_type) {
   return {std::string(name), data_type == 0 ? "undefined" : "number " + std::to_string(data_type)};
 }
 
-std::vector<FindingItem> run(const CheckContext& context) {
+std::vector<FindingItem> find_dtype_unknown(const CheckContext& context) {
   std::vector<FindingItem> items;
   walk_tensors(context.model, [&](const onnx_file::OnnxTensor& tensor) {
     const auto data_type = static_cast<std::uint64_t>(tensor.data_type);
@@ -59,6 +59,6 @@ const Check dtype_unknown_check = {
     {"V110", "dtype_unknown", "tensors and values of a dtype that ONNX does not know",
      "write the file again with a tool that knows the dtype, or read it with a newer one",
      "A reader that does not know the dtype cannot know the size of an element either.", Severity::error},
-    run};
+    find_dtype_unknown};
 
 }  // namespace whence::validation

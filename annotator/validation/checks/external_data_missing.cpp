@@ -5,7 +5,7 @@
 namespace whence::validation {
 namespace {
 
-std::vector<FindingItem> run(const CheckContext& context) {
+std::vector<FindingItem> find_external_data_missing(const CheckContext& context) {
   std::vector<FindingItem> items;
   for (const ExternalTensor& tensor : external_tensors(context.model)) {
     if (!tensor.inside || tensor.file_size) continue;
@@ -22,6 +22,6 @@ const Check external_data_missing_check = {
      "copy the data file beside the model, under its original name",
      "The model cannot be loaded. Files outside the model's folder are not looked for: they are V203's.",
      Severity::error},
-    run};
+    find_external_data_missing};
 
 }  // namespace whence::validation

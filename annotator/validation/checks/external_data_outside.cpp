@@ -6,7 +6,7 @@
 namespace whence::validation {
 namespace {
 
-std::vector<FindingItem> run(const CheckContext& context) {
+std::vector<FindingItem> find_external_data_outside(const CheckContext& context) {
   std::vector<FindingItem> items;
   for (const ExternalTensor& tensor : external_tensors(context.model)) {
     if (!tensor.inside) items.push_back({tensor.tensor, tensor.location});
@@ -23,6 +23,6 @@ const Check external_data_outside_check = {
      "An absolute location, `..` or a symbolic link. Runtimes refuse it: whoever opens a downloaded model must not "
      "have other files of the machine read.",
      Severity::error},
-    run};
+    find_external_data_outside};
 
 }  // namespace whence::validation

@@ -22,7 +22,7 @@ std::string problem_of(const ExternalTensor& tensor) {
   return "";
 }
 
-std::vector<FindingItem> run(const CheckContext& context) {
+std::vector<FindingItem> find_external_data_range(const CheckContext& context) {
   std::vector<FindingItem> items;
   for (const ExternalTensor& tensor : external_tensors(context.model)) {
     if (!tensor.inside || !tensor.file_size) continue;
@@ -41,6 +41,6 @@ const Check external_data_range_check = {
      "The span passes the file's end, or has not the size that dtype and shape ask for: the weights are others than "
      "the model's.",
      Severity::error},
-    run};
+    find_external_data_range};
 
 }  // namespace whence::validation

@@ -40,7 +40,7 @@ std::string problem_of(const OnnxNode& call, const OnnxFunction& function) {
   return "";
 }
 
-std::vector<FindingItem> run(const CheckContext& context) {
+std::vector<FindingItem> find_function_arity(const CheckContext& context) {
   std::map<Key, const OnnxFunction*> functions;
   for (const OnnxFunction& function : context.model.functions) {
     functions[{function.domain, function.name, function.overload}] = &function;
@@ -64,6 +64,6 @@ const Check function_arity_check = {
      "export again: function and call were made apart",
      "onnx's checker looks at operators of its own domains only; runtimes refuse the model, or read what is not there.",
      Severity::error},
-    run};
+    find_function_arity};
 
 }  // namespace whence::validation

@@ -23,7 +23,7 @@ struct Definitions {
   }
 };
 
-std::vector<FindingItem> run(const CheckContext& context) {
+std::vector<FindingItem> find_function_undefined(const CheckContext& context) {
   Definitions defined;
   for (const onnx_file::OnnxFunction& function : context.model.functions) {
     defined.functions.insert({function.domain, function.name, function.overload});
@@ -47,6 +47,6 @@ const Check function_undefined_check = {
      "A domain holds functions when the model defines one of it, or when it is one of the exporters' own, which no "
      "runtime has kernels for. Of other custom domains nothing is said: a runtime may know them.",
      Severity::error},
-    run};
+    find_function_undefined};
 
 }  // namespace whence::validation

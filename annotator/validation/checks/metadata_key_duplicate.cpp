@@ -17,7 +17,7 @@ void add_duplicates(const onnx_file::OnnxProperties& metadata, const std::string
   }
 }
 
-std::vector<FindingItem> run(const CheckContext& context) {
+std::vector<FindingItem> find_metadata_key_duplicate(const CheckContext& context) {
   std::vector<FindingItem> items;
   add_duplicates(context.model.metadata, "the model", items);
   walk_metadata(context.model, [&](const onnx_file::OnnxProperties& metadata, const std::string& owner) {
@@ -33,6 +33,6 @@ const Check metadata_key_duplicate_check = {
     {"V103", "metadata_key_duplicate", "metadata keys that occur twice on one owner",
      "keep one entry for each key; `whence strip` removes those that whence wrote",
      "ONNX forbids it and no checker looks: readers disagree on which value holds.", Severity::warning},
-    run};
+    find_metadata_key_duplicate};
 
 }  // namespace whence::validation

@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::int64_t first_ir_with_metadata = 10;
 
-std::vector<FindingItem> run(const CheckContext& context) {
+std::vector<FindingItem> find_metadata_needs_ir_10(const CheckContext& context) {
   if (context.model.ir_version >= first_ir_with_metadata) return {};
   const std::string version = "IR version " + std::to_string(context.model.ir_version);
   std::vector<FindingItem> items;
@@ -27,6 +27,6 @@ const Check metadata_needs_ir_10_check = {
      "Metadata of nodes, values, graphs, initializers and functions came with IR version 10; readers of older versions "
      "may drop it or refuse the file.",
      Severity::warning},
-    run};
+    find_metadata_needs_ir_10};
 
 }  // namespace whence::validation

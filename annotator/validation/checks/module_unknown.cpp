@@ -7,7 +7,7 @@ namespace whence::validation {
 
 namespace {
 
-std::vector<FindingItem> run(const CheckContext& context) {
+std::vector<FindingItem> find_module_unknown(const CheckContext& context) {
   if (context.program == nullptr) return {};
   std::set<std::string_view> known;
   for (const Module& module : context.program->modules) {
@@ -32,6 +32,6 @@ const Check module_unknown_check = {
      "give the sidecar of the same model, or annotate the file again",
      "The sidecar's module table does not hold it: the file was annotated from another model. Needs --sidecar.",
      Severity::warning},
-    run};
+    find_module_unknown};
 
 }  // namespace whence::validation

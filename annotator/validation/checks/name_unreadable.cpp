@@ -9,7 +9,7 @@ namespace whence::validation {
 
 namespace {
 
-class Names {
+class UnreadableNames {
  public:
   void add(std::string_view name, const char* kind) {
     const std::string shown = printable(name);
@@ -22,7 +22,7 @@ class Names {
   std::set<std::string_view> seen_;
 };
 
-void add_node(const onnx_file::OnnxNode& node, Names& names) {
+void add_node(const onnx_file::OnnxNode& node, UnreadableNames& names) {
   names.add(node.name, "node");
   names.add(node.op_type, "operator");
   names.add(node.domain, "domain");
@@ -31,8 +31,8 @@ void add_node(const onnx_file::OnnxNode& node, Names& names) {
   for (const onnx_file::OnnxProperty& entry : node.metadata.list()) names.add(entry.key, "metadata key");
 }
 
-std::vector<FindingItem> run(const CheckContext& context) {
-  Names names;
+std::vector<FindingItem> find_name_unreadable(const CheckContext& context) {
+  UnreadableNames names;
   walk_values(context.model, [&](const onnx_file::OnnxValue& value) { names.add(value.name, "value"); });
   walk_tensors(context.model, [&](const onnx_file::OnnxTensor& tensor) { names.add(tensor.name, "tensor"); });
   walk_nodes(context.model, [&](const onnx_file::OnnxNode& node) { add_node(node, names); });
@@ -52,6 +52,6 @@ const Check name_unreadable_check = {{"V113", "name_unreadable", "names that are
                                       "protobuf asks for UTF-8, and readers of other languages fail on anything else; "
                                       "control characters garble reports and terminals.",
                                       Severity::error},
-                                     run};
+                                     find_name_unreadable};
 
 }  // namespace whence::validation

@@ -7,7 +7,7 @@ namespace whence::validation {
 
 namespace {
 
-std::vector<FindingItem> run(const CheckContext& context) {
+std::vector<FindingItem> find_node_name_duplicate(const CheckContext& context) {
   std::map<std::string_view, std::size_t> uses;
   for (const onnx_file::OnnxNode* node : context.nodes) {
     if (!node->name.empty()) ++uses[node->name];
@@ -25,6 +25,6 @@ extern const Check node_name_duplicate_check;
 const Check node_name_duplicate_check = {
     {"V102", "node_name_duplicate", "names that more than one node carries", "`whence annotate` makes names unique",
      "Branches and loop bodies included: whoever looks a node up by its name finds one of them.", Severity::warning},
-    run};
+    find_node_name_duplicate};
 
 }  // namespace whence::validation

@@ -5,7 +5,7 @@ namespace whence::validation {
 
 namespace {
 
-std::vector<FindingItem> run(const CheckContext& context) {
+std::vector<FindingItem> find_node_name_empty(const CheckContext& context) {
   std::vector<FindingItem> items;
   for (const onnx_file::OnnxNode* node : context.nodes) {
     if (node->name.empty()) items.push_back({shown_node(*node), ""});
@@ -19,6 +19,6 @@ extern const Check node_name_empty_check;
 const Check node_name_empty_check = {
     {"V101", "node_name_empty", "nodes without a name", "`whence annotate` gives every node a name",
      "ONNX allows them; profilers, quantisers and reports then have no handle on the node.", Severity::warning},
-    run};
+    find_node_name_empty};
 
 }  // namespace whence::validation

@@ -7,7 +7,7 @@
 namespace whence::validation {
 namespace {
 
-std::vector<FindingItem> run(const CheckContext& context) {
+std::vector<FindingItem> find_onnx_checker(const CheckContext& context) {
   const std::string& path = context.model.file->path();
   try {
     onnx::checker::check_model(path, /*full_check=*/true);
@@ -25,7 +25,7 @@ const Check onnx_checker_check = {{"V401", "onnx_checker", "complaints of onnx's
                                    "With shape inference in strict mode. It parses the whole model, weights included, "
                                    "so it costs memory as all other checks together do not: with --full.",
                                    Severity::error},
-                                  run,
+                                  find_onnx_checker,
                                   true};
 
 }  // namespace whence::validation

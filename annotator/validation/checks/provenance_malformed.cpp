@@ -43,7 +43,7 @@ std::string problem_of(const onnx_file::OnnxNode& node) {
   return modules ? problem_of_modules(*modules, module) : "";
 }
 
-std::vector<FindingItem> run(const CheckContext& context) {
+std::vector<FindingItem> find_provenance_malformed(const CheckContext& context) {
   std::vector<FindingItem> items;
   for (const onnx_file::OnnxNode* node : context.nodes) {
     if (std::string problem = problem_of(*node); !problem.empty())
@@ -61,6 +61,6 @@ const Check provenance_malformed_check = {
      "Written by hand, or by a tool that merged nodes. Such a node counts as unattributed where its module cannot be "
      "trusted.",
      Severity::warning},
-    run};
+    find_provenance_malformed};
 
 }  // namespace whence::validation

@@ -9,7 +9,7 @@ namespace keys = origin::keys;
 
 namespace {
 
-std::vector<FindingItem> run(const CheckContext& context) {
+std::vector<FindingItem> find_sidecar_mismatch(const CheckContext& context) {
   if (context.program == nullptr) return {};
   if (context.recorded == nullptr) {
     const auto digest = onnx_file::find_property(context.model.metadata, keys::program);
@@ -36,6 +36,6 @@ const Check sidecar_mismatch_check = {
     {"V302", "sidecar_mismatch", "things that do not belong to the sidecar",
      "give the sidecar that was recorded from the same archive",
      "Coverage would be of operations of another model. Needs --sidecar.", Severity::warning},
-    run};
+    find_sidecar_mismatch};
 
 }  // namespace whence::validation

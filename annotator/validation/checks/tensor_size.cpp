@@ -7,7 +7,7 @@ namespace whence::validation {
 
 namespace {
 
-std::vector<FindingItem> run(const CheckContext& context) {
+std::vector<FindingItem> find_tensor_size(const CheckContext& context) {
   std::vector<FindingItem> items;
   walk_tensors(context.model, [&](const onnx_file::OnnxTensor& tensor) {
     const auto needed = bytes_needed(tensor);
@@ -26,6 +26,6 @@ const Check tensor_size_check = {
     {"V111", "tensor_size", "tensors whose bytes do not fit their dtype and shape",
      "write the tensor again: shape or dtype were changed without the bytes",
      "Readers take the first bytes, or read past the end: the weights are others than the model's.", Severity::error},
-    run};
+    find_tensor_size};
 
 }  // namespace whence::validation

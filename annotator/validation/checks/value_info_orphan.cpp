@@ -35,7 +35,7 @@ void add_orphans(const OnnxGraph& graph, Names names, std::vector<FindingItem>& 
   }
 }
 
-std::vector<FindingItem> run(const CheckContext& context) {
+std::vector<FindingItem> find_value_info_orphan(const CheckContext& context) {
   std::vector<FindingItem> items;
   add_orphans(context.model.graph, {}, items);
   for (const onnx_file::OnnxFunction& function : context.model.functions) {
@@ -57,6 +57,6 @@ const Check value_info_orphan_check = {
      "delete the entries, or run shape inference again",
      "A tool renamed or removed nodes and left their types behind: what is said of the other tensors may be old, too.",
      Severity::warning},
-    run};
+    find_value_info_orphan};
 
 }  // namespace whence::validation
