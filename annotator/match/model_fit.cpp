@@ -92,12 +92,8 @@ ModelFit model_fit(const Placement& placement, const TensorSources& tensors) {
   for (const ReferenceParameter& parameter : reference.parameters) ++sharers[parameter.digest];
   IndexedVector<ParameterIndex, bool> met(reference.parameters.size(), false);
   for (const ForeignTensor i : foreign.tensors.keys()) {
-    // Equal parameters that are random numbers are copies of one layer; ones and zeros are in every model.
-    const StructureTensor& tensor = foreign.tensors[i];
-    const bool says_much = tensor.elements() > 8 && !tensor.bytes.empty() && !uniform(tensor);
     for (const TensorSource& source : tensors.of(i)) {
-      const bool shared = sharers[reference.parameters[source.parameter].digest] > 1;
-      if (!source.by_content() || (shared && !says_much)) continue;
+      if (!source.by_content() || sharers[reference.parameters[source.parameter].digest] > 1) continue;
       if (!met[source.parameter]) ++fit.distinct;
       met[source.parameter] = true;
     }

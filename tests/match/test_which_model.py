@@ -3,7 +3,6 @@
 import onnx
 import pytest
 import torch
-from onnxruntime.quantization import quantize_dynamic
 
 import command
 from accuracy import corpus, score
@@ -77,20 +76,3 @@ def test_a_heavily_fused_file_is_of_the_file_before(file, tmp_path):
     corpus.make(tmp_path, command.BINARY, "gpt_neox", ["torchscript-18"], [file])
     found = score.score_row(command.BINARY, tmp_path / "gpt_neox" / "torchscript-18", BY_NAME[file], "before")
     assert found.total() > 50 and not found.failures
-
-
-@pytest.mark.parametrize("option", ["--sidecar", "--from"])
-def test_layers_that_are_copies_of_each_other(option, tmp_path):
-    """New layers of torch.nn.TransformerEncoder have the same random weights, and an int8 file keeps but the biases."""
-    layer = torch.nn.TransformerEncoderLayer(16, 2, 32, batch_first=True)
-    model, x = torch.nn.TransformerEncoder(layer, 3, enable_nested_tensor=False).eval(), torch.randn(1, 5, 16)
-    torch.jit.trace(model, x).save(str(tmp_path / "model.pt"))
-    command.run("record", tmp_path / "model.pt", "-o", tmp_path / "model.json")
-    torch.onnx.export(model, (x,), tmp_path / "model.onnx", dynamo=False, verbose=False)
-    command.run("annotate", tmp_path / "model.onnx", "-o", tmp_path / "known.onnx", "--sidecar", tmp_path / "model.json")
-    quantize_dynamic(tmp_path / "known.onnx", tmp_path / "int8.onnx")
-    report = command.run_json("annotate", tmp_path / "int8.onnx", "-o", tmp_path / "out.onnx", option,
-                              tmp_path / KNOWN[option])
-    assert report["unattributed"] == 0
-    named = {node.name: node for node in onnx.load(tmp_path / "out.onnx").graph.node}
-    assert any("layers/2" in name for name in named)
