@@ -6,9 +6,11 @@ import signal
 import socket
 import struct
 import subprocess
+import tempfile
 import time
 from pathlib import Path
 
+ARCHIVE = Path(__file__).resolve().parents[1] / "torch_versions" / "fixtures" / "2.13.0" / "traced.pt"
 # Read while libraries are loaded, so a process that differs from the server in one of them has to be a new one.
 READ_ON_LOADING = ("ATEN_", "GLIBC_", "GOMP_", "KMP_", "LD_", "MALLOC_", "MIMALLOC_", "MKL_", "OMP_", "PYTORCH_",
                    "TORCH_", "WHENCE_")
@@ -23,17 +25,20 @@ class CommandServer:
 
     def __init__(self, program: Path):
         self.environment = read_on_loading(os.environ)
-        self.listening = socket.socket(socket.AF_UNIX)
-        self.listening.bind(b"")  # a free name that is not in the file system
-        self.listening.listen(64)
-        self.process = subprocess.Popen([program, str(self.listening.fileno())], stdin=subprocess.PIPE,
-                                        pass_fds=[self.listening.fileno()])
+        self.folder = tempfile.TemporaryDirectory(prefix="whence-server-")
+        with socket.socket(socket.AF_UNIX) as listening:  # the server's alone from here on: it ends with the server
+            listening.bind(b"")  # a free name that is not in the file system
+            listening.listen(64)
+            self.address = listening.getsockname()
+            self.process = subprocess.Popen([program, str(listening.fileno()), ARCHIVE, self.folder.name],
+                                            stdin=subprocess.PIPE, pass_fds=[listening.fileno()],
+                                            env={"OMP_NUM_THREADS": "1", **os.environ})  # threads are lost by a fork
 
     def can_run(self, environment) -> bool:
         return read_on_loading(environment) == self.environment
 
     def start(self, arguments: list[str], environment) -> "Running":
-        return Running(self.listening.getsockname(), arguments, environment)
+        return Running(self.address, arguments, environment)
 
     def run(self, arguments: list[str], environment, timeout: float) -> subprocess.CompletedProcess:
         """As subprocess.run(arguments, env=environment, stdin=DEVNULL, capture_output=True, text=True)."""

@@ -1,15 +1,19 @@
-// Runs the `whence` command for tests in processes that have LibTorch loaded already: loading takes half a second,
-// and thousands of tests need it for a few milliseconds of work.
+// Runs the `whence` command for tests in processes that have LibTorch loaded already, and have exported an archive:
+// loading takes half a second, what LibTorch and ONNX set up at their first use another tenth, and thousands of tests
+// need them for a few milliseconds of work.
 //
-//   command_server LISTENING_SOCKET      a descriptor that was inherited; ends when standard input does
+//   command_server LISTENING_SOCKET ARCHIVE FOLDER
+//
+// The socket is a descriptor that was inherited; the server ends when standard input does. ARCHIVE is exported into
+// FOLDER before the first request.
 //
 // A request is one connection. It brings three descriptors (standard input, output and error), a length of four bytes,
 // and as many bytes of text, each string ended by a NUL: the working folder, the number of arguments, the arguments
 // with the command's name before them, the environment. The answer is two integers of four bytes: the id of the
 // process when it starts, and its status as waitpid gives it when it has ended. client.py is the other side.
 //
-// The process is forked from one that has a single thread and has run nothing. It calls the command's own main, which
-// CMakeLists.txt compiles under another name.
+// The process is forked from one that has a single thread. It calls the command's own main, which CMakeLists.txt
+// compiles under another name.
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
@@ -26,8 +30,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "annotator/app/recorder_library.h"
 #include "schema/result.h"
+#include "whence/export.h"
 
 int whence_main(int argc, char** argv);  // of tools/whence/main.cpp
 
@@ -137,12 +141,13 @@ void require_single_thread() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 2) return EXIT_FAILURE;
+  if (argc != 4) return EXIT_FAILURE;
   const int listening = std::stoi(argv[1]);
   try {
-    whence::app::recorder();
-  } catch (const whence::Error&) {
+    whence::export_archive(argv[2], std::string(argv[3]) + "/first.onnx");
+  } catch (const whence::Error& error) {
     // Built without the recorder: every request that needs it says so itself.
+    if (error.diagnostics().front().code != whence::Code::needs_libtorch) fail(error.what());
   }
   require_single_thread();
   std::signal(SIGCHLD, SIG_IGN);  // those who stay with a request are not waited for
