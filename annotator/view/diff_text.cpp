@@ -44,7 +44,7 @@ std::string module_text(const std::vector<std::string>& modules) {
 std::string head_text(const ModelDiff& diff, const Palette& palette) {
   const auto line = [&](const std::string& file, std::int64_t nodes, std::int64_t parameters) {
     return std::string(palette.bold) + printable(file) + std::string(palette.reset) + ": " + counted(nodes, "node") +
-           ", " + counted(parameters, "parameter") + "\n";
+           ", " + counted(parameters, "weight") + " read" + "\n";
   };
   return line(diff.file_a, diff.all.nodes_a, diff.all.parameters_a) +
          line(diff.file_b, diff.all.nodes_b, diff.all.parameters_b);
@@ -52,7 +52,7 @@ std::string head_text(const ModelDiff& diff, const Palette& palette) {
 
 std::string modules_text(const ModelDiff& diff, const DiffText& wanted, const Palette& palette) {
   std::vector<ModuleTable::Column> columns;
-  for (const char* title : {"nodes", "->", "parameters", "->"}) columns.emplace_back(title, text::Align::right);
+  for (const char* title : {"nodes", "->", "weights read", "->"}) columns.emplace_back(title, text::Align::right);
   for (std::size_t i = 0; i < change_count; ++i) {
     columns.emplace_back(name_of(static_cast<Change>(i)), text::Align::right);
   }

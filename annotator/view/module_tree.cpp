@@ -88,6 +88,7 @@ ModuleTree tree_of(const onnx_file::OnnxSummary& model, const Program* program) 
     if (!attribution.call.empty()) calls[attribution.module].insert(attribution.call);
   }
   if (program == nullptr) {
+    tree.of_weights = true;
     for (const OnnxNode* node : nodes) add_types(*node, tree);
     add_parameters(model.graph, readers, tree);
     for (const auto& [module, numbers] : calls) {

@@ -28,6 +28,7 @@ struct ModuleRow : origin::ModulePlace {
 
 struct ModuleTree : origin::ModuleTree<ModuleRow> {
   bool of_nodes = false;          // false: rows count recorded operations
+  bool of_weights = false;        // parameters are what nodes read from the file, as it is stored there
   std::int64_t count = 0;         // all operations or nodes
   std::int64_t unattributed = 0;  // nodes without a module
 };

@@ -42,7 +42,7 @@ std::string to_text(const ModuleTree& tree, const std::vector<ShownRow>& rows, c
   ModuleTable table(palette, {{"type", Align::left},
                               {"calls", Align::right},
                               {tree.of_nodes ? "nodes" : "operations", Align::right},
-                              {"parameters", Align::right},
+                              {tree.of_weights ? "weights read" : "parameters", Align::right},
                               {"operators", Align::left}});
   for (const ShownRow& shown : rows) {
     const ModuleRow& row = tree.rows[shown.row];

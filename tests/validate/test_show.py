@@ -1,5 +1,7 @@
 """`whence show`: module trees of sidecars, of archives and of ONNX files."""
 
+import math
+
 import numpy as np
 import onnx
 import pytest
@@ -150,6 +152,29 @@ def test_pytorchs_own_keys_name_the_types(tmp_path):
             "pkg.torch.onnx.class_hierarchy": "['my.Net', 'torch.nn.modules.activation.ReLU', 'aten.relu.default']"}
     rows = modules(model(chain(keys), tmp_path / "m.onnx"))
     assert (rows[""]["type"], rows["a"]["type"]) == ("my.Net", "torch.nn.modules.activation.ReLU")
+
+
+class Tied(torch.nn.Module):
+    """One parameter, which the file holds twice: as it is, and transposed."""
+
+    def __init__(self):
+        super().__init__()
+        self.emb, self.out = torch.nn.Embedding(11, 8), torch.nn.Linear(8, 11, bias=False)
+        self.out.weight = self.emb.weight
+
+    def forward(self, x):
+        return self.out(self.emb(x))
+
+
+def test_without_a_sidecar_weights_are_counted_as_the_file_holds_them(tmp_path):
+    torch.jit.trace(Tied(), torch.tensor([[1, 2]])).save(tmp_path / "tied.pt")
+    command.run("export", tmp_path / "tied.pt", "-o", tmp_path / "tied.onnx", "--annotate", "--sidecar-out",
+                tmp_path / "tied.json")
+    stored = sum(math.prod(each.dims) for each in onnx.load(tmp_path / "tied.onnx").graph.initializer)
+    assert modules(tmp_path / "tied.onnx")[""]["parameters"] == stored == 2 * 88
+    assert "weights read" in command.run("show", tmp_path / "tied.onnx").stdout
+    shown = command.run("show", tmp_path / "tied.onnx", "-s", tmp_path / "tied.json").stdout
+    assert "weights" not in shown and shown.splitlines()[1].split()[4] == "88"
 
 
 def test_text_shows_the_tree():
