@@ -1,4 +1,4 @@
-// What this build of whence knows, and whether that is enough for an archive: operators with a converter, rules of
+// The tables of this build of whence: operators with a converter, and those of an archive that have none; rules of
 // validation.
 #pragma once
 

@@ -18,7 +18,7 @@
 namespace whence::app {
 
 struct ShowOptions {
-  std::optional<std::string> sidecar;  // of an ONNX file
+  std::optional<std::string> sidecar;  // adds modules and types to an ONNX file
   view::TreeSelection selection;
 };
 struct ShowReport {
@@ -55,7 +55,7 @@ struct Drawing {
 Drawing draw(const std::string& model, const std::optional<std::string>& sidecar);
 
 struct SelectOptions {
-  std::optional<std::string> sidecar;  // of a file that was exported and not yet annotated
+  std::optional<std::string> sidecar;  // reads the stamps of a file that is not annotated
   view::NodeSelection selection;
 };
 struct SelectReport {

@@ -15,7 +15,7 @@ struct ReportOptions {
 
   Format format = Format::html;
   std::optional<std::string> sidecar = {};
-  std::map<std::string, std::int64_t> sizes = {};  // of dynamic axes, so that operations can be counted
+  std::map<std::string, std::int64_t> sizes = {};  // numbers for dynamic axes, so that operations can be counted
 };
 
 struct ReportSummary {

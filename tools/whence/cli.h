@@ -51,7 +51,7 @@ class CommandLine {
   std::optional<std::string> optional_text(const std::string& name) const;  // none when it was not given
   std::vector<std::string> list(const std::string& name) const;  // a repeated option's values, empty when not given
   std::int64_t integer_or(const std::string& name, std::int64_t otherwise) const;  // throws Error(usage)
-  std::optional<int> depth() const;  // of --depth, a number of levels of modules; throws Error(usage)
+  std::optional<int> depth() const;  // levels of modules that --depth names; throws Error(usage)
   bool json() const { return has("json"); }
 
   std::vector<app::NamedFile> inputs() const;
