@@ -59,7 +59,6 @@ exporter::ExportOptions conversion_options(const Options& options) {
 write::WriteOptions write_options(const Program& program, const Options& options) {
   write::WriteOptions writing;
   writing.opset = options.opset;
-  writing.ir_version = options.opset >= 23 ? 11 : 10;  // node metadata needs 10; opset 23 was released with 11
   writing.producer_version = WHENCE_VERSION;
   writing.metadata = {{std::string(origin::keys::program), program_digest(program)}};
   writing.external = external_data(options.external_data);

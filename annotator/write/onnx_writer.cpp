@@ -128,7 +128,7 @@ onnx::FunctionProto stamped(const onnx::FunctionProto& function, const NodeOrigi
 std::string model_head(const WriteOptions& options) {
   onnx::ModelProto model;
   // Node metadata exists from IR 10 on; opset 23 came with IR 11 (onnx/helper.py, VERSION_TABLE).
-  model.set_ir_version(std::max(options.ir_version, options.opset >= 23 ? 11 : 10));
+  model.set_ir_version(options.opset >= 23 ? 11 : 10);
   model.set_producer_name("whence");
   if (!options.producer_version.empty()) model.set_producer_version(options.producer_version);
   return model.SerializeAsString();

@@ -24,7 +24,6 @@ struct ExternalData {
 
 struct WriteOptions {
   int opset = 18;
-  int ir_version = 10;
   std::string producer_version = {};
   std::vector<std::pair<std::string, std::string>> metadata = {};  // model metadata
   InterfaceMetadata interface = {};                                // metadata of the graph and its values

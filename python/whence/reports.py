@@ -108,16 +108,30 @@ class ValidationReport:
 
 
 def validate(model: str | os.PathLike, sidecar: str | os.PathLike | None = None, *, min_covered: float | None = None,
+             minima: Collection[str] = (), required: Collection[str] = (), baseline: str | os.PathLike | None = None,
+             allowed: Collection[str] = (), config: str | os.PathLike | None = None,
              full: bool = False) -> ValidationReport:
     """How much is known of an annotated file, and what is wrong with it; ``clean`` is false when a check found fault.
 
     min_covered  the least share of nodes, in per cent, that must have a module.
+    minima       least shares of one confidence, of modules or of an operator type: ["exact=95",
+                 "covered=99@encoder.*", "covered=90@op:MatMul"].
+    required     globs: modules that must have nodes, all of them covered.
+    baseline     the file before, or what `whence validate --json` printed of it: coverage may not fall.
+    allowed      codes or names of checks whose findings do not count: ["V101"].
+    config       a JSON file that asks for the same: {"min": [...], "require": [...], "allow": [...], "baseline": F}.
     full         run onnx's own checker and shape inference too; loads the weights.
 
-    Raises WhenceError for files that cannot be read.
+    Raises WhenceError for files that cannot be read, E0101 for a share, a check or a setting that does not exist.
     """
     options = (["--sidecar", sidecar] if sidecar else []) + (["--full"] if full else [])
     options += ["--min-covered", min_covered] if min_covered is not None else []
+    options += (["--baseline", baseline] if baseline else []) + (["--config", config] if config else [])
+    for option, values in (("--min", minima), ("--require", required), ("--allow", allowed)):
+        if isinstance(values, str):
+            raise error("E0101", "usage", f"{values!r} is one text, where a list is expected", f"give [{values!r}]")
+        for value in values:
+            options += [option, value]
     raw = run_json("validate", model, *options, accepted=(0, 1))
     return ValidationReport(Path(model), raw["clean"], Coverage(**raw["coverage"]), raw["findings"], raw)
 

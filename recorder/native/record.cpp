@@ -257,10 +257,27 @@ void require_archive_apart(const std::string& path, const Options& options) {
   }
 }
 
+// A module is called with tensors that it is given and with the operators of this process.
+void refuse_options_of_archives(const Options& options) {
+  const std::pair<bool, const char*> set[] = {{!options.dynamic.empty(), "dynamic"},
+                                              {!options.inputs.empty(), "inputs"},
+                                              {!options.inputs_file.empty(), "inputs_file"},
+                                              {!options.default_dtype.empty(), "default_dtype"},
+                                              {!options.libraries.empty(), "libraries"}};
+  for (const auto& [is_set, name] : set) {
+    if (!is_set) continue;
+    throw Error(Code::usage, std::string("Options::") + name + " is an option of archives, and a module was given",
+                "leave it out; a module takes the tensors of the call, dynamic_axes, and the dtypes and operators of "
+                "this process",
+                {.stage = "record"});
+  }
+}
+
 // Turns other exceptions of LibTorch and the file system into Error, so that the library throws nothing else.
 Report run(torch::nn::Module& module, const Inputs& inputs, const Forward& forward, const std::string& path,
            const Options& options, std::vector<std::string> arguments) {
   try {
+    refuse_options_of_archives(options);
     require_archive_apart(path, options);
     return trace_and_run(module, inputs, forward, options, std::move(arguments));
   } catch (const Error&) {

@@ -48,6 +48,13 @@ def test_includes_are_those_that_the_list_allows():
     assert not wrong, "\n".join(wrong)
 
 
+def test_the_command_includes_app_and_what_prints():
+    text = (command.ROOT / "tools" / "cmake" / "rooms.cmake").read_text()
+    rooms = re.search(r"^set\(command_rooms ([\w ]+)\)$", text, re.MULTILINE)[1].split()
+    found = included("tools/whence")
+    assert set(found) == {f"annotator/{room}" for room in rooms}, found
+
+
 def test_the_schema_includes_no_room():
     assert not included("schema")
     assert not [room for side in ("annotator", "recorder") for room in allowed() if room.startswith(side)

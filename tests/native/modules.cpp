@@ -154,6 +154,11 @@ int main(int, char** argv) {
   refuse("custom_opsets", *zoo::Blocks(), x, {.custom_opsets = {{"my.ops", -1}}});
   refuse("archive_is_output", *zoo::Blocks(), x, {.archive = folder + "/refused.onnx"});
   refuse("alignment", *zoo::Blocks(), x, {.external_data = {.alignment = 3}});
+  refuse("of_archives_dynamic", *zoo::Blocks(), x, {.dynamic = {"x:0=batch"}});
+  refuse("of_archives_inputs", *zoo::Blocks(), x, {.inputs = {"x=float32[2,4]"}});
+  refuse("of_archives_inputs_file", *zoo::Blocks(), x, {.inputs_file = "inputs.pt"});
+  refuse("of_archives_default_dtype", *zoo::Blocks(), x, {.default_dtype = "float64"});
+  refuse("of_archives_libraries", *zoo::Blocks(), x, {.libraries = {"operators.so"}});
   refuse("unwritable", *zoo::Blocks(), x, {}, "no/such/folder/x.onnx");
   refuse("no_command", *zoo::Blocks(), x, {.command = "/nonexistent/whence"});
   try {

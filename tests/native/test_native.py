@@ -402,6 +402,8 @@ REFUSED = {
     "custom_opsets": ("E0101", "my.ops", None),
     "alignment": ("E0101", "3", None),
     "archive_is_output": ("E0101", "refused.onnx", None),
+    **{f"of_archives_{option}": ("E0101", f"Options::{option} ", None)
+       for option in ("dynamic", "inputs", "inputs_file", "default_dtype", "libraries")},
     "unwritable": ("E0401", "no/such/folder", None),
     "no_command": ("E0311", "/nonexistent/whence", None),
     "version": ("E0307", "LibTorch 1.13.0, whence with LibTorch " + torch.__version__.split("+")[0], None),

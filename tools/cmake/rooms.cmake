@@ -7,6 +7,9 @@
 # A room is an object library of its own, whence_NAME or whence_recorder_NAME, and links the rooms that it uses; together
 # they make one static library and one shared one. Every room may include schema/ and
 # include/.
+#
+# command_rooms: what tools/whence may include. `app` has one function for each use; of the rooms behind it come the
+# structs that the function returns and what prints them (to_text, to_json, write_dot).
 
 # Compiles the files of a room some at a time: most of the time goes into the headers that they share. Two files of a
 # room cannot declare different things under one name then, which the compiler reports. Converters may: they are called
@@ -48,7 +51,9 @@ annotator_room(view USES text origin onnx_file metadata match functions NEEDS nl
 annotator_room(profile USES text onnx_file match functions view NEEDS nlohmann_json::nlohmann_json)
 annotator_room(validation USES text origin onnx_file metadata functions view NEEDS nlohmann_json::nlohmann_json ONNX::onnx)
 annotator_room(report USES text functions view validation NEEDS nlohmann_json::nlohmann_json)
-annotator_room(app USES text origin onnx_file graph lower pt2 write exporter annotation functions validation NEEDS ${CMAKE_DL_LIBS})
+annotator_room(app USES text origin onnx_file graph convert lower metadata pt2 write exporter annotation functions view profile validation report NEEDS nlohmann_json::nlohmann_json ${CMAKE_DL_LIBS})
+
+set(command_rooms text view profile validation app)
 
 include(tools/cmake/report_page.cmake)
 target_include_directories(whence_report PRIVATE ${CMAKE_BINARY_DIR})

@@ -212,6 +212,10 @@ std::string CommandLine::text_or(const std::string& name, std::string otherwise)
   return has(name) ? text(name) : std::move(otherwise);
 }
 
+std::optional<std::string> CommandLine::optional_text(const std::string& name) const {
+  return has(name) ? std::optional(text(name)) : std::nullopt;
+}
+
 std::vector<std::string> CommandLine::list(const std::string& name) const {
   return has(name) ? state_->values[name].as<std::vector<std::string>>() : std::vector<std::string>{};
 }
@@ -225,6 +229,13 @@ std::int64_t CommandLine::integer_or(const std::string& name, std::int64_t other
     throw usage_error("--" + name + " takes an integer, not '" + given + "'", "for example: --" + name + " 18");
   }
   return value;
+}
+
+std::optional<int> CommandLine::depth() const {
+  if (!has("depth")) return std::nullopt;
+  const std::int64_t levels = integer_or("depth", 0);
+  if (levels >= 0 && levels <= 1000) return static_cast<int>(levels);
+  throw usage_error("--depth takes a number of levels from 0 to 1000", "for example: --depth 2");
 }
 
 void print_text(const Diagnostics& diagnostics) {

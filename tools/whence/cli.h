@@ -42,14 +42,16 @@ class CommandLine {
   void example(const std::string& command_line);  // shown by --help
 
   // False when the help was printed instead. Throws Error(usage) with the nearest known option as remedy, and for files
-  // that are in each other's way (given_files.h).
+  // that are in each other's way (separate_files.h).
   bool parse(int argc, char** argv);
 
   bool has(const std::string& name) const;
   std::string text(const std::string& name) const;  // throws Error(usage) when it was not given
   std::string text_or(const std::string& name, std::string otherwise) const;
+  std::optional<std::string> optional_text(const std::string& name) const;  // none when it was not given
   std::vector<std::string> list(const std::string& name) const;  // a repeated option's values, empty when not given
   std::int64_t integer_or(const std::string& name, std::int64_t otherwise) const;  // throws Error(usage)
+  std::optional<int> depth() const;  // levels of modules that --depth names; throws Error(usage)
   bool json() const { return has("json"); }
 
   std::vector<app::NamedFile> inputs() const;

@@ -2,11 +2,9 @@
 
 #include <iostream>
 #include <nlohmann/json.hpp>
-#include <optional>
 
-#include "annotator/functions/flat_summary.h"
+#include "annotator/app/views.h"
 #include "schema/files/files.h"
-#include "tools/whence/given_sidecar.h"
 #include "tools/whence/printing.h"
 
 namespace whence {
@@ -25,12 +23,10 @@ ExitCode write_drawing(int argc, char** argv, const DrawingKind& kind) {
     throw Error(Code::usage, "--json describes the file that was written, and without -o there is none", "give -o FILE",
                 {.stage = "command line"});
   }
-  Diagnostics notes;
-  const onnx_file::OnnxSummary model = unwrap(functions::read_flat_summary(input), notes);
-  const std::optional<Sidecar> sidecar = read_given_sidecar(line, {&model}, notes);
-  const view::NodeGraph graph = view::node_graph_of(model, sidecar ? &sidecar->program : nullptr);
+  const app::Drawing drawing = app::draw(input, line.optional_text("sidecar"));
+  const view::NodeGraph& graph = drawing.graph;
   if (output.empty()) {
-    print_text(notes);
+    print_text(drawing.notes);
     kind.write(graph, [](std::string_view text) { std::cout << text; });
     return ExitCode::ok;
   }
@@ -43,10 +39,10 @@ ExitCode write_drawing(int argc, char** argv, const DrawingKind& kind) {
                                            {"modules", graph.tree.rows.size()},
                                            {"edges", graph.index.edges().size()},
                                            {"size", size_of_file(output)}};
-    print_json(object, notes);
+    print_json(object, drawing.notes);
     return ExitCode::ok;
   }
-  print_text(notes);
+  print_text(drawing.notes);
   std::cout << output << ": " << graph.nodes.size() << " nodes in " << graph.tree.rows.size() << " modules, "
             << graph.index.edges().size() << " edges\n";
   return ExitCode::ok;

@@ -2,31 +2,21 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "annotator/app/recorder_library.h"
-#include "annotator/convert/op_table.h"
-#include "annotator/exporter/export.h"
+#include "annotator/app/tables.h"
 #include "tools/whence/cli.h"
 #include "tools/whence/command.h"
 #include "tools/whence/printing.h"
 
 namespace whence {
 
-using exporter::default_opset;
-
 namespace {
 
-// Everything that stands in the way of an export, at once; nothing is written.
 ExitCode missing(const CommandLine& line) {
-  Diagnostics notes;
-  ReadOptions read;
-  read.path = line.text("missing");
-  read.inputs_file = line.text_or("inputs", "");
-  exporter::ExportOptions options;
-  options.opset = static_cast<int>(line.integer_or("opset", default_opset));
-  options.trace_composite = app::trace_composite;
-  app::load_operators(line.list("library"));
-  const auto graph = exporter::export_program(app::read_archive(read, notes), options);
-  const Diagnostics problems = graph ? Diagnostics{} : graph.diagnostics();
+  Options options;
+  options.inputs_file = line.text_or("inputs", "");
+  options.opset = static_cast<int>(line.integer_or("opset", options.opset));
+  options.libraries = line.list("library");
+  const Diagnostics problems = app::export_problems(line.text("missing"), options);
   if (line.json()) {
     print_json({{"missing", nlohmann::ordered_json::parse(json_array(problems))}});
   } else {
@@ -49,18 +39,14 @@ ExitCode run(int argc, char** argv) {
   if (!line.parse(argc, argv)) return ExitCode::ok;
   if (line.has("missing")) return missing(line);
 
-  const convert::OpTable& table = convert::OpTable::get();
+  const std::vector<app::ConvertibleOperator> operators = app::convertible_operators();
   if (line.json()) {
-    auto operators = nlohmann::ordered_json::array();
-    for (const std::string& key : table.keys()) {
-      operators.push_back({{"operator", key}, {"schema", table.find(key)->schema}});
-    }
-    print_json({{"operators", std::move(operators)}});
+    auto list = nlohmann::ordered_json::array();
+    for (const auto& [name, schema] : operators) list.push_back({{"operator", name}, {"schema", schema}});
+    print_json({{"operators", std::move(list)}});
     return ExitCode::ok;
   }
-  for (const std::string& key : table.keys()) {
-    std::cout << (line.has("schemas") ? std::string(table.find(key)->schema) : key) << "\n";
-  }
+  for (const auto& [name, schema] : operators) std::cout << (line.has("schemas") ? schema : name) << "\n";
   return ExitCode::ok;
 }
 

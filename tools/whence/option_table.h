@@ -16,7 +16,7 @@ struct OptionRow {
   Kind kind;                // list: may be given several times; output: a file that is written
   const char* placeholder;  // "FILE" names a file that is read; "" for flags and outputs
   const char* help;
-  const char* field;    // member of the struct in include/whence/
+  const char* field;    // member of the struct in include/whence/; "" for what the command alone has
   const char* keyword;  // argument of the Python function; "" where Python says it by a type or not at all
 };
 

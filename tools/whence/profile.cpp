@@ -3,6 +3,7 @@
 #include <array>
 #include <iostream>
 
+#include "annotator/app/views.h"
 #include "annotator/profile/module_profile.h"
 #include "schema/files/files.h"
 #include "tools/whence/cli.h"
@@ -14,7 +15,7 @@ namespace whence {
 namespace {
 
 constexpr std::array formats = {"text", "json", "collapsed", "speedscope"};
-constexpr std::int64_t default_depth = 3;
+constexpr int default_depth = 3;
 
 std::string parse_format(const CommandLine& line) {
   const std::string format = line.text_or("format", line.json() ? "json" : "text");
@@ -23,15 +24,6 @@ std::string parse_format(const CommandLine& line) {
                 {.stage = "command line"});
   }
   return format;
-}
-
-int parse_depth(const CommandLine& line) {
-  const std::int64_t depth = line.integer_or("depth", default_depth);
-  if (depth < 0 || depth > 1000) {
-    throw Error(Code::usage, "--depth takes a number of levels from 0 to 1000", "for example: --depth 2",
-                {.stage = "command line"});
-  }
-  return static_cast<int>(depth);
 }
 
 ExitCode run(int argc, char** argv) {
@@ -49,11 +41,9 @@ ExitCode run(int argc, char** argv) {
   if (!line.parse(argc, argv)) return ExitCode::ok;
 
   const std::string format = parse_format(line), output = line.text_or("output", "");
-  const int depth = parse_depth(line);
-  const std::string model = line.text("model"), profile = line.text("ort-profile");
-  const std::string optimized = line.text_or("optimized", "");
-  Diagnostics notes;
-  const profile::ModuleProfile found = unwrap(profile::profile_by_module(model, profile, optimized), notes);
+  const int depth = line.depth().value_or(default_depth);
+  const auto [found, notes] =
+      app::profile_run(line.text("model"), line.text("ort-profile"), line.text_or("optimized", ""));
   print_text(notes);
   const std::string text = format == "json"        ? profile::to_json(found)
                            : format == "collapsed" ? profile::to_collapsed(found)

@@ -3,9 +3,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "annotator/app/read_options.h"
-#include "annotator/app/recorder_library.h"
-#include "schema/sidecar/sidecar.h"
+#include "annotator/app/record_archive.h"
 #include "tools/whence/cli.h"
 #include "tools/whence/command.h"
 #include "tools/whence/export_options.h"
@@ -43,19 +41,11 @@ ExitCode run(int argc, char** argv) {
   line.example("whence record bert.pt -o bert.whence.json --input 'input_ids=int64[1,16]<30522'");
   if (!line.parse(argc, argv)) return ExitCode::ok;
 
-  Options given;
-  parse_inputs(line, given);
-  ReadOptions options = app::read_options(line.text("archive"), given);
-  options.digests = true;
-  options.run = !line.has("no-run");
+  Options options;
+  parse_inputs(line, options);
   const std::string output = line.text("output");
-
-  app::load_operators(given.libraries);
-  Diagnostics notes;
-  Sidecar sidecar;
-  sidecar.program = app::read_archive(options, notes);
-  write_sidecar(sidecar, output);
-  print_summary(sidecar.program, output, notes, line.json());
+  const auto [program, notes] = app::record_archive(line.text("archive"), output, options, !line.has("no-run"));
+  print_summary(program, output, notes, line.json());
   return ExitCode::ok;
 }
 

@@ -1,11 +1,9 @@
 // `whence report`: one file of all that is known of a model, to open in a browser or to put into a pull request.
-#include "annotator/report/report.h"
-
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "annotator/app/write_report.h"
 #include "annotator/text/words.h"
-#include "schema/sidecar/sidecar.h"
 #include "tools/whence/cli.h"
 #include "tools/whence/command.h"
 #include "tools/whence/printing.h"
@@ -14,7 +12,7 @@ namespace whence {
 
 namespace {
 
-enum class Format : std::uint8_t { html, markdown };
+using Format = app::ReportOptions::Format;
 
 Format parse_format(const CommandLine& line, const std::string& output) {
   std::string format = line.text_or("format", "");
@@ -48,23 +46,20 @@ std::map<std::string, std::int64_t> parse_sizes(const CommandLine& line) {
   return sizes;
 }
 
-void print_summary(const report::Report& report, const std::string& output, bool json, const Diagnostics& notes) {
-  const origin::Counts& all = report.validation.coverage.all;
-  std::size_t findings = 0;
-  for (const validation::Finding& finding : report.validation.findings) findings += finding.items.size();
+void print_summary(const app::ReportSummary& report, const std::string& output, bool json) {
   if (json) {
     const nlohmann::ordered_json object = {{"file", output},
-                                           {"nodes", report.validation.nodes},
-                                           {"modules", report.graph.tree.rows.size()},
-                                           {"covered", all.covered()},
-                                           {"findings", findings},
+                                           {"nodes", report.nodes},
+                                           {"modules", report.modules},
+                                           {"covered", report.covered},
+                                           {"findings", report.findings},
                                            {"size", size_of_file(output)}};
-    print_json(object, notes);
+    print_json(object, report.notes);
     return;
   }
-  print_text(notes);
-  std::cout << output << ": " << report.validation.nodes << " nodes in " << report.graph.tree.rows.size()
-            << " modules, " << all.covered() << " covered, " << findings << " findings\n";
+  print_text(report.notes);
+  std::cout << output << ": " << report.nodes << " nodes in " << report.modules << " modules, " << report.covered
+            << " covered, " << report.findings << " findings\n";
 }
 
 ExitCode run(int argc, char** argv) {
@@ -83,16 +78,9 @@ ExitCode run(int argc, char** argv) {
   if (!line.parse(argc, argv)) return ExitCode::ok;
 
   const std::string input = line.text("file"), output = line.text("output");
-  const Format format = parse_format(line, output);
-  const auto sizes = parse_sizes(line);
-  Diagnostics notes;
-  std::optional<Sidecar> sidecar;
-  if (line.has("sidecar")) sidecar = unwrap(read_sidecar(line.text("sidecar")), notes);
-  const report::Report report = unwrap(report::make_report(input, sidecar ? &sidecar->program : nullptr, sizes), notes);
-  AtomicFile file(output);
-  format == Format::html ? report::write_html(report, file) : file.write(report::to_markdown(report));
-  file.commit();
-  print_summary(report, output, line.json(), notes);
+  const app::ReportOptions options{
+      .format = parse_format(line, output), .sidecar = line.optional_text("sidecar"), .sizes = parse_sizes(line)};
+  print_summary(app::write_report(input, output, options), output, line.json());
   return ExitCode::ok;
 }
 

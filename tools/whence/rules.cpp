@@ -2,6 +2,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "annotator/app/tables.h"
 #include "annotator/text/table.h"
 #include "annotator/validation/check.h"
 #include "tools/whence/cli.h"
@@ -26,15 +27,7 @@ ExitCode run(int argc, char** argv) {
   line.example("whence rules --rule V203");
   if (!line.parse(argc, argv)) return ExitCode::ok;
 
-  std::vector<const Rule*> rules;
-  for (const Rule* rule : validation::all_rules()) {
-    const std::string rule_name = line.text_or("rule", "");
-    if (rule_name.empty() || rule_name == rule->code || rule_name == rule->name) rules.push_back(rule);
-  }
-  if (rules.empty()) {
-    throw Error(Code::usage, "there is no rule '" + line.text("rule") + "'", "`whence rules` lists them",
-                {.stage = "command line"});
-  }
+  const std::vector<const Rule*> rules = app::rules(line.text_or("rule", ""));
   if (line.json()) {
     auto list = nlohmann::ordered_json::array();
     for (const Rule* rule : rules) {

@@ -1,20 +1,15 @@
 // `whence select`: names of the nodes of chosen modules, for tools that take lists of nodes.
 #include <iostream>
 #include <nlohmann/json.hpp>
-#include <optional>
 
-#include "annotator/functions/flat_summary.h"
+#include "annotator/app/views.h"
 #include "annotator/text/words.h"
-#include "annotator/view/node_selection.h"
 #include "tools/whence/cli.h"
 #include "tools/whence/command.h"
-#include "tools/whence/given_sidecar.h"
 #include "tools/whence/printing.h"
 
 namespace whence {
 
-using onnx_file::OnnxSummary;
-using view::select_nodes;
 using view::SelectedNode;
 
 namespace {
@@ -45,7 +40,7 @@ void print_json(const std::vector<SelectedNode>& nodes, const Diagnostics& notes
     list.push_back({{"name", node.name},
                     {"op_type", node.op_type},
                     {"module", node.module},
-                    {"confidence", origin::name_of(node.confidence)}});
+                    {"confidence", name_of(node.confidence)}});
   }
   whence::print_json({{"nodes", list}}, notes);
 }
@@ -57,21 +52,6 @@ void require_names(const std::vector<SelectedNode>& nodes, const std::string& fi
     throw Error(Code::usage,
                 "a " + node.op_type + " of " + (node.module.empty() ? "the root" : node.module) + " has no name",
                 "`whence annotate` names every node", {.file = file, .stage = "select"});
-  }
-}
-
-// Nodes of a function have one name for all calls, so no list can name those of one module.
-void require_outside_functions(const OnnxSummary& model, const view::NodeSelection& selection,
-                               const std::string& file) {
-  try {
-    select_nodes(model, selection, nullptr);
-  } catch (const Error& error) {
-    const Result<OnnxSummary> flat = functions::read_flat_summary(file);
-    if (!flat) throw;
-    select_nodes(*flat, selection, nullptr);  // throws when nothing matches there either
-    throw Error(Code::usage, "the nodes that are asked for stand in functions, where they have no name of their own",
-                "`whence inline` the file first, or select the module that is called",
-                {.file = file, .stage = "select"});
   }
 }
 
@@ -96,16 +76,10 @@ ExitCode run(int argc, char** argv) {
     throw Error(Code::usage, "unknown format '" + format + "'", "names, ort-quant or modules",
                 {.stage = "command line"});
   }
-  Diagnostics notes;
   const std::string file = line.text("file");
-  const OnnxSummary model = unwrap(onnx_file::read_onnx_summary(file), notes);
-  const std::optional<Sidecar> sidecar = read_given_sidecar(line, {&model}, notes);
-  std::optional<metadata::Recorded> recorded;
-  if (sidecar && metadata::belongs_to(model, sidecar->program)) recorded.emplace(sidecar->program);
-  const view::NodeSelection selection{line.list("modules"), line.list("not"),
-                                      text::split(line.text_or("ops", ""), ',')};
-  if (functions::has_cut_functions(model)) require_outside_functions(model, selection, file);
-  const auto nodes = select_nodes(model, selection, recorded ? &*recorded : nullptr);
+  const auto [nodes, notes] = app::select(
+      file, {.sidecar = line.optional_text("sidecar"),
+             .selection = {line.list("modules"), line.list("not"), text::split(line.text_or("ops", ""), ',')}});
   if (line.json()) {
     print_json(nodes, notes);
     return ExitCode::ok;

@@ -1,0 +1,104 @@
+#include "annotator/app/views.h"
+
+#include <optional>
+#include <utility>
+
+#include "annotator/app/fitting_sidecar.h"
+#include "annotator/app/input_file.h"
+#include "annotator/functions/flat_summary.h"
+#include "annotator/metadata/attribution.h"
+
+namespace whence::app {
+
+using onnx_file::OnnxSummary;
+using view::Explanation;
+
+namespace {
+
+view::ModuleTree read_tree(const std::string& file, const std::optional<std::string>& sidecar_path,
+                           Diagnostics& notes) {
+  if (kind_of_file(file) != FileKind::onnx) return view::tree_of(read_program(file, notes));
+  const OnnxSummary model = unwrap(functions::read_flat_summary(file), notes);
+  const std::optional<Sidecar> sidecar = read_fitting_sidecar(sidecar_path, {&model}, notes);
+  return view::tree_of(model, program_of(sidecar));
+}
+
+// A node of the file, else one that a call of a function stands for, under the name that `whence inline` gives it.
+Result<Explanation> explain_anywhere(const OnnxSummary& model, const std::string& name, const Program* program) {
+  Result<Explanation> found = view::explain_node(model, name, program);
+  if (found || !functions::has_cut_functions(model)) return found;
+  const Result<OnnxSummary> flat = functions::read_flat_summary(model.file->path());
+  return flat ? view::explain_node(*flat, name, program) : found;
+}
+
+// Nodes of a function have one name for all calls, so no list can name those of one module.
+void require_outside_functions(const OnnxSummary& model, const view::NodeSelection& selection,
+                               const std::string& file) {
+  try {
+    view::select_nodes(model, selection, nullptr);
+  } catch (const Error& error) {
+    const Result<OnnxSummary> flat = functions::read_flat_summary(file);
+    if (!flat) throw;
+    view::select_nodes(*flat, selection, nullptr);  // throws when nothing matches there either
+    throw Error(Code::usage, "the nodes that are asked for stand in functions, where they have no name of their own",
+                "`whence inline` the file first, or select the module that is called",
+                {.file = file, .stage = "select"});
+  }
+}
+
+}  // namespace
+
+ShowReport show(const std::string& file, const ShowOptions& options) {
+  ShowReport report;
+  report.tree = read_tree(file, options.sidecar, report.notes);
+  report.rows = view::select_rows(report.tree, options.selection);
+  if (!report.rows.empty()) return report;
+  throw Error(Code::unknown_node, "no module matches '" + options.selection.select + "'",
+              "a glob over whole segments, for example 'encoder.**' or '**.attention'",
+              {.file = file, .stage = "show"});
+}
+
+ExplainReport explain(const std::string& model_path, const std::string& node,
+                      const std::optional<std::string>& sidecar_path) {
+  ExplainReport report;
+  const OnnxSummary model = unwrap(onnx_file::read_onnx_summary(model_path), report.notes);
+  const std::optional<Sidecar> sidecar = read_sidecar_if_given(sidecar_path, report.notes);
+  report.explanation = unwrap(explain_anywhere(model, node, program_of(sidecar)), report.notes);
+  return report;
+}
+
+DiffReport diff(const std::string& a_path, const std::string& b_path, const std::optional<std::string>& sidecar_path) {
+  DiffReport report;
+  const OnnxSummary a = unwrap(functions::read_flat_summary(a_path), report.notes);
+  const OnnxSummary b = unwrap(functions::read_flat_summary(b_path), report.notes);
+  const std::optional<Sidecar> sidecar = read_fitting_sidecar(sidecar_path, {&a, &b}, report.notes);
+  report.diff = view::diff_models(a, b, program_of(sidecar));
+  return report;
+}
+
+Drawing draw(const std::string& model_path, const std::optional<std::string>& sidecar_path) {
+  Diagnostics notes;
+  auto model = std::make_unique<const OnnxSummary>(unwrap(functions::read_flat_summary(model_path), notes));
+  const std::optional<Sidecar> sidecar = read_fitting_sidecar(sidecar_path, {model.get()}, notes);
+  view::NodeGraph graph = view::node_graph_of(*model, program_of(sidecar));
+  return {std::move(model), std::move(graph), std::move(notes)};
+}
+
+SelectReport select(const std::string& model_path, const SelectOptions& options) {
+  SelectReport report;
+  const OnnxSummary model = unwrap(onnx_file::read_onnx_summary(model_path), report.notes);
+  const std::optional<Sidecar> sidecar = read_fitting_sidecar(options.sidecar, {&model}, report.notes);
+  std::optional<metadata::Recorded> recorded;
+  if (sidecar && metadata::belongs_to(model, sidecar->program)) recorded.emplace(sidecar->program);
+  if (functions::has_cut_functions(model)) require_outside_functions(model, options.selection, model_path);
+  report.nodes = view::select_nodes(model, options.selection, recorded ? &*recorded : nullptr);
+  return report;
+}
+
+ProfileReport profile_run(const std::string& model, const std::string& ort_profile, const std::string& optimized) {
+  ProfileReport report;
+  report.profile = unwrap(profile::profile_by_module(model, ort_profile, optimized), report.notes);
+  return report;
+}
+
+}  // namespace whence::app

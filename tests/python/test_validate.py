@@ -1,0 +1,94 @@
+"""whence.validate: each of its keywords does what the command's option does."""
+
+import json
+
+import onnx
+import pytest
+import torch
+import whence
+from onnx import TensorProto, helper
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = torch.nn.Linear(4, 4)
+        self.second = torch.nn.Linear(4, 4)
+
+    def forward(self, x):
+        return self.second(torch.relu(self.first(x)))
+
+
+@pytest.fixture
+def annotated(tmp_path):
+    torch.manual_seed(0)
+    whence.export(Net().eval(), torch.ones(2, 4), tmp_path / "net.onnx")
+    return tmp_path / "net.onnx"
+
+
+@pytest.fixture
+def unknown(annotated):
+    """The same file with one more node, of which neither name nor module is known."""
+    model = onnx.load(annotated)
+    model.graph.node.append(helper.make_node("Neg", [model.graph.output[0].name], ["more"]))
+    model.graph.output.append(helper.make_tensor_value_info("more", TensorProto.FLOAT, [2, 4]))
+    path = annotated.with_name("unknown.onnx")
+    onnx.save(model, path)
+    return path
+
+
+def test_an_export_passes(annotated):
+    assert whence.validate(annotated, minima=["covered=100"], required=["first", "second"]).clean
+
+
+def test_min_covered(unknown):
+    name = ["node_name_empty"]
+    assert whence.validate(unknown, allowed=name, min_covered=50).clean
+    assert not whence.validate(unknown, allowed=name, min_covered=100).clean
+
+
+def test_minima(unknown):
+    name = ["node_name_empty"]
+    assert whence.validate(unknown, allowed=name, minima=["covered=50", "covered=100@first"]).clean
+    assert not whence.validate(unknown, allowed=name, minima=["covered=50", "covered=100@op:Neg"]).clean
+
+
+def test_required(annotated):
+    assert whence.validate(annotated, required=["second"]).clean
+    assert not whence.validate(annotated, required=["second", "third"]).clean
+
+
+def test_baseline(annotated, unknown):
+    name = ["node_name_empty"]
+    assert whence.validate(unknown, allowed=name).clean
+    assert not whence.validate(unknown, allowed=name, baseline=annotated).clean
+    assert whence.validate(annotated, baseline=unknown).clean
+
+
+def test_allowed(unknown):
+    assert not whence.validate(unknown).clean
+    assert whence.validate(unknown, allowed=["V101"]).clean
+
+
+def test_config(annotated, unknown):
+    config = annotated.with_name("team.json")
+    config.write_text(json.dumps({"allow": ["V101"], "min": ["covered=50"]}))
+    assert whence.validate(unknown, config=config).clean
+    assert not whence.validate(unknown, config=config, minima=["covered=100"]).clean
+
+
+def test_full(annotated):
+    """onnx's checker finds what whence's own checks do not look for: an attribute that the operator does not have."""
+    model = onnx.load(annotated)
+    model.graph.node[0].attribute.append(helper.make_attribute("colour", 1))
+    onnx.save(model, annotated)
+    assert whence.validate(annotated).clean
+    assert not whence.validate(annotated, full=True).clean
+
+
+@pytest.mark.parametrize("keyword, value", [("minima", ["covered"]), ("allowed", ["V999"]), ("minima", "covered=99"),
+                                            ("required", "first"), ("allowed", "V101")])
+def test_what_cannot_be_read_is_an_error(annotated, keyword, value):
+    with pytest.raises(whence.WhenceError) as raised:
+        whence.validate(annotated, **{keyword: value})
+    assert raised.value.code == "E0101"
