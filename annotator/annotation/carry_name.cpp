@@ -1,7 +1,7 @@
 #include "annotator/annotation/carry_name.h"
 
 #include "annotator/origin/carried_token.h"
-#include "annotator/origin/keys.h"
+#include "annotator/origin/keys/undo.h"
 
 namespace whence::annotation {
 

@@ -1,6 +1,6 @@
 #include "annotator/annotation/model_edit.h"
 
-#include "annotator/origin/keys.h"
+#include "annotator/origin/keys/undo.h"
 
 namespace whence::annotation {
 

@@ -7,7 +7,10 @@
 #include "annotator/metadata/node_keys.h"
 #include "annotator/onnx_file/onnx_rewrite.h"
 #include "annotator/origin/carried_token.h"
-#include "annotator/origin/keys.h"
+#include "annotator/origin/keys/node.h"
+#include "annotator/origin/keys/origin.h"
+#include "annotator/origin/keys/program.h"
+#include "annotator/origin/keys/undo.h"
 
 namespace whence::annotation {
 

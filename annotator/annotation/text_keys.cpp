@@ -5,7 +5,9 @@
 #include <optional>
 
 #include "annotator/metadata/node_keys.h"
-#include "annotator/origin/keys.h"
+#include "annotator/origin/keys/node.h"
+#include "annotator/origin/keys/origin.h"
+#include "annotator/origin/keys/torch.h"
 #include "annotator/origin/stamp.h"
 #include "schema/json_text.h"
 

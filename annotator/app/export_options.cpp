@@ -3,7 +3,7 @@
 #include <bit>
 
 #include "annotator/app/recorder_library.h"
-#include "annotator/origin/keys.h"
+#include "annotator/origin/keys/program.h"
 #include "schema/sidecar/sidecar.h"
 
 namespace whence::app {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "annotator/metadata/attribution.h"
-#include "annotator/origin/keys.h"
+#include "annotator/origin/keys/program.h"
 
 namespace whence::app {
 

@@ -1,9 +1,12 @@
-// One function per kind of rule, and a table that says which ONNX operator follows which.
+// One function per kind of rule. Which operators share a rule is said in operators/onnx_operators.h; the others stand
+// in own_rule().
 #include "annotator/convert/infer.h"
 
 #include <algorithm>
 #include <string_view>
 #include <unordered_map>
+
+#include "annotator/operators/onnx_operators.h"
 
 namespace whence::convert {
 
@@ -309,104 +312,70 @@ void positions(const Typing& t) {
 
 using Rule = void (*)(const Typing&);
 
-const std::unordered_map<std::string_view, Rule>& rules() {
-  static const std::unordered_map<std::string_view, Rule> table = [] {
-    std::unordered_map<std::string_view, Rule> rules;
-    for (const char* op : {"Abs",
-                           "Acos",
-                           "Acosh",
-                           "Asin",
-                           "Asinh",
-                           "Atan",
-                           "Atanh",
-                           "BatchNormalization",
-                           "BitwiseNot",
-                           "Ceil",
-                           "Celu",
-                           "Clip",
-                           "Cos",
-                           "Cosh",
-                           "CumSum",
-                           "Dropout",
-                           "Elu",
-                           "Erf",
-                           "Exp",
-                           "Floor",
-                           "Gelu",
-                           "GroupNormalization",
-                           "HardSigmoid",
-                           "HardSwish",
-                           "InstanceNormalization",
-                           "LayerNormalization",
-                           "LeakyRelu",
-                           "Log",
-                           "LogSoftmax",
-                           "LpNormalization",
-                           "LRN",
-                           "Mish",
-                           "Neg",
-                           "Not",
-                           "PRelu",
-                           "RMSNormalization",
-                           "Reciprocal",
-                           "Relu",
-                           "ReverseSequence",
-                           "Round",
-                           "ScatterElements",
-                           "ScatterND",
-                           "Selu",
-                           "Shrink",
-                           "Sigmoid",
-                           "Sign",
-                           "Sin",
-                           "Sinh",
-                           "Softmax",
-                           "Softplus",
-                           "Softsign",
-                           "Sqrt",
-                           "Tan",
-                           "Tanh",
-                           "ThresholdedRelu",
-                           "Trilu"}) {
-      rules.emplace(op, like_first);
-    }
-    for (const char* op : {"SequenceConstruct", "SequenceErase", "SequenceInsert", "SplitToSequence"})
-      rules.emplace(op, sequence_of_first);
-    rules.emplace("Identity", identity);
-    rules.emplace("Optional", optional);
-    for (const char* op : {"IsInf", "IsNaN"}) rules.emplace(op, bool_like_first);
-    for (const char* op : {"Add", "And", "BitShift", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Div", "Max", "Mean",
-                           "Min", "Mod", "Mul", "Or", "Pow", "Sub", "Sum", "Xor"}) {
-      rules.emplace(op, elementwise);
-    }
-    for (const char* op : {"Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"}) rules.emplace(op, comparison);
-    for (const char* op : {"AveragePool", "Conv", "ConvTranspose", "DepthToSpace", "GlobalAveragePool", "GlobalMaxPool",
-                           "MaxPool", "Pad", "Resize", "SpaceToDepth", "Tile"}) {
-      rules.emplace(op, rank_like_first);
-    }
-    for (const char* op : {"ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean",
-                           "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare"}) {
-      rules.emplace(op, reduce);
-    }
-    for (const char* op : {"ArgMax", "ArgMin"}) rules.emplace(op, reduce_to_index);
-    rules.insert({{"Cast", cast},           {"Concat", concat},       {"ConstantOfShape", filled},
-                  {"Expand", expand},       {"Flatten", flatten},     {"Gather", gather},
-                  {"Gemm", gemm},           {"MatMul", matmul},       {"GatherElements", like_indices},
-                  {"NonZero", positions},   {"Range", range},         {"Reshape", reshape},
-                  {"Shape", shape},         {"Size", element_count},  {"Slice", slice},
-                  {"Split", split},         {"Squeeze", squeeze},     {"TopK", top_k},
-                  {"Transpose", transpose}, {"Unsqueeze", unsqueeze}, {"Where", where}});
-    return rules;
-  }();
-  return table;
+// The rule of operators that share it with others.
+Rule shared_rule(operators::ResultType type) {
+  switch (type) {
+    case operators::ResultType::own_rule:
+      return nullptr;
+    case operators::ResultType::like_first:
+      return like_first;
+    case operators::ResultType::bool_like_first:
+      return bool_like_first;
+    case operators::ResultType::broadcast:
+      return elementwise;
+    case operators::ResultType::broadcast_bool:
+      return comparison;
+    case operators::ResultType::rank_like_first:
+      return rank_like_first;
+    case operators::ResultType::reduced:
+      return reduce;
+    case operators::ResultType::reduced_index:
+      return reduce_to_index;
+  }
+  return nullptr;
+}
+
+Rule own_rule(std::string_view op_type) {
+  static const std::unordered_map<std::string_view, Rule> rules{
+      {"Cast", cast},
+      {"Concat", concat},
+      {"ConstantOfShape", filled},
+      {"Expand", expand},
+      {"Flatten", flatten},
+      {"Gather", gather},
+      {"GatherElements", like_indices},
+      {"Gemm", gemm},
+      {"Identity", identity},
+      {"MatMul", matmul},
+      {"NonZero", positions},
+      {"Optional", optional},
+      {"Range", range},
+      {"Reshape", reshape},
+      {"SequenceConstruct", sequence_of_first},
+      {"SequenceErase", sequence_of_first},
+      {"SequenceInsert", sequence_of_first},
+      {"Shape", shape},
+      {"Size", element_count},
+      {"Slice", slice},
+      {"Split", split},
+      {"SplitToSequence", sequence_of_first},
+      {"Squeeze", squeeze},
+      {"TopK", top_k},
+      {"Transpose", transpose},
+      {"Unsqueeze", unsqueeze},
+      {"Where", where},
+  };
+  const auto rule = rules.find(op_type);
+  return rule == rules.end() ? nullptr : rule->second;
 }
 
 }  // namespace
 
 void infer_types(graph::Graph& graph, const graph::GraphNode& node) {
   if (!node.domain.empty()) return;
-  const auto rule = rules().find(node.op_type);
-  if (rule != rules().end()) rule->second(Typing{graph, node});
+  Rule rule = shared_rule(operators::onnx_operator(node.op_type).result_type);
+  if (rule == nullptr) rule = own_rule(node.op_type);
+  if (rule != nullptr) rule(Typing{graph, node});
 }
 
 }  // namespace whence::convert

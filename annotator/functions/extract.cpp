@@ -11,7 +11,7 @@
 #include "annotator/functions/unclear_parts.h"
 #include "annotator/functions/value_types.h"
 #include "annotator/origin/confidence.h"
-#include "annotator/origin/keys.h"
+#include "annotator/origin/keys/origin.h"
 #include "schema/dtype.h"
 #include "schema/module_path.h"
 #include "schema/nearest_names.h"

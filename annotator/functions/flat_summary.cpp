@@ -7,7 +7,8 @@
 #include "annotator/functions/call_text.h"
 #include "annotator/functions/inline_calls.h"
 #include "annotator/functions/model_parts.h"
-#include "annotator/origin/keys.h"
+#include "annotator/origin/keys/functions.h"
+#include "annotator/origin/keys/origin.h"
 
 namespace whence::functions {
 

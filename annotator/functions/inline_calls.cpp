@@ -12,7 +12,8 @@
 #include "annotator/functions/node_values.h"
 #include "annotator/functions/written_size.h"
 #include "annotator/onnx_file/walk.h"
-#include "annotator/origin/keys.h"
+#include "annotator/origin/keys/functions.h"
+#include "annotator/origin/keys/origin.h"
 #include "annotator/text/unique_names.h"
 
 namespace whence::functions {

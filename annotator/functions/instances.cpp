@@ -4,7 +4,7 @@
 
 #include "annotator/functions/node_values.h"
 #include "annotator/metadata/way.h"
-#include "annotator/origin/keys.h"
+#include "annotator/origin/keys/origin.h"
 #include "schema/module_path.h"
 
 namespace whence::functions {

@@ -9,7 +9,7 @@
 #include "annotator/onnx_file/walk.h"
 #include "annotator/onnx_file/wire_in.h"
 #include "annotator/onnx_file/wire_out.h"
-#include "annotator/origin/keys.h"
+#include "annotator/origin/keys/undo.h"
 #include "annotator/write/model_layout.h"
 #include "schema/result.h"
 

@@ -13,7 +13,7 @@
 #include "annotator/onnx_file/graph_index.h"
 #include "annotator/onnx_file/read_parts.h"
 #include "annotator/onnx_file/walk.h"
-#include "annotator/origin/keys.h"
+#include "annotator/origin/keys/functions.h"
 #include "annotator/text/unique_names.h"
 
 namespace whence::functions {

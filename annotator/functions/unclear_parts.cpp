@@ -8,7 +8,8 @@
 
 #include "annotator/functions/node_values.h"
 #include "annotator/origin/confidence.h"
-#include "annotator/origin/keys.h"
+#include "annotator/origin/keys/node.h"
+#include "annotator/origin/keys/origin.h"
 #include "schema/module_path.h"
 
 namespace whence::functions {

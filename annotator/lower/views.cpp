@@ -6,7 +6,6 @@
 
 #include "annotator/convert/op_table.h"
 #include "schema/operator_facts.h"
-#include "schema/written_views.h"
 
 namespace whence::lower {
 

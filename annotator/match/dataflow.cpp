@@ -3,8 +3,8 @@
 // nodes it reads from.
 #include <algorithm>
 
-#include "annotator/match/op_class.h"
 #include "annotator/match/placement.h"
+#include "annotator/operators/onnx_operators.h"
 
 namespace whence::match {
 
@@ -110,7 +110,7 @@ void place_by_dataflow(Placement& placement) {
   for (const ForeignNode node : order) {
     NodeMatch& match = placement.matches[node];
     const bool by_neighbours = match.rule == MatchRule::dataflow && match.confidence == Confidence::inferred;
-    if (by_neighbours && is_size_arithmetic(placement.foreign.nodes[node].op_type)) {
+    if (by_neighbours && operators::has(placement.foreign.nodes[node].op_type, operators::size_arithmetic)) {
       match.confidence = Confidence::ancestor;
     }
   }

@@ -9,8 +9,8 @@
 #include <array>
 #include <string_view>
 
-#include "annotator/match/op_class.h"
 #include "annotator/match/placement.h"
+#include "annotator/operators/onnx_operators.h"
 
 namespace whence::match {
 
@@ -18,7 +18,10 @@ namespace {
 
 bool is_among(const auto& names, std::string_view op) { return std::ranges::find(names, op) != names.end(); }
 
-bool computes_in_integers(std::string_view op) { return op.starts_with("QLinear") || op.ends_with("Integer"); }
+bool computes_in_integers(std::string_view op_type) {
+  const auto& row = operators::onnx_operator(op_type);
+  return has(row, operators::quantized_result) || has(row, operators::integer_result);
+}
 
 class Inserted {
  public:
@@ -63,11 +66,10 @@ class Inserted {
   }
 
   bool may_be_inserted(ForeignNode node) const {
-    static constexpr std::array<std::string_view, 5> always = {
-        "QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "ReorderInput", "ReorderOutput"};
     const auto& entry = f_.nodes[node];
     if (placement_.settled(node) || entry.computes_sizes) return false;
-    if (is_among(always, entry.op_type)) return true;
+    const auto& row = operators::onnx_operator(entry.op_type);
+    if (has(row, operators::quantizes) || has(row, operators::reorders)) return true;
     if (!entry.outputs.empty() && f_.is_run_time_scale(entry.outputs[0])) return true;
     if (rescales(node)) return true;
     return entry.kind == NodeKind::transparent && is_among(where_the_program_has_none, entry.op_type);

@@ -1,10 +1,10 @@
 // Places rearrangements (Reshape, Transpose, Cast, a bias) between two computing nodes: aligns them in order with those
 // of the reference on the same path. A rearrangement that the reference lacks gets the place of its neighbours.
 #include <algorithm>
-#include <array>
 #include <functional>
 
 #include "annotator/match/placement.h"
+#include "annotator/operators/onnx_operators.h"
 
 namespace whence::match {
 
@@ -20,10 +20,8 @@ using Known = std::function<bool(ValueIndex<S>)>;  // true for a value that has 
 // Rearrangements of one kind may stand for each other: 3 for the same operator, 2 for one of the same kind.
 int alike(std::string_view a, std::string_view b) {
   if (a == b) return 3;
-  constexpr std::array<std::string_view, 5> reshapes = {"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Expand"};
-  const auto is_reshape = [&](std::string_view name) {
-    return std::find(reshapes.begin(), reshapes.end(), name) != reshapes.end();
-  };
+  // Some tools write an Expand where others reshape, as nothing may be repeated.
+  const auto is_reshape = [](std::string_view op) { return operators::has(op, operators::reshapes) || op == "Expand"; };
   return is_reshape(a) && is_reshape(b) ? 2 : 0;
 }
 
@@ -220,8 +218,7 @@ void place_leftover(Placement& placement, ForeignNode node) {
   const auto before = placement.sources(node), after = placement.readers(node);
   const auto placed = [&](ForeignNode other) { return placement.placed(other); };
   const auto of_product = [&](ForeignNode other) {
-    const std::string_view op = f.nodes[other].op_type;
-    return op == "MatMulInteger" || op == "ConvInteger";
+    return operators::has(f.nodes[other].op_type, operators::integer_result);
   };
   const bool elementwise =
       entry.op_type == "Add" || entry.op_type == "Mul" || (!before.empty() && of_product(before.front()));

@@ -10,7 +10,7 @@
 #include "annotator/match/placement.h"
 #include "annotator/match/rules/rule.h"
 #include "annotator/match/tensor_sources.h"
-#include "annotator/origin/keys.h"
+#include "annotator/origin/keys/program.h"
 
 namespace whence::match {
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "annotator/match/op_class.h"
+#include "annotator/operators/onnx_operators.h"
 #include "schema/element_count.h"
 #include "schema/result.h"
 
@@ -30,7 +31,7 @@ NodeIndex<S> Structure<S>::add_node(StructureNode<S> node) {
   for (const Value output : node.outputs) {
     if (output.exists()) values[output].producers.push_back(index);
   }
-  node.op_class = op_class(node.domain, node.op_type);
+  node.op_class = op_class(node.op_type);
   node.commutative = is_commutative(node.op_class);
   return nodes.add(std::move(node));
 }
@@ -77,7 +78,7 @@ TensorIndex<S> Structure<S>::root_tensor(Value value) const {
     if (entry.tensor.exists()) return entry.tensor;
     if (entry.producers.empty()) return {};
     const auto& node = nodes[entry.producers.front()];
-    if (!is_transparent(node.op_type) || node.inputs.empty()) return {};
+    if (!operators::has(node.op_type, operators::transparent) || node.inputs.empty()) return {};
     value = node.inputs.front();
   }
   return {};
@@ -180,14 +181,14 @@ bool Structure<S>::scales_integer_product(const StructureNode<S>& node) {
 // statistics scale and shift by.
 template <Side S>
 bool Structure<S>::computes_per_channel(const StructureNode<S>& node) const {
-  if (!may_be_without_effect(node.op_class) && !is_transparent(node.op_type)) return false;
+  if (!may_be_without_effect(node.op_class) && !operators::has(node.op_type, operators::transparent)) return false;
   bool any = false;
   for (const Value input : node.inputs) {
     if (!input.exists()) continue;
     const Tensor tensor = values[input].tensor;
     if (tensor.exists() && !tensors[tensor].is_vector()) return false;
     any = any || per_channel_[input];
-    if (is_transparent(node.op_type)) break;  // further inputs are sizes
+    if (operators::has(node.op_type, operators::transparent)) break;  // further inputs are sizes
   }
   return any;
 }
@@ -247,11 +248,11 @@ void Structure<S>::classify() {
     for (const Value input : node.inputs) {
       if (input.exists() && !values[input].constant) data = data.exists() ? data : input;
     }
-    const bool layout = (is_transparent(node.op_type) || cuts_nothing(node)) && !node.inputs.empty() &&
-                        node.inputs[0].exists() && !values[node.inputs[0]].constant;
+    const bool layout = (operators::has(node.op_type, operators::transparent) || cuts_nothing(node)) &&
+                        !node.inputs.empty() && node.inputs[0].exists() && !values[node.inputs[0]].constant;
     if (layout) data = node.inputs[0];
     node.computes_sizes = computes_sizes(node);
-    if (gates_itself(node)) node.op_class = op_class("", "Gelu");
+    if (gates_itself(node)) node.op_class = op_class("Gelu");
     node.kind = layout || adds_bias(node) || scales_integer_product(node) ? NodeKind::transparent : NodeKind::heavy;
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
       const Value output = node.outputs[i];
@@ -280,7 +281,7 @@ void Structure<S>::classify() {
 template <Side S>
 bool Structure<S>::computes_sizes(const StructureNode<S>& node) const {
   if (node.op_type == "Shape" || node.op_type == "Size") return true;
-  if (!is_integer_arithmetic(node.op_type)) return false;
+  if (!operators::has(node.op_type, operators::integer_arithmetic)) return false;
   return std::ranges::all_of(node.inputs, [&](Value input) {
     if (!input.exists() || values[input].constant) return true;
     const auto& makers = values[input].producers;

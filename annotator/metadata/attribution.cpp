@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "annotator/origin/keys.h"
+#include "annotator/origin/keys/node.h"
+#include "annotator/origin/keys/origin.h"
+#include "annotator/origin/keys/program.h"
 #include "annotator/origin/stamp.h"
 
 namespace whence::metadata {

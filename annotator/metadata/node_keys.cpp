@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "annotator/origin/keys.h"
+#include "annotator/origin/keys/node.h"
+#include "annotator/origin/keys/origin.h"
+#include "annotator/origin/keys/torch.h"
 #include "annotator/origin/python_text.h"
 #include "annotator/origin/scope_path.h"
 #include "annotator/origin/stamp.h"

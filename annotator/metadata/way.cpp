@@ -5,7 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
-#include "annotator/origin/keys.h"
+#include "annotator/origin/keys/node.h"
+#include "annotator/origin/keys/torch.h"
 #include "annotator/text/python_list.h"
 #include "schema/json_text.h"
 

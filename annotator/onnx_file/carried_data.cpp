@@ -7,7 +7,7 @@
 
 #include "annotator/onnx_file/data_file.h"
 #include "annotator/onnx_file/walk.h"
-#include "annotator/origin/keys.h"
+#include "annotator/origin/keys/undo.h"
 #include "annotator/text/unique_names.h"
 #include "schema/files/paths.h"
 #include "schema/json_text.h"

@@ -6,7 +6,7 @@
 #include "annotator/onnx_file/read_parts.h"
 #include "annotator/onnx_file/wire_in.h"
 #include "annotator/onnx_file/wire_out.h"
-#include "annotator/origin/keys.h"
+#include "annotator/origin/keys/undo.h"
 
 namespace whence::onnx_file {
 

@@ -11,7 +11,6 @@
 #include "annotator/pt2/size_expression.h"
 #include "annotator/pt2/tensors.h"
 #include "schema/operator_facts.h"
-#include "schema/written_views.h"
 
 namespace whence::pt2 {
 
@@ -434,16 +433,16 @@ void ExportedGraph::require_tensors(const Node& node) const {
   }
 }
 
-// Which reshapes are views, and which of those are written through.
-void ExportedGraph::note_views(const Part& graph, const Part& inputs, const Node& node, Block& block) {
-  const std::string_view target = node.target;
-  if (is_in_place_name(target) && !node.arguments.empty()) {
-    const auto* written = node.arguments.front().value.as<ValueRef>();
-    if (written != nullptr) note_written_views(block.nodes, written->id, views_by_strides_);
+// A reshape of row-major memory is a view.
+void ExportedGraph::note_view(const Part& graph, const Part& inputs, const Node& node, Block& block) {
+  std::vector<ValueId> written;
+  if (is_in_place_name(node.target) && !node.arguments.empty()) {
+    if (const auto* self = node.arguments.front().value.as<ValueRef>()) written.push_back(self->id);
   }
-  if (facts_of(target).memory != ResultMemory::by_strides || node.outputs.size() != 1) return;
-  const auto memory = memory_of_first(graph, inputs);
-  if (memory && memory->row_major) views_by_strides_.insert(node.outputs.front());
+  written_views_.note(block.nodes, node, written, [&] {
+    const auto memory = memory_of_first(graph, inputs);
+    return memory && memory->row_major;
+  });
 }
 
 void ExportedGraph::read_node(const Part& graph, const Part& part, Block& block) {
@@ -478,7 +477,7 @@ void ExportedGraph::read_node(const Part& graph, const Part& part, Block& block)
   }
   read_outputs(graph, part.at("outputs"), node);
   heed_view(node);
-  note_views(graph, part.at("inputs"), node, block);
+  note_view(graph, part.at("inputs"), node, block);
   if (in_body_ && !part.at("metadata").has("nn_module_stack")) place_in_body(node);
   block.nodes.push_back(std::move(node));
 }

@@ -5,7 +5,6 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -15,6 +14,7 @@
 #include "schema/flat_map.h"
 #include "schema/program.h"
 #include "schema/recorder_api.h"
+#include "schema/written_views.h"
 
 namespace whence::pt2 {
 
@@ -49,7 +49,7 @@ class ExportedGraph {
   };
   static std::optional<Memory> memory_of_first(const Part& graph, const Part& inputs);
   static void note_memory(const Part& graph, const Part& inputs, Node& node);
-  void note_views(const Part& graph, const Part& inputs, const Node& node, Block& block);
+  void note_view(const Part& graph, const Part& inputs, const Node& node, Block& block);
   void heed_view(const Node& node);
   void require_arguments(const Node& node) const;
   void require_tensors(const Node& node) const;
@@ -108,7 +108,7 @@ class ExportedGraph {
   ScopeId scope_ = 0;  // the enclosing operation's, for nodes that do not name one themselves
   bool in_body_ = false;
   std::int32_t next_op_ = 0;
-  std::unordered_set<ValueId> views_by_strides_;  // results of reshapes that share their argument's memory
+  WrittenViews written_views_;
   bool texts_ = true;
   std::string text_;  // text of the node being read
 };

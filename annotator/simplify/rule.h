@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "annotator/operators/onnx_operators.h"
 #include "annotator/simplify/rewriter.h"
 
 namespace whence::simplify {
@@ -26,6 +27,9 @@ struct Rule {
 
 inline bool is(const graph::GraphNode& node, std::string_view op_type) {
   return node.domain.empty() && node.op_type == op_type;
+}
+inline bool is(const graph::GraphNode& node, operators::Fact fact) {
+  return node.domain.empty() && operators::has(node.op_type, fact);
 }
 
 inline graph::GraphNode make_node(std::string op_type, std::vector<graph::GraphValueId> inputs,

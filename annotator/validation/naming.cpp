@@ -6,7 +6,7 @@
 #include <optional>
 #include <set>
 
-#include "annotator/origin/keys.h"
+#include "annotator/origin/keys/torch.h"
 #include "annotator/text/python_list.h"
 #include "schema/module_path.h"
 

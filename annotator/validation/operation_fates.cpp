@@ -5,7 +5,8 @@
 #include <set>
 #include <string>
 
-#include "annotator/origin/keys.h"
+#include "annotator/origin/keys/origin.h"
+#include "annotator/origin/keys/program.h"
 #include "annotator/origin/stamp.h"
 #include "schema/operator_facts.h"
 #include "schema/program_walk.h"

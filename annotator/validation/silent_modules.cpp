@@ -4,7 +4,7 @@
 #include <array>
 #include <set>
 
-#include "annotator/origin/keys.h"
+#include "annotator/origin/keys/origin.h"
 #include "annotator/origin/module_tree.h"
 #include "annotator/origin/stamp.h"
 #include "annotator/validation/operation_fates.h"

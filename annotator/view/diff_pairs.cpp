@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "annotator/operators/onnx_operators.h"
 #include "annotator/view/fusion_parts.h"
 
 namespace whence::view {
@@ -26,10 +27,10 @@ bool same_operator(const OnnxNode& a, const OnnxNode& b) {
 }
 
 // To and from ONNX Runtime's NCHWc: no model has these.
-bool is_reorder(const OnnxNode& node) { return node.op_type == "ReorderInput" || node.op_type == "ReorderOutput"; }
+bool is_reorder(const OnnxNode& node) { return operators::has(node.op_type, operators::reorders); }
 
 // Gone without a trace: the neighbours read the value before it, and nothing took its place.
-bool does_nothing(const OnnxNode& node) { return node.op_type == "Identity" || node.op_type == "Dropout"; }
+bool does_nothing(const OnnxNode& node) { return operators::has(node.op_type, operators::does_nothing); }
 
 std::string_view first_output(const OnnxNode& node) {
   const auto named = std::find_if(node.outputs.begin(), node.outputs.end(), [](auto name) { return !name.empty(); });

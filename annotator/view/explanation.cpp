@@ -3,7 +3,8 @@
 #include <algorithm>
 
 #include "annotator/match/evidence.h"
-#include "annotator/origin/keys.h"
+#include "annotator/origin/keys/origin.h"
+#include "annotator/origin/keys/torch.h"
 #include "annotator/text/python_list.h"
 #include "schema/nearest_names.h"
 #include "schema/source_stack.h"

@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "annotator/origin/keys.h"
+#include "annotator/origin/keys/functions.h"
 #include "annotator/view/explanation.h"
 #include "annotator/view/tree_text.h"
 #include "schema/json_text.h"

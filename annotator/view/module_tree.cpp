@@ -3,7 +3,7 @@
 #include <set>
 
 #include "annotator/metadata/attribution.h"
-#include "annotator/origin/keys.h"
+#include "annotator/origin/keys/torch.h"
 #include "annotator/text/path_glob.h"
 #include "annotator/text/python_list.h"
 #include "annotator/view/parameters_read.h"

@@ -1,131 +1,20 @@
 #include "annotator/view/operation_count.h"
 
-#include <algorithm>
-#include <limits>
 #include <string>
-#include <unordered_map>
+#include <string_view>
 
 #include "annotator/onnx_file/onnx_fields.h"
 #include "annotator/onnx_file/wire_in.h"
+#include "annotator/operators/onnx_operators.h"
 
 namespace whence::view {
 
 using onnx_file::OnnxNode;
 namespace wire = onnx_file::wire;
 using functions::ValueShapes;
+using operators::Flops;
 
 namespace {
-
-enum class Formula : std::uint8_t {
-  free,
-  each_output,
-  each_input,
-  softmax,
-  normalization,
-  batch_normalization,
-  product,
-  gemm,
-  convolution,
-  transposed_convolution,
-  pool,
-};
-
-void add(std::unordered_map<std::string_view, Formula>& to, Formula formula,
-         std::initializer_list<std::string_view> operators) {
-  for (const std::string_view name : operators) to.emplace(name, formula);
-}
-
-std::unordered_map<std::string_view, Formula> make_formulas() {
-  std::unordered_map<std::string_view, Formula> all;
-  add(all, Formula::free, {"Reshape",  "Transpose",       "Slice",    "Gather",          "GatherElements",
-                           "GatherND", "Concat",          "Cast",     "CastLike",        "Shape",
-                           "Size",     "Constant",        "Identity", "Unsqueeze",       "Squeeze",
-                           "Expand",   "Split",           "Pad",      "Flatten",         "Tile",
-                           "Range",    "ConstantOfShape", "Where",    "ScatterElements", "ScatterND",
-                           "Dropout",  "EyeLike",         "Trilu",    "DepthToSpace",    "SpaceToDepth",
-                           "OneHot",   "ReverseSequence", "NonZero",  "Compress"});
-  add(all, Formula::each_output,
-      {"Add",
-       "Sub",
-       "Mul",
-       "Div",
-       "Pow",
-       "Mod",
-       "Neg",
-       "Abs",
-       "Sqrt",
-       "Exp",
-       "Log",
-       "Erf",
-       "Relu",
-       "LeakyRelu",
-       "PRelu",
-       "Elu",
-       "Selu",
-       "Celu",
-       "Gelu",
-       "Sigmoid",
-       "Tanh",
-       "Sin",
-       "Cos",
-       "Tan",
-       "Asin",
-       "Acos",
-       "Atan",
-       "Sinh",
-       "Cosh",
-       "Floor",
-       "Ceil",
-       "Round",
-       "Sign",
-       "Reciprocal",
-       "Clip",
-       "Min",
-       "Max",
-       "Sum",
-       "Mean",
-       "Equal",
-       "Less",
-       "Greater",
-       "Not",
-       "And",
-       "Or",
-       "Xor",
-       "HardSigmoid",
-       "HardSwish",
-       "Mish",
-       "Softplus",
-       "Softsign",
-       "LessOrEqual",
-       "GreaterOrEqual",
-       "ThresholdedRelu",
-       "Swish",
-       "IsNaN",
-       "IsInf",
-       "FastGelu",
-       "BiasGelu",
-       "QuickGelu",
-       "BitwiseAnd",
-       "BitwiseOr",
-       "BitwiseXor",
-       "BitwiseNot",
-       "QuantizeLinear",
-       "DequantizeLinear"});
-  add(all, Formula::each_input,
-      {"ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceSumSquare",
-       "ReduceLogSum", "ReduceLogSumExp", "ArgMax", "ArgMin", "CumSum", "GlobalAveragePool", "GlobalMaxPool"});
-  add(all, Formula::softmax, {"Softmax", "LogSoftmax", "Hardmax"});
-  add(all, Formula::normalization,
-      {"LayerNormalization", "InstanceNormalization", "GroupNormalization", "RMSNormalization",
-       "SimplifiedLayerNormalization"});
-  add(all, Formula::batch_normalization, {"BatchNormalization"});
-  add(all, Formula::product, {"MatMul", "MatMulInteger", "QLinearMatMul", "MatMulIntegerToFloat"});
-  add(all, Formula::gemm, {"Gemm"});
-  add(all, Formula::convolution, {"Conv", "ConvInteger", "QLinearConv", "FusedConv"});
-  add(all, Formula::transposed_convolution, {"ConvTranspose"});
-  add(all, Formula::pool, {"MaxPool", "AveragePool", "LpPool"});
-  return all;
-}
 
 // Sizes that a file states may be any numbers: products that leave the range are unknown.
 using Count = std::optional<std::int64_t>;
@@ -184,6 +73,17 @@ Count kernel_of(const OnnxNode& node) {
   return std::nullopt;
 }
 
+bool is_set(const OnnxNode& node, std::string_view attribute) {
+  const Place place;
+  for (const onnx_file::OnnxAttribute& each : node.attributes) {
+    if (each.name != attribute) continue;
+    for (const wire::Field& field : wire::Fields(each.message, place)) {
+      if (field.is_varint(onnx_file::proto::attribute::i)) return field.value != 0;
+    }
+  }
+  return false;
+}
+
 // Weights [M, C/group, k...]: QLinearConv has them behind its input's scale and zero point.
 Count channels_and_kernel(const OnnxNode& node, const Sizes& sizes) {
   const std::size_t at = node.op_type == "QLinearConv" ? 3 : 1;
@@ -191,34 +91,40 @@ Count channels_and_kernel(const OnnxNode& node, const Sizes& sizes) {
   return weight != nullptr && !weight->empty() ? over(sizes.inputs(at), weight->front()) : std::nullopt;
 }
 
-Count inner_size(const Sizes& sizes) {
+// K of [.., M, K] times [.., K, N]. FusedMatMul may read its left operand transposed: [.., K, M], and with transBatchA
+// [K, .., M] or [M, .., K].
+Count inner_size(const OnnxNode& node, const Sizes& sizes) {
   const auto* left = sizes.input(0);
-  return left != nullptr && !left->empty() ? Count(left->back()) : std::nullopt;
+  if (left == nullptr || left->empty()) return std::nullopt;
+  if (left->size() == 1 || !is_set(node, "transA")) return left->back();
+  return is_set(node, "transBatchA") ? left->front() : left->end()[-2];
 }
 
-Count apply(Formula formula, const OnnxNode& node, const Sizes& sizes) {
+Count apply(Flops formula, const OnnxNode& node, const Sizes& sizes) {
   switch (formula) {
-    case Formula::free:
+    case Flops::uncounted:
+      return std::nullopt;
+    case Flops::zero:
       return 0;
-    case Formula::each_output:
+    case Flops::per_output:
       return sizes.outputs();
-    case Formula::each_input:
+    case Flops::per_input:
       return sizes.inputs(0);
-    case Formula::softmax:
+    case Flops::softmax:
       return times(5, sizes.outputs());
-    case Formula::normalization:
+    case Flops::normalization:
       return times(7, sizes.outputs());
-    case Formula::batch_normalization:
+    case Flops::batch_normalization:
       return times(2, sizes.outputs());
-    case Formula::product:
-      return times(2, times(sizes.outputs(), inner_size(sizes)));
-    case Formula::gemm:  // [M, K] or its transpose: K is what M leaves
+    case Flops::matrix_product:
+      return times(2, times(sizes.outputs(), inner_size(node, sizes)));
+    case Flops::gemm:  // [M, K] or its transpose: K is what M leaves
       return times(2, times(sizes.outputs(), over(sizes.inputs(0), sizes.first_output_size())));
-    case Formula::convolution:
+    case Flops::convolution:
       return times(2, times(sizes.outputs(), channels_and_kernel(node, sizes)));
-    case Formula::transposed_convolution:
+    case Flops::transposed_convolution:
       return times(2, times(sizes.inputs(0), channels_and_kernel(node, sizes)));
-    case Formula::pool:
+    case Flops::pooling:
       return times(sizes.outputs(), kernel_of(node));
   }
   return std::nullopt;
@@ -227,11 +133,9 @@ Count apply(Formula formula, const OnnxNode& node, const Sizes& sizes) {
 }  // namespace
 
 std::optional<std::int64_t> count_operations(const OnnxNode& node, const ValueShapes& shapes) {
-  static const std::unordered_map<std::string_view, Formula> formulas = make_formulas();
   const bool known_domain = node.domain.empty() || node.domain == "ai.onnx" || node.domain == "com.microsoft";
-  const auto formula = formulas.find(node.op_type);
-  if (!known_domain || formula == formulas.end() || !node.subgraphs.empty()) return std::nullopt;
-  return apply(formula->second, node, Sizes(node, shapes));
+  if (!known_domain || !node.subgraphs.empty()) return std::nullopt;
+  return apply(operators::onnx_operator(node.op_type).flops, node, Sizes(node, shapes));
 }
 
 }  // namespace whence::view

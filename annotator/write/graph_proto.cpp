@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "annotator/origin/keys.h"
+#include "annotator/origin/keys/origin.h"
 #include "annotator/origin/stamp.h"
 #include "schema/result.h"
 

@@ -7,7 +7,7 @@
 
 #include "annotator/lower/written_state.h"
 #include "annotator/metadata/fx_names.h"
-#include "annotator/origin/keys.h"
+#include "annotator/origin/keys/interface.h"
 #include "schema/flat_map.h"
 
 namespace whence::write {

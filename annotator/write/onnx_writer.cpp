@@ -7,7 +7,8 @@
 
 #include <sys/resource.h>
 
-#include "annotator/origin/keys.h"
+#include "annotator/origin/keys/origin.h"
+#include "annotator/origin/keys/program.h"
 #include "annotator/origin/stamp.h"
 #include "annotator/text/unique_names.h"
 #include "annotator/write/graph_proto.h"

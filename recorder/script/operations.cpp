@@ -2,7 +2,6 @@
 
 #include "recorder/base/torch_error.h"
 #include "schema/operator_facts.h"
-#include "schema/written_views.h"
 
 namespace whence::recorder {
 
@@ -68,7 +67,12 @@ void Operations::carry_out(const Step& step) {
   const bool known = recording_.known.is_result(node, arguments, results[0]);
   if (!known) recording_.known.after_write(written);
   give_results(recording_, step, results, known, recorded);
-  note_views(step, recorded, written, arguments);
+  std::vector<ValueId> written_values;
+  for (const Term* term : written) written_values.push_back(term->id);
+  written_views_.note(*recording_.writer.sink, recorded, written_values, [&] {
+    const auto* memory = memory_of(arguments[0]);
+    return memory != nullptr && memory == memory_of(step.call.term(node.output()));
+  });
   if (node.outputs().size() == 1 && changes_first_argument(node)) {
     const Term& result = step.call.term(node.output());
     if (arguments[0].is_value() && result.is_value()) recording_.aliases.note_same(result.id, arguments[0].id);
@@ -79,17 +83,6 @@ void Operations::carry_out(const Step& step) {
   recording_.data_sizes.follow(arguments, recorded);
   note_squeeze(step, recorded);
   recording_.writer.write(std::move(recorded));
-}
-
-// Which reshapes are views, and which of those are written through.
-void Operations::note_views(const Step& step, const Node& recorded, const std::vector<const Term*>& written,
-                            const std::vector<Term>& arguments) {
-  for (const Term* term : written) note_written_views(*recording_.writer.sink, term->id, views_by_strides_);
-  if (facts_of(recorded.target).memory != ResultMemory::by_strides || recorded.outputs.size() != 1) return;
-  const auto* memory = memory_of(arguments[0]);
-  if (memory != nullptr && memory == memory_of(step.call.term(step.node.output()))) {
-    views_by_strides_.insert(recorded.outputs.front());
-  }
 }
 
 // squeeze drops an axis of size 1, so over a dynamic axis the rank of its result depends on the size. Inside a program

@@ -5,6 +5,7 @@
 #include "recorder/script/execution.h"
 #include "recorder/script/objects.h"
 #include "recorder/script/quantized.h"
+#include "schema/written_views.h"
 
 namespace whence::recorder {
 
@@ -21,14 +22,12 @@ class Operations {
 
  private:
   bool on_host(const Step& step, const std::vector<Term>& arguments);
-  void note_views(const Step& step, const Node& recorded, const std::vector<const Term*>& written,
-                  const std::vector<Term>& arguments);
   void note_squeeze(const Step& step, const Node& recorded);
 
   Recording& recording_;
   Objects& objects_;
   Quantized& quantized_;
-  std::unordered_set<ValueId> views_by_strides_;  // results of reshapes that share their argument's memory
+  WrittenViews written_views_;
 };
 
 }  // namespace whence::recorder

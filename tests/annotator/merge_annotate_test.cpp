@@ -8,7 +8,7 @@
 
 #include "annotator/annotation/annotate.h"
 #include "annotator/annotation/strip.h"
-#include "annotator/origin/keys.h"
+#include "annotator/origin/keys/origin.h"
 #include "tests/annotator/stamped_model.h"
 #include "tests/schema/temporary_folder.h"
 

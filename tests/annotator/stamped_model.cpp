@@ -1,7 +1,7 @@
 #include "tests/annotator/stamped_model.h"
 
 #include "annotator/exporter/names.h"
-#include "annotator/origin/keys.h"
+#include "annotator/origin/keys/program.h"
 #include "annotator/write/onnx_writer.h"
 #include "tests/annotator/graph_builder.h"
 

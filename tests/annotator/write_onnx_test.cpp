@@ -6,7 +6,7 @@
 #include <onnx/checker.h>
 #include <onnx/onnx_pb.h>
 
-#include "annotator/origin/keys.h"
+#include "annotator/origin/keys/origin.h"
 #include "annotator/write/onnx_writer.h"
 #include "schema/result.h"
 #include "tests/annotator/graph_builder.h"

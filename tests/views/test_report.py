@@ -233,6 +233,42 @@ def test_operations_are_counted_by_hand_worked_values(batch, options, tmp_path):
     assert (data["modules"][1]["operations"], data["modules"][1]["uncounted"]) == (sum(COUNTED.values()), 0)
 
 
+# By operator of ONNX Runtime: inputs that its formula reads (the rest are left out), attributes, result, and the number by
+# hand: 2 for each element of the result times the inner size, 7; of the convolution 27; of four bits 32; 1 an element.
+FUSED = {
+    "FusedMatMul": ([[4, 3, 7], [4, 7, 5]], {}, [4, 3, 5], 2 * (4 * 3 * 5) * 7),
+    "FusedMatMul turned": ([[4, 7, 3], [4, 7, 5]], {"transA": 1}, [4, 3, 5], 2 * (4 * 3 * 5) * 7),
+    "FusedMatMul batch": ([[7, 4, 3], [4, 7, 5]], {"transA": 1, "transBatchA": 1}, [4, 3, 5], 2 * (4 * 3 * 5) * 7),
+    "FusedGemm": ([[7, 6], [7, 5]], {"transA": 1}, [6, 5], 2 * (6 * 5) * 7),
+    "QGemm": ([[6, 7], [], [], [7, 5]], {}, [6, 5], 2 * (6 * 5) * 7),
+    "DynamicQuantizeMatMul": ([[6, 7], [7, 5]], {}, [6, 5], 2 * (6 * 5) * 7),
+    "MatMulNBits": ([[6, 32], [8, 1, 16], [8]], {"K": 32, "N": 8}, [6, 8], 2 * (6 * 8) * 32),
+    "NhwcFusedConv": ([[1, 10, 10, 3], [8, 3, 3, 3]], {}, [1, 8, 8, 8], 2 * (8 * 8 * 8) * 27),
+    "QLinearAdd": ([[2, 3], [], [], [2, 3]], {}, [2, 3], 2 * 3),
+    "QLinearConcat": ([[], [], [2, 3]], {}, [2, 3], 0),
+    "BiasSplitGelu": ([[2, 6], [6]], {}, [2, 3], None),
+}
+
+
+def fused_model(path):
+    nodes, inputs, outputs = [], [], []
+    for i, (name, (sizes, attributes, result, _)) in enumerate(FUSED.items()):
+        reads = [f"x{i}_{slot}" for slot in range(len(sizes))]
+        inputs += [helper.make_tensor_value_info(read, TensorProto.FLOAT, dims) for read, dims in zip(reads, sizes, strict=True)]
+        outputs.append(helper.make_tensor_value_info(f"y{i}", TensorProto.FLOAT, result))
+        nodes.append(helper.make_node(name.split()[0], reads, [f"y{i}"], name=name, domain="com.microsoft", **attributes))
+    opsets = [helper.make_opsetid("", 18), helper.make_opsetid("com.microsoft", 1)]
+    graph = helper.make_graph(nodes, "graph", inputs, outputs)
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=10), path)
+    return path
+
+
+def test_operations_of_fused_and_quantized_operators_are_counted(tmp_path):
+    data = embedded(report(fused_model(tmp_path / "m.onnx"), tmp_path))
+    found = dict(zip(data["nodes"]["name"], data["nodes"]["operations"], strict=True))
+    assert found == {name: count for name, (*_, count) in FUSED.items()}
+
+
 def test_operations_of_unknown_sizes_are_unknown(tmp_path):
     data = embedded(report(conv_model(tmp_path / "m.onnx"), tmp_path))
     found = dict(zip(data["nodes"]["name"], data["nodes"]["operations"], strict=True))

@@ -2,7 +2,8 @@
 // optimiser keeps the metadata of the first of several nodes that it fuses (a folded Conv names the BatchNorm).
 #include "annotator/match/rules/rule.h"
 #include "annotator/metadata/node_keys.h"
-#include "annotator/origin/keys.h"
+#include "annotator/origin/keys/origin.h"
+#include "annotator/origin/keys/torch.h"
 #include "annotator/text/python_list.h"
 
 namespace whence::match {

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "annotator/match/rules/rule.h"
-#include "annotator/origin/keys.h"
+#include "annotator/origin/keys/undo.h"
 
 namespace whence::match {
 

@@ -27,7 +27,7 @@ std::optional<TensorData> fold(const Rewriter& r, const GraphNode& node, const T
     return convert::permuted(data, std::get<std::vector<std::int64_t>>(permutation->value));
   }
   if (is(node, "Cast")) return program::cast_tensor(data, from_onnx(static_cast<int>(node.int_attribute("to", 0))));
-  if (is(node, "Reshape") || is(node, "Squeeze") || is(node, "Unsqueeze") || is(node, "Flatten")) {
+  if (is(node, operators::reshapes)) {
     const auto shape = r.static_dims(node.outputs[0]);
     if (!shape) return std::nullopt;
     return convert::reshaped(data, *shape);

@@ -16,9 +16,7 @@ using graph::GraphValueId;
 
 namespace {
 
-bool only_reshapes(const GraphNode& node) {
-  return is(node, "Reshape") || is(node, "Flatten") || is(node, "Squeeze") || is(node, "Unsqueeze");
-}
+bool only_reshapes(const GraphNode& node) { return is(node, operators::reshapes); }
 
 // `target` without copied sizes, given the dims they are copied from; nullopt when such a size is not static.
 std::optional<std::vector<std::int64_t>> without_copies(std::vector<std::int64_t> target,

@@ -5,7 +5,6 @@
 // Condition: operator, inputs and attributes are equal. Origins: the union, as a shared helper, unless it is one
 // operation's.
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <string>
 #include <unordered_map>
@@ -20,28 +19,10 @@ using origin::NodeOrigin;
 
 namespace {
 
-// Shared for any dtype.
-constexpr std::array layout = {"Cast",    "Concat",  "ConstantOfShape", "Expand",    "Flatten",
-                               "Range",   "Reshape", "Shape",           "Size",      "Slice",
-                               "Squeeze", "Tile",    "Transpose",       "Unsqueeze", "Where"};
-// Shared for integers and bool only: sizes, indices, masks.
-constexpr std::array arithmetic = {"Add",  "And",         "Div",        "Equal", "Gather", "Greater", "GreaterOrEqual",
-                                   "Less", "LessOrEqual", "Max",        "Min",   "Mod",    "Mul",     "Neg",
-                                   "Not",  "Or",          "ReduceProd", "Sub"};
-
-// Operators that give other results each time for equal inputs.
-constexpr std::array random = {"Bernoulli",        "Dropout",       "Multinomial",      "RandomNormal",
-                               "RandomNormalLike", "RandomUniform", "RandomUniformLike"};
-
-template <std::size_t N>
-bool among(const std::array<const char*, N>& operators, const GraphNode& node) {
-  return std::ranges::find(operators, node.op_type) != operators.end();
-}
-
 bool serves_any_module(const Rewriter& r, const GraphNode& node) {
-  if (among(layout, node)) return true;
+  if (is(node, operators::helper)) return true;
   const DType dtype = r.value(node.outputs[0]).dtype;
-  return (dtype == DType::boolean || is_integral(dtype)) && among(arithmetic, node);
+  return (dtype == DType::boolean || is_integral(dtype)) && is(node, operators::integer_helper);
 }
 
 // The one call of a module that all operations of the node are part of.
@@ -62,7 +43,7 @@ std::optional<std::string> reach(const Rewriter& r, const GraphNode& node, const
     return std::nullopt;
   }
   if (serves_any_module(r, node)) return "";
-  const auto scope = among(random, node) ? std::nullopt : scope_of(node.origin, scopes);
+  const auto scope = is(node, operators::random) ? std::nullopt : scope_of(node.origin, scopes);
   return scope ? std::optional(std::to_string(*scope)) : std::nullopt;
 }
 

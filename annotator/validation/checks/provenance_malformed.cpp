@@ -2,7 +2,8 @@
 // nodes. Such a node counts as unattributed where its module cannot be trusted.
 #include <nlohmann/json.hpp>
 
-#include "annotator/origin/keys.h"
+#include "annotator/origin/keys/node.h"
+#include "annotator/origin/keys/origin.h"
 #include "annotator/origin/stamp.h"
 #include "annotator/validation/check.h"
 #include "schema/module_path.h"

@@ -1,5 +1,6 @@
 // V302: a sidecar of another program, or stamps of operations that it does not hold. Needs --sidecar.
-#include "annotator/origin/keys.h"
+#include "annotator/origin/keys/origin.h"
+#include "annotator/origin/keys/program.h"
 #include "annotator/origin/stamp.h"
 #include "annotator/validation/check.h"
 
