@@ -187,9 +187,12 @@ def test_text_shows_the_tree():
     assert all(line[start - 1] == " " and line[start] != " " for line in lines[1:])
 
 
-@pytest.mark.parametrize("options", [("--depth", "-1"), ("--depth", "x")])
-def test_wrong_depths_are_usage_errors(options):
-    assert "E0101" in command.run("show", annotated("bert_tiny")[1], *options, code=2).stderr
+@pytest.mark.parametrize("subcommand", ["show", "validate"])
+@pytest.mark.parametrize("options", [("--depth", "-1"), ("--depth", "1001"), ("--depth", "x")])
+def test_wrong_depths_are_usage_errors(subcommand, options):
+    path, sidecar = annotated("bert_tiny")
+    error = command.run(subcommand, path, "-s", sidecar, *options, code=2).stderr
+    assert "E0101" in error and "--depth takes" in error
 
 
 def test_json_follows_its_schema():
