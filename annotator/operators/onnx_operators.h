@@ -1,6 +1,6 @@
-// What is known of ONNX's operators and of those of ONNX Runtime (com.microsoft): one row an operator, for matching,
-// simplifying, typing and counting. An operator without a row has no facts. (PyTorch's operators:
-// schema/operator_facts.h)
+// The facts on the operators of ONNX and of ONNX Runtime (com.microsoft): one row an operator, for matching,
+// simplifying, typing and counting. An operator without a row has no facts.
+// PyTorch's operators: schema/operator_facts.h.
 //
 // Rows go by the type alone: a caller that must not take another domain's operator for ONNX's checks the domain.
 #pragma once
