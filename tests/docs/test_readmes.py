@@ -127,6 +127,19 @@ def test_every_folder_has_a_readme_that_names_its_children(folder):
     assert not [child for child in sorted(below) if f"{child}/" not in text]
 
 
+ROOMS = sorted({header.parent.relative_to(command.ROOT) for part in ("annotator", "recorder", "schema")
+                for header in (command.ROOT / part).rglob("*.h")})
+
+
+@pytest.mark.parametrize("folder", ROOMS, ids=str)
+def test_every_header_is_named_where_a_reader_looks(folder):
+    """In its folder's README, or in that of the folder around it."""
+    readmes = [command.ROOT / each / "README.md" for each in (folder, folder.parent)]
+    text = "".join(readme.read_text() for readme in readmes if readme.exists())
+    headers = sorted((command.ROOT / folder).glob("*.h"))
+    assert headers and not [header.name for header in headers if header.stem not in text]
+
+
 def test_every_metadata_key_is_described():
     headers = (command.ROOT / "annotator" / "origin" / "keys").glob("*.h")
     keys = {key for header in headers for key in re.findall(r'"(pkg\.[\w.]+|namespace)"', header.read_text())}
