@@ -72,8 +72,8 @@ std::string source_place(const Frame& frame);
 // A source stack, innermost frame first. Frames of PyTorch's own call machinery are left out by the reader.
 using Stack = std::vector<Frame>;
 
-// How an operation's scope is known. C++ modules do not announce themselves, so of their own operations it is concluded
-// from the layers around them, and sometimes only a module around the right one is known.
+// The way in which an operation's scope became known. C++ modules do not announce themselves, so of their own
+// operations it is concluded from the layers around them, and sometimes only a module around the right one is known.
 enum class ScopeBasis : std::uint8_t { observed, inferred, enclosing };
 
 struct Origin {

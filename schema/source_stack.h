@@ -1,4 +1,4 @@
-// Which frames of a source stack lead to a place that can be looked up. torch.export's stacks also hold frames of
+// The frames of a source stack that lead to a place that can be looked up. torch.export's stacks also hold frames of
 // code that torch.fx generated for the graphs of cond and while_loop; PyTorch writes them down, so they are kept.
 #pragma once
 

@@ -30,7 +30,7 @@ class KeySource {
   virtual std::optional<origin::NodeOrigin> origin_of(const match::NodeMatch&) const { return std::nullopt; }
 };
 
-// How sure the node's keys say its module is once the edit is made; `decided` where the choice of keys leaves the
+// The confidence that the node's keys state once the edit is made; `decided` where the choice of keys leaves the
 // module out.
 origin::Confidence confidence_after(const onnx_file::NodeView& node, const onnx_file::NodeEdit& edit,
                                     origin::Confidence decided);

@@ -1,5 +1,5 @@
-// Which dtypes an ONNX operator takes at an opset, as onnx's own schemas say, and what to compute in where it does not
-// take what it is given: bfloat16 reached many operators late, and narrow integers never reached MatMul.
+// The dtypes that an ONNX operator takes at an opset, as onnx's own schemas say, and what to compute in where it does
+// not take what it is given: bfloat16 reached many operators late, and narrow integers never reached MatMul.
 #pragma once
 
 #include <optional>

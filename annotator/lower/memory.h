@@ -1,4 +1,4 @@
-// Which tensors share memory, and what each of them holds after the writes so far.
+// Tensors that share memory, and what each of them holds after the writes so far.
 //
 // Each tensor that is not a view owns its memory and counts the writes to it; a view knows what it is a view of. A
 // write gives the written tensor a new value and, going up, everything it is a view of; other views of the same memory

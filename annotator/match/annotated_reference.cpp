@@ -72,8 +72,8 @@ std::optional<std::string_view> name_path_of(std::string_view node, const std::s
   return module_of_path(path) == module ? std::optional(path) : std::nullopt;
 }
 
-// How sure the file is of the module that a node's metadata names. PyTorch's optimiser keeps the keys of one of the
-// nodes that it fuses, so its word alone is never exact.
+// The confidence of the file in the module that a node's metadata names. PyTorch's optimiser keeps the keys of one of
+// the nodes that it fuses, so its word alone is never exact.
 origin::Confidence confidence_in(const onnx_file::OnnxNode& node) {
   const auto stated = metadata::stated_confidence(node.domain, node.op_type, node.metadata);
   return stated.value_or(origin::limited_by(node.domain, origin::Confidence::matched));

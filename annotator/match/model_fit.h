@@ -1,4 +1,4 @@
-// How well a foreign file fits the reference: parameters by name, bytes and shape, nodes by structure.
+// The fit of a foreign file to the reference: parameters by name, bytes and shape, nodes by structure.
 #pragma once
 
 #include "annotator/match/match.h"

@@ -1,4 +1,4 @@
-// Which names are operators that ONNX defines, in any domain and version.
+// Names of operators that ONNX defines, in any domain and version.
 #pragma once
 
 #include <string_view>

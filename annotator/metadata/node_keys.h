@@ -33,7 +33,7 @@ void state_way(const onnx_file::OnnxProperties& there, KeyEntries& entries);
 // "com.microsoft::FusedConv": an operator as the key `judged` names it.
 std::string operator_name(std::string_view domain, std::string_view op_type);
 
-// How sure the keys of a node of this operator say its module is, as annotate and every reader counts it; nullopt when
+// The confidence that the keys of a node of this operator state, as annotate and every reader counts it; nullopt when
 // they name no module. Without a word that is known, a tool took it off: unstated_confidence. An operator of a runtime
 // whose keys were not written for it has them from a node that it took in, and is inferred at most.
 std::optional<origin::Confidence> stated_confidence(std::string_view domain, std::string_view op_type,

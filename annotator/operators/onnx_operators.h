@@ -11,7 +11,7 @@
 
 namespace whence::operators {
 
-// How the dtype and sizes of the result follow from the inputs.
+// The rule by which the dtype and sizes of the result follow from the inputs.
 enum class ResultType : std::uint8_t {
   own_rule,         // in a way of the operator's own, or not known
   like_first,       // both are those of the first input
@@ -23,7 +23,7 @@ enum class ResultType : std::uint8_t {
   reduced_index,    // int64, sizes as above
 };
 
-// How many floating-point operations a node takes; view/operation_count.cpp has the formulas.
+// The number of floating-point operations that a node takes; view/operation_count.cpp has the formulas.
 enum class Flops : std::uint8_t {
   uncounted,
   zero,  // the operator moves, casts or indexes

@@ -6,7 +6,7 @@
 
 namespace whence::origin {
 
-// Which recorded operations a node stands for.
+// The recorded operations that a node stands for.
 enum class OriginKind : std::uint8_t {
   own,     // part of the conversion of one operation
   fused,   // replaces several operations (Conv with BatchNorm folded in): belongs to all their modules

@@ -14,7 +14,7 @@
 
 namespace whence::profile {
 
-// How the module of an operator that ran became known.
+// The way in which the module of an operator that ran became known.
 enum class ProfileRule : std::uint8_t {
   none,     // it is not
   name,     // a node of the model has its name

@@ -1,4 +1,4 @@
-// How large the numbers of a floating dtype get.
+// The largest numbers of a floating dtype.
 #pragma once
 
 #include <limits>

@@ -350,7 +350,7 @@ void ExportedGraph::read_nodes(const Part& graph, Block& block) {
   }
 }
 
-// How the first argument lies in memory, as far as no symbolic size is in the way.
+// The layout of the first argument in memory, as far as no symbolic size is in the way.
 std::optional<ExportedGraph::Memory> ExportedGraph::memory_of_first(const Part& graph, const Part& inputs) {
   const auto tensor = inputs.size() == 0 ? std::nullopt : inputs[0].at("arg").maybe("as_tensor");
   const auto meta = tensor ? graph.at("tensor_values").maybe(tensor->at("name").text()) : std::nullopt;

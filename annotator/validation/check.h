@@ -46,7 +46,7 @@ const Check* find_check(std::string_view code_or_name);  // nullptr when there i
 // Every rule, checks and gates, in the order of its code.
 const std::vector<const Rule*>& all_rules();
 
-// How reports call a node: its name, or its operator and first output when it has none.
+// The name of a node in reports: its name, or its operator and first output when it has none.
 std::string shown_node(const onnx_file::OnnxNode& node);
 
 }  // namespace whence::validation

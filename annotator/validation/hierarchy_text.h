@@ -9,7 +9,7 @@
 
 namespace whence::validation {
 
-// How much of a report is shown: everything, or what fits a screen; what is cut is said.
+// The part of a report that is shown: everything, or what fits a screen; what is cut is said.
 struct ReportExtent {
   int depth = 2;  // levels of modules
   bool all = false;

@@ -17,7 +17,7 @@ namespace keys = origin::keys;
 
 namespace {
 
-// Which values depend on an input of the model. What a branch or loop makes does.
+// True for each value that depends on an input of the model. What a branch or loop makes does.
 class Varying {
  public:
   explicit Varying(const Program& program) : varies_(program.values.size(), false) {
@@ -48,7 +48,7 @@ class Varying {
   std::vector<bool> varies_;
 };
 
-// Which operations an output of the model needs.
+// True for each operation that an output of the model needs.
 class Needed {
  public:
   explicit Needed(const Program& program) : used_(program.values.size(), false) {

@@ -40,7 +40,7 @@ ModuleTree tree_of(const Program& program);
 // the initializers that their nodes read (parameters_read.h; buffers among them).
 ModuleTree tree_of(const onnx_file::OnnxSummary& model, const Program* program);
 
-// Which rows to show: all when `select` is empty, else the modules that match the glob and what lies below them, down
+// The rows to show: all when `select` is empty, else the modules that match the glob and what lies below them, down
 // to `depth` levels below the first row shown of each branch (nullopt: all).
 struct TreeSelection {
   std::string select;

@@ -1,4 +1,4 @@
-// How a model file is laid out around its weights: protobuf serialises everything but the initializers' bytes into
+// The layout of a model file around its weights: protobuf serialises everything but the initializers' bytes into
 // strings; the lengths of the enclosing messages are computed by hand; then strings and spans of weights go out
 // alternately, in protobuf's own field order, so that reading and writing the file with protobuf gives the same bytes.
 #pragma once

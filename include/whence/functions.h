@@ -16,7 +16,7 @@
 
 namespace whence {
 
-// Which modules become functions. With nothing set: those that save the most nodes by being repeated.
+// The modules that become functions. With nothing set: those that save the most nodes by being repeated.
 struct FunctionChoice {
   std::vector<std::string> modules = {};  // globs over qualified names: "encoder.layer.*", "**.attention"
   std::vector<std::string> types = {};    // classes, full or by their last part: "BertLayer"

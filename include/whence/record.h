@@ -7,7 +7,7 @@
 // CMake: find_package(whence) and target_link_libraries(... whence::recorder). The module is called once, and with
 // dynamic axes a few times more at other sizes, on the calling thread, in eval mode and without gradients.
 //
-// Which module an operation belongs to is exact inside the library's own layers, found without any help of the model.
+// The module of an operation is exact inside the library's own layers, found without any help of the model.
 // For the operations that a module of your own performs itself it is inferred from the code that ran and the layers
 // around them, and marked so, unless every such module below says who it is, in forward and in whatever else of it is
 // called from outside:

@@ -1,4 +1,4 @@
-"""Which axes of the inputs may differ at run time: PyTorch's ``dynamic_axes`` and ``dynamic_shapes``, read and checked.
+"""Axes of the inputs that may differ at run time: PyTorch's ``dynamic_axes`` and ``dynamic_shapes``, read and checked.
 
 What PyTorch warns of, or drops without a word, is WhenceError E0104 with the fix: names that are not inputs, axes out
 of range, negative axes, an axis twice, shapes that are not nested as the inputs are.
@@ -35,7 +35,7 @@ class Axis:
 
     @property
     def times(self) -> int:
-        """How much longer it is when what it is named after is one longer: 2 for 2*batch."""
+        """The growth of the axis when what it is named after is one longer: 2 for 2*batch."""
         return int(self.dim.fn(1)) - int(self.dim.fn(0)) if hasattr(self.dim, "fn") else 1
 
     @property

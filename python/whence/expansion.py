@@ -50,7 +50,7 @@ class Call:
 
     @property
     def keys(self) -> tuple[str, str]:
-        """How a table may name the operator, the narrowest first."""
+        """Names by which a table may mean the operator, the narrowest first."""
         return f"{self.operator}.{self.overload or 'default'}", self.operator
 
     @property

@@ -276,7 +276,7 @@ def _bytes(storage: torch.UntypedStorage) -> torch.Tensor:
 
 
 def _generators() -> Iterator[tuple[Callable[[], Any], Callable[[Any], None]]]:
-    """How the states of those of PyTorch, Python and numpy are read and set."""
+    """Functions that read and set the states of those of PyTorch, Python and numpy."""
     yield torch.get_rng_state, torch.set_rng_state
     yield random.getstate, random.setstate
     if torch.cuda.is_initialized():

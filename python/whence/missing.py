@@ -1,4 +1,4 @@
-"""Which operators of a model have no converter, asked before an export."""
+"""The operators of a model that have no converter, asked before an export."""
 
 from __future__ import annotations
 

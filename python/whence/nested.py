@@ -224,7 +224,7 @@ def copied_apart(value: Any) -> Any:
 
 
 def sharing(tensors: Iterable[torch.Tensor]) -> list[list[int]]:
-    """Which of the tensors share memory with others, by their places."""
+    """Places of the tensors that share memory with others."""
     places: dict[int, list[int]] = {}
     for place, tensor in enumerate(tensors):
         storage = _storage(tensor)

@@ -271,7 +271,7 @@ def _means_the_same(node: onnx.NodeProto, opset: int, version: int) -> bool:
 
 def _bound(signature: ir.schemas.OpSignature, args: Sequence[Any],
            kwargs: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Which argument is which input or attribute, by place or name. Raises TypeError."""
+    """Pairs arguments with inputs and attributes, by place or name. Raises TypeError."""
     left, named = list(args), dict(kwargs)
     inputs: dict[str, Any] = {}
     attributes: dict[str, Any] = {}

@@ -129,7 +129,7 @@ def _same(held: Any, default: Any) -> bool:
 
 
 def _demands(function: Callable) -> tuple[int, set[str]]:
-    """How many arguments it needs by position, and which by name."""
+    """The number of arguments that it needs by position, and those that it needs by name."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):

@@ -37,7 +37,7 @@ _CONTAINERS = (dict, collections.OrderedDict, collections.defaultdict, list, tup
 
 _STORE_GLOBAL, _STORE_ATTR = dis.opmap["STORE_GLOBAL"], dis.opmap["STORE_ATTR"]
 
-# How the items of a value are named: those of a module's three dicts are attributes of the module.
+# Names of the items of a value: those of a module's three dicts are attributes of the module.
 _ELEMENTS, _ATTRIBUTES, _OF_MODULE = "elements", "attributes", "of a module"
 
 Item = tuple[str | None, Any, Any]

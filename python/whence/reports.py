@@ -17,7 +17,7 @@ CONFIDENCES = ("exact", "matched", "inferred", "ancestor", "unattributed")
 
 @dataclass(frozen=True)
 class AnnotateReport:
-    """How many nodes got a module, by confidence."""
+    """Numbers of nodes by confidence."""
 
     path: Path
     nodes: int
@@ -111,7 +111,7 @@ def validate(model: str | os.PathLike, sidecar: str | os.PathLike | None = None,
              minima: Collection[str] = (), required: Collection[str] = (), baseline: str | os.PathLike | None = None,
              allowed: Collection[str] = (), config: str | os.PathLike | None = None,
              full: bool = False) -> ValidationReport:
-    """How much is known of an annotated file, and what is wrong with it; ``clean`` is false when a check found fault.
+    """Says how much is known of an annotated file, and what is wrong with it; ``clean`` is false when a check found fault.
 
     min_covered  the least share of nodes, in per cent, that must have a module.
     minima       least shares of one confidence, of modules or of an operator type: ["exact=95",
@@ -155,7 +155,7 @@ class Comparison:
 
 def compare(baseline: str | os.PathLike, enhanced: str | os.PathLike,
             sidecar: str | os.PathLike | None = None) -> Comparison:
-    """How two exports of one model differ: kinds of node names, what is known, size, and what became of the nodes.
+    """Compares two exports of one model: kinds of node names, what is known, size, and what became of the nodes.
 
     Raises WhenceError for files that cannot be read.
     """

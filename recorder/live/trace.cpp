@@ -140,7 +140,7 @@ std::int32_t LiveTrace::call_of(const jit::Node& node) const {
   return block == call_of_block_.end() ? open_.back().call : block->second;  // scripted code has blocks of its own
 }
 
-// Which operations a value comes from, through lists and tuples.
+// The operations that a value comes from, through lists and tuples.
 void LiveTrace::note_makers(const jit::Node& node) {
   std::vector<std::size_t> makers;
   for (const jit::Value* input : node.inputs()) {

@@ -38,7 +38,7 @@ struct Neighbour {
   std::size_t level = 0;
 };
 
-// How far apart events of one call are looked for.
+// The distance within which events of one call are looked for.
 constexpr std::ptrdiff_t horizon = 512;
 
 class OwnerFinder {

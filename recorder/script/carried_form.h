@@ -1,5 +1,5 @@
-// How a variable of a loop on data, or a list, dict or attribute that the loop changes, is carried from iteration to
-// iteration: as a value, by its parts, as a sequence, as a flag and a content, or not at all.
+// The form in which a variable of a loop on data, or a list, dict or attribute that the loop changes, is carried from
+// iteration to iteration: as a value, by its parts, as a sequence, as a flag and a content, or not at all.
 #pragma once
 
 #include "recorder/script/recording.h"

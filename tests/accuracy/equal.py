@@ -1,4 +1,4 @@
-"""Which values of two files, one made of the other, are the same value: both are run on the example inputs.
+"""Finds which values of two files, one made of the other, are the same value: both are run on the example inputs.
 
 An optimiser that removes a no-op or merges two nodes lets the neighbours read another value that is equal; names alone
 would make that look like an absorbed node. And it may give a value that it keeps another name or another shape.

@@ -277,7 +277,7 @@ def test_what_gets_a_name_is_on_the_disk(stage):
 # ---- two at once ---------------------------------------------------------------------------------------------------
 
 def pair(folder) -> str:
-    """Which export `one.onnx` and its weights are of: both of one, or the assertion fails."""
+    """Names the export that `one.onnx` and its weights are of: both of one, or the assertion fails."""
     weights = {name: (folder.parent / name / "one.onnx.data").read_bytes() for name in ("first", "second")}
     models = {name: (folder.parent / name / "one.onnx").read_bytes() for name in ("first", "second")}
     found = [name for name in weights if (folder / "one.onnx").read_bytes() == models[name]

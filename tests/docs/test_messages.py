@@ -75,7 +75,7 @@ WORDS = {
 }
 # A comment or docstring that opens with these has no subject: "Of any dtype." is to be "True for any dtype."; behind
 # code, "// of the channels" is to be "// axis of the channels".
-FRAGMENT = re.compile(r'^\s*(?://|#|r?""") ?(?:What|Of|Where) |\S +(?://|#) (?:[Ww]hat|[Oo]f|[Ww]here) ')
+FRAGMENT = re.compile(r'^\s*(?://|#|r?""") ?(?:What|Of|Where|How|Which) |\S +(?://|#) (?:[Ww]hat|[Oo]f|[Ww]here) ')
 
 
 def test_words_that_slow_a_reader_do_not_return():
@@ -91,6 +91,7 @@ def test_words_that_slow_a_reader_do_not_return():
 
 def test_comments_do_not_open_as_fragments():
     for fragment in ["// Of any dtype.", "  // What follows needs the arguments of one write.", "# Where it lies.",
+                     "// How long each run is.",
                      "int axis;  // of the channels", "int end = 0;  // Where the last window ends.",
                      "found = []  # what was found", '    """Of an argument that was not given."""']:
         assert FRAGMENT.search(fragment), fragment

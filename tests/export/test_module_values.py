@@ -22,7 +22,7 @@ QUICK = ("bert_tiny", "shared_block", "llama")
 EVERY_MODEL = {**zoo.MODELS, **ARCHITECTURES}
 MODELS = [pytest.param(name, marks=() if name in QUICK else pytest.mark.matrix) for name in EVERY_MODEL]
 
-# Which share of calls an extract has to give; of the others nodes are joined with another module's (Conv and BatchNorm,
+# The share of calls that an extract has to give; of the others nodes are joined with another module's (Conv and BatchNorm,
 # of which ResNet-50 has 53), or nothing is left (Dropout).
 EXTRACTED = 0.4
 

@@ -1,4 +1,4 @@
-"""Which call of a module a node is of, through tools that fuse: with the file before as reference, and by names alone."""
+"""The call of a module that a node is of, through tools that fuse: with the file before, and by names alone."""
 
 import numpy as np
 import onnx

@@ -1,4 +1,4 @@
-"""How sure `whence annotate` says it is: never surer than what it was told, and whose a node is that a tool put in."""
+"""The confidence that `whence annotate` states: never surer than its source; and whose a node is that a tool put in."""
 
 import json
 

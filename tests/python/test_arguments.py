@@ -1,4 +1,4 @@
-"""Which objects can be arguments: their tensors are inputs of the file, under names that are known, and the caller's
+"""Objects that can be arguments: their tensors are inputs of the file, under names that are known, and the caller's
 own objects stay as they are, by every backend. Numbers are compared on other arguments than were exported."""
 
 import collections

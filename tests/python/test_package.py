@@ -241,7 +241,7 @@ def test_a_chain_of_backends_says_which_one_did_it(tmp_path):
 
 
 class Branches(torch.nn.Module):
-    """Which way it goes depends on data: a trace holds the way that was taken, torch.export refuses."""
+    """The way that it goes depends on data: a trace holds the way that was taken, torch.export refuses."""
 
     def forward(self, x):
         return x + 1 if bool(x.sum() > 0) else x - 1

@@ -82,7 +82,7 @@ def test_reports_and_drawings_hold_the_nodes(bert, tmp_path):
 
 @pytest.mark.parametrize("level", LEVELS)
 def test_time_in_functions_is_that_of_the_modules(bert, tmp_path, level):
-    """Which node ran is told by the weight that it reads in the file that the session saved."""
+    """The weight that a node of the saved file reads says which node ran."""
     entry = zoo.MODELS["bert_tiny"]
     session = onnxruntime.InferenceSession(str(bert[1]), providers=["CPUExecutionProvider"])
     feeds = dict(zip([each.name for each in session.get_inputs()],

@@ -27,7 +27,7 @@ void print_ort_quant(const std::vector<SelectedNode>& nodes) {
   print_json({{"nodes_to_exclude", names}});
 }
 
-// Which nodes each module has: what partitioners and per-layer annotations of ONNX Runtime take.
+// The nodes of each module: what partitioners and per-layer annotations of ONNX Runtime take.
 void print_by_module(const std::vector<SelectedNode>& nodes) {
   Json modules = Json::object();
   for (const SelectedNode& node : nodes) modules[node.module].push_back(node.name);

@@ -21,7 +21,7 @@ void comparison(Ctx& c) {
 
 void not_equal(Ctx& c) { c.yield(c.emit("Not", {compare(c, "Equal", c.tensor("self"), c.tensor("other"))})); }
 
-// Which of `elements` occur among `test_elements`, or do not.
+// True for each of `elements` that occurs among `test_elements`, or does not.
 void isin(Ctx& c) {
   const auto [elements, tests] = c.promoted(c.tensor("elements"), c.tensor("test_elements"));
   const DType dtype = arithmetic_dtype(c.dtype(elements));

@@ -83,7 +83,7 @@ Val even_bags(Ctx& c, const Bags& bags, std::int64_t length) {
   return reduce(c, reductions[static_cast<std::int64_t>(bags.mode)], grouped, {1}, false);
 }
 
-// Which row is in which bag: [bags, n], boolean.
+// True for a row that is in a bag: [bags, n], boolean.
 Val membership(Ctx& c, const Bags& bags) {
   const Val count = c.dim_of(bags.indices, 0);
   const Val offsets = c.cast(bags.offsets, DType::int64);

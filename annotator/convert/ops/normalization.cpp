@@ -179,7 +179,7 @@ void native_batch_norm(Ctx& c) {
   c.yield({result, batch.mean, inverse_deviation(c, batch.variance)});
 }
 
-// How many elements each channel has, over that number less 1: by which the running variance is larger.
+// The number of elements of each channel, over that number less 1: by which the running variance is larger.
 Val unbiased(Ctx& c, Val x, Val variance) {
   const DType dtype = c.output_dtype();
   const std::int64_t count = channels(c, x);
@@ -228,8 +228,8 @@ Attributes over_last(Ctx& c, std::size_t axes) {
   return {{"axis", -static_cast<std::int64_t>(axes)}, {"epsilon", epsilon(c)}};
 }
 
-// How many axes are normalised, where their sizes follow from the input's and no weight says them again: written out
-// needs none of them.
+// The number of axes that are normalised, where their sizes follow from the input's and no weight says them again:
+// written out needs none of them.
 std::optional<std::size_t> axes_of_dynamic_size(Ctx& c) {
   const std::vector<Size> shape = c.sizes("normalized_shape");
   const bool known = std::all_of(shape.begin(), shape.end(), [&](const Size& size) { return c.static_size(size); });

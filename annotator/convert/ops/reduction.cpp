@@ -113,7 +113,7 @@ void all(Ctx& c) { any_or_all(c, "ReduceMin", over_axes(c)); }
 void any_axis(Ctx& c) { any_or_all(c, "ReduceSum", over_axis(c)); }
 void all_axis(Ctx& c) { any_or_all(c, "ReduceMin", over_axis(c)); }
 
-// How many elements are not zero.
+// The number of elements that are not zero.
 void count_nonzero(Ctx& c) {
   Reduction r{c.tensor("self"), {}, false};
   if (c.rank(r.value) > 0) r.axes = axes_argument(c, "dim", c.rank(r.value));

@@ -15,7 +15,7 @@
 namespace whence::convert {
 namespace {
 
-// How samples are taken, as attributes of Resize.
+// The way in which samples are taken, as attributes of Resize.
 struct Sampling {
   const char* mode;
   bool antialias = false;

@@ -77,7 +77,7 @@ Val sum_of(Ctx& c, Val vector) { return c.emit("ReduceSum", {vector}, {{"keepdim
 
 void sum(Ctx& c) { c.yield(sum_of(c, numbers(c, "self", c.output_dtype()))); }
 
-// How many elements equal a number.
+// The number of elements that equal a number.
 Val count_of(Ctx& c, std::string_view list, std::string_view element, DType dtype) {
   const Val equal = c.emit("Equal", {numbers(c, list, dtype), c.scalar(element, dtype)});
   return c.typed(sum_of(c, c.cast(c.typed(equal, DType::boolean), DType::int64)), DType::int64, std::vector<Dim>());

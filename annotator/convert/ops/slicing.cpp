@@ -221,8 +221,8 @@ void slice_scatter(Ctx& c) {
   c.yield(replaced(c, x, src, range));
 }
 
-// Which place of an axis of `axis_size` is the index, as [axis_size, 1, ..] with `trailing` ones; absent when a table
-// of them is too large, or `dtype` is none that Where takes as it is.
+// True at the place of an axis of `axis_size` that is the index, as [axis_size, 1, ..] with `trailing` ones; absent
+// when a table of them is too large, or `dtype` is none that Where takes as it is.
 Val place_mask(Ctx& c, const Size& index, std::optional<std::int64_t> axis_size, std::int64_t trailing, DType dtype) {
   constexpr std::int64_t max_table = 4096;
   const auto place = c.static_size(index);

@@ -195,7 +195,7 @@ void unique(Ctx& c) {
 
 void unique_dim(Ctx& c) { c.yield(distinct(c, c.axis(c.integer("dim"), c.rank(c.tensor("self"))))); }
 
-// How long each run is: from its start to the next one's, the last one to the end. `starts`: 1 where one starts.
+// The length of each run: from its start to the next one's, the last one to the end. `starts`: 1 where one starts.
 Val run_lengths(Ctx& c, Val starts, const Size& count) {
   const Val from = c.emit("Reshape", {c.emit("NonZero", {starts}), c.constant_ints({-1})});
   const Val next = c.emit("Slice", {from, c.constant_ints({1}), c.constant_ints({INT64_MAX}), c.constant_ints({0})});
@@ -230,8 +230,8 @@ void unique_consecutive(Ctx& c) {
   c.yield({values, places, counts});
 }
 
-// How many of the sorted numbers [*, m] are below each value (`right`: or equal to it), which is where it would go. As
-// PyTorch's binary search, it asks which are not above: NaN goes behind all.
+// The number of the sorted numbers [*, m] that are below each value (`right`: or equal to it), which is where it would
+// go. As PyTorch's binary search, it asks which are not above: NaN goes behind all.
 Val places(Ctx& c, Val sorted, Val values, bool right) {
   const Val each = c.unsqueeze(values, {c.rank(values)});
   const Val row = c.rank(sorted) == 1 ? sorted : c.unsqueeze(sorted, {c.rank(sorted) - 1});

@@ -118,7 +118,7 @@ Val classes_in(Ctx& c, Val x, std::int64_t minimum) {
   return minimum > 0 ? c.emit("Max", {count, c.constant_int(minimum)}) : count;
 }
 
-// How often each number occurs in x [n], or the sum of the weights of its occurrences.
+// The number of times that each number occurs in x [n], or the sum of the weights of its occurrences.
 void bincount(Ctx& c) {
   const Val x = c.cast(c.tensor("self"), DType::int64);
   const Val classes = classes_in(c, x, c.integer("minlength"));

@@ -29,7 +29,7 @@ void extreme(Ctx& c) {
 constexpr std::int64_t kLeast = std::numeric_limits<std::int64_t>::min(),
                        kMost = std::numeric_limits<std::int64_t>::max();
 
-// How often range(lo, hi, step) goes round: (hi - lo) / step rounded up, and never less than 0.
+// The number of steps of range(lo, hi, step): (hi - lo) / step rounded up, and never less than 0.
 void range_length(Ctx& c) {
   const auto number = [&](const char* name) { return c.scalar(name, DType::int64); };
   const auto two = [&](const char* op, Val a, Val b) {

@@ -1,4 +1,4 @@
-// Which modules and nodes are shown: search, operator type, confidence, coverage. A module stays while something below
+// The modules and nodes that are shown: search, operator type, confidence, coverage. A module stays while something below
 // it does, or when its own name is searched for.
 
 const filter = { words: [], operator: -1, confidences: confidences.map(() => true), covered: '' };

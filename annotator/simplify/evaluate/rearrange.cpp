@@ -37,7 +37,7 @@ std::optional<std::int64_t> place(std::int64_t index, std::int64_t size) {
   return index < 0 || index >= size ? std::nullopt : std::optional(index);
 }
 
-// How many steps a range takes; nullopt when it never ends.
+// The number of steps of a range; nullopt when it never ends.
 std::optional<std::int64_t> steps(double start, double limit, double delta) {
   if (delta == 0 || !std::isfinite(start) || !std::isfinite(limit) || !std::isfinite(delta)) return std::nullopt;
   const double count = std::ceil((limit - start) / delta);

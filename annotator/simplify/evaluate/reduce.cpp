@@ -57,7 +57,7 @@ const Reduction<Number>* find(const Reduction<Number> (&table)[N], std::string_v
   return nullptr;
 }
 
-// Which axes go. They stand in an attribute or, from opset 13 or 18 on, in the second input.
+// The axes that go. They stand in an attribute or, from opset 13 or 18 on, in the second input.
 std::optional<std::vector<bool>> reduced_axes(const Evaluation& e) {
   const std::size_t rank = e.input(0).shape.size();
   Sizes axes;
