@@ -159,12 +159,13 @@ void WorkGraph::replace(const std::vector<Replacement>& replacements) {
   }
   std::vector<OnnxNode> nodes;
   std::vector<CallIndex> instances;
-  std::vector<char> placed(replacements.size(), 0);
+  std::vector<bool> placed(replacements.size(), false);
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     if (by[i] < 0) {
       nodes.push_back(std::move(parts_.graph.nodes[i]));
       instances.push_back(of_nodes_[i]);
-    } else if (placed[by[i]]++ == 0) {  // at the first node's place; index() moves it behind the nodes it needs
+    } else if (!placed[by[i]]) {  // at the first node's place; index() moves it behind the nodes it needs
+      placed[by[i]] = true;
       nodes.push_back(parts_.node(replacements[by[i]].by));
       instances.push_back(replacements[by[i]].instance);
     }

@@ -211,6 +211,18 @@ def test_values_used_outside_become_outputs(tmp_path):
     assert_comes_back(path, output, tmp_path)
 
 
+def test_a_module_of_many_nodes_is_called_once(tmp_path):
+    """More than a byte can count."""
+    path = tmp_path / "model.onnx"
+    chain = [node(["Sin", "Neg"][i % 2], [f"v{i}"], [f"v{i + 1}"], "block:Block") for i in range(600)]
+    graphs.model([*chain, node("Abs", ["v600"], ["y"])], [], {"v0": [3]}, ["y"], path)
+    _, made, output = cut(path, tmp_path, "--modules", "block")
+    assert [each.op_type for each in made.graph.node] == ["Block", "Abs"]
+    assert len(made.functions[0].node) == 600
+    graphs.assert_same_results(path, output)
+    assert_comes_back(path, output, tmp_path)
+
+
 def test_calls_of_one_module_are_told_apart(tmp_path):
     path = tmp_path / "model.onnx"
     nodes = []
