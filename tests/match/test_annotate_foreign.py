@@ -627,6 +627,19 @@ def test_nodes_of_functions_are_annotated(folder, tmp_path):
     assert (tmp_path / "stripped.onnx").read_bytes() == (tmp_path / "f.onnx").read_bytes()
 
 
+def test_a_call_of_a_function_is_of_the_module_around_its_nodes(tmp_path):
+    both = helper.make_function("local", "both", ["a"], ["b"], [
+        helper.make_node("Abs", ["a"], ["c"], name="/outer/first/Abs"),
+        helper.make_node("Neg", ["c"], ["b"], name="/outer/second/Neg"),
+    ], [helper.make_opsetid("", 18)])
+    model = small_model(helper.make_node("both", ["x"], ["y"], domain="local"), functions=[both])
+    (tmp_path / "f.onnx").write_bytes(model.SerializeToString())
+    annotate(tmp_path / "f.onnx", tmp_path / "out.onnx")
+    annotated = onnx.load(tmp_path / "out.onnx")
+    assert [keys(node)["module"] for node in annotated.functions[0].node] == ["outer.first", "outer.second"]
+    assert keys(annotated.graph.node[0])["module"] == "outer"
+
+
 class Block(torch.nn.Module):
     def __init__(self):
         super().__init__()
