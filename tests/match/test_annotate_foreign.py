@@ -16,6 +16,7 @@ from onnx import helper, numpy_helper
 
 import command
 from models import zoo
+from validate import onnx_files
 
 NAME = "unet"  # exports with PyTorch's TorchScript exporter as it is, folds BatchNorm, has named scopes
 
@@ -625,6 +626,13 @@ def test_nodes_of_functions_are_annotated(folder, tmp_path):
     assert keys(annotated.graph.node[0])["module"] == "inner"
     command.run("strip", tmp_path / "out.onnx", "-o", tmp_path / "stripped.onnx")
     assert (tmp_path / "stripped.onnx").read_bytes() == (tmp_path / "f.onnx").read_bytes()
+
+
+def test_a_new_name_is_not_one_that_a_node_keeps(tmp_path):
+    nodes = onnx_files.chain(onnx_files.known("a"), {}, onnx_files.known("a"))
+    nodes[0].name, nodes[2].name = "/a/Relu", "/a/Relu_1"
+    annotate(onnx_files.model(nodes, tmp_path / "m.onnx"), tmp_path / "out.onnx")
+    assert [each.name for each in onnx.load(tmp_path / "out.onnx").graph.node] == ["/a/Relu", "/a/Relu_2", "/a/Relu_1"]
 
 
 def test_a_call_of_a_function_is_of_the_module_around_its_nodes(tmp_path):
