@@ -635,6 +635,17 @@ def test_a_new_name_is_not_one_that_a_node_keeps(tmp_path):
     assert [each.name for each in onnx.load(tmp_path / "out.onnx").graph.node] == ["/a/Relu", "/a/Relu_2", "/a/Relu_1"]
 
 
+def test_names_alone_tell_a_second_call_by_the_parameters_that_it_reads(tmp_path):
+    weight = numpy_helper.from_array(np.ones((2, 2), np.float32), "block.fc.weight")
+    nodes = [onnx_files.node("MatMul", ["x", "block.fc.weight"], "a", "/block/fc/MatMul"),
+             onnx_files.node("Relu", ["a"], "b", "/block/act/Relu"),
+             onnx_files.node("MatMul", ["b", "block.fc.weight"], "c", "/block_1/fc/MatMul"),
+             onnx_files.node("Relu", ["c"], "y", "/block_1/act/Relu")]
+    annotate(onnx_files.model(nodes, tmp_path / "m.onnx", [weight]), tmp_path / "out.onnx")
+    found = [keys(node).get("module") for node in onnx.load(tmp_path / "out.onnx").graph.node]
+    assert found == ["block.fc", "block.act"] * 2
+
+
 def test_a_call_of_a_function_is_of_the_module_around_its_nodes(tmp_path):
     both = helper.make_function("local", "both", ["a"], ["b"], [
         helper.make_node("Abs", ["a"], ["c"], name="/outer/first/Abs"),
