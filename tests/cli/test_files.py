@@ -215,6 +215,17 @@ def test_strip_gives_the_bytes_back_from_another_folder(tmp_path):
     np.testing.assert_array_equal(result(tmp_path / "taken/three.onnx"), result(model))
 
 
+def test_strip_leaves_no_key_where_the_weights_stay(tmp_path):
+    model = a_model(tmp_path / "a", 1)
+    (tmp_path / "out").mkdir()
+    command.run("annotate", model, "-o", tmp_path / "out/one.onnx")
+    command.run("strip", tmp_path / "out/one.onnx", "-o", tmp_path / "out/two.onnx")
+    assert locations(tmp_path / "out/two.onnx") == {"one.onnx.data"}
+    stripped = onnx.load(tmp_path / "out/two.onnx", load_external_data=False)
+    assert not stripped.metadata_props
+    np.testing.assert_array_equal(result(tmp_path / "out/two.onnx"), result(model))
+
+
 def test_former_names_lead_nowhere_else(tmp_path):
     model = a_model(tmp_path / "a", 1)
     command.run("annotate", model, "-o", model)

@@ -238,6 +238,22 @@ def test_calls_of_one_module_are_told_apart(tmp_path):
     assert_comes_back(path, output, tmp_path)
 
 
+def test_a_call_whose_nodes_do_not_say_the_class_is_of_its_modules(tmp_path):
+    """Names of modules are enough, as `annotate --keys` may write them."""
+    path = tmp_path / "model.onnx"
+    nodes = [node("Relu", ["x"], ["r0"], "shared:Shared"), node("Neg", ["r0"], ["p"], "shared:Shared"),
+             node("Exp", ["p"], ["q"]), node("Relu", ["q"], ["r1"]), node("Neg", ["r1"], ["y"])]
+    for each in nodes[3:]:
+        del each.metadata_props[:]
+        each.metadata_props.add(key="pkg.torch.onnx.name_scopes", value="['', 'shared', 'op']")
+        each.metadata_props.add(key="pkg.whence.calls", value="0/1")
+    graphs.model(nodes, [], {"x": [3]}, ["y"], path)
+    report, _, output = cut(path, tmp_path, "--types", "Shared")
+    assert [(each["name"], each["calls"]) for each in report["functions"]] == [("Shared", 2)]
+    graphs.assert_same_results(path, output)
+    assert_comes_back(path, output, tmp_path)
+
+
 def test_metadata_of_a_call_may_be_any_bytes(tmp_path):
     """ONNX does not ask that metadata is UTF-8, and its checker accepts what is not."""
     path = tmp_path / "model.onnx"

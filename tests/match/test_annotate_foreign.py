@@ -16,6 +16,7 @@ from onnx import helper, numpy_helper
 
 import command
 from models import zoo
+from validate import onnx_files
 
 NAME = "unet"  # exports with PyTorch's TorchScript exporter as it is, folds BatchNorm, has named scopes
 
@@ -625,6 +626,37 @@ def test_nodes_of_functions_are_annotated(folder, tmp_path):
     assert keys(annotated.graph.node[0])["module"] == "inner"
     command.run("strip", tmp_path / "out.onnx", "-o", tmp_path / "stripped.onnx")
     assert (tmp_path / "stripped.onnx").read_bytes() == (tmp_path / "f.onnx").read_bytes()
+
+
+def test_a_new_name_is_not_one_that_a_node_keeps(tmp_path):
+    nodes = onnx_files.chain(onnx_files.known("a"), {}, onnx_files.known("a"))
+    nodes[0].name, nodes[2].name = "/a/Relu", "/a/Relu_1"
+    annotate(onnx_files.model(nodes, tmp_path / "m.onnx"), tmp_path / "out.onnx")
+    assert [each.name for each in onnx.load(tmp_path / "out.onnx").graph.node] == ["/a/Relu", "/a/Relu_2", "/a/Relu_1"]
+
+
+def test_names_alone_tell_a_second_call_by_the_parameters_that_it_reads(tmp_path):
+    weight = numpy_helper.from_array(np.ones((2, 2), np.float32), "block.fc.weight")
+    nodes = [onnx_files.node("MatMul", ["x", "block.fc.weight"], "a", "/block/fc/MatMul"),
+             onnx_files.node("Relu", ["a"], "b", "/block/act/Relu"),
+             onnx_files.node("MatMul", ["b", "block.fc.weight"], "c", "/block_1/fc/MatMul"),
+             onnx_files.node("Relu", ["c"], "y", "/block_1/act/Relu")]
+    annotate(onnx_files.model(nodes, tmp_path / "m.onnx", [weight]), tmp_path / "out.onnx")
+    found = [keys(node).get("module") for node in onnx.load(tmp_path / "out.onnx").graph.node]
+    assert found == ["block.fc", "block.act"] * 2
+
+
+def test_a_call_of_a_function_is_of_the_module_around_its_nodes(tmp_path):
+    both = helper.make_function("local", "both", ["a"], ["b"], [
+        helper.make_node("Abs", ["a"], ["c"], name="/outer/first/Abs"),
+        helper.make_node("Neg", ["c"], ["b"], name="/outer/second/Neg"),
+    ], [helper.make_opsetid("", 18)])
+    model = small_model(helper.make_node("both", ["x"], ["y"], domain="local"), functions=[both])
+    (tmp_path / "f.onnx").write_bytes(model.SerializeToString())
+    annotate(tmp_path / "f.onnx", tmp_path / "out.onnx")
+    annotated = onnx.load(tmp_path / "out.onnx")
+    assert [keys(node)["module"] for node in annotated.functions[0].node] == ["outer.first", "outer.second"]
+    assert keys(annotated.graph.node[0])["module"] == "outer"
 
 
 class Block(torch.nn.Module):

@@ -107,8 +107,11 @@ TEST(SameContent, ComparesBytes) {
   write_file(folder / "c", std::string(5'000'000, 'a'));
   write_file(folder / "empty", "");
   write_file(folder / "nothing", "");
+  write_file(folder / "large", std::string(40'000'000, 'a'));
+  write_file(folder / "large too", std::string(39'999'999, 'a') + "b");
   EXPECT_TRUE(same_content(folder / "a", folder / "c"));
   EXPECT_FALSE(same_content(folder / "a", folder / "b"));
+  EXPECT_FALSE(same_content(folder / "large", folder / "large too"));
   EXPECT_FALSE(same_content(folder / "a", folder / "empty"));
   EXPECT_TRUE(same_content(folder / "empty", folder / "nothing"));
 }

@@ -63,6 +63,7 @@ CASES = [
     case("aten::amin", lambda x: x.amin(1), f32(2, 3, 4), dynamic="x:0=n,1=m"),
     case("aten::amin", lambda x: x.amin(1), boolean(4, 3)),
     case("aten::aminmax", lambda x: tuple(torch.aminmax(x, dim=1)), f32(2, 3)),
+    case("aten::aminmax", lambda x: tuple(torch.aminmax(x, dim=0, keepdim=True)), f32(2, 3)),
     case("aten::aminmax", lambda x: tuple(torch.aminmax(x)), f32(2, 3)),
     case("aten::any", lambda x: x.any(), boolean(2, 3)),
     case("aten::any", lambda x: x.any(), torch.tensor([0.0, 0.25, 0.0])),

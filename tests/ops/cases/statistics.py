@@ -28,6 +28,7 @@ CASES = [
     spread("aten::std", lambda x: torch.ops.aten.std(x, True), f32(2, 3, 4)),
     spread("aten::std.dim", lambda x: torch.std(x, -1, False), f32(2, 3, 4)),
     spread("aten::std.correction", lambda x: torch.std(x, -1, correction=2), f32(2, 3, 4)),
+    spread("aten::var.correction", lambda x: torch.var(x, 1, correction=3), f32(4, 2)),
     spread("aten::var_mean", lambda x: torch.var_mean(x, False), f32(2, 3, 4), finite=RUNNING),
     spread("aten::var_mean.dim", lambda x: torch.var_mean(x, 1, True), f32(2, 3, 4), finite=RUNNING),
     spread("aten::var_mean.correction", lambda x: torch.var_mean(x, 1, correction=0, keepdim=True), f32(2, 3, 4),
