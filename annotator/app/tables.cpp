@@ -1,5 +1,6 @@
 #include "annotator/app/tables.h"
 
+#include "annotator/app/read_options.h"
 #include "annotator/app/recorder_library.h"
 #include "annotator/convert/op_table.h"
 #include "annotator/exporter/export.h"
@@ -14,9 +15,7 @@ std::vector<ConvertibleOperator> convertible_operators() {
 }
 
 Diagnostics export_problems(const std::string& archive, const Options& options) {
-  ReadOptions read;
-  read.path = archive;
-  read.inputs_file = options.inputs_file;
+  const ReadOptions read = read_options(archive, options);
   exporter::ExportOptions conversion;
   conversion.opset = options.opset;
   conversion.trace_composite = trace_composite;

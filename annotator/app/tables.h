@@ -17,7 +17,7 @@ struct ConvertibleOperator {
 std::vector<ConvertibleOperator> convertible_operators();  // by name
 
 // Everything that stands in the way of an export of the archive, at once; nothing is written. Of the options those that
-// say how the archive is read (inputs_file, libraries) and the opset count. Throws Error for an archive that cannot be
+// say how the archive is read and the opset count. Throws Error for an archive that cannot be
 // read.
 Diagnostics export_problems(const std::string& archive, const Options& options);
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <ranges>
 #include <set>
 #include <string>
 #include <utility>
@@ -14,6 +15,7 @@
 #include "annotator/match/reference.h"
 #include "annotator/match/scope_in_name.h"
 #include "annotator/origin/carried_token.h"
+#include "annotator/text/path_glob.h"
 #include "schema/module_path.h"
 
 namespace whence::match {
@@ -90,22 +92,12 @@ std::set<std::string_view> called_paths(const onnx_file::OnnxSummary& model) {
   return called;
 }
 
-std::vector<std::string_view> segments_of(std::string_view module) {
-  std::vector<std::string_view> segments;
-  while (!module.empty()) {
-    const std::size_t dot = std::min(module.find('.'), module.size());
-    segments.push_back(module.substr(0, dot));
-    module.remove_prefix(std::min(dot + 1, module.size()));
-  }
-  return segments;
-}
-
 // PyTorch's older exporter leaves a container whose forward is never called out of names: "/blocks/k/Gemm" of
 // blocks.heads.k, where `heads` is a ModuleDict. Parameters have the complete path.
 class LeftOutContainers {
  public:
   // `with_parameters`: modules that parameters are named after. `name_paths`: "/blocks/k".
-  LeftOutContainers(const std::set<std::string>& with_parameters, const std::set<std::string_view>& name_paths) {
+  LeftOutContainers(const auto& with_parameters, const std::set<std::string_view>& name_paths) {
     for (std::string_view module : with_parameters) {
       for (; !module.empty(); module = module_around(module)) modules_[last_segment(module)].emplace(module);
     }
@@ -136,9 +128,9 @@ class LeftOutContainers {
   // True when `module` is `named` with containers put in that no name mentions.
   bool may_be(std::string_view named, const std::string& module) const {
     if (module.size() <= named.size() || named_.contains(module)) return false;
-    const std::vector<std::string_view> parts = segments_of(named);
+    const std::vector<std::string_view> parts = text::path_segments(named);
     auto part = parts.begin();
-    for (const std::string_view segment : segments_of(module)) {
+    for (const std::string_view segment : text::path_segments(module)) {
       if (part != parts.end() && segment == *part) {
         ++part;
       } else if (named_.contains(module.substr(0, static_cast<std::size_t>(segment.end() - module.data())))) {
@@ -161,24 +153,23 @@ Reference make_reference_of_names(const onnx_file::OnnxSummary& model) {
   for (const onnx_file::OnnxNode* node : nodes_with_functions(model)) {
     if (const auto module = module_of(node->metadata)) tree.of(*module, 0);
   }
-  std::set<std::string> with_parameters;
+  std::vector<std::pair<const onnx_file::OnnxTensor*, std::string>> parameters;  // each with its module
   for (const onnx_file::OnnxTensor& tensor : model.graph.initializers) {
-    if (looks_like_parameter(tensor.name)) with_parameters.emplace(module_around(without_fusion(tensor.name)));
+    if (!looks_like_parameter(tensor.name)) continue;
+    parameters.emplace_back(&tensor, std::string(module_around(without_fusion(tensor.name))));
   }
   const std::set<std::string_view> paths = called_paths(model);
-  const LeftOutContainers containers(with_parameters, paths);
+  const LeftOutContainers containers(std::views::values(parameters), paths);
   for (const std::string_view path : paths) {
     const auto module = containers.module_meant(module_of_path(path));
     if (module) reference.scopes[tree.of(*module, 0)].name_path = std::string(path);
   }
-  for (const onnx_file::OnnxTensor& tensor : model.graph.initializers) {
-    if (!looks_like_parameter(tensor.name)) continue;
+  for (const auto& [tensor, module] : parameters) {
     ReferenceUnit unit;
-    const std::string_view name = without_fusion(tensor.name);
-    unit.scope = tree.of(std::string(module_around(name)), 0);
+    unit.scope = tree.of(module, 0);
     ReferenceParameter parameter;
-    parameter.names.emplace_back(tensor.name);
-    parameter.dims = tensor.dims;
+    parameter.names.emplace_back(tensor->name);
+    parameter.dims = tensor->dims;
     parameter.units.push_back(reference.units.add(std::move(unit)));
     reference.parameters.add(std::move(parameter));
   }

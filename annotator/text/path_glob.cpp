@@ -2,12 +2,10 @@
 
 #include <optional>
 #include <string>
-#include <vector>
 
 namespace whence::text {
-namespace {
 
-std::vector<std::string_view> segments(std::string_view path) {
+std::vector<std::string_view> path_segments(std::string_view path) {
   std::vector<std::string_view> parts;
   while (!path.empty()) {
     const std::size_t end = std::min(path.find('.'), path.size());
@@ -16,6 +14,8 @@ std::vector<std::string_view> segments(std::string_view path) {
   }
   return parts;
 }
+
+namespace {
 
 // The position in the pattern after the part at `p`, if that matches `c`; nullopt if it does not. A bracket that is not
 // closed is a character like others.
@@ -57,7 +57,7 @@ bool matches_segment(std::string_view pattern, std::string_view text) {
 }  // namespace
 
 bool matches_path(std::string_view pattern, std::string_view path) {
-  const std::vector<std::string_view> want = segments(pattern), have = segments(path);
+  const std::vector<std::string_view> want = path_segments(pattern), have = path_segments(path);
   // reachable[i]: the pattern so far matches the first i segments. Linear in the product, whatever the number of `**`.
   std::vector<char> reachable(have.size() + 1, 0);
   reachable[0] = 1;

@@ -5,8 +5,12 @@
 #pragma once
 
 #include <string_view>
+#include <vector>
 
 namespace whence::text {
+
+// Returns {"layer", "0"} of "layer.0", nothing of the root. The parts are views into `path`.
+std::vector<std::string_view> path_segments(std::string_view path);
 
 bool matches_path(std::string_view pattern, std::string_view path);
 

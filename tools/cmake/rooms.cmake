@@ -11,15 +11,6 @@
 # command_rooms: what tools/whence may include. `app` has one function for each use; of the rooms behind it come the
 # structs that the function returns and what prints them (to_text, to_json, write_dot).
 
-# Compiles the files of a room some at a time: most of the time goes into the headers that they share. Two files of a
-# room cannot declare different things under one name then, which the compiler reports. Converters may: they are called
-# like operators, of which families have some in common.
-function(compile_together target files)
-  if(NOT target STREQUAL whence_convert)
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ${WHENCE_UNITY} UNITY_BUILD_BATCH_SIZE ${files})
-  endif()
-endfunction()
-
 function(annotator_room name)
   cmake_parse_arguments(PARSE_ARGV 1 room "" "" "USES;NEEDS")
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS annotator/${name}/*.cpp)
@@ -39,6 +30,8 @@ annotator_room(origin)
 annotator_room(onnx_file USES text origin NEEDS nlohmann_json::nlohmann_json)
 annotator_room(graph USES program origin)
 annotator_room(convert USES operators program graph NEEDS nlohmann_json::nlohmann_json ONNX::onnx)
+# Converters are called like operators, of which families have some in common.
+set_target_properties(whence_convert PROPERTIES UNITY_BUILD OFF)
 annotator_room(lower USES program convert)
 annotator_room(metadata USES text origin onnx_file graph convert NEEDS nlohmann_json::nlohmann_json)
 annotator_room(pt2 USES origin convert metadata NEEDS nlohmann_json::nlohmann_json)
