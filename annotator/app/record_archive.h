@@ -4,6 +4,7 @@
 #include <string>
 
 #include "schema/program.h"
+#include "whence/diagnostics.h"
 #include "whence/options.h"
 
 namespace whence::app {

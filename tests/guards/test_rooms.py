@@ -67,3 +67,10 @@ def test_every_room_has_a_readme_of_under_a_page():
         if room.startswith("recorder/") and room != "recorder/native":
             continue  # recorder/README.md describes all of its folders in the order of the data
         assert 3 < len(readme.read_text().splitlines()) < 110, room
+
+
+def test_what_is_precompiled_is_not_ours():
+    """ccache gives a precompiled header back although a comment in it has changed, and GCC then reads that header twice."""
+    for path in ("schema/precompiled.h", "recorder/base/torch_pch.h"):
+        quoted = re.findall(r'^#include "(.+)"$', (command.ROOT / path).read_text(), re.MULTILINE)
+        assert not quoted, f"{path} includes {quoted}"
