@@ -36,6 +36,22 @@ std::vector<std::string> weights_of(const std::string& path) {
   return files;
 }
 
+// Refuses a file that models beside it keep their weights in. A file that is a model itself may be replaced.
+void require_no_weights_of_neighbours(const NamedFile& output) {
+  constexpr int most = 256;  // models that are looked at
+  std::error_code ignored;
+  if (!fs::is_regular_file(output.path, ignored) || fs::path(output.path).extension() == ".onnx") return;
+  const fs::path folder = fs::path(place_of(output.path)).parent_path();
+  int seen = 0;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder.empty() ? "." : folder, ignored)) {
+    if (entry.path().extension() != ".onnx" || ++seen > most) continue;
+    for (const std::string& data : weights_of(entry.path().string())) {
+      if (!same_file(data, output.path)) continue;
+      refuse(output.name + " would replace the weights of " + entry.path().string() + ": " + output.path);
+    }
+  }
+}
+
 void require_separate(const NamedFile& input, const NamedFile& output, bool in_place) {
   if (!in_place && same_file(input.path, output.path)) {
     refuse(output.name + " would replace " + input.name + ": " + output.path);
@@ -68,6 +84,7 @@ void require_separate(const std::vector<NamedFile>& inputs, const std::vector<Na
     for (const NamedFile& input : inputs) {
       if (!input.path.empty()) require_separate(input, outputs[i], i == 0 && input.name == in_place);
     }
+    require_no_weights_of_neighbours(outputs[i]);
     for (std::size_t j = 0; j < i; ++j) {
       if (place_of(outputs[i].path) != place_of(outputs[j].path)) continue;
       refuse(outputs[j].name + " and " + outputs[i].name + " would be one file: " + outputs[i].path);

@@ -1,5 +1,5 @@
 // Compares the files of one use before any work is done: an output never replaces an input, nor the weights of a model
-// that is an input.
+// that is an input or stands beside it.
 #pragma once
 
 #include <string>
@@ -14,8 +14,8 @@ struct NamedFile {
   std::string path;  // empty: not given
 };
 
-// Throws Error(usage) when an output is an input, a data file of an input or another output: by its path, links
-// followed, or as the same file on disk. `in_place`: the input that the first output may be.
+// Throws Error(usage) when an output is an input, a data file of an input or of an ONNX file in its folder, or another
+// output: by its path, links followed, or as the same file on disk. `in_place`: the input that the first output may be.
 void require_separate(const std::vector<NamedFile>& inputs, const std::vector<NamedFile>& outputs,
                       const std::string& in_place);
 

@@ -60,6 +60,28 @@ void place_with_sources(Placement& placement, ForeignNode node) {
   }
 }
 
+// True when the same weight is read before and behind: these are two calls of a module, and what lies between them is
+// outside of it.
+bool lies_between_calls(const Placement& placement, const std::vector<ForeignNode>& before,
+                        const std::vector<ForeignNode>& after) {
+  const ForeignStructure& f = placement.foreign;
+  const auto weights = [&](ForeignNode node) {
+    std::vector<ForeignTensor> found;
+    for (const ForeignValue input : f.nodes[node].inputs) {
+      const ForeignTensor tensor = input.exists() && f.values[input].constant ? f.root_tensor(input) : ForeignTensor();
+      if (tensor.exists() && f.tensors[tensor].elements() > 1) found.push_back(tensor);
+    }
+    return found;
+  };
+  return std::ranges::any_of(before, [&](ForeignNode source) {
+    const auto first = weights(source);
+    return std::ranges::any_of(after, [&](ForeignNode reader) {
+      const auto second = weights(reader);
+      return std::ranges::find_first_of(first, second) != first.end();
+    });
+  });
+}
+
 // Places a node whose placed neighbours are all of one scope, if there are some before and behind.
 void place_if_enclosed(Placement& placement, ForeignNode node) {
   const auto before = placement.sources(node), after = placement.readers(node);
@@ -75,6 +97,10 @@ void place_if_enclosed(Placement& placement, ForeignNode node) {
       firm &= placement.matches[other].confidence <= Confidence::matched;
     }
     if (!any) return;
+  }
+  if (lies_between_calls(placement, before, after)) {
+    scope = root_scope;  // who calls it is not known
+    firm = false;
   }
   placement.matches[node].scope = scope;
   placement.matches[node].confidence = firm ? Confidence::inferred : Confidence::ancestor;

@@ -9,6 +9,7 @@
 
 #include "annotator/match/digest_numbers.h"
 #include "annotator/onnx_file/wire_in.h"
+#include "annotator/operators/onnx_operators.h"
 #include "annotator/origin/confidence.h"
 #include "annotator/program/tensor_values.h"
 #include "schema/dtype.h"
@@ -191,6 +192,9 @@ class Builder {
     entry.states_activation =
         origin::is_of_runtime(node.domain) &&
         std::ranges::any_of(node.attributes, [&](auto& each) { return each.name == "activation" && is_text(each); });
+    entry.transposes =
+        origin::is_of_runtime(node.domain) && operators::has(node.op_type, operators::reorders) &&
+        std::ranges::any_of(node.attributes, [&](auto& each) { return each.name == "channels_last" && is_set(each); });
     if (node.op_type == "Constant" && !node.outputs.empty()) add_constant(node, entry.outputs.front());
     for (const OnnxGraph& body : node.subgraphs) add_body(body, node, entry, names, depth);
     s().add_node(std::move(entry));
@@ -267,6 +271,15 @@ class Builder {
       if (attribute.name == "pads" && pads_anything(attribute)) padding = digest.value();
     }
     return total;
+  }
+
+  // True for an integer that is not zero.
+  bool is_set(const onnx_file::OnnxAttribute& attribute) const {
+    for (FieldReader reader(attribute.message, place_); !reader.done();) {
+      const Field field = reader.next();
+      if (field.number == 3) return field.value != 0;
+    }
+    return false;
   }
 
   // True for a string that is not empty.

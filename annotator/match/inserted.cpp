@@ -1,6 +1,7 @@
 // Places nodes that a tool inserted. A node that quantises, casts or changes the layout of an input belongs to the
 // operators that read it, or to the module around them if they are of several modules. A node that rescales or casts a
-// result back belongs to the operator that computed the result.
+// result back belongs to the operator that computed the result. A Transpose, and one that took in a Transpose of the
+// model, as the ReorderOutput to channels last does, is of the module around both sides.
 //
 //   x -> DynamicQuantizeLinear -> MatMulInteger -> Cast -> Mul(scale)      all: the module of the MatMulInteger
 //   x -> QuantizeLinear -> DequantizeLinear -> Conv                        both: that of the Conv
@@ -44,7 +45,16 @@ class Inserted {
     }
     // Readers of inserted nodes may be inserted themselves.
     for (auto node = order.rbegin(); node != order.rend(); ++node) {
-      if (seen_[*node] && !placement_.settled(*node)) place_with(placement_.readers(*node), *node);
+      if (!seen_[*node] || placement_.settled(*node)) continue;
+      std::vector<ForeignNode> served = placement_.readers(*node);
+      if (const ForeignNode maker = source(*node); may_have_moved(*node) && maker.exists()) {
+        served.push_back(maker);
+        // One behind a sum may be those of its operands.
+        if (const auto operands = placement_.sources(maker); operands.size() > 1) {
+          served.insert(served.end(), operands.begin(), operands.end());
+        }
+      }
+      place_with(served, *node);
     }
   }
 
@@ -93,13 +103,18 @@ class Inserted {
 
   bool brings_back(ForeignNode node) const {
     const ForeignNode maker = source(node);
-    if (!maker.exists()) return false;
+    if (!maker.exists() || f_.nodes[node].transposes) return false;
     const std::string_view op = f_.nodes[node].op_type;
     if (op == "ReorderOutput" || rescales(node) || placement_.readers(node).empty()) return true;
-    if (op == "Cast" || op == "DequantizeLinear") {
-      if (computes_in_integers(f_.nodes[maker].op_type)) return straight(node, maker);
-    }
+    // Also behind a Gather from a table of integers: what was not quantized at run time is a result.
+    if (op == "DequantizeLinear" && straight(node, maker)) return true;
+    if (op == "Cast" && computes_in_integers(f_.nodes[maker].op_type)) return straight(node, maker);
     return (op == "Cast" || op == "Transpose") && straight(node, maker) && reads_inserted(maker, f_.nodes[node]);
+  }
+
+  // Tools move the model's own Transposes, too: past what works element by element, and into what lays out anew.
+  bool may_have_moved(ForeignNode node) const {
+    return f_.nodes[node].transposes || f_.nodes[node].op_type == "Transpose";
   }
 
   bool straight(ForeignNode node, ForeignNode maker) const {

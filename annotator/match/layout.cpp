@@ -17,12 +17,22 @@ constexpr std::size_t longest_way = 64;
 template <Side S>
 using Known = std::function<bool(ValueIndex<S>)>;  // true for a value that has a partner on the other side
 
+// Some tools write an Expand where others reshape, as nothing may be repeated.
+bool is_reshape(std::string_view op) { return operators::has(op, operators::reshapes) || op == "Expand"; }
+
 // Rearrangements of one kind may stand for each other: 3 for the same operator, 2 for one of the same kind.
 int alike(std::string_view a, std::string_view b) {
   if (a == b) return 3;
-  // Some tools write an Expand where others reshape, as nothing may be repeated.
-  const auto is_reshape = [](std::string_view op) { return operators::has(op, operators::reshapes) || op == "Expand"; };
   return is_reshape(a) && is_reshape(b) ? 2 : 0;
+}
+
+bool is_integer_product(const ForeignStructure& f, ForeignNode node) {
+  return operators::has(f.nodes[node].op_type, operators::integer_result);
+}
+
+template <Side S>
+std::ptrdiff_t count_reshapes(const Structure<S>& s, const std::vector<NodeIndex<S>>& way) {
+  return std::ranges::count_if(way, [&](NodeIndex<S> node) { return is_reshape(s.nodes[node].op_type); });
 }
 
 // The nodes from a value back to what it is computed from, first one first: rearrangements, and cheap arithmetic that
@@ -73,6 +83,7 @@ class Ways {
       const auto way = way_to(f_, value, known_in_foreign());
       if (way.empty()) continue;
       const ReferenceValue start = placement_.pairs.value(origin(f_, way, value));
+      const bool into_product = is_integer_product(f_, f);
       std::vector<ReferenceNode> best;
       int best_worth = -1;
       const auto consider = [&](ReferenceValue operand) {
@@ -80,7 +91,8 @@ class Ways {
         const auto reference_way = way_to(r_, operand, known_in_reference());
         if (origin(r_, reference_way, operand) != start) return;
         int worth = 0;
-        for (const auto& [a, b] : pair_up(way, reference_way)) worth += worth_of(way[a], reference_way[b]);
+        const auto own = without_flattening(way, reference_way, into_product);
+        for (const auto& [a, b] : pair_up(own, reference_way)) worth += worth_of(own[a], reference_way[b]);
         worth = std::max(worth * 16 - static_cast<int>(reference_way.size()), 0);
         if (worth <= best_worth) return;
         best_worth = worth;
@@ -91,12 +103,13 @@ class Ways {
         if (i < inputs.size()) consider(inputs[i]);
         for (const ReferenceValue operand : inputs) consider(operand);
       }
-      vote(way, best);
+      vote(without_flattening(way, best, into_product), best);
     }
   }
 
   void align(ForeignValue fv, ReferenceValue rv) {
-    vote(way_to(f_, fv, known_in_foreign()), way_to(r_, rv, known_in_reference()));
+    const auto reference_way = way_to(r_, rv, known_in_reference());
+    vote(without_flattening(way_to(f_, fv, known_in_foreign()), reference_way, false), reference_way);
   }
 
   void decide() {
@@ -142,6 +155,22 @@ class Ways {
       if (other != r && r_.nodes[other].op_class == r_.nodes[r].op_class && forms.size() < 16) forms.push_back(other);
     }
     return forms;
+  }
+
+  // Returns the way without the Reshapes that a tool put around products of integers, where the way has more Reshapes
+  // than that of the reference: the one behind a product that it begins with, the one before a product that it leads to.
+  std::vector<ForeignNode> without_flattening(std::vector<ForeignNode> way, const std::vector<ReferenceNode>& r_way,
+                                              bool into_product) const {
+    const auto reshapes = [&](ForeignNode node) { return is_reshape(f_.nodes[node].op_type); };
+    if (count_reshapes(f_, way) > count_reshapes(r_, r_way) && !way.empty()) {
+      const auto sources = placement_.sources(way.front());
+      const bool out_of_product = !sources.empty() && is_integer_product(f_, sources.front());
+      if (const auto first = std::ranges::find_if(way, reshapes); out_of_product) way.erase(first);
+    }
+    if (into_product && count_reshapes(f_, way) > count_reshapes(r_, r_way)) {
+      way.erase(std::prev(std::find_if(way.rbegin(), way.rend(), reshapes).base()));
+    }
+    return way;
   }
 
   std::vector<std::pair<std::size_t, std::size_t>> pair_up(const std::vector<ForeignNode>& f_way,
@@ -204,8 +233,26 @@ class Ways {
   IndexedVector<ForeignNode, std::vector<Vote>> votes_;
 };
 
-// A rearrangement without counterpart: a bias or scale belongs to its product; one beside a Gemm was put there for it;
-// any other goes with the neighbour whose operation is known to use this operator, else with what reads it.
+// Returns the product of integers whose result or operand a Reshape is, through what rescales and quantizes; none if it
+// is none's.
+ForeignNode integer_product_beside(const Placement& placement, ForeignNode node) {
+  const ForeignStructure& f = placement.foreign;
+  for (const bool back : {true, false}) {
+    ForeignNode at = node;
+    for (int steps = 0; steps < 6; ++steps) {
+      const auto next = back ? placement.sources(at) : placement.readers(at);
+      if (next.empty()) break;
+      at = next.front();
+      if (is_integer_product(f, at)) return at;
+      if (f.nodes[at].kind != NodeKind::transparent || is_reshape(f.nodes[at].op_type)) break;
+    }
+  }
+  return {};
+}
+
+// A rearrangement without counterpart: a bias or scale belongs to its product; one beside a Gemm, or a Reshape beside a
+// product of integers, was put there for it; any other goes with the neighbour whose operation is known to use this
+// operator, else with what reads it.
 void place_leftover(Placement& placement, ForeignNode node) {
   const ForeignStructure& f = placement.foreign;
   const auto& entry = f.nodes[node];
@@ -217,11 +264,8 @@ void place_leftover(Placement& placement, ForeignNode node) {
   };
   const auto before = placement.sources(node), after = placement.readers(node);
   const auto placed = [&](ForeignNode other) { return placement.placed(other); };
-  const auto of_product = [&](ForeignNode other) {
-    return operators::has(f.nodes[other].op_type, operators::integer_result);
-  };
   const bool elementwise =
-      entry.op_type == "Add" || entry.op_type == "Mul" || (!before.empty() && of_product(before.front()));
+      entry.op_type == "Add" || entry.op_type == "Mul" || (!before.empty() && is_integer_product(f, before.front()));
   if (elementwise && !before.empty() && placed(before.front())) {
     return take(before.front(), Confidence::matched);
   }
@@ -229,6 +273,10 @@ void place_leftover(Placement& placement, ForeignNode node) {
     for (const ForeignNode other : *side) {
       if (f.nodes[other].op_type == "Gemm" && placed(other)) return take(other, Confidence::matched);
     }
+  }
+  if (is_reshape(entry.op_type)) {
+    const ForeignNode product = integer_product_beside(placement, node);
+    if (product.exists() && placed(product)) return take(product, Confidence::inferred);
   }
   for (const ForeignNode a : before) {
     for (const ForeignNode b : after) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "annotator/match/contradicted_names.h"
 #include "annotator/match/correspondence.h"
 #include "annotator/match/file_structure.h"
 #include "annotator/match/model_fit.h"
@@ -199,17 +200,23 @@ void leave_folded_to_parent(Placement& placement, const ForeignStructure& struct
 
 // Matches without a structure to compare with, by names and keys, and by what lies between nodes of one module.
 MatchReport match_by_names(const FileStructure<Side::foreign>& foreign, const Reference& reference,
-                           EvidenceTable evidence) {
+                           const ScopeReader& reader, EvidenceTable evidence) {
   const ForeignStructure& structure = foreign.structure;
   static const EvidenceTable no_evidence;
   const Correspondence none(structure, reference, no_evidence);
   Placement placement{structure, reference, none, IndexedVector<ForeignNode, NodeMatch>(structure.nodes.size())};
+  const auto settled = settle_contradicted_names(reference, reader, evidence);
   for (const ForeignNode i : evidence.keys()) {
     // A parameter's reader is of the module that the parameter's name begins with.
     for (Evidence& each : evidence[i]) {
       if (each.unit.exists()) each.scope = reference.units[each.unit].scope;
     }
     weigh_names(placement, i, evidence[i]);
+    NodeMatch& match = placement.matches[i];
+    if (settled[i].scope.exists() && (match.rule == MatchRule::names || match.rule == MatchRule::initializers)) {
+      match.scope = settled[i].scope;
+      match.confidence = std::max(match.confidence, settled[i].surest);
+    }
     leave_folded_to_parent(placement, structure, i);
     speak_softly(placement, structure, i);
   }
@@ -218,10 +225,9 @@ MatchReport match_by_names(const FileStructure<Side::foreign>& foreign, const Re
 }
 
 EvidenceTable find_evidence(const onnx_file::OnnxSummary& model, const FileStructure<Side::foreign>& foreign,
-                            const Reference& reference, const TensorSources& tensors) {
+                            const Reference& reference, const TensorSources& tensors, const ScopeReader& scopes) {
   EvidenceTable evidence(foreign.structure.nodes.size());
   const ReferenceNames names(reference);
-  const ScopeReader scopes(model);
   for (const ListedRule& rule : rules) rule.find({model, foreign, reference, names, tensors, scopes}, evidence);
   return evidence;
 }
@@ -232,9 +238,10 @@ MatchReport match_model(const onnx_file::OnnxSummary& model, const Reference& re
   const FileStructure foreign = make_structure<Side::foreign>(model);
   const ForeignStructure& structure = foreign.structure;
   const TensorSources tensors(model, structure, reference);
-  EvidenceTable evidence = find_evidence(model, foreign, reference, tensors);
+  const ScopeReader scopes(model);
+  EvidenceTable evidence = find_evidence(model, foreign, reference, tensors, scopes);
 
-  if (reference.structure.nodes.empty()) return match_by_names(foreign, reference, std::move(evidence));
+  if (reference.structure.nodes.empty()) return match_by_names(foreign, reference, scopes, std::move(evidence));
   Correspondence pairs(structure, reference, evidence);
   pairs.grow();
 

@@ -38,6 +38,7 @@ struct StructureNode {
   bool holds_bodies = false;
   bool computes_sizes = false;                 // arithmetic on sizes of tensors alone
   bool states_activation = false;              // an operator of a runtime that ends in the activation it names
+  bool transposes = false;                     // an operator of a runtime that took in a Transpose: channels_last
   std::uint64_t attributes = 0;                // digest of all but graphs
   std::uint64_t padding = 0;                   // digest of `pads` alone; 0 when nothing is padded
   std::vector<ValueIndex<S>> inputs, outputs;  // none for an optional one that is left out

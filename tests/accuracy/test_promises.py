@@ -15,6 +15,8 @@ CASES = {
     "frozen_norms": ("torchscript-18", ["exported", "ort-basic", "ort-extended", "onnxslim", "onnxsim"]),
     "gpt_neox": ("torchscript-18-dynamic", ["exported", "renamed"]),
     "llama_equal": ("dynamo-18", ["exported", "int8", "renamed+int8"]),
+    "distilbert": ("dynamo-18", ["int8", "ort-extended+int8"]),
+    "convnext": ("dynamo-18", ["ort-all", "ort-extended+int8"]),
 }
 
 # The least share of nodes that are exact or matched, where it is not 0.8: masks and sizes that little tells apart.

@@ -10,7 +10,8 @@ import onnxruntime
 from accuracy import models
 
 LEVELS = {"basic": onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC,
-          "extended": onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED}
+          "extended": onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED,
+          "all": onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL}
 
 
 def onnxruntime_offline(level: str):
@@ -57,9 +58,9 @@ def float16(name: str, source: Path, target: Path) -> None:
 def dynamic_int8(name: str, source: Path, target: Path) -> None:
     from onnxruntime.quantization import quantize_dynamic
 
-    # Its shape inference stumbles over the shapes that the dynamo exporter stored.
+    # Its shape inference stumbles over the shapes that the dynamo exporter stored, and ends at ONNX Runtime's operators.
     onnx.save(without_shapes(onnx.load(source)), source)
-    quantize_dynamic(str(source), str(target))
+    quantize_dynamic(str(source), str(target), extra_options={"DefaultTensorType": onnx.TensorProto.FLOAT})
 
 
 def without_shapes(model: onnx.ModelProto) -> onnx.ModelProto:

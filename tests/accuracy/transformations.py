@@ -27,6 +27,7 @@ class Transformation:
 TOOLS = {
     "ort-basic": tools.onnxruntime_offline("basic"),
     "ort-extended": tools.onnxruntime_offline("extended"),
+    "ort-all": tools.onnxruntime_offline("all"),
     "ort-fusion": tools.transformers_fusion,
     "onnxslim": tools.onnxslim,
     "onnxsim": tools.onnxsim,
@@ -49,6 +50,7 @@ TABLE = [
     *(of_tool(name, "", "exported") for name in TOOLS),
     *(of_tool(name, "renamed+", "renamed") for name in TOOLS),
     of_tool("float16", "ort-extended+", "ort-extended"),
+    of_tool("int8", "ort-extended+", "ort-extended"),
     of_tool("int8", "onnxslim+", "onnxslim"),
     of_tool("qdq", "ort-basic+", "ort-basic"),
     Transformation("extracted", cut=cut.extract),

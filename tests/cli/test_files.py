@@ -491,6 +491,15 @@ def test_an_output_folder_that_is_a_link_to_the_models(tmp_path):
 
 # ---- outputs that are inputs ---------------------------------------------------------------------------------------
 
+@pytest.mark.parametrize("use", ["annotate", "strip", "report", "dot"])
+def test_the_output_is_not_the_weights_of_a_model_beside_it(use, tmp_path):
+    model, neighbour = a_model(tmp_path / "a", 1), a_model(tmp_path / "b", 2)
+    before = files(tmp_path)
+    result = command.run(use, model, "-o", neighbour.parent / "w.bin", code=2)
+    assert "E0101" in result.stderr and "the weights of" in result.stderr and "b/model.onnx" in result.stderr
+    assert files(tmp_path) == before
+
+
 def same(kind: str, path, folder):
     """Other ways to name a file."""
     if kind == "itself":

@@ -1,0 +1,143 @@
+#include "annotator/match/contradicted_names.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "annotator/text/path_glob.h"
+#include "schema/module_path.h"
+
+namespace whence::match {
+
+using origin::Confidence;
+
+namespace {
+
+// The one module whose own parameters a node reads; none where they are of several.
+struct WeightsRead {
+  ScopeIndex scope;
+  std::set<std::string> suffixes;  // weight, bias
+};
+
+class Names {
+ public:
+  Names(const Reference& reference, const ScopeReader& reader) : reference_(reference), reader_(reader) {
+    for (const ReferenceParameter& parameter : reference.parameters) {
+      for (const UnitIndex unit : parameter.units) {
+        const ScopeIndex scope = reference.units[unit].scope;
+        own_[scope].insert(last_segment(parameter.names.front()));
+        for (ScopeIndex each = reference.scopes[scope].parent; each.exists(); each = reference.scopes[each].parent) {
+          around_.insert(each);
+        }
+      }
+    }
+  }
+
+  std::string_view path_in(const Evidence& name) const { return reader_.read(name.from).path; }
+
+  WeightsRead weights_read(const std::vector<Evidence>& evidence) const {
+    WeightsRead read;
+    for (const Evidence& each : evidence) {
+      if (each.rule != MatchRule::initializers || !each.unit.exists()) continue;
+      const ScopeIndex scope = reference_.units[each.unit].scope;
+      if (read.scope.exists() && read.scope != scope) return {};
+      read.scope = scope;
+      read.suffixes.insert(last_segment(each.from));
+    }
+    return read;
+  }
+
+  SettledName settle(const Evidence& name, const WeightsRead& read) const {
+    const std::string_view path = path_in(name);
+    const SettledName agreed{name.scope}, weights{read.scope};
+    const std::vector<std::string> first = first_calls(path);  // the path may be that of a second call
+    const auto means = [&](std::string_view each) { return may_mean(each, reference_.scopes[read.scope].path); };
+    if (name.scope == read.scope || path.empty() || !(means(path) || std::ranges::any_of(first, means))) return agreed;
+    const SettledName either{reference_.scopes.common(name.scope, read.scope), Confidence::ancestor};
+    // A module may read the weights of one that it holds.
+    if (either.scope == name.scope) return is_spelled_like(path, read.scope) ? weights : either;
+    if (is_spelled_like(path, read.scope) || around_.contains(name.scope)) return weights;
+    const auto own = own_.find(name.scope);
+    // A module that has a weight of its own in the file does not read another's in its place.
+    const bool has_its_own = own != own_.end() && std::ranges::any_of(read.suffixes, [&](const std::string& suffix) {
+                               return own->second.contains(suffix);
+                             });
+    // One tensor may be tied; a module's weight and bias together are the module.
+    const bool unknown = own == own_.end() && read.suffixes.size() > 1;
+    return has_its_own || unknown ? weights : either;
+  }
+
+ private:
+  // With a slash for each dot of the module's path, or the other way round.
+  bool is_spelled_like(std::string_view path, ScopeIndex module) const {
+    std::string spelled = module_of_path(path), other = reference_.scopes[module].path;
+    std::ranges::replace(other, '/', '.');
+    return spelled == other;
+  }
+
+  // True when the module ends as the path does, and is the path with containers put in, or its end alone.
+  bool may_mean(std::string_view path, std::string_view module) const {
+    std::string spelled(module);
+    std::ranges::replace(spelled, '/', '.');
+    const std::string named = module_of_path(path);
+    if (spelled == named) return true;
+    const std::string_view last = path.substr(path.rfind('/') + 1);
+    const auto ends_with = [](std::string_view whole, std::string_view end) {
+      return whole == end || (whole.size() > end.size() && whole.ends_with(end) && whole[whole.size() - end.size() - 1] == '.');
+    };
+    if (!ends_with(spelled, last)) return false;
+    const auto within = text::path_segments(named);
+    auto part = within.begin();
+    for (const std::string_view segment : text::path_segments(spelled)) {
+      if (part != within.end() && segment == *part) ++part;
+    }
+    return part == within.end() || ends_with(named, spelled);
+  }
+
+  const Reference& reference_;
+  const ScopeReader& reader_;
+  std::map<ScopeIndex, std::set<std::string>> own_;  // parameters by their modules
+  std::set<ScopeIndex> around_;                      // modules around such
+};
+
+const Evidence* name_among(const std::vector<Evidence>& evidence) {
+  const auto found = std::ranges::find(evidence, MatchRule::names, &Evidence::rule);
+  return found == evidence.end() ? nullptr : &*found;
+}
+
+}  // namespace
+
+IndexedVector<ForeignNode, SettledName> settle_contradicted_names(const Reference& reference, const ScopeReader& reader,
+                                                                  const EvidenceTable& evidence) {
+  IndexedVector<ForeignNode, SettledName> settled(evidence.size());
+  const Names names(reference, reader);
+  std::map<std::string_view, SettledName> by_path;  // of all nodes of one path that read weights, together
+  for (const ForeignNode i : evidence.keys()) {
+    const Evidence* name = name_among(evidence[i]);
+    if (name == nullptr) continue;
+    const WeightsRead read = names.weights_read(evidence[i]);
+    if (!read.scope.exists()) continue;
+    settled[i] = names.settle(*name, read);
+    const auto [known, is_new] = by_path.emplace(names.path_in(*name), settled[i]);
+    if (is_new) continue;
+    if (known->second.scope != settled[i].scope) {
+      known->second = {reference.scopes.common(known->second.scope, settled[i].scope), Confidence::ancestor};
+    }
+  }
+  for (const ForeignNode i : evidence.keys()) {
+    const Evidence* name = name_among(evidence[i]);
+    if (name == nullptr) continue;
+    if (!settled[i].scope.exists()) {
+      const auto known = by_path.find(names.path_in(*name));
+      if (known == by_path.end()) continue;
+      settled[i] = known->second;
+    }
+    if (settled[i].scope == name->scope && settled[i].surest != Confidence::ancestor) settled[i] = {};
+  }
+  return settled;
+}
+
+}  // namespace whence::match

@@ -1,0 +1,156 @@
+"""Without a sidecar, names that PyTorch's older exporter writes: where they are another module's, weights decide, or the
+module around both is said."""
+
+import onnx
+import pytest
+import torch
+from onnxruntime.quantization import quantize_dynamic
+from torch import nn
+
+import command
+from match.test_calls import keys
+
+
+def linears(count: int) -> nn.ModuleList:
+    return nn.ModuleList([nn.Linear(4, 4) for _ in range(count)])
+
+
+class AllCalledLayer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.ModuleList([nn.ModuleDict({"layer": linears(2)}) for _ in range(2)])
+
+    def forward(self, x):
+        for entry in self.layer:
+            for layer in entry["layer"]:
+                x = torch.relu(layer(x))
+        return x
+
+
+class Holder(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+
+    def apply_it(self, x):
+        return torch.tanh(self.linear(x))
+
+
+class CallsAMethod(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.holder, self.linear = Holder(), nn.Linear(4, 4)
+
+    def forward(self, x):
+        return self.holder.apply_it(self.linear(x))
+
+
+class User(nn.Module):
+    def forward(self, x, bank):
+        return torch.tanh(bank[0](x))
+
+
+class HandsOver(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.bank, self.user = linears(1), User()
+
+    def forward(self, x):
+        return self.user(x, self.bank)
+
+
+class OddKeys(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.entries = nn.ModuleDict({"x/y": nn.Linear(4, 4), "lin": nn.Linear(4, 4), "lin_1": nn.Linear(4, 4)})
+
+    def forward(self, x):
+        return self.entries["lin_1"](torch.relu(self.entries["lin"](self.entries["x/y"](x))))
+
+
+class ReadsAChild(nn.Module):
+    """The weight is the child's, the operation the parent's own."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.ModuleList([Holder(), Holder()])
+
+    def forward(self, x):
+        x = self.layer[0].apply_it(x)
+        return x @ self.layer[1].linear.weight + self.layer[1].linear(x)
+
+
+def annotated(model: nn.Module, folder) -> tuple[list, set]:
+    """(nodes that read a weight, each with its keys and the weight's module; all paths of modules)"""
+    torch.onnx.export(model.eval(), (torch.randn(2, 4),), folder / "model.onnx", dynamo=False, verbose=False)
+    command.run("annotate", folder / "model.onnx", "-o", folder / "annotated.onnx")
+    nodes = onnx.load(folder / "annotated.onnx").graph.node
+    readers = [(keys(node), node.input[1].rpartition(".")[0]) for node in nodes if node.op_type == "Gemm"]
+    assert readers
+    return readers, {path for path, _ in model.named_modules()}
+
+
+@pytest.mark.parametrize("model", [CallsAMethod, HandsOver, OddKeys])
+def test_a_weight_says_which_of_two_modules_of_one_name_is_meant(model, tmp_path):
+    readers, paths = annotated(model(), tmp_path)
+    for found, module in readers:
+        assert module in paths
+        assert (found["module"], found["confidence"]) == (module, "inferred")
+
+
+def test_where_either_may_be_meant_the_module_around_both_is_said(tmp_path):
+    """`/layer.0/Gemm` of layer.0.layer.0: a module may read the weights of one that it holds."""
+    readers, _ = annotated(AllCalledLayer(), tmp_path)
+    said = [(found["module"], found["confidence"]) for found, _ in readers]
+    assert said == [("layer.0", "ancestor"), ("layer.0.layer.1", "inferred"),
+                    ("layer.1.layer.0", "inferred"), ("layer.1", "ancestor")]
+
+
+def test_a_weight_that_the_parent_reads_does_not_make_the_node_the_childs(tmp_path):
+    annotated(ReadsAChild(), tmp_path)
+    for node in onnx.load(tmp_path / "annotated.onnx").graph.node:
+        if node.op_type == "MatMul":
+            assert keys(node).get("module", "") in ("", "layer")
+
+
+def test_what_lies_between_two_calls_of_a_module_is_not_within_it(tmp_path):
+    class Loop(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.lin, self.act = nn.Linear(4, 4), nn.Tanh()
+
+        def forward(self, x):
+            for _ in range(3):
+                x = self.act(self.lin(x))
+            return x
+
+    torch.onnx.export(Loop().eval(), (torch.randn(2, 4),), tmp_path / "named.onnx", dynamo=False, verbose=False)
+    model = onnx.load(tmp_path / "named.onnx")
+    for i, node in enumerate(model.graph.node):  # parameters keep their names, nothing else does
+        node.name = f"n{i}"
+        for j, value in enumerate(node.input):
+            node.input[j] = value.replace("/", "v")
+        for j, value in enumerate(node.output):
+            node.output[j] = value.replace("/", "v")
+        del node.metadata_props[:]
+    onnx.save(model, tmp_path / "model.onnx")
+    command.run("annotate", tmp_path / "model.onnx", "-o", tmp_path / "annotated.onnx")
+    nodes = [(node.op_type, keys(node)) for node in onnx.load(tmp_path / "annotated.onnx").graph.node]
+    assert [found["module"] for op, found in nodes if op == "Gemm"] == ["lin"] * 3
+    activations = [found for op, found in nodes if op == "Tanh"]
+    assert len(activations) == 3 and all(found.get("module", "") == "" for found in activations)
+
+
+@pytest.mark.parametrize("given", ["--sidecar", "--from"])
+def test_what_brings_back_a_row_of_an_embedding_is_of_the_embedding(given, tmp_path):
+    model = nn.Sequential(nn.Embedding(50, 16), nn.Tanh(), nn.Linear(16, 8)).eval()
+    ids = torch.randint(0, 50, (2, 5))
+    torch.jit.trace(model, (ids,)).save(tmp_path / "model.pt")
+    torch.onnx.export(model, (ids,), tmp_path / "model.onnx", dynamo=False, verbose=False)
+    command.run("record", tmp_path / "model.pt", "-o", tmp_path / "model.json")
+    command.run("annotate", tmp_path / "model.onnx", "-o", tmp_path / "before.onnx", "--sidecar", tmp_path / "model.json")
+    quantize_dynamic(tmp_path / "before.onnx", tmp_path / "int8.onnx")
+    reference = tmp_path / ("before.onnx" if given == "--from" else "model.json")
+    command.run("annotate", tmp_path / "int8.onnx", "-o", tmp_path / "after.onnx", given, reference)
+    back = [keys(node) for node in onnx.load(tmp_path / "after.onnx").graph.node if node.op_type == "DequantizeLinear"]
+    assert [(found["module"], found["confidence"]) for found in back] == [("0", "matched")]
