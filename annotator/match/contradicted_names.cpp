@@ -114,7 +114,7 @@ IndexedVector<ForeignNode, SettledName> settle_contradicted_names(const Referenc
                                                                   const EvidenceTable& evidence) {
   IndexedVector<ForeignNode, SettledName> settled(evidence.size());
   const Names names(reference, reader);
-  std::map<std::string_view, SettledName> by_path;  // of all nodes of one path that read weights, together
+  std::map<std::string_view, SettledName> by_path;  // all nodes of one path that read weights, together
   for (const ForeignNode i : evidence.keys()) {
     const Evidence* name = name_among(evidence[i]);
     if (name == nullptr) continue;
