@@ -12,7 +12,7 @@
 #include "recorder/base/live_mark.h"
 #include "recorder/base/torch_error.h"
 
-namespace whence::recorder {
+namespace whence::recorder::archive {
 
 // Serves LibTorch's zip reader from a private mapping (writable, since programs may change buffers in place; the file
 // itself never changes).
@@ -307,4 +307,4 @@ void refuse_side_effects(Archive& archive) {
               {.file = archive.path(), .stage = "read", .op = found.front()});
 }
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::archive

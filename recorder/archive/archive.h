@@ -11,7 +11,7 @@
 #include "recorder/base/torch_pch.h"
 #include "schema/files/files.h"
 
-namespace whence::recorder {
+namespace whence::recorder::archive {
 
 class MappedReader;
 
@@ -49,4 +49,4 @@ class Archive {
 // before anything of the program has run.
 void refuse_side_effects(Archive& archive);
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::archive

@@ -6,7 +6,7 @@
 #include "recorder/base/live_mark.h"
 #include "schema/module_path.h"
 
-namespace whence::recorder {
+namespace whence::recorder::archive {
 
 std::string plain_type_name(const std::string& archive_name) {
   std::vector<std::string> segments;
@@ -156,4 +156,4 @@ void ModuleTree::sum_parameters() {
   }
 }
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::archive

@@ -9,7 +9,7 @@
 #include "recorder/base/torch_pch.h"
 #include "schema/program.h"
 
-namespace whence::recorder {
+namespace whence::recorder::archive {
 
 // "__torch__.torch.nn.modules.linear.___torch_mangle_3.Linear" -> "torch.nn.modules.linear.Linear";
 // "__torch__.Net" -> "__main__.Net", as Python calls it.
@@ -47,4 +47,4 @@ class ModuleTree {
   std::map<std::string, ParameterId> by_storage_;              // ties: same memory, same view
 };
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::archive

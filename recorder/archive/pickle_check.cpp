@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-namespace whence::recorder {
+namespace whence::recorder::archive {
 namespace {
 
 // Source of the codes: Python's pickletools; those that torch/csrc/jit/serialization/unpickler.cpp reads.
@@ -363,4 +363,4 @@ std::string fault_in_pickle(std::string_view pickle, const RecordSize& record_si
   return fault.what();
 }
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::archive

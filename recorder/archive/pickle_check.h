@@ -12,7 +12,7 @@
 #include <string>
 #include <string_view>
 
-namespace whence::recorder {
+namespace whence::recorder::archive {
 
 // Returns the size of a record with the bytes of a storage, by the storage's key; none if there is no such record.
 using RecordSize = std::function<std::optional<std::uint64_t>(const std::string& key)>;
@@ -20,4 +20,4 @@ using RecordSize = std::function<std::optional<std::uint64_t>(const std::string&
 // Returns what is wrong, or "". The time grows with the size of the pickle.
 std::string fault_in_pickle(std::string_view pickle, const RecordSize& record_size);
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::archive

@@ -5,7 +5,7 @@
 
 #include "recorder/archive/module_tree.h"
 
-namespace whence::recorder {
+namespace whence::recorder::archive {
 namespace {
 
 using JitModule = torch::jit::Module;
@@ -117,4 +117,4 @@ void SharedModules::join(const JitModule& to, const JitModule& other) {
   for_each_child(other, [&](const std::string& name, const JitModule& child) { join(children.at(name), child); });
 }
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::archive

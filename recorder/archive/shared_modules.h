@@ -18,7 +18,7 @@
 
 #include "recorder/base/torch_pch.h"
 
-namespace whence::recorder {
+namespace whence::recorder::archive {
 
 class SharedModules {
  public:
@@ -52,4 +52,4 @@ class SharedModules {
   std::unordered_map<const c10::ivalue::Object*, const c10::ivalue::Object*> first_;
 };
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::archive

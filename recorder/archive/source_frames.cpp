@@ -5,7 +5,7 @@
 #include "recorder/base/live_mark.h"
 #include "schema/result.h"
 
-namespace whence::recorder {
+namespace whence::recorder::archive {
 
 namespace {
 
@@ -116,4 +116,4 @@ StackId SourceFrames::intern(Stack stack) {
   return known->second;
 }
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::archive

@@ -7,7 +7,7 @@
 #include "recorder/base/torch_pch.h"
 #include "schema/program.h"
 
-namespace whence::recorder {
+namespace whence::recorder::archive {
 
 // Puts stacks into program.stacks, each once. A traced node carries the complete Python stack of its recording as text;
 // a scripted node carries only its own line, to which the callers' lines are added.
@@ -31,4 +31,4 @@ class SourceFrames {
   std::unordered_map<std::string, StackId> by_text_;  // by text of the trace, or by whence's own key
 };
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::archive

@@ -7,7 +7,7 @@
 
 #include "schema/result.h"
 
-namespace whence::recorder {
+namespace whence::recorder::archive {
 namespace {
 
 // crc32_z takes it in one piece, but a wheel may not count on a zlib that has it.
@@ -58,4 +58,4 @@ std::string_view checked_content(const ZipArchive& archive, const ZipArchive::En
   return content;
 }
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::archive

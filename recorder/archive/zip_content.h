@@ -7,11 +7,11 @@
 
 #include "schema/files/zip_archive.h"
 
-namespace whence::recorder {
+namespace whence::recorder::archive {
 
 // Returns the content of one member: a view of the archive, or of `storage` if it had to be inflated. Throws
 // Error(corrupt_file) with `remedy` when the content does not match its checksum.
 std::string_view checked_content(const ZipArchive& archive, const ZipArchive::Entry& entry, std::string& storage,
                                  const std::string& remedy);
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::archive

@@ -4,7 +4,7 @@
 
 #include "recorder/inputs/example_inputs.h"
 
-namespace whence::recorder {
+namespace whence::recorder::inputs {
 
 namespace {
 
@@ -167,4 +167,4 @@ void apply_dynamic_axes(ExampleInputs& inputs, const std::vector<DynamicAxis>& d
   }
 }
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::inputs

@@ -5,7 +5,7 @@
 #include "recorder/archive/module_tree.h"
 #include "recorder/base/torch_error.h"
 
-namespace whence::recorder {
+namespace whence::recorder::inputs {
 
 void mismatch(const std::string& message, const std::string& remedy) {
   throw Error(Code::input_mismatch, message, remedy, {.stage = "run"});
@@ -52,7 +52,7 @@ at::Tensor made(const std::vector<std::int64_t>& dims, DType dtype, std::optiona
 c10::IValue with_values(const c10::IValue& shape, at::Generator generator) {
   if (shape.isTensor()) {
     const at::Tensor& tensor = shape.toTensor();
-    return made(tensor.sizes().vec(), dtype_of(tensor), {}, {}, generator);
+    return made(tensor.sizes().vec(), archive::dtype_of(tensor), {}, {}, generator);
   }
   if (shape.isTuple()) {
     std::vector<c10::IValue> elements;
@@ -149,9 +149,9 @@ void check_against_trace(const std::string& name, const c10::IValue& given, cons
   if (!given.isTensor() || !traced.isTensor()) return;
   const at::Tensor &a = given.toTensor(), &b = traced.toTensor();
   if (a.scalar_type() != b.scalar_type()) {
-    mismatch("input '" + name + "' has dtype " + std::string(name_of(dtype_of(a))) + ", the model was traced with " +
-                 std::string(name_of(dtype_of(b))),
-             "pass --input '" + name + "=" + std::string(name_of(dtype_of(b))) + "[...]'");
+    mismatch("input '" + name + "' has dtype " + std::string(name_of(archive::dtype_of(a))) +
+                 ", the model was traced with " + std::string(name_of(archive::dtype_of(b))),
+             "pass --input '" + name + "=" + std::string(name_of(archive::dtype_of(b))) + "[...]'");
   }
   if (a.dim() != b.dim()) {
     mismatch("input '" + name + "' has rank " + std::to_string(a.dim()) + ", the model was traced with rank " +
@@ -192,7 +192,7 @@ std::size_t ExampleInputs::position_of(const std::string& name) const {
   return static_cast<std::size_t>(found - names.begin());
 }
 
-ExampleInputs make_inputs(Archive& archive, const ReadOptions& options, int attempt) {
+ExampleInputs make_inputs(archive::Archive& archive, const ReadOptions& options, int attempt) {
   ExampleInputs inputs;
   const auto& schema = archive.module().get_method("forward").function().getSchema();
   inputs.graph_names = options.input_names;
@@ -241,4 +241,4 @@ ExampleInputs make_inputs(Archive& archive, const ReadOptions& options, int atte
   return inputs;
 }
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::inputs

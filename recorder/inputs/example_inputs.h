@@ -10,7 +10,7 @@
 #include "recorder/base/torch_pch.h"
 #include "schema/recorder_api.h"
 
-namespace whence::recorder {
+namespace whence::recorder::inputs {
 
 // The arguments of forward, one IValue each (containers are not flattened), at one size, or at several if axes are
 // dynamic: run 0 has the given sizes, run 1 others. The runs from 2 on are witnesses: two sizes may agree by
@@ -37,7 +37,7 @@ struct ExampleInputs {
 // divide), so the caller tries again with the next attempt when the second run fails. There are `size_attempts` of
 // them.
 inline constexpr int size_attempts = 5;
-ExampleInputs make_inputs(Archive& archive, const ReadOptions& options, int attempt);
+ExampleInputs make_inputs(archive::Archive& archive, const ReadOptions& options, int attempt);
 
 // Sizes for the runs after the first (dynamic_axes.cpp).
 void apply_dynamic_axes(ExampleInputs& inputs, const std::vector<DynamicAxis>& dynamic, int attempt);
@@ -53,4 +53,4 @@ void apply_tie(std::vector<DynamicAxis>& dynamic, const Tie& tie);
 // npz files, which LibTorch cannot read: name to tensor, in the file's order.
 std::vector<std::pair<std::string, at::Tensor>> read_npz(const std::string& path);
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::inputs

@@ -5,7 +5,7 @@
 #include "recorder/inputs/example_inputs.h"
 #include "recorder/inputs/npz_arrays.h"
 
-namespace whence::recorder {
+namespace whence::recorder::inputs {
 
 namespace {
 
@@ -28,4 +28,4 @@ std::vector<std::pair<std::string, at::Tensor>> read_npz(const std::string& path
   return tensors;
 }
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::inputs

@@ -11,7 +11,7 @@
 #include "recorder/archive/zip_content.h"
 #include "schema/result.h"
 
-namespace whence::recorder {
+namespace whence::recorder::inputs {
 namespace {
 
 constexpr auto written_with = "write the file with numpy.savez(path, name=array)";
@@ -122,11 +122,11 @@ std::vector<NpzArray> read_npz_arrays(const std::string& path) {
   std::vector<NpzArray> arrays;
   for (const ZipArchive::Entry& entry : archive.entries()) {
     std::string inflated, name = entry.name;
-    const std::string_view content = checked_content(archive, entry, inflated, written_with);
+    const std::string_view content = archive::checked_content(archive, entry, inflated, written_with);
     if (name.ends_with(".npy")) name.resize(name.size() - 4);
     arrays.push_back(NpyReader(path, name, content).read());
   }
   return arrays;
 }
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::inputs

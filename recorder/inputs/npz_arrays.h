@@ -8,7 +8,7 @@
 
 #include "schema/dtype.h"
 
-namespace whence::recorder {
+namespace whence::recorder::inputs {
 
 struct NpzArray {
   std::string name;  // the member's, without ".npy"
@@ -22,4 +22,4 @@ struct NpzArray {
 // member that is damaged, cut off, or holds what PyTorch has no dtype for.
 std::vector<NpzArray> read_npz_arrays(const std::string& path);
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::inputs

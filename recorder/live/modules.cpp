@@ -7,7 +7,7 @@
 #include "recorder/archive/module_tree.h"
 #include "schema/module_path.h"
 
-namespace whence::recorder {
+namespace whence::recorder::live {
 
 namespace {
 
@@ -262,4 +262,4 @@ void LiveModules::add_parameters(Program& program, const std::map<std::string, M
   }
 }
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::live

@@ -9,7 +9,7 @@
 #include "recorder/base/torch_pch.h"
 #include "schema/program.h"
 
-namespace whence::recorder {
+namespace whence::recorder::live {
 
 // One call of a module as the trace names it: "__module.encoder.0", or "pkg.Layer::layer.0" in an ONNX export.
 struct LiveCall {
@@ -61,4 +61,4 @@ class LiveModules {
   std::vector<LiveTensor> tensors_;
 };
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::live

@@ -5,21 +5,21 @@
 #include "recorder/live/trace.h"
 #include "recorder/program/structure.h"
 
-namespace whence::recorder {
+namespace whence::recorder::live {
 
 namespace jit = torch::jit;
 
-Term LiveTrace::new_value(const jit::Value& value, ValueSource source, std::int32_t index) {
+program::Term LiveTrace::new_value(const jit::Value& value, ValueSource source, std::int32_t index) {
   Value row;
-  row.type = declared_type(value.type());
+  row.type = program::declared_type(value.type());
   row.source = source;
   row.index = index;
-  if (value.hasDebugName()) row.name = base_name_of_value(value.debugName());
+  if (value.hasDebugName()) row.name = program::base_name_of_value(value.debugName());
   values_.push_back(std::move(row));
-  return Term::of_value(static_cast<ValueId>(values_.size() - 1));
+  return program::Term::of_value(static_cast<ValueId>(values_.size() - 1));
 }
 
-Term LiveTrace::term_of(const jit::Value* value, Env& env) {
+program::Term LiveTrace::term_of(const jit::Value* value, Env& env) {
   auto found = env.find(value);
   if (found == env.end() && call_of_block_.count(value->node()->owningBlock()) > 0) {
     read_late(*value->node());
@@ -29,23 +29,23 @@ Term LiveTrace::term_of(const jit::Value* value, Env& env) {
   // The tracer asks for a variable's Python name when an operation first reads it.
   if (found->second.is_value() && value->hasDebugName()) {
     Value& row = values_[found->second.id];
-    if (row.name.empty()) row.name = base_name_of_value(value->debugName());
+    if (row.name.empty()) row.name = program::base_name_of_value(value->debugName());
   }
   return found->second;
 }
 
-Term LiveTrace::constant(const c10::IValue& value) {
-  if (!value.isTensor()) return Term::literal(value);
+program::Term LiveTrace::constant(const c10::IValue& value) {
+  if (!value.isTensor()) return program::Term::literal(value);
   if (!value.toTensor().defined()) return {};
   const at::Tensor tensor = value.toTensor().detach();
-  mark_number(tensor);
+  program::mark_number(tensor);
   Value row;
-  row.type = {ValueKind::tensor, dtype_of(tensor), static_dims(tensor.sizes())};
+  row.type = {ValueKind::tensor, archive::dtype_of(tensor), program::static_dims(tensor.sizes())};
   row.source = ValueSource::constant;
   row.index = static_cast<std::int32_t>(constants_.size());
   values_.push_back(std::move(row));
   constants_.push_back(tensor);
-  Term term = Term::of_value(static_cast<ValueId>(values_.size() - 1), {tensor});
+  program::Term term = program::Term::of_value(static_cast<ValueId>(values_.size() - 1), {tensor});
   term.known = true;
   constant_terms_.push_back(term);
   return term;
@@ -54,16 +54,16 @@ Term LiveTrace::constant(const c10::IValue& value) {
 // Reads nodes that build or take apart lists, tuples and dicts, and constants. Returns false if the node is an
 // operation.
 bool LiveTrace::read_structure(const jit::Node& node, Env& env) {
-  if (const auto kind = built_container(node)) {
-    std::vector<Term> items;
+  if (const auto kind = program::built_container(node)) {
+    std::vector<program::Term> items;
     for (const jit::Value* value : node.inputs()) items.push_back(term_of(value, env));
-    env[node.output()] = Term::container(*kind, std::move(items));
+    env[node.output()] = program::Term::container(*kind, std::move(items));
     return true;
   }
   switch (node.kind()) {
     case c10::prim::Constant: {
       const auto value = jit::toIValue(node.output());
-      env[node.output()] = value ? constant(*value) : Term();
+      env[node.output()] = value ? constant(*value) : program::Term();
       return true;
     }
     case c10::prim::TupleUnpack:
@@ -76,7 +76,7 @@ bool LiveTrace::read_structure(const jit::Node& node, Env& env) {
     case c10::aten::ScalarImplicit: {
       // Tracing turns sizes into tensors and back around every use. PyTorch keeps these pairs in the outermost module
       // only; whence does the same, so that its operations are those of the archive that the trace becomes.
-      const Term number = term_of(node.input(), env);
+      const program::Term number = term_of(node.input(), env);
       if (!number.number || is_outermost(call_of(node))) return false;
       env[node.output()] = *number.number;
       keep({}, node, false);
@@ -91,49 +91,49 @@ bool LiveTrace::read_structure(const jit::Node& node, Env& env) {
 // Unpacks a list that is an operation's result or an input: only here the graph shows the number and types of its
 // elements.
 bool LiveTrace::unpack(const jit::Node& node, Env& env) {
-  const Term list = term_of(node.input(), env);
+  const program::Term list = term_of(node.input(), env);
   if (!list.is_container() && !list.is_value()) return false;
-  if (const auto items = unpacked_items(node, list)) {
+  if (const auto items = program::unpacked_items(node, list)) {
     for (std::size_t i = 0; i < items->size(); ++i) env[node.outputs()[i]] = (*items)[i];
     return true;
   }
   const auto is_open = [](const Operation& made) { return made.node.list_output && made.node.outputs.empty(); };
   const auto producer = std::find_if(operations_.rbegin(), operations_.rend(), is_open);
   const bool input = list.is_value() && values_[list.id].source == ValueSource::input;
-  std::vector<Term> items;
+  std::vector<program::Term> items;
   for (std::size_t i = 0; i < node.outputs().size(); ++i) {
-    Term item = new_value(*node.outputs()[i], input ? ValueSource::input : ValueSource::node,
-                          input ? values_[list.id].index : none_id);
+    program::Term item = new_value(*node.outputs()[i], input ? ValueSource::input : ValueSource::node,
+                                   input ? values_[list.id].index : none_id);
     if (input) values_[item.id].name = values_[list.id].name + "." + std::to_string(i);
     if (list.is_container() && producer != operations_.rend()) producer->node.outputs.push_back(item.id);
     env[node.outputs()[i]] = item;
     items.push_back(std::move(item));
   }
   if (list.is_container()) *list.items = items;
-  env[node.input()] = Term::container(Term::Kind::list, std::move(items));
+  env[node.input()] = program::Term::container(program::Term::Kind::list, std::move(items));
   return true;
 }
 
 Node LiveTrace::read_operation(const jit::Node& node, Env& env, bool run) {
-  std::vector<Term> arguments;
+  std::vector<program::Term> arguments;
   for (const jit::Value* value : node.inputs()) arguments.push_back(term_of(value, env));
-  Node recorded = operation_of(node, arguments);
+  Node recorded = program::operation_of(node, arguments);
   recorded.origin.scope = call_of(node);
   const auto results = run ? compute(node, arguments) : std::nullopt;
   for (std::size_t i = 0; i < node.outputs().size(); ++i) {
     const jit::Value& output = *node.outputs()[i];
     if (output.type()->kind() == c10::TypeKind::ListType) {
       recorded.list_output = true;
-      env[&output] = Term::container(Term::Kind::list, {});
+      env[&output] = program::Term::container(program::Term::Kind::list, {});
       continue;
     }
-    Term term = new_value(output, ValueSource::node, none_id);
+    program::Term term = new_value(output, ValueSource::node, none_id);
     if (results && !(*results)[i].isNone()) {
       term.seen[0] = (*results)[i];
       term.known = true;
       known_[term.id] = (*results)[i];
     }
-    if (node.kind() == c10::prim::NumToTensor) term.number = std::make_shared<const Term>(arguments[0]);
+    if (node.kind() == c10::prim::NumToTensor) term.number = std::make_shared<const program::Term>(arguments[0]);
     recorded.outputs.push_back(term.id);
     env[&output] = std::move(term);
   }
@@ -159,14 +159,14 @@ bool stays_small(const jit::Value& output) {
   return !tensor || (tensor->numel() && *tensor->numel() * 8 <= static_cast<std::size_t>(largest_folded));
 }
 
-bool is_settled(const Term& term) {
+bool is_settled(const program::Term& term) {
   if (!term.items) return term.settled().has_value();
   return std::ranges::all_of(*term.items, is_settled);
 }
 
 // Returns the size, or number of elements, that the operation reads from a tensor with these sizes; empty for other
 // operations.
-std::optional<std::int64_t> asked_size(const jit::Node& node, const std::vector<Term>& arguments,
+std::optional<std::int64_t> asked_size(const jit::Node& node, const std::vector<program::Term>& arguments,
                                        const std::vector<Dim>& dims) {
   static const auto numel = c10::Symbol::fromQualString("aten::numel");  // a constant of LibTorch only since 2.10
   if (node.kind() == numel) {
@@ -182,7 +182,7 @@ std::optional<std::int64_t> asked_size(const jit::Node& node, const std::vector<
   return dims[static_cast<std::size_t>(at)].size;
 }
 
-bool asks_size(const jit::Node& node, const std::vector<Term>& arguments) {
+bool asks_size(const jit::Node& node, const std::vector<program::Term>& arguments) {
   static const auto numel = c10::Symbol::fromQualString("aten::numel");
   const std::size_t count = node.kind() == c10::aten::size ? 2 : node.kind() == numel ? 1 : 0;
   return count > 0 && arguments.size() == count && arguments[0].is_value();
@@ -191,7 +191,8 @@ bool asks_size(const jit::Node& node, const std::vector<Term>& arguments) {
 }  // namespace
 
 // Returns the results if they follow from the example's sizes and constants alone.
-std::optional<std::vector<c10::IValue>> LiveTrace::compute(const jit::Node& node, const std::vector<Term>& arguments) {
+std::optional<std::vector<c10::IValue>> LiveTrace::compute(const jit::Node& node,
+                                                           const std::vector<program::Term>& arguments) {
   const c10::FunctionSchema* schema = node.maybeSchema();
   if (schema == nullptr || schema->is_mutable() || node.isNondeterministic()) return std::nullopt;
   if (!node.kind().is_aten() && !node.kind().is_prim()) return std::nullopt;  // a custom operator may do anything
@@ -206,7 +207,7 @@ std::optional<std::vector<c10::IValue>> LiveTrace::compute(const jit::Node& node
   if (!std::ranges::all_of(node.outputs(), [](const jit::Value* output) { return stays_small(*output); })) {
     return std::nullopt;
   }
-  auto stack = host_arguments(node, arguments, 0);
+  auto stack = program::host_arguments(node, arguments, 0);
   if (!stack) return std::nullopt;
   try {
     node.getOperation()(*stack);
@@ -217,8 +218,8 @@ std::optional<std::vector<c10::IValue>> LiveTrace::compute(const jit::Node& node
 }
 
 // A write changes all values that share the memory: none of them is known from then on.
-void LiveTrace::forget_written(const jit::Node& node, const std::vector<Term>& arguments) {
-  for (const Term* written : written_by(node, arguments)) {
+void LiveTrace::forget_written(const jit::Node& node, const std::vector<program::Term>& arguments) {
+  for (const program::Term* written : program::written_by(node, arguments)) {
     if (!written->known) continue;
     const auto shares = [&](const c10::IValue& value) {
       return value.isTensor() && value.toTensor().has_storage() &&
@@ -231,4 +232,4 @@ void LiveTrace::forget_written(const jit::Node& node, const std::vector<Term>& a
   }
 }
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::live

@@ -4,7 +4,7 @@
 #include "recorder/live/trace.h"
 #include "recorder/program/structure.h"
 
-namespace whence::recorder {
+namespace whence::recorder::live {
 
 namespace jit = torch::jit;
 
@@ -17,21 +17,21 @@ void LiveTrace::end() {
   for (const jit::Value* output : graph_->outputs()) {
     const auto term = resolve(output, callers);
     if (!term) reached_end_ = false;  // made by scripted code after the last operation that we could see
-    if (term) add_outputs(*term, "", outputs_);
+    if (term) program::add_outputs(*term, "", outputs_);
   }
   // From now on, only the names of the graph's inputs are needed.
   env_.clear();
 }
 
 // The result of the operation or scripted call that has the source text of the value's node.
-std::optional<Term> LiveTrace::resolve_by_source(const jit::Value& value) const {
+std::optional<program::Term> LiveTrace::resolve_by_source(const jit::Value& value) const {
   const jit::Node* maker = value.node()->kind() == c10::prim::ListUnpack ? value.node()->input()->node() : value.node();
   const auto source = maker->sourceRange().source();
   if (!source) return std::nullopt;
   const auto known = by_source_.find(source.get());
   if (known != by_source_.end() && operations_[known->second].node.target == maker->kind().toQualString()) {
     const std::vector<ValueId>& outputs = operations_[known->second].node.outputs;
-    if (value.offset() < outputs.size()) return Term::of_value(outputs[value.offset()]);
+    if (value.offset() < outputs.size()) return program::Term::of_value(outputs[value.offset()]);
     return std::nullopt;
   }
   const auto scripted = scripted_results_.find(source.get());
@@ -39,28 +39,28 @@ std::optional<Term> LiveTrace::resolve_by_source(const jit::Value& value) const 
 }
 
 // The term of a value of the finished graph. `callers`: for each method that was entered, its parameters.
-std::optional<Term> LiveTrace::resolve(const jit::Value* value, std::vector<Env>& callers) {
+std::optional<program::Term> LiveTrace::resolve(const jit::Value* value, std::vector<Env>& callers) {
   if (const auto passed = callers.back().find(value); passed != callers.back().end()) return passed->second;
   const jit::Node* node = value->node();
   if (node->kind() == c10::prim::Param) {
     const auto input = env_.find(value);
-    return input == env_.end() ? std::nullopt : std::optional<Term>(input->second);
+    return input == env_.end() ? std::nullopt : std::optional<program::Term>(input->second);
   }
-  if (const auto kind = built_container(*node)) {
-    std::vector<Term> items;
+  if (const auto kind = program::built_container(*node)) {
+    std::vector<program::Term> items;
     for (const jit::Value* item : node->inputs()) {
       auto term = resolve(item, callers);
       if (!term) return std::nullopt;
       items.push_back(std::move(*term));
     }
-    return Term::container(*kind, std::move(items));
+    return program::Term::container(*kind, std::move(items));
   }
   switch (node->kind()) {
     case c10::prim::Constant: {
       const auto constant = jit::toIValue(value);
-      if (!constant || constant->isNone()) return Term();
-      if (!constant->isTensor()) return Term::literal(*constant);
-      for (const Term& kept : constant_terms_) {  // the node is a copy, the tensor is not
+      if (!constant || constant->isNone()) return program::Term();
+      if (!constant->isTensor()) return program::Term::literal(*constant);
+      for (const program::Term& kept : constant_terms_) {  // the node is a copy, the tensor is not
         if (kept.seen[0]->toTensor().is_alias_of(constant->toTensor())) return kept;
       }
       return std::nullopt;
@@ -76,7 +76,7 @@ std::optional<Term> LiveTrace::resolve(const jit::Value* value, std::vector<Env>
   }
   if (const auto term = resolve_by_source(*value)) return term;
   if (node->kind() != c10::prim::CallMethod) return std::nullopt;
-  jit::Function* method = called_method(*node);
+  jit::Function* method = program::called_method(*node);
   if (method == nullptr) return std::nullopt;
   const jit::Graph& graph = *jit::toGraphFunction(*method).graph();
   Env parameters;
@@ -89,4 +89,4 @@ std::optional<Term> LiveTrace::resolve(const jit::Value* value, std::vector<Env>
   return result;
 }
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::live

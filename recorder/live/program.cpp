@@ -7,7 +7,7 @@
 #include "schema/program_walk.h"
 #include "schema/tensor_digests.h"
 
-namespace whence::recorder {
+namespace whence::recorder::live {
 
 namespace {
 
@@ -91,7 +91,7 @@ Program LiveTrace::program(bool digests) {
     if (value.source == ValueSource::parameter) value.index = ids.parameter_of[value.index];
   }
 
-  SourceFrames frames(program);
+  archive::SourceFrames frames(program);
   for (const std::size_t i : order()) {
     const Operation& operation = operations_[i];
     if (!needed[i]) continue;
@@ -101,7 +101,7 @@ Program LiveTrace::program(bool digests) {
     program.body.nodes.push_back(std::move(node));
   }
   for (const at::Tensor& tensor : constants_) {
-    program.constants.emplace_back().data = copied_data(tensor);
+    program.constants.emplace_back().data = program::copied_data(tensor);
   }
   for (const ValueId input : inputs_) {
     Value& value = program.values[input];
@@ -115,7 +115,7 @@ Program LiveTrace::program(bool digests) {
     if (!node.outputs.empty()) node.origin.name = program.values[node.outputs[0]].name;
   }
   for (ProgramInput& input : program.inputs) input.name = program.values[input.value].name;
-  finish_program(program, known_);
+  program::finish_program(program, known_);
   if (digests) compute_digests(program);
   return program;
 }
@@ -157,4 +157,4 @@ std::vector<bool> LiveTrace::needed_operations() const {
   return needed;
 }
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::live

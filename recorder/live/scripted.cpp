@@ -4,7 +4,7 @@
 #include "recorder/program/structure.h"
 #include "whence/diagnostics.h"
 
-namespace whence::recorder {
+namespace whence::recorder::live {
 
 namespace jit = torch::jit;
 
@@ -24,14 +24,14 @@ class LiveTrace::Scripted {
   // `path`: of the module whose method it is.
   Scripted(LiveTrace& trace, const std::string& path) : trace_(trace), path_(path) {}
 
-  Term run(jit::Function& function, std::vector<Term> arguments);
+  program::Term run(jit::Function& function, std::vector<program::Term> arguments);
 
  private:
   void block(const jit::Block& block);
-  Term attribute(const jit::Node& node);
-  Term method(const jit::Node& node);
+  program::Term attribute(const jit::Node& node);
+  program::Term method(const jit::Node& node);
   void branch(const jit::Node& node);
-  std::vector<Term> arguments_of(const jit::Node& node);
+  std::vector<program::Term> arguments_of(const jit::Node& node);
 
   LiveTrace& trace_;
   std::string path_;
@@ -40,31 +40,31 @@ class LiveTrace::Scripted {
 };
 
 void LiveTrace::call_scripted(const jit::Node& node) {
-  std::vector<Term> arguments;
+  std::vector<program::Term> arguments;
   for (std::size_t i = 1; i < node.inputs().size(); ++i) arguments.push_back(term_of(node.inputs()[i], env_));
   const std::size_t first = operations_.size();
   std::string path;
   jit::Function* function = nullptr;
   if (node.kind() == c10::prim::CallMethod) {
     const auto module = attribute_of_.find(node.inputs()[0]);
-    function = called_method(node);
+    function = program::called_method(node);
     if (module == attribute_of_.end() || function == nullptr)
       refuse_scripted("its module is not part of the traced one");
     path = module->second;
   } else {
-    function = called_function(node);
+    function = program::called_function(node);
     if (function == nullptr) refuse_scripted("it has no TorchScript code");
   }
-  Term& result = env_[node.output()];
+  program::Term& result = env_[node.output()];
   result = Scripted(*this, path).run(*function, std::move(arguments));
   if (const auto source = node.sourceRange().source()) scripted_results_[source.get()] = result;
   // The results have the dtype and shape that the trace states.
   if (result.is_value() && first < operations_.size()) {
-    values_[result.id].type = declared_type(node.output()->type());
+    values_[result.id].type = program::declared_type(node.output()->type());
   }
 }
 
-Term LiveTrace::Scripted::run(jit::Function& function, std::vector<Term> arguments) {
+program::Term LiveTrace::Scripted::run(jit::Function& function, std::vector<program::Term> arguments) {
   const jit::Graph& graph = *jit::toGraphFunction(function).graph();
   std::size_t argument = 0;
   for (const jit::Value* input : graph.inputs()) {
@@ -73,7 +73,7 @@ Term LiveTrace::Scripted::run(jit::Function& function, std::vector<Term> argumen
       modules_[input] = path_;
       continue;
     }
-    env_[input] = argument < arguments.size() ? arguments[argument] : Term();
+    env_[input] = argument < arguments.size() ? arguments[argument] : program::Term();
     ++argument;
   }
   // "forward__0" as TorchScript calls overloads. Functions that are not methods have no graph input for a module.
@@ -84,20 +84,21 @@ Term LiveTrace::Scripted::run(jit::Function& function, std::vector<Term> argumen
   }
   block(*graph.block());
   if (scope) trace_.open_.pop_back();
-  return graph.outputs().empty() ? Term() : trace_.term_of(graph.outputs()[0], env_);
+  return graph.outputs().empty() ? program::Term() : trace_.term_of(graph.outputs()[0], env_);
 }
 
 void LiveTrace::Scripted::block(const jit::Block& block) {
   for (const jit::Node* each : block.nodes()) {
     switch (each->kind()) {
       case c10::prim::GetAttr:
-        if (const Term tensor = attribute(*each); !modules_.contains(each->output())) env_[each->output()] = tensor;
+        if (const program::Term tensor = attribute(*each); !modules_.contains(each->output()))
+          env_[each->output()] = tensor;
         break;
       case c10::prim::CallMethod:
         env_[each->output()] = method(*each);
         break;
       case c10::prim::CallFunction: {
-        jit::Function* function = called_function(*each);
+        jit::Function* function = program::called_function(*each);
         if (function == nullptr) refuse_scripted("it calls a function without TorchScript code");
         env_[each->output()] = Scripted(trace_, "").run(*function, arguments_of(*each));
         break;
@@ -112,8 +113,9 @@ void LiveTrace::Scripted::block(const jit::Block& block) {
         break;
       case c10::aten::__is__:
       case c10::aten::__isnot__: {
-        const auto same = same_object(trace_.term_of(each->inputs()[0], env_), trace_.term_of(each->inputs()[1], env_));
-        env_[each->output()] = Term::literal(same.value_or(false) == (each->kind() == c10::aten::__is__));
+        const auto same =
+            program::same_object(trace_.term_of(each->inputs()[0], env_), trace_.term_of(each->inputs()[1], env_));
+        env_[each->output()] = program::Term::literal(same.value_or(false) == (each->kind() == c10::aten::__is__));
         break;
       }
       default:
@@ -123,7 +125,7 @@ void LiveTrace::Scripted::block(const jit::Block& block) {
 }
 
 // The tensor that is read; a module is noted instead.
-Term LiveTrace::Scripted::attribute(const jit::Node& node) {
+program::Term LiveTrace::Scripted::attribute(const jit::Node& node) {
   const auto owner = modules_.find(node.input());
   if (owner == modules_.end()) refuse_scripted("it reads an attribute of something that is not a module");
   const std::string name = (owner->second.empty() ? "" : owner->second + ".") + node.s(c10::attr::name);
@@ -131,19 +133,19 @@ Term LiveTrace::Scripted::attribute(const jit::Node& node) {
     modules_[node.output()] = name;
     return {};
   }
-  const Term* tensor = trace_.tensor_named(name);
-  return tensor == nullptr ? Term() : *tensor;
+  const program::Term* tensor = trace_.tensor_named(name);
+  return tensor == nullptr ? program::Term() : *tensor;
 }
 
-Term LiveTrace::Scripted::method(const jit::Node& node) {
+program::Term LiveTrace::Scripted::method(const jit::Node& node) {
   const auto owner = modules_.find(node.inputs()[0]);
-  jit::Function* function = called_method(node);
+  jit::Function* function = program::called_method(node);
   if (owner == modules_.end() || function == nullptr) refuse_scripted("it calls a custom class");
   return Scripted(trace_, owner->second).run(*function, arguments_of(node));
 }
 
-std::vector<Term> LiveTrace::Scripted::arguments_of(const jit::Node& node) {
-  std::vector<Term> arguments;
+std::vector<program::Term> LiveTrace::Scripted::arguments_of(const jit::Node& node) {
+  std::vector<program::Term> arguments;
   for (std::size_t i = 1; i < node.inputs().size(); ++i) {
     arguments.push_back(trace_.term_of(node.inputs()[i], env_));
   }
@@ -160,7 +162,7 @@ void LiveTrace::Scripted::branch(const jit::Node& node) {
   }
 }
 
-const Term* LiveTrace::tensor_named(const std::string& name) const {
+const program::Term* LiveTrace::tensor_named(const std::string& name) const {
   for (const auto& [value, path] : attribute_of_) {
     if (path != name) continue;
     const auto term = env_.find(value);
@@ -169,4 +171,4 @@ const Term* LiveTrace::tensor_named(const std::string& name) const {
   return nullptr;
 }
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::live

@@ -4,7 +4,7 @@
 #include "recorder/base/python_lock.h"
 #include "schema/result.h"
 
-namespace whence::recorder {
+namespace whence::recorder::live {
 
 namespace jit = torch::jit;
 
@@ -38,7 +38,7 @@ void LiveTrace::read_inputs() {
     if (read_inputs_ == 0 && type && type->is_module()) {
       has_self_ = true;
       module_types_[""] = type;
-      modules_.add_module("", plain_type_name(type->name()->qualifiedName()));
+      modules_.add_module("", archive::plain_type_name(type->name()->qualifiedName()));
       attribute_of_[input] = "";
       continue;
     }
@@ -160,13 +160,13 @@ void LiveTrace::read_attribute(const jit::Node& node) {
   attribute_of_[node.output()] = name;
   if (const auto object = type->cast<c10::ClassType>(); object && object->is_module()) {
     module_types_[name] = object;
-    return modules_.add_module(name, plain_type_name(object->name()->qualifiedName()));
+    return modules_.add_module(name, archive::plain_type_name(object->name()->qualifiedName()));
   }
   const auto tensor_type = type->cast<c10::TensorType>();
   if (!tensor_type) return;
   LiveTensor tensor;
   tensor.name = name;
-  const Type known = declared_type(type);
+  const Type known = program::declared_type(type);
   tensor.dtype = known.dtype;
   if (known.dims) {
     for (const Dim& dim : *known.dims) tensor.shape.push_back(dim.size);
@@ -183,7 +183,7 @@ void LiveTrace::read_attribute(const jit::Node& node) {
     }
   }
   tensor.trainable = tensor.kind == ParameterKind::parameter && tensor_type->requires_grad();
-  const Term term =
+  const program::Term term =
       new_value(*node.output(), ValueSource::parameter, static_cast<std::int32_t>(modules_.tensors().size()));
   values_[term.id].name = name;
   tensor.value = term.id;
@@ -191,4 +191,4 @@ void LiveTrace::read_attribute(const jit::Node& node) {
   modules_.add_tensor(std::move(tensor));
 }
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::live

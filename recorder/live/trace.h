@@ -19,7 +19,7 @@
 #include "recorder/program/term.h"
 #include "schema/program.h"
 
-namespace whence::recorder {
+namespace whence::recorder::live {
 
 // Callers must make its computations Unobserved.
 class LiveTrace {
@@ -58,7 +58,7 @@ class LiveTrace {
     bool stays = false;        // writes into a tensor, is random, or is scripted: stays even if nothing reads it
     bool passed_over = false;  // one of a pair of conversions that cancel out: no operation of the Program
   };
-  using Env = std::unordered_map<const torch::jit::Value*, Term>;
+  using Env = std::unordered_map<const torch::jit::Value*, program::Term>;
 
   // ---- trace.cpp: the nodes in order, calls and attributes
   void read_inputs();
@@ -75,20 +75,21 @@ class LiveTrace {
   bool unpack(const torch::jit::Node& node, Env& env);
   Node read_operation(const torch::jit::Node& node, Env& env, bool run);
   void keep(Node node, const torch::jit::Node& from, bool stays);
-  Term term_of(const torch::jit::Value* value, Env& env);
-  Term constant(const c10::IValue& value);
-  Term new_value(const torch::jit::Value& value, ValueSource source, std::int32_t index);
-  std::optional<std::vector<c10::IValue>> compute(const torch::jit::Node& node, const std::vector<Term>& arguments);
-  void forget_written(const torch::jit::Node& node, const std::vector<Term>& arguments);
+  program::Term term_of(const torch::jit::Value* value, Env& env);
+  program::Term constant(const c10::IValue& value);
+  program::Term new_value(const torch::jit::Value& value, ValueSource source, std::int32_t index);
+  std::optional<std::vector<c10::IValue>> compute(const torch::jit::Node& node,
+                                                  const std::vector<program::Term>& arguments);
+  void forget_written(const torch::jit::Node& node, const std::vector<program::Term>& arguments);
 
   // ---- scripted.cpp: scripted code called by traced code
   class Scripted;
   void call_scripted(const torch::jit::Node& node);
-  const Term* tensor_named(const std::string& name) const;
+  const program::Term* tensor_named(const std::string& name) const;
 
   // ---- outputs.cpp
-  std::optional<Term> resolve_by_source(const torch::jit::Value& value) const;
-  std::optional<Term> resolve(const torch::jit::Value* value, std::vector<Env>& callers);
+  std::optional<program::Term> resolve_by_source(const torch::jit::Value& value) const;
+  std::optional<program::Term> resolve(const torch::jit::Value* value, std::vector<Env>& callers);
 
   // ---- program.cpp
   void name_parameters();
@@ -121,10 +122,10 @@ class LiveTrace {
   std::map<std::string, c10::ClassTypePtr> module_types_;  // by path
   std::unordered_map<const torch::jit::Value*, std::string> attribute_of_;  // TracedAttr values: their names
   std::vector<at::Tensor> constants_;                                       // by index
-  std::vector<Term> constant_terms_;                                        // the same
-  std::unordered_map<const torch::jit::Source*, Term> scripted_results_;
+  std::vector<program::Term> constant_terms_;                               // the same
+  std::unordered_map<const torch::jit::Source*, program::Term> scripted_results_;
   std::unordered_map<ValueId, c10::IValue> known_;
   std::vector<ProgramOutput> outputs_;
 };
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::live

@@ -8,7 +8,7 @@
 #include <ATen/record_function.h>
 #include <torch/csrc/jit/frontend/tracer.h>
 
-namespace whence::recorder {
+namespace whence::recorder::live {
 
 class Unobserved {
  public:
@@ -29,4 +29,4 @@ class Unobserved {
   at::NoGradGuard no_grad_;
 };
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::live

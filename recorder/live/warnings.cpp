@@ -5,7 +5,7 @@
 
 #include "schema/files/files.h"
 
-namespace whence::recorder {
+namespace whence::recorder::live {
 
 std::vector<const torch::jit::Value*> values_given_to_python(const at::RecordFunction& function) {
   const std::string_view name = function.name();
@@ -49,4 +49,4 @@ void add_warning(Diagnostics& diagnostics, Diagnostic warning) {
   diagnostics.push_back(std::move(warning));
 }
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::live

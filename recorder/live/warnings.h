@@ -12,7 +12,7 @@ namespace at {
 struct RecordFunction;
 }
 
-namespace whence::recorder {
+namespace whence::recorder::live {
 
 // Returns the graph's values for the tensors whose content the operation that just ended gave to Python: bool(x),
 // int(x), torch.equal(x, y). Usually none. Call it while the tracer is on.
@@ -23,4 +23,4 @@ Diagnostic used_value();
 // Adds the warning, or counts it if the same line caused the same one before.
 void add_warning(Diagnostics& diagnostics, Diagnostic warning);
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::live

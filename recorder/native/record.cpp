@@ -23,13 +23,13 @@
 
 namespace whence::native {
 
-using recorder::apply_dynamic_axes;
-using recorder::ExampleInputs;
 using recorder::is_python_keyword;
 using recorder::live_file;
-using recorder::mismatch;
-using recorder::size_attempts;
 using recorder::torch_message;
+using recorder::inputs::apply_dynamic_axes;
+using recorder::inputs::ExampleInputs;
+using recorder::inputs::mismatch;
+using recorder::inputs::size_attempts;
 
 namespace fs = std::filesystem;
 

@@ -5,7 +5,7 @@
 #include "recorder/archive/module_tree.h"
 #include "schema/program_walk.h"
 
-namespace whence::recorder {
+namespace whence::recorder::program {
 
 TensorData data_of(const c10::IValue& value) {
   at::Tensor tensor;
@@ -19,7 +19,7 @@ TensorData data_of(const c10::IValue& value) {
     tensor = at::scalar_tensor(value.toDouble(), at::kDouble);
   }
   TensorData data;
-  data.dtype = dtype_of(tensor);
+  data.dtype = archive::dtype_of(tensor);
   data.shape = tensor.sizes().vec();
   data.bytes = Bytes::part_of(std::make_shared<at::Tensor>(tensor), tensor.const_data_ptr(), tensor.nbytes());
   return data;
@@ -28,7 +28,7 @@ TensorData data_of(const c10::IValue& value) {
 TensorData copied_data(const at::Tensor& tensor) {
   const at::Tensor dense = tensor.detach().cpu().contiguous();
   TensorData data;
-  data.dtype = dtype_of(tensor);
+  data.dtype = archive::dtype_of(tensor);
   data.shape = tensor.sizes().vec();
   data.bytes = Bytes::copy_of(dense.const_data_ptr(), dense.nbytes());
   return data;
@@ -37,7 +37,7 @@ TensorData copied_data(const at::Tensor& tensor) {
 namespace {
 
 bool storable(const c10::IValue& value) {
-  if (value.isTensor()) return value.toTensor().defined() && dtype_of(value.toTensor()) != DType::undefined;
+  if (value.isTensor()) return value.toTensor().defined() && archive::dtype_of(value.toTensor()) != DType::undefined;
   return value.isInt() || value.isBool() || value.isDouble();
 }
 
@@ -116,4 +116,4 @@ void finish_program(Program& program, const std::unordered_map<ValueId, c10::IVa
   drop_unmentioned_values(program);
 }
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::program

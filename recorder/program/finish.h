@@ -7,7 +7,7 @@
 #include "recorder/base/torch_pch.h"
 #include "schema/program.h"
 
-namespace whence::recorder {
+namespace whence::recorder::program {
 
 // Returns the data of a tensor, or of a number as a tensor without axes; the bytes are the tensor's own.
 TensorData data_of(const c10::IValue& value);
@@ -18,4 +18,4 @@ TensorData copied_data(const at::Tensor& tensor);
 // `known`: contents of values that depend on no input.
 void finish_program(Program& program, const std::unordered_map<ValueId, c10::IValue>& known);
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::program

@@ -1,6 +1,6 @@
 #include "recorder/program/structure.h"
 
-namespace whence::recorder {
+namespace whence::recorder::program {
 
 namespace jit = torch::jit;
 
@@ -40,4 +40,4 @@ jit::Function* called_function(const jit::Node& node) {
   return type && type->function()->isGraphFunction() ? type->function() : nullptr;
 }
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::program

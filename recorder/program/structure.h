@@ -4,7 +4,7 @@
 
 #include "recorder/program/term.h"
 
-namespace whence::recorder {
+namespace whence::recorder::program {
 
 // Returns the kind of container that the node builds from its inputs, if it builds one.
 std::optional<Term::Kind> built_container(const torch::jit::Node& node);
@@ -20,4 +20,4 @@ std::optional<bool> same_object(const Term& a, const Term& b);
 torch::jit::Function* called_method(const torch::jit::Node& call_method);
 torch::jit::Function* called_function(const torch::jit::Node& call_function);
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::program

@@ -2,7 +2,7 @@
 
 #include "recorder/archive/module_tree.h"
 
-namespace whence::recorder {
+namespace whence::recorder::program {
 
 c10::TypePtr without_optional(c10::TypePtr type) {
   while (type && type->kind() == c10::TypeKind::OptionalType)
@@ -220,7 +220,7 @@ DType element_dtype(const Seen& lists) {
   for (const auto& list : lists) {
     if (!list || list->toListRef().empty()) continue;
     const c10::IValue element = list->toListRef()[0];
-    if (element.isTensor()) return dtype_of(element.toTensor());
+    if (element.isTensor()) return archive::dtype_of(element.toTensor());
     return element.isInt() ? DType::int64 : element.isDouble() ? DType::float64 : DType::boolean;
   }
   return DType::undefined;
@@ -289,4 +289,4 @@ bool changes_first_argument(const torch::jit::Node& node) {
   return alias != nullptr && alias->isWrite();
 }
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::program

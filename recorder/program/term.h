@@ -12,7 +12,7 @@
 #include "recorder/base/torch_pch.h"
 #include "schema/program.h"
 
-namespace whence::recorder {
+namespace whence::recorder::program {
 
 // By run, the value that the run computed; empty for a run that did not compute it.
 using Seen = PerRun<std::optional<c10::IValue>>;
@@ -181,4 +181,4 @@ inline bool same_literal(const c10::IValue& a, const c10::IValue& b) {
   return a.tagKind() == b.tagKind() && a.equals(b).toBool();
 }
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::program

@@ -4,7 +4,7 @@
 
 #include "recorder/base/torch_error.h"
 
-namespace whence::recorder {
+namespace whence::recorder::script {
 
 ValueId Aliases::first_name(const Term& term) const {
   ValueId id = term.is_value() ? term.id : none_id;
@@ -60,4 +60,4 @@ void Aliases::refuse_writes(const std::vector<const Term*>& written, const std::
   }
 }
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::script

@@ -5,7 +5,7 @@
 
 #include "recorder/script/call.h"
 
-namespace whence::recorder {
+namespace whence::recorder::script {
 
 class Aliases {
  public:
@@ -36,4 +36,4 @@ class Aliases {
   std::unordered_map<const c10::StorageImpl*, Memory> in_sequences_;
 };
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::script

@@ -2,7 +2,7 @@
 
 #include "recorder/script/restore.h"
 
-namespace whence::recorder {
+namespace whence::recorder::script {
 
 namespace jit = torch::jit;
 
@@ -46,4 +46,4 @@ void BlockRunner::run(const jit::Block& block, Call& call) {
   }
 }
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::script

@@ -6,7 +6,7 @@
 
 #include "recorder/script/call.h"
 
-namespace whence::recorder {
+namespace whence::recorder::script {
 
 class BlockRunner {
  public:
@@ -25,4 +25,4 @@ class BlockRunner {
   std::unordered_map<const torch::jit::Block*, LastUses> last_uses_;
 };
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::script

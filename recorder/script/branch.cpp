@@ -5,7 +5,7 @@
 #include "recorder/script/execution.h"
 #include "recorder/script/restore.h"
 
-namespace whence::recorder {
+namespace whence::recorder::script {
 
 namespace jit = torch::jit;
 
@@ -68,7 +68,7 @@ void Branch::drop_runs_that_raise() {
 void Branch::record() {
   Node node;
   node.target = "prim::If";
-  node.arguments.push_back({"condition", argument(condition_, nullptr)});
+  node.arguments.push_back({"condition", program::argument(condition_, nullptr)});
   node.origin = recording_.writer.origin_of_block(step_);
   node.blocks.resize(2);
 
@@ -120,4 +120,4 @@ BranchSide Branch::run_side(std::size_t side, const PerRun<bool>& takes) {
   return left;
 }
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::script

@@ -5,7 +5,7 @@
 #include "recorder/script/block_runner.h"
 #include "recorder/script/branch_merge.h"
 
-namespace whence::recorder {
+namespace whence::recorder::script {
 
 class Branch {
  public:
@@ -28,4 +28,4 @@ class Branch {
   Term condition_;
 };
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::script

@@ -5,7 +5,7 @@
 #include "recorder/base/torch_error.h"
 #include "recorder/script/sequences.h"
 
-namespace whence::recorder {
+namespace whence::recorder::script {
 
 namespace {
 
@@ -15,7 +15,8 @@ bool is_unset(const Term& term) { return term.kind == Term::Kind::unset; }
 bool agree(const Term& a, const Term& b) {
   if (a.kind == b.kind && (is_unset(a) || a.kind == Term::Kind::none)) return true;
   if (a.kind == Term::Kind::object && b.kind == Term::Kind::object) return a.object == b.object;
-  if (a.kind == Term::Kind::literal && b.kind == Term::Kind::literal) return same_literal(*a.seen[0], *b.seen[0]);
+  if (a.kind == Term::Kind::literal && b.kind == Term::Kind::literal)
+    return program::same_literal(*a.seen[0], *b.seen[0]);
   if (a.is_value() && b.is_value()) return a.id == b.id;
   return a.items && a.items == b.items;
 }
@@ -41,7 +42,7 @@ void BranchMerge::set_changed() {
     before.items = container.items;
     const Term &a = sides_[0].as_left(before), &b = sides_[1].as_left(before);
     const auto unchanged = [&](const Term& left) {
-      return std::ranges::equal(*left.items, container.before, same_term);
+      return std::ranges::equal(*left.items, container.before, program::same_term);
     };
     if (unchanged(a) && unchanged(b)) continue;
     now.emplace_back(container.items, merged_contents(a, b, "list", container.type));
@@ -78,7 +79,7 @@ Term BranchMerge::merged_containers(const Term& a, const Term& b, const std::str
 }
 
 Term BranchMerge::merged_contents(const Term& a, const Term& b, const std::string& name, const c10::TypePtr& type) {
-  if (a.kind == Term::Kind::dict && b.kind == Term::Kind::dict) check_same_keys(a, b);
+  if (a.kind == Term::Kind::dict && b.kind == Term::Kind::dict) program::check_same_keys(a, b);
   const Term& either = is_unset(a) ? b : a;
   const bool by_items = (is_unset(a) || a.is_container()) && (is_unset(b) || b.is_container());
   const bool by_one = is_unset(a) || is_unset(b);
@@ -90,7 +91,8 @@ Term BranchMerge::merged_contents(const Term& a, const Term& b, const std::strin
   }
   std::vector<Term> items;
   for (std::size_t i = 0; i < either.items->size(); ++i) {
-    items.push_back(merged(is_unset(a) ? a : (*a.items)[i], is_unset(b) ? b : (*b.items)[i], name, item_type(type, i)));
+    items.push_back(
+        merged(is_unset(a) ? a : (*a.items)[i], is_unset(b) ? b : (*b.items)[i], name, program::item_type(type, i)));
   }
   return Term::container(either.kind, std::move(items), recording_.runs.depth);
 }
@@ -181,10 +183,10 @@ Term BranchMerge::merged_value(const Term& a, const Term& b, const std::string& 
   recording_.values.type(id) = std::move(merged_type);
   recording_.data_sizes.mark(id);
   note_alias(id, a, b);
-  node_.blocks[0].outputs.push_back(argument(a, nullptr));
-  node_.blocks[1].outputs.push_back(argument(b, nullptr));
+  node_.blocks[0].outputs.push_back(program::argument(a, nullptr));
+  node_.blocks[1].outputs.push_back(program::argument(b, nullptr));
   node_.outputs.push_back(id);
   return Term::of_value(id, std::move(seen));
 }
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::script

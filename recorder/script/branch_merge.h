@@ -4,7 +4,7 @@
 
 #include "recorder/script/shared_containers.h"
 
-namespace whence::recorder {
+namespace whence::recorder::script {
 
 // The results of one side, and the containers that it changed.
 struct BranchSide {
@@ -54,4 +54,4 @@ class BranchMerge {
   std::map<std::pair<Items, Items>, Term> merged_containers_;  // by the containers of the two sides
 };
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::script

@@ -7,7 +7,9 @@
 #include "recorder/program/term.h"
 #include "whence/diagnostics.h"
 
-namespace whence::recorder {
+namespace whence::recorder::script {
+
+using program::Term;
 
 struct Call {
   std::string function;  // plain name, for source frames
@@ -45,4 +47,4 @@ struct Step {
   }
 };
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::script

@@ -5,7 +5,7 @@
 #include "recorder/base/torch_error.h"
 #include "recorder/script/sequences.h"
 
-namespace whence::recorder {
+namespace whence::recorder::script {
 
 namespace {
 
@@ -49,9 +49,9 @@ CarriedForm form_of(const Recording& recording, const Term& before, const Term& 
     form.element = element_dtype_of(recording, after);
   } else if (start.is_container() && after.is_container() && start.items->size() == after.items->size()) {
     form.kind = Kind::container;
-    if (start.kind == Term::Kind::dict) check_same_keys(start, after);
+    if (start.kind == Term::Kind::dict) program::check_same_keys(start, after);
     for (std::size_t i = 0; i < start.items->size(); ++i) {
-      form.items.push_back(form_of(recording, (*start.items)[i], (*after.items)[i], item_type(declared, i)));
+      form.items.push_back(form_of(recording, (*start.items)[i], (*after.items)[i], program::item_type(declared, i)));
       if (start.is_key(i)) form.items.back().kind = Kind::same;
     }
   } else if (stays_same(start, after)) {
@@ -91,7 +91,7 @@ void add_leaves(Recording& recording, const CarriedForm& form, const Term& found
                "set the attributes of one object, or keep its tensors in variables");
       }
       if (term.kind != form.start.kind ||
-          (term.kind == Term::Kind::literal && !same_literal(*term.seen[0], *form.start.seen[0]))) {
+          (term.kind == Term::Kind::literal && !program::same_literal(*term.seen[0], *form.start.seen[0]))) {
         refuse("a loop whose length depends on data changes a variable that is not a tensor or number before it",
                "give the variable a tensor before the loop");
       }
@@ -116,4 +116,4 @@ void add_leaves(Recording& recording, const CarriedForm& form, const Term& found
          "carry tensors, or tuples and lists that keep their length, or a list that only grows");
 }
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::script

@@ -4,7 +4,7 @@
 
 #include "recorder/script/recording.h"
 
-namespace whence::recorder {
+namespace whence::recorder::script {
 
 struct CarriedForm {
   enum class Kind : std::uint8_t { value, sequence, container, same };
@@ -29,4 +29,4 @@ void add_leaves(Recording& recording, const CarriedForm& form, const Term& found
 // True if both are carried in the same form.
 bool same_form(const Term& a, const Term& b);
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::script

@@ -3,7 +3,7 @@
 #include "recorder/base/torch_error.h"
 #include "recorder/program/structure.h"
 
-namespace whence::recorder {
+namespace whence::recorder::script {
 
 namespace jit = torch::jit;
 
@@ -75,9 +75,9 @@ class ChangesContainers {
   bool changes(const jit::Node& node) {
     if (node.kind() == c10::prim::SetAttr) return true;
     const c10::TypePtr type = node.inputs().empty() ? nullptr : node.input(0)->type();
-    if (node.kind() == c10::prim::CallMethod) return calls(called_method(node));
-    if (node.kind() == c10::prim::CallFunction) return calls(called_function(node));
-    return changes_first_argument(node) && !type->isSubtypeOf(*c10::TensorType::get());
+    if (node.kind() == c10::prim::CallMethod) return calls(program::called_method(node));
+    if (node.kind() == c10::prim::CallFunction) return calls(program::called_function(node));
+    return program::changes_first_argument(node) && !type->isSubtypeOf(*c10::TensorType::get());
   }
 
   bool calls(jit::Function* function) {
@@ -92,4 +92,4 @@ class ChangesContainers {
 
 bool may_change_containers(const jit::Block& block) { return ChangesContainers()(block); }
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::script

@@ -9,7 +9,9 @@
 
 #include "recorder/program/term.h"
 
-namespace whence::recorder {
+namespace whence::recorder::script {
+
+using program::Term;
 
 // A list or dict that was changed, or an attribute, which is a tuple of one item.
 struct ChangedContainer {
@@ -18,7 +20,7 @@ struct ChangedContainer {
   c10::TypePtr type;
   std::vector<Term> before;
 
-  bool changed() const { return !std::ranges::equal(*items, before, same_term); }
+  bool changed() const { return !std::ranges::equal(*items, before, program::same_term); }
 
   // Returns the changed container, and restores the contents it had before.
   Term take_back() {
@@ -89,4 +91,4 @@ class Watch {
 // Returns false if neither the block nor the functions it calls can change a list, dict or attribute.
 bool may_change_containers(const torch::jit::Block& block);
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::script

@@ -13,7 +13,9 @@
 #include "recorder/program/term.h"
 #include "schema/result.h"
 
-namespace whence::recorder {
+namespace whence::recorder::script {
+
+using program::Term;
 namespace {
 
 using c10::DispatchKey;
@@ -219,7 +221,7 @@ ValueId Steps::new_value(const at::Tensor& tensor, ValueSource source) {
   const auto id = static_cast<ValueId>(program_.values.size());
   Value value;
   value.source = source;
-  value.type.dtype = dtype_of(tensor);
+  value.type.dtype = archive::dtype_of(tensor);
   std::vector<Dim>& dims = value.type.dims.emplace();
   for (const std::int64_t size : tensor.sizes()) dims.push_back({size, false, none_id});
   program_.values.push_back(std::move(value));
@@ -243,14 +245,14 @@ Argument Steps::tensor(const at::Tensor& tensor) {
   before_.emplace(id, tensor.detach().clone());
   if (tensor.has_storage()) constants_.insert(tensor.storage().unsafeGetStorageImpl());
   program_.values[id].index = program_.values[id].known = static_cast<ConstantId>(program_.constants.size());
-  program_.constants.push_back({data_of(tensor), "", {}, {}});
+  program_.constants.push_back({program::data_of(tensor), "", {}, {}});
   return {ValueRef{id}};
 }
 
 Argument Steps::argument_of(const c10::IValue& value, const c10::Type* wanted) {
   const c10::Type* type = without_optional(wanted);
   if (value.isTensor()) return tensor(value.toTensor());
-  if (!value.isList()) return argument(Term::literal(value), type);
+  if (!value.isList()) return program::argument(Term::literal(value), type);
   const c10::Type* element =
       type->kind() == c10::TypeKind::ListType ? type->castRaw<c10::ListType>()->getElementType().get() : nullptr;
   ArgumentList list;
@@ -403,8 +405,8 @@ bool trace_composite(const CompositeCall& call, Program& steps, Diagnostics& dia
   return diagnostics.empty() && does_something;
 }
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::script
 
 TORCH_LIBRARY_IMPL(_, TESTING_ONLY_GenericMode, library) {
-  library.fallback(torch::CppFunction::makeFromBoxedFunction<&whence::recorder::fallback>());
+  library.fallback(torch::CppFunction::makeFromBoxedFunction<&whence::recorder::script::fallback>());
 }

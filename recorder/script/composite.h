@@ -5,9 +5,9 @@
 
 #include "schema/recorder_api.h"
 
-namespace whence::recorder {
+namespace whence::recorder::script {
 
 // See RecorderApi.
 bool trace_composite(const CompositeCall& call, Program& steps, Diagnostics& diagnostics);
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::script

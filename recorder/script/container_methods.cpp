@@ -4,7 +4,7 @@
 
 #include "recorder/base/torch_error.h"
 
-namespace whence::recorder {
+namespace whence::recorder::script {
 
 namespace {
 
@@ -28,7 +28,7 @@ using Result = std::optional<Term>;
 
 bool same_key(const Term& key, const c10::IValue& other) {
   const auto settled = key.settled();
-  return settled && same_literal(*settled, other);
+  return settled && program::same_literal(*settled, other);
 }
 
 // ---- dicts: key, value, key, value, ...
@@ -254,7 +254,7 @@ std::size_t position_in(const Term& container, const Term& index) {
 bool carry_out_method(Recording& recording, const Step& step) {
   const Term self = step.in(0);
   if (!self.is_container()) return false;
-  const bool changes = changes_first_argument(step.node);
+  const bool changes = program::changes_first_argument(step.node);
   if (changes) recording.note_change(self, step);
   const Table& table = self.kind == Term::Kind::dict ? dict_methods() : list_methods();
   const auto row = table.find(step.name());
@@ -267,4 +267,4 @@ bool carry_out_method(Recording& recording, const Step& step) {
   return result.has_value();
 }
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::script

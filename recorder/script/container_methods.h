@@ -3,7 +3,7 @@
 
 #include "recorder/script/recording.h"
 
-namespace whence::recorder {
+namespace whence::recorder::script {
 
 // Carries out a method of the container that is the node's first input. Returns false if the node is not a method but
 // an operator that takes the container. Throws Error unsupported_feature.
@@ -13,4 +13,4 @@ bool carry_out_method(Recording& recording, const Step& step);
 // unsupported_feature if the index depends on the input or is out of range.
 std::size_t position_in(const Term& container, const Term& index);
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::script

@@ -5,7 +5,7 @@
 #include "recorder/script/container_methods.h"
 #include "recorder/script/sequences.h"
 
-namespace whence::recorder {
+namespace whence::recorder::script {
 
 namespace jit = torch::jit;
 
@@ -22,7 +22,7 @@ bool unpack(Recording& recording, const Step& step) {
   const Term container = step.in(0);
   if (container.is_sequence()) return carry_out_on_sequence(recording, step);
   if (!container.is_container()) return false;
-  const auto items = unpacked_items(step.node, container);
+  const auto items = program::unpacked_items(step.node, container);
   if (!items) {
     refuse("a list of " + std::to_string(container.items->size()) + " is unpacked into " +
                std::to_string(step.node.outputs().size()),
@@ -85,7 +85,7 @@ Term is_none(Recording& recording, const Step& step, const Term& optional) {
   Node node;
   node.target = "aten::__not__";
   node.origin = recording.writer.origin_of(step);
-  node.arguments.push_back({"self", argument(optional.flag(), nullptr)});
+  node.arguments.push_back({"self", program::argument(optional.flag(), nullptr)});
   Seen seen = recording.runs.each([&](int run) -> std::optional<c10::IValue> {
     const auto& flag = optional.flag().seen[run];
     return flag ? std::optional<c10::IValue>(!flag->toBool()) : std::nullopt;
@@ -101,7 +101,7 @@ bool compare_objects(Recording& recording, const Step& step) {
   if (a.is_optional() && b.kind == Term::Kind::none) {
     return give(step, negated ? a.flag() : is_none(recording, step, a));
   }
-  const auto same = same_object(a, b);
+  const auto same = program::same_object(a, b);
   return same && give(step, Term::literal(*same != negated));
 }
 
@@ -143,7 +143,7 @@ const std::unordered_map<c10::Symbol, CarryOut>& host_operators() {
 }  // namespace
 
 bool carry_out_on_host_object(Recording& recording, const Step& step) {
-  if (const auto kind = built_container(step.node)) {
+  if (const auto kind = program::built_container(step.node)) {
     return give(step, Term::container(*kind, step.inputs(), recording.runs.depth));
   }
   const auto row = host_operators().find(step.node.kind());
@@ -152,4 +152,4 @@ bool carry_out_on_host_object(Recording& recording, const Step& step) {
   return carry_out_on_sequence(recording, step) || carry_out_method(recording, step);
 }
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::script

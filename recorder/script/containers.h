@@ -3,11 +3,11 @@
 
 #include "recorder/script/recording.h"
 
-namespace whence::recorder {
+namespace whence::recorder::script {
 
 // Carries out a node that builds, takes apart, reads, changes or inspects a container, or another object of the host.
 // Returns false if the node is an operation. Throws Error unsupported_feature if an index or key depends on the
 // input, and for methods that would leave the container as it was.
 bool carry_out_on_host_object(Recording& recording, const Step& step);
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::script

@@ -6,7 +6,7 @@
 #include "recorder/script/restore.h"
 #include "recorder/script/sequences.h"
 
-namespace whence::recorder {
+namespace whence::recorder::script {
 
 namespace {
 
@@ -25,8 +25,8 @@ void keep_common_dims(std::optional<std::vector<Dim>>& dims, const std::optional
 
 void DataLoop::record() {
   node_.target = "prim::Loop";
-  node_.arguments.push_back({"max_trip_count", argument(body_.trips, nullptr)});
-  node_.arguments.push_back({"condition", argument(body_.condition, nullptr)});
+  node_.arguments.push_back({"max_trip_count", program::argument(body_.trips, nullptr)});
+  node_.arguments.push_back({"condition", program::argument(body_.condition, nullptr)});
   node_.arguments.push_back({"initial", {ArgumentList()}});
   node_.origin = body_.origin;
   node_.blocks.resize(1);
@@ -49,7 +49,7 @@ void DataLoop::begin(const CarriedForm& form, const LoopVariables::Variable& var
   const Term start =
       sequence ? sequence_of(recording_, form.start, form.type, form.element, *recording_.writer.sink, node_.origin)
                : form.start;
-  std::get<ArgumentList>(node_.arguments.back().value.data).push_back(argument(start, nullptr));
+  std::get<ArgumentList>(node_.arguments.back().value.data).push_back(program::argument(start, nullptr));
   const bool unset = start.kind == Term::Kind::unset;
   Seen seen = recording_.runs.each([&](int run) { return (unset ? form.after : start).at(run); });
   Type type = values.type_of(seen, form.type);
@@ -103,9 +103,9 @@ std::vector<Term> DataLoop::iterate_once(std::int64_t trip, std::vector<Node>& n
 
 void DataLoop::record_outputs(const std::vector<Term>& results) {
   std::vector<Argument>& outputs = node_.blocks[0].outputs;
-  outputs.push_back(argument(body_.next_condition(), nullptr));
+  outputs.push_back(program::argument(body_.next_condition(), nullptr));
   for (std::size_t i = 0; i < results.size(); ++i) {
-    outputs.push_back(argument(results[i], nullptr));
+    outputs.push_back(program::argument(results[i], nullptr));
     leaves_[i].left = results[i];
   }
 }
@@ -205,4 +205,4 @@ void DataLoop::finish() {
   variables_.finish(results);
 }
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::script

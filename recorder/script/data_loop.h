@@ -4,7 +4,7 @@
 
 #include "recorder/script/loop_variables.h"
 
-namespace whence::recorder {
+namespace whence::recorder::script {
 
 class DataLoop {
  public:
@@ -43,4 +43,4 @@ class DataLoop {
   Node node_;
 };
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::script

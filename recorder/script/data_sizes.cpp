@@ -2,7 +2,7 @@
 
 #include "schema/operator_facts.h"
 
-namespace whence::recorder {
+namespace whence::recorder::script {
 
 namespace {
 
@@ -178,4 +178,4 @@ void DataSizes::follow(const std::vector<Term>& arguments, const Node& recorded)
   }
 }
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::script

@@ -6,7 +6,7 @@
 
 #include "recorder/script/known_values.h"
 
-namespace whence::recorder {
+namespace whence::recorder::script {
 
 class DataSizes {
  public:
@@ -47,4 +47,4 @@ class DataSizes {
   std::set<std::int64_t> sizes_;  // the sizes that depend on data, as numbers
 };
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::script

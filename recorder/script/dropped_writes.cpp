@@ -10,7 +10,7 @@
 
 #include "schema/operator_facts.h"
 
-namespace whence::recorder {
+namespace whence::recorder::script {
 namespace {
 
 // Operators whose result shares its argument's memory, as archives write them down: "(?:alias|detach|...)".
@@ -82,4 +82,4 @@ std::optional<Diagnostic> dropped_writes(const std::string& path, const Program&
       {}};
 }
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::script

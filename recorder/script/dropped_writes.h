@@ -9,9 +9,9 @@
 #include "schema/program.h"
 #include "whence/diagnostics.h"
 
-namespace whence::recorder {
+namespace whence::recorder::script {
 
 // Returns a warning if the code of the archive at `path` writes to constants more often than the program does.
 std::optional<Diagnostic> dropped_writes(const std::string& path, const Program& program);
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::script

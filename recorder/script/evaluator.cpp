@@ -11,7 +11,7 @@
 #include "recorder/script/loop.h"
 #include "recorder/script/results.h"
 
-namespace whence::recorder {
+namespace whence::recorder::script {
 
 namespace jit = torch::jit;
 
@@ -38,7 +38,7 @@ bool forks(const jit::Block& block) {
 
 }  // namespace
 
-Evaluator::Evaluator(Program& program, const ModuleTree& tree, const ExampleInputs& inputs)
+Evaluator::Evaluator(Program& program, const archive::ModuleTree& tree, const inputs::ExampleInputs& inputs)
     : program_(program),
       inputs_(inputs),
       recording_(program, inputs),
@@ -56,7 +56,7 @@ void Evaluator::run(const jit::Module& root) {
   const c10::FunctionSchema& schema = forward.getSchema();
   const Term result = quantized_.output(call(forward, arguments(root, schema), 0, {}));
   const Term output = returned(recording_, result, schema.returns().at(0).type(), operations_.squeezed);
-  add_outputs(output, "", program_.outputs);
+  program::add_outputs(output, "", program_.outputs);
   Diagnostics& notes = recording_.writer.notes;
   for (const Node* node : whence::operations(program_)) {
     if (node->outputs.empty()) continue;
@@ -64,7 +64,7 @@ void Evaluator::run(const jit::Module& root) {
     if (squeezed == operations_.squeezed.end()) continue;
     notes.insert(notes.end(), squeezed->second.begin(), squeezed->second.end());
   }
-  finish_program(program_, recording_.known.all());
+  program::finish_program(program_, recording_.known.all());
 }
 
 // Those of forward, the module itself first.
@@ -129,7 +129,7 @@ void Evaluator::dispatch(const Step& step) {
   switch (node.kind()) {
     case c10::prim::Constant: {
       const auto value = jit::toIValue(node.output());
-      if (value && value->isTensor()) mark_number(value->toTensor());
+      if (value && value->isTensor()) program::mark_number(value->toTensor());
       return step.give(value ? objects_.from_host(*value, node.output()->debugName()) : Term());
     }
     case c10::prim::GetAttr:
@@ -174,11 +174,11 @@ void Evaluator::call_method(const Step& step) {
 }
 
 void Evaluator::call_function(const Step& step) {
-  jit::Function* function = called_function(step.node);
+  jit::Function* function = program::called_function(step.node);
   if (function == nullptr) refuse("a function without TorchScript code is called", "trace the model instead");
   std::vector<Term> arguments;
   for (std::size_t i = 1; i < step.count(); ++i) arguments.push_back(step.in(i));
   step.give(call(*function, std::move(arguments), step.call.scope, recording_.writer.callers_of(step)));
 }
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::script

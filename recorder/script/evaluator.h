@@ -15,11 +15,11 @@
 #include "recorder/script/quantized.h"
 #include "recorder/script/recording.h"
 
-namespace whence::recorder {
+namespace whence::recorder::script {
 
 class Evaluator {
  public:
-  Evaluator(Program& program, const ModuleTree& tree, const ExampleInputs& inputs);
+  Evaluator(Program& program, const archive::ModuleTree& tree, const inputs::ExampleInputs& inputs);
 
   // Evaluates forward of `root` and fills inputs, outputs, values, scopes, stacks, constants and the body.
   void run(const torch::jit::Module& root);
@@ -36,7 +36,7 @@ class Evaluator {
   void call_function(const Step& step);
 
   Program& program_;
-  const ExampleInputs& inputs_;
+  const inputs::ExampleInputs& inputs_;
   Recording recording_;
   Objects objects_;
   Quantized quantized_;
@@ -44,4 +44,4 @@ class Evaluator {
   BlockRunner blocks_;
 };
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::script

@@ -5,7 +5,7 @@
 #include "recorder/base/torch_error.h"
 #include "schema/operator_facts.h"
 
-namespace whence::recorder {
+namespace whence::recorder::script {
 
 namespace jit = torch::jit;
 
@@ -70,10 +70,10 @@ Results execute(Recording& recording, const Step& step, const std::vector<Term>&
   Lockstep& runs = recording.runs;
   Results results;
   std::vector<const Term*> written;
-  if (recording.changes.watched()) written = written_by(step.node, arguments);
+  if (recording.changes.watched()) written = program::written_by(step.node, arguments);
   for (int run = 0; run < runs.count; ++run) {
     if (!runs.takes_part(run)) continue;
-    auto stack = host_arguments(step.node, arguments, run);
+    auto stack = program::host_arguments(step.node, arguments, run);
     if (!stack) continue;
     try {
       check_recurrent_state(step.node, *stack);
@@ -109,4 +109,4 @@ void give_results(Recording& recording, const Step& step, const Results& results
   }
 }
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::script

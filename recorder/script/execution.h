@@ -3,7 +3,7 @@
 
 #include "recorder/script/recording.h"
 
-namespace whence::recorder {
+namespace whence::recorder::script {
 
 // Thrown when the first size succeeds and the second fails: another second size may succeed.
 struct SecondRunFailed : Error {
@@ -22,4 +22,4 @@ void give_results(Recording& recording, const Step& step, const Results& results
 // Calls the operator of `node`; `stack` has its arguments and then its results.
 void call_operator(const torch::jit::Node& node, torch::jit::Stack& stack);
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::script

@@ -4,7 +4,7 @@
 
 #include "recorder/base/torch_error.h"
 
-namespace whence::recorder {
+namespace whence::recorder::script {
 
 namespace {
 
@@ -100,4 +100,4 @@ Term input_term(Recording& recording, Quantized& quantized, const PerRun<const c
   return InputTerms(recording, quantized).term(values, type, name);
 }
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::script

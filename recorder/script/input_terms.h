@@ -4,11 +4,11 @@
 
 #include "recorder/script/quantized.h"
 
-namespace whence::recorder {
+namespace whence::recorder::script {
 
 // `values`: the argument in each run, null if there are no example inputs; `type` as declared. Throws Error
 // unsupported_feature for dicts with tensors as keys.
 Term input_term(Recording& recording, Quantized& quantized, const PerRun<const c10::IValue*>& values,
                 const c10::TypePtr& type, const std::string& name);
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::script

@@ -2,7 +2,7 @@
 
 #include "schema/operator_facts.h"
 
-namespace whence::recorder {
+namespace whence::recorder::script {
 
 namespace jit = torch::jit;
 
@@ -90,4 +90,4 @@ void KnownValues::after_write(const std::vector<const Term*>& written) {
   }
 }
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::script

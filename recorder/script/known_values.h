@@ -5,7 +5,7 @@
 #include "recorder/script/lockstep.h"
 #include "recorder/script/values.h"
 
-namespace whence::recorder {
+namespace whence::recorder::script {
 
 class KnownValues {
  public:
@@ -38,4 +38,4 @@ class KnownValues {
   std::unordered_map<const c10::StorageImpl*, c10::weak_intrusive_ptr<c10::StorageImpl>> unknown_memory_;
 };
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::script

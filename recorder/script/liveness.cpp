@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace whence::recorder {
+namespace whence::recorder::script {
 
 namespace jit = torch::jit;
 
@@ -41,4 +41,4 @@ bool is_read_in(const jit::Value& value, const jit::Node& loop) {
   return std::ranges::any_of(value.uses(), [&](const jit::Use& use) { return encloses(loop, *use.user); });
 }
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::script

@@ -3,7 +3,7 @@
 
 #include "recorder/base/torch_pch.h"
 
-namespace whence::recorder {
+namespace whence::recorder::script {
 
 // True if a node behind `at`, or in a later iteration of a loop around it, reads the value; `at` and its own blocks do
 // not count.
@@ -12,4 +12,4 @@ bool is_read_after(const torch::jit::Value& value, const torch::jit::Node& at);
 // True if an iteration of the loop reads the value, which was computed before the loop.
 bool is_read_in(const torch::jit::Value& value, const torch::jit::Node& loop);
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::script

@@ -4,7 +4,9 @@
 
 #include "recorder/program/term.h"
 
-namespace whence::recorder {
+namespace whence::recorder::script {
+
+using program::Seen;
 
 class Lockstep {
  public:
@@ -35,4 +37,4 @@ class Lockstep {
   int depth = 0;            // data-dependent blocks around the current node
 };
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::script

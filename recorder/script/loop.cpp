@@ -4,7 +4,7 @@
 
 #include "recorder/script/data_loop.h"
 
-namespace whence::recorder {
+namespace whence::recorder::script {
 
 namespace jit = torch::jit;
 
@@ -50,4 +50,4 @@ void carry_out_loop(Recording& recording, BlockRunner& blocks, const Step& step)
   if (!unroll(recording, blocks, step)) DataLoop(recording, blocks, step).record();
 }
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::script

@@ -5,8 +5,8 @@
 #include "recorder/script/block_runner.h"
 #include "recorder/script/recording.h"
 
-namespace whence::recorder {
+namespace whence::recorder::script {
 
 void carry_out_loop(Recording& recording, BlockRunner& blocks, const Step& step);
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::script

@@ -2,7 +2,7 @@
 
 #include "recorder/script/restore.h"
 
-namespace whence::recorder {
+namespace whence::recorder::script {
 
 LoopBody::LoopBody(Recording& recording, BlockRunner& blocks, const Step& loop)
     : step(loop),
@@ -15,8 +15,8 @@ LoopBody::LoopBody(Recording& recording, BlockRunner& blocks, const Step& loop)
   for (int run = 0; run < recording.runs.count; ++run) {
     going_[run] = recording.runs.active[run] && bound(run) > 0 && holds(condition, run);
   }
-  index =
-      Term::of_value(recording.values.add("iteration", ValueSource::block_input, declared_type(c10::IntType::get())));
+  index = Term::of_value(
+      recording.values.add("iteration", ValueSource::block_input, program::declared_type(c10::IntType::get())));
 }
 
 bool LoopBody::holds(const Term& condition, int run) {
@@ -55,4 +55,4 @@ void LoopBody::end_iteration(std::int64_t trip) {
   }
 }
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::script

@@ -6,7 +6,7 @@
 #include "recorder/script/block_runner.h"
 #include "recorder/script/recording.h"
 
-namespace whence::recorder {
+namespace whence::recorder::script {
 
 class LoopBody {
  public:
@@ -44,4 +44,4 @@ class LoopBody {
   PerRun<bool> going_{};
 };
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::script

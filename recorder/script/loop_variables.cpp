@@ -2,7 +2,7 @@
 
 #include "recorder/script/restore.h"
 
-namespace whence::recorder {
+namespace whence::recorder::script {
 
 namespace jit = torch::jit;
 
@@ -208,4 +208,4 @@ void LoopVariables::finish(const std::vector<Term>& results) {
   stand_ins(made).refuse_changes(recording_.changes, containers_in_sight(recording_, body_.step, Sight::after));
 }
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::script

@@ -6,7 +6,7 @@
 #include "recorder/script/loop_body.h"
 #include "recorder/script/shared_containers.h"
 
-namespace whence::recorder {
+namespace whence::recorder::script {
 
 class LoopVariables {
  public:
@@ -51,4 +51,4 @@ class LoopVariables {
   std::set<Path> in_doubt_;   // containers that may be the same object as another
 };
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::script

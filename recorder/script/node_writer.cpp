@@ -1,6 +1,6 @@
 #include "recorder/script/node_writer.h"
 
-namespace whence::recorder {
+namespace whence::recorder::script {
 
 StackId NodeWriter::stack_of(const Step& step) {
   return frames_.stack_of(step.node, step.call.function, step.call.callers);
@@ -29,8 +29,8 @@ Origin NodeWriter::origin_of_block(const Step& step) {
 
 Origin NodeWriter::origin_of(const Step& step) {
   Origin origin = origin_of_block(step);
-  origin.basis = SourceFrames::basis(step.node);
-  if (!step.node.outputs().empty()) origin.name = base_name_of_value(step.node.outputs()[0]->debugName());
+  origin.basis = archive::SourceFrames::basis(step.node);
+  if (!step.node.outputs().empty()) origin.name = program::base_name_of_value(step.node.outputs()[0]->debugName());
   return origin;
 }
 
@@ -52,4 +52,4 @@ void NodeWriter::take_back(const Mark& mark) {
   calls_ = mark.calls;
 }
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::script

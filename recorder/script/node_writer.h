@@ -6,7 +6,7 @@
 #include "recorder/archive/source_frames.h"
 #include "recorder/script/call.h"
 
-namespace whence::recorder {
+namespace whence::recorder::script {
 
 class NodeWriter {
  public:
@@ -41,8 +41,8 @@ class NodeWriter {
   StackId stack_of(const Step& step);
 
   Program& program_;
-  SourceFrames frames_;
+  archive::SourceFrames frames_;
   std::unordered_map<ModuleId, std::int32_t> calls_{{0, 1}};  // number of calls of each module so far
 };
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::script

@@ -6,7 +6,7 @@
 #include "schema/lost_writes.h"
 #include "schema/module_path.h"
 
-namespace whence::recorder {
+namespace whence::recorder::script {
 
 Term Objects::create(const Step& step) {
   const auto type = step.node.output()->type()->expect<c10::ClassType>();
@@ -85,7 +85,7 @@ Term Objects::constant(const at::Tensor& tensor, const std::string& name) {
   term.known = true;
   Constant row;
   row.name = name;
-  row.data = copied_data(tensor);
+  row.data = program::copied_data(tensor);
   constants.push_back(std::move(row));
   return constants_.emplace(tensor.unsafeGetTensorImpl(), std::move(term)).first->second;
 }
@@ -119,4 +119,4 @@ Term Objects::from_host(const c10::IValue& value, const std::string& name) {
   return Term::literal(value);
 }
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::script

@@ -4,11 +4,11 @@
 #include "recorder/archive/module_tree.h"
 #include "recorder/script/recording.h"
 
-namespace whence::recorder {
+namespace whence::recorder::script {
 
 class Objects {
  public:
-  Objects(Recording& recording, const ModuleTree& tree) : recording_(recording), tree_(tree) {}
+  Objects(Recording& recording, const archive::ModuleTree& tree) : recording_(recording), tree_(tree) {}
 
   // Returns the term of a host value. Tensors become parameters, or constants called `name`; containers get terms for
   // their items.
@@ -26,10 +26,10 @@ class Objects {
   Term parameter(ParameterId id, const at::Tensor& tensor);
 
   Recording& recording_;
-  const ModuleTree& tree_;
+  const archive::ModuleTree& tree_;
   std::unordered_map<const c10::ivalue::Object*, int> made_at_;  // depth at which the program made an object
   std::unordered_map<ParameterId, Term> parameters_;
   std::unordered_map<const c10::TensorImpl*, Term> constants_;
 };
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::script

@@ -3,7 +3,7 @@
 #include "recorder/base/torch_error.h"
 #include "schema/operator_facts.h"
 
-namespace whence::recorder {
+namespace whence::recorder::script {
 
 namespace jit = torch::jit;
 
@@ -55,12 +55,12 @@ void Operations::carry_out(const Step& step) {
   }
   if (on_host(step, arguments)) return;
 
-  Node recorded = operation_of(node, arguments);
+  Node recorded = program::operation_of(node, arguments);
   recorded.origin = recording_.writer.origin_of(step);
   if (quantized_.carry_out(step, arguments, recorded)) return;
 
   note_memory(recorded, arguments);
-  const std::vector<const Term*> written = written_by(node, arguments);
+  const std::vector<const Term*> written = program::written_by(node, arguments);
   recording_.aliases.refuse_writes(written, recording_.running);
   recording_.known.before_write(written);
   const Results results = execute(recording_, step, arguments);
@@ -73,7 +73,7 @@ void Operations::carry_out(const Step& step) {
     const auto* memory = memory_of(arguments[0]);
     return memory != nullptr && memory == memory_of(step.call.term(node.output()));
   });
-  if (node.outputs().size() == 1 && changes_first_argument(node)) {
+  if (node.outputs().size() == 1 && program::changes_first_argument(node)) {
     const Term& result = step.call.term(node.output());
     if (arguments[0].is_value() && result.is_value()) recording_.aliases.note_same(result.id, arguments[0].id);
   }
@@ -116,7 +116,7 @@ bool Operations::on_host(const Step& step, const std::vector<Term>& arguments) {
     if (!std::ranges::all_of(arguments, is_host)) return false;
     if (!arguments.empty() && node.isNondeterministic()) return false;
   }
-  auto stack = host_arguments(node, arguments, 0);
+  auto stack = program::host_arguments(node, arguments, 0);
   if (!stack) return false;
   try {
     call_operator(node, *stack);
@@ -131,4 +131,4 @@ bool Operations::on_host(const Step& step, const std::vector<Term>& arguments) {
   return true;
 }
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::script

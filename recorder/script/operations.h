@@ -7,7 +7,7 @@
 #include "recorder/script/quantized.h"
 #include "schema/written_views.h"
 
-namespace whence::recorder {
+namespace whence::recorder::script {
 
 class Operations {
  public:
@@ -30,4 +30,4 @@ class Operations {
   WrittenViews written_views_;
 };
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::script

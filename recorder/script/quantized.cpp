@@ -4,7 +4,7 @@
 #include "recorder/program/finish.h"
 #include "schema/program_walk.h"
 
-namespace whence::recorder {
+namespace whence::recorder::script {
 
 namespace jit = torch::jit;
 
@@ -196,7 +196,7 @@ std::optional<Node> Quantized::packed_layer(const Origin& origin, const std::str
   const bool linear = name == "linear", transposed = name.starts_with("conv_transpose");
   if (!linear && (!name.starts_with("conv") || arguments.size() < 2)) return std::nullopt;
   if (arguments[1].kind != Term::Kind::object) return std::nullopt;
-  const Argument input = argument(arguments[0], nullptr);
+  const Argument input = program::argument(arguments[0], nullptr);
   const auto [weight, bias] = unpacked(origin, std::string(quantized_space) + name + "_unpack", arguments[1], input);
   if (weight.is_none()) return std::nullopt;
   Node node;
@@ -336,7 +336,7 @@ bool Quantized::carry_out(const Step& step, const std::vector<Term>& arguments, 
   if (!quantizes) recording_.writer.write(std::move(*floats));
   quantize_results(results, operation, relu);
   // From now on, a tensor that the operator wrote in place is the operator's result.
-  if (changes_first_argument(step.node) && arguments[0].is_value() && results.size() == 1) {
+  if (program::changes_first_argument(step.node) && arguments[0].is_value() && results.size() == 1) {
     rewritten_[newest(arguments[0].id)] = results[0]->id;
   }
   return true;
@@ -368,4 +368,4 @@ void Quantized::dequantize_result(Term& result, const Origin& origin, const Argu
   result.id = in_floats(origin, quantized).as<ValueRef>()->id;
 }
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::script

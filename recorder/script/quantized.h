@@ -14,7 +14,7 @@
 #include "recorder/script/objects.h"
 #include "recorder/script/quantized_forms.h"
 
-namespace whence::recorder {
+namespace whence::recorder::script {
 
 class Quantized {
  public:
@@ -58,4 +58,4 @@ class Quantized {
   std::unordered_map<const c10::ivalue::Object*, ValueId> packed_weights_;
 };
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::script

@@ -3,7 +3,7 @@
 #include <limits>
 #include <map>
 
-namespace whence::recorder {
+namespace whence::recorder::script {
 
 const FloatForm* float_form(std::string_view name) {
   static const std::map<std::string_view, FloatForm> forms = {
@@ -94,4 +94,4 @@ std::vector<c10::IValue> ask_packed(const std::string& name, const c10::intrusiv
   return stack;
 }
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::script

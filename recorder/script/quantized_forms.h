@@ -7,7 +7,7 @@
 
 #include "recorder/program/term.h"
 
-namespace whence::recorder {
+namespace whence::recorder::script {
 
 inline constexpr std::string_view quantized_space = "quantized::";
 
@@ -41,4 +41,4 @@ std::optional<Levels> integer_range(const at::Tensor& tensor);
 // Calls PyTorch's operator `name` on a packed weight and returns the results: its tensors, its stride.
 std::vector<c10::IValue> ask_packed(const std::string& name, const c10::intrusive_ptr<c10::ivalue::Object>& packed);
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::script

@@ -5,7 +5,7 @@
 #include "schema/lost_writes.h"
 #include "schema/operator_facts.h"
 
-namespace whence::recorder {
+namespace whence::recorder::script {
 
 namespace jit = torch::jit;
 
@@ -56,7 +56,7 @@ Term Recording::element(const std::string& name, const c10::TypePtr& type, Seen 
 }
 
 Term Recording::result(const jit::Value& output, Seen seen, bool known_result, Node& node) {
-  const std::string name = base_name_of_value(output.debugName());
+  const std::string name = program::base_name_of_value(output.debugName());
   const auto first = std::ranges::find_if(seen, [](const auto& value) { return value.has_value(); });
   if (first != seen.end() && (*first)->isNone()) return {};
   const auto count = elements_in(output, seen);
@@ -74,7 +74,7 @@ Term Recording::result(const jit::Value& output, Seen seen, bool known_result, N
       if (!list) continue;
       for (const c10::IValue& tensor : list->toListRef()) aliases.note_element(tensor.toTensor());
     }
-    const Type type{ValueKind::sequence, element_dtype(seen), std::nullopt};
+    const Type type{ValueKind::sequence, program::element_dtype(seen), std::nullopt};
     const ValueId id = values.add("list", ValueSource::node, type);
     node.outputs.push_back(id);
     return Term::of_sequence(Term::of_value(id, std::move(seen)), runs.depth);
@@ -105,4 +105,4 @@ ValueId Recording::write(Node node, const std::string& name, Type type) {
   return id;
 }
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::script

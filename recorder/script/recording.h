@@ -10,10 +10,10 @@
 #include "recorder/script/node_writer.h"
 #include "recorder/script/values.h"
 
-namespace whence::recorder {
+namespace whence::recorder::script {
 
 struct Recording {
-  Recording(Program& recorded, const ExampleInputs& inputs)
+  Recording(Program& recorded, const inputs::ExampleInputs& inputs)
       : program(recorded),
         runs(inputs.given ? inputs.runs : 0),
         values(recorded, inputs),
@@ -51,4 +51,4 @@ struct Recording {
   bool static_size(const Node& node, std::size_t axis) const;
 };
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::script

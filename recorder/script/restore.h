@@ -3,7 +3,7 @@
 
 #include <utility>
 
-namespace whence::recorder {
+namespace whence::recorder::script {
 
 template <class T>
 class Restore {
@@ -17,4 +17,4 @@ class Restore {
   T before_;
 };
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::script

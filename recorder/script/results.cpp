@@ -5,7 +5,7 @@
 #include "recorder/script/sequences.h"
 #include "schema/program_walk.h"
 
-namespace whence::recorder {
+namespace whence::recorder::script {
 
 namespace {
 
@@ -22,14 +22,14 @@ bool is_read(const std::vector<Node>& nodes, ValueId id) {
 // A list of tensors or numbers, as ONNX sequences can be.
 bool holds_elements(const c10::TypePtr& type) {
   if (!type || type->kind() != c10::TypeKind::ListType) return false;
-  const auto kind = item_type(type, 0)->kind();
+  const auto kind = program::item_type(type, 0)->kind();
   return kind == c10::TypeKind::TensorType || kind == c10::TypeKind::IntType || kind == c10::TypeKind::FloatType ||
          kind == c10::TypeKind::BoolType;
 }
 
 // A list that stays empty has no element to be an output, so it is one itself.
 Term empty_result(Recording& recording, const Term& list, const c10::TypePtr& type) {
-  const Type element = recording.values.type_of({}, item_type(type, 0));
+  const Type element = recording.values.type_of({}, program::item_type(type, 0));
   const DType dtype = element.dtype == DType::undefined ? DType::float32 : element.dtype;
   return Term::of_sequence(sequence_of(recording, list, type, dtype, recording.program.body.nodes, Origin()),
                            list.depth);
@@ -69,13 +69,13 @@ Term optional_value(Recording& recording, const Term& flag, const Term& content)
     type = recording.values.type(content.id);
     type.kind = ValueKind::optional;
   } else {
-    type.dtype = dtype_of_number(*content.seen[0]);
+    type.dtype = program::dtype_of_number(*content.seen[0]);
   }
   Node node;
   node.target = "prim::If";
-  node.arguments.push_back({"condition", argument(flag, nullptr)});
+  node.arguments.push_back({"condition", program::argument(flag, nullptr)});
   node.blocks.resize(2);
-  add_optional(recording, node.blocks[0], type, {{"content", argument(content, nullptr)}});
+  add_optional(recording, node.blocks[0], type, {{"content", program::argument(content, nullptr)}});
   add_optional(recording, node.blocks[1], type, {});
   return Term::of_value(recording.write(std::move(node), "optional", std::move(type)));
 }
@@ -111,9 +111,9 @@ Term returned(Recording& recording, const Term& term, const c10::TypePtr& type,
   if (term.items->empty() && holds_elements(type)) return empty_result(recording, term, type);
   std::vector<Term> items;
   for (std::size_t i = 0; i < term.items->size(); ++i) {
-    items.push_back(returned(recording, (*term.items)[i], item_type(type, i), squeezed));
+    items.push_back(returned(recording, (*term.items)[i], program::item_type(type, i), squeezed));
   }
   return Term::container(term.kind, std::move(items), term.depth);
 }
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::script

@@ -11,11 +11,11 @@
 
 #include "recorder/script/recording.h"
 
-namespace whence::recorder {
+namespace whence::recorder::script {
 
 // Returns the result with a value of the Program wherever a tensor may be None. `type`: as forward declares it.
 // Warnings in `squeezed` about results for which it adds a warning of its own are removed.
 Term returned(Recording& recording, const Term& term, const c10::TypePtr& type,
               std::unordered_map<ValueId, Diagnostics>& squeezed);
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::script

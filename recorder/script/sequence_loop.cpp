@@ -1,6 +1,6 @@
 #include "recorder/script/sequence_loop.h"
 
-namespace whence::recorder {
+namespace whence::recorder::script {
 
 namespace {
 
@@ -63,4 +63,4 @@ Term with_elements(Recording& recording, const Term& start, const Term& other, c
   return Term::of_value(result, joined(recording.runs, start, other, in_front));
 }
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::script

@@ -3,11 +3,11 @@
 
 #include "recorder/script/recording.h"
 
-namespace whence::recorder {
+namespace whence::recorder::script {
 
 // `start` with each element of `other` appended, or put in front of it. Both are sequences; `element` is the declared
 // type of their elements.
 Term with_elements(Recording& recording, const Term& start, const Term& other, const c10::TypePtr& element,
                    bool in_front, const Origin& origin);
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::script

@@ -6,7 +6,7 @@
 #include "recorder/base/torch_error.h"
 #include "recorder/script/sequence_loop.h"
 
-namespace whence::recorder {
+namespace whence::recorder::script {
 
 namespace jit = torch::jit;
 
@@ -53,7 +53,7 @@ void keep_common_sizes(Type& type, const Seen& lists, bool in_loop) {
 }
 
 ValueId new_sequence(Recording& recording, const Seen& seen, DType dtype) {
-  const DType held = element_dtype(seen);
+  const DType held = program::element_dtype(seen);
   return recording.values.add("list", ValueSource::node,
                               {ValueKind::sequence, held == DType::undefined ? dtype : held, std::nullopt});
 }
@@ -66,7 +66,7 @@ Argument element_argument(Recording& recording, const Term& element, DType dtype
   }
   check_dtypes(dtype, recording.values.dtype(element));
   if (memory_of(element) != nullptr) recording.aliases.note_element(element.seen[0]->toTensor());
-  return argument(element, nullptr);
+  return program::argument(element, nullptr);
 }
 
 }  // namespace
@@ -175,7 +175,7 @@ const std::unordered_map<std::string, SequenceMethod::Row>& SequenceMethod::rows
 
 bool SequenceMethod::carry_out() {
   const std::string name = step_.name();
-  const bool changes = changes_first_argument(step_.node);
+  const bool changes = program::changes_first_argument(step_.node);
   if (changes) recording_.note_change(list_, step_);
   const auto row = rows().find(name);
   if (row == rows().end()) {
@@ -208,7 +208,7 @@ Node SequenceMethod::operation(const std::string& target) const {
   Node recorded;
   recorded.target = target;
   recorded.overload = "t";
-  recorded.arguments.push_back({"self", argument(list_, nullptr)});
+  recorded.arguments.push_back({"self", program::argument(list_, nullptr)});
   recorded.origin = recording_.writer.origin_of(step_);
   return recorded;
 }
@@ -240,30 +240,32 @@ void SequenceMethod::append(const Term& term) {
 
 void SequenceMethod::insert() {
   const Term index = in(1), term = in(2);
-  change("aten::insert", {{"idx", argument(index, nullptr)}, {"el", element(term)}}, [&](List& elements, int run) {
-    auto value = host(term, elements.elementType(), run);
-    const auto number = number_in(index, run);
-    if (!value || !number) return false;
-    const bool behind = *number == static_cast<std::int64_t>(elements.size());
-    const auto at = behind ? elements.size() : place_in(*number, elements.size());
-    if (at) elements.insert(elements.begin() + static_cast<std::ptrdiff_t>(*at), std::move(*value));
-    return at.has_value();
-  });
+  change("aten::insert", {{"idx", program::argument(index, nullptr)}, {"el", element(term)}},
+         [&](List& elements, int run) {
+           auto value = host(term, elements.elementType(), run);
+           const auto number = number_in(index, run);
+           if (!value || !number) return false;
+           const bool behind = *number == static_cast<std::int64_t>(elements.size());
+           const auto at = behind ? elements.size() : place_in(*number, elements.size());
+           if (at) elements.insert(elements.begin() + static_cast<std::ptrdiff_t>(*at), std::move(*value));
+           return at.has_value();
+         });
 }
 
 void SequenceMethod::replace() {
   const Term index = in(1), term = in(2);
-  change("aten::_set_item", {{"idx", argument(index, nullptr)}, {"el", element(term)}}, [&](List& elements, int run) {
-    auto value = host(term, elements.elementType(), run);
-    const auto number = number_in(index, run);
-    const auto at = value && number ? place_in(*number, elements.size()) : std::nullopt;
-    if (at) elements.set(*at, std::move(*value));
-    return at.has_value();
-  });
+  change("aten::_set_item", {{"idx", program::argument(index, nullptr)}, {"el", element(term)}},
+         [&](List& elements, int run) {
+           auto value = host(term, elements.elementType(), run);
+           const auto number = number_in(index, run);
+           const auto at = value && number ? place_in(*number, elements.size()) : std::nullopt;
+           if (at) elements.set(*at, std::move(*value));
+           return at.has_value();
+         });
 }
 
 void SequenceMethod::erase(const Term& index) {
-  change("aten::Delete", {{"idx", argument(index, nullptr)}}, [&](List& elements, int run) {
+  change("aten::Delete", {{"idx", program::argument(index, nullptr)}}, [&](List& elements, int run) {
     const auto number = number_in(index, run);
     const auto at = number ? place_in(*number, elements.size()) : std::nullopt;
     if (at) elements.erase(elements.begin() + static_cast<std::ptrdiff_t>(*at));
@@ -273,7 +275,7 @@ void SequenceMethod::erase(const Term& index) {
 
 void SequenceMethod::read(const Term& index, const jit::Value& output) {
   Node node = operation("aten::__getitem__");
-  node.arguments.push_back({"idx", argument(index, nullptr)});
+  node.arguments.push_back({"idx", program::argument(index, nullptr)});
   Seen seen = recording_.runs.each([&](int run) -> std::optional<c10::IValue> {
     const auto number = number_in(index, run);
     if (!runs(run) || !number) return std::nullopt;
@@ -320,7 +322,7 @@ void SequenceMethod::extend() {
 
 // The list becomes the elements of both, which are sequences.
 void SequenceMethod::join(const Term& start, const Term& other, bool in_front) {
-  all() = with_elements(recording_, start, other, item_type(step_.type(0), 0), in_front,
+  all() = with_elements(recording_, start, other, program::item_type(step_.type(0), 0), in_front,
                         recording_.writer.origin_of(step_));
   all().sequence = true;
 }
@@ -379,7 +381,7 @@ bool carry_out_on_sequence(Recording& recording, const Step& step) {
   }
   Term sequence =
       sequence_of(recording, list, step.type(0), dtype, *recording.writer.sink, recording.writer.origin_of(step));
-  if (!changes_first_argument(step.node)) {
+  if (!program::changes_first_argument(step.node)) {
     return SequenceMethod(recording, step, Term::of_sequence(std::move(sequence), recording.runs.depth)).carry_out();
   }
   recording.note_change(list, step);
@@ -388,4 +390,4 @@ bool carry_out_on_sequence(Recording& recording, const Step& step) {
   return SequenceMethod(recording, step, list).carry_out();
 }
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::script

@@ -5,7 +5,7 @@
 
 #include "recorder/script/recording.h"
 
-namespace whence::recorder {
+namespace whence::recorder::script {
 
 // The list as one value; `sink` gets the node that builds it. `dtype` is that of elements to come, for a list without
 // any. Throws Error unsupported_feature for elements of which ONNX has no sequence.
@@ -19,4 +19,4 @@ DType element_dtype_of(const Recording& recording, const Term& list);
 // false where the node is an operator on the complete list, or its list stays one that the evaluator holds.
 bool carry_out_on_sequence(Recording& recording, const Step& step);
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::script

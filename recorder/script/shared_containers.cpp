@@ -2,7 +2,7 @@
 
 #include "recorder/script/liveness.h"
 
-namespace whence::recorder {
+namespace whence::recorder::script {
 
 namespace jit = torch::jit;
 
@@ -51,4 +51,4 @@ void StandIns::refuse_changes(Changes& changes, const std::set<Items>& in_sight)
   }
 }
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::script

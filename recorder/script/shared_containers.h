@@ -11,7 +11,7 @@
 #include "recorder/script/call.h"
 #include "recorder/script/recording.h"
 
-namespace whence::recorder {
+namespace whence::recorder::script {
 
 using Items = std::shared_ptr<std::vector<Term>>;
 
@@ -42,4 +42,4 @@ class StandIns {
   std::map<Items, std::array<Items, 2>> objects_;
 };
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::script

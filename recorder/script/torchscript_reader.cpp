@@ -13,14 +13,14 @@
 #include "schema/recorder_api.h"
 #include "schema/tensor_digests.h"
 
-namespace whence::recorder {
+namespace whence::recorder::script {
 
 namespace {
 
-Program evaluate(Archive& archive, const ReadOptions& options, int attempt, Diagnostics& notes) {
+Program evaluate(archive::Archive& archive, const ReadOptions& options, int attempt, Diagnostics& notes) {
   Program program;
-  ModuleTree tree(archive, program);
-  const ExampleInputs inputs = make_inputs(archive, options, attempt);
+  archive::ModuleTree tree(archive, program);
+  const inputs::ExampleInputs inputs = inputs::make_inputs(archive, options, attempt);
   if (!options.dynamic.empty() && !inputs.given) {
     throw Error(Code::no_example_inputs, "dynamic axes need example inputs, and the archive holds none",
                 "give one for each argument: --input 'NAME=float32[1,3,224,224]'",
@@ -34,30 +34,30 @@ Program evaluate(Archive& archive, const ReadOptions& options, int attempt, Diag
 
 // The archive of a live C++ module is a means. Classes that C++ has in no namespace have none here either, and where
 // the archive is gone nothing refers to it.
-void settle_live(Program& program, Archive::Live live) {
-  if (live == Archive::Live::no) return;
+void settle_live(Program& program, archive::Archive::Live live) {
+  if (live == archive::Archive::Live::no) return;
   constexpr std::string_view python_main = "__main__.";
   for (Module& module : program.modules) {
     if (module.type.starts_with(python_main)) module.type.erase(0, python_main.size());
   }
-  if (live == Archive::Live::kept) return;
+  if (live == archive::Archive::Live::kept) return;
   program.source = {"live", "", 0, ""};
   for (Parameter& parameter : program.parameters) parameter.member.clear();
 }
 
 // It is not known beforehand which sizes a model accepts, so several second sizes are tried; if all of them fail, the
 // model requires a fixed size.
-Program evaluate_at_some_size(Archive& archive, const ReadOptions& options, Diagnostics& notes) {
+Program evaluate_at_some_size(archive::Archive& archive, const ReadOptions& options, Diagnostics& notes) {
   for (int attempt = 0;; ++attempt) {
     try {
       return evaluate(archive, options, attempt, notes);
     } catch (const SecondRunFailed&) {
-      if (attempt + 1 == size_attempts) throw;
+      if (attempt + 1 == inputs::size_attempts) throw;
     }
   }
 }
 
-Diagnostic tie_warning(const Tie& tie) {
+Diagnostic tie_warning(const inputs::Tie& tie) {
   return warning(Code::baked_size,
                  "the model runs only where the sizes '" + tie.kept + "' and '" + tie.other +
                      "' are equal: both are '" + tie.kept + "' now",
@@ -68,11 +68,11 @@ Diagnostic tie_warning(const Tie& tie) {
 // example are tied if the model then gets further than without the tie, pair by pair, until it runs. If no single pair
 // helps, two pairs are tried at once: an LSTM's two states are read by one operation. Each try runs the model a few
 // times, so their number is limited: if dozens of axes have names of their own, the first refusal says what to do.
-std::vector<std::vector<Tie>> ties_to_try(Archive& archive, const ReadOptions& options) {
+std::vector<std::vector<inputs::Tie>> ties_to_try(archive::Archive& archive, const ReadOptions& options) {
   constexpr std::size_t most = 64;
-  const std::vector<Tie> ties = possible_ties(make_inputs(archive, options, 0));
-  std::vector<std::vector<Tie>> result;
-  for (const Tie& tie : ties) result.push_back({tie});
+  const std::vector<inputs::Tie> ties = inputs::possible_ties(inputs::make_inputs(archive, options, 0));
+  std::vector<std::vector<inputs::Tie>> result;
+  for (const inputs::Tie& tie : ties) result.push_back({tie});
   for (std::size_t i = 0; i < ties.size() && result.size() < most; ++i) {
     for (std::size_t j = i + 1; j < ties.size(); ++j) result.push_back({ties[i], ties[j]});
   }
@@ -80,24 +80,24 @@ std::vector<std::vector<Tie>> ties_to_try(Archive& archive, const ReadOptions& o
   return result;
 }
 
-Program evaluate_with_ties(Archive& archive, ReadOptions options, Diagnostics& notes) {
+Program evaluate_with_ties(archive::Archive& archive, ReadOptions options, Diagnostics& notes) {
   std::optional<SecondRunFailed> first, best;
-  std::vector<Tie> tied;
+  std::vector<inputs::Tie> tied;
   try {
     return evaluate_at_some_size(archive, options, notes);
   } catch (const SecondRunFailed& failure) {
     first = best = failure;
   }
   for (;;) {
-    std::vector<Tie> better;
-    for (const std::vector<Tie>& ties : ties_to_try(archive, options)) {
+    std::vector<inputs::Tie> better;
+    for (const std::vector<inputs::Tie>& ties : ties_to_try(archive, options)) {
       if (ties.size() > 1 && !better.empty()) break;
       ReadOptions with = options;
-      for (const Tie& tie : ties) apply_tie(with.dynamic, tie);
+      for (const inputs::Tie& tie : ties) inputs::apply_tie(with.dynamic, tie);
       try {
         Program program = evaluate_at_some_size(archive, with, notes);
         tied.insert(tied.end(), ties.begin(), ties.end());
-        for (const Tie& each : tied) notes.push_back(tie_warning(each));
+        for (const inputs::Tie& each : tied) notes.push_back(tie_warning(each));
         return program;
       } catch (const SecondRunFailed& failure) {
         if (failure.reached <= best->reached) continue;
@@ -106,27 +106,27 @@ Program evaluate_with_ties(Archive& archive, ReadOptions options, Diagnostics& n
       }
     }
     if (better.empty()) throw *first;
-    for (const Tie& tie : better) apply_tie(options.dynamic, tie);
+    for (const inputs::Tie& tie : better) inputs::apply_tie(options.dynamic, tie);
     tied.insert(tied.end(), better.begin(), better.end());
   }
 }
 
-Archive opened(const ReadOptions& options) {
+archive::Archive opened(const ReadOptions& options) {
   volatile std::sig_atomic_t unobserved = 0;
   volatile std::sig_atomic_t& reading = options.reading != nullptr ? *options.reading : unobserved;
   const Restore done(reading);
   reading = 1;
-  return Archive(options.path);
+  return archive::Archive(options.path);
 }
 
 Program read(const ReadOptions& options, Diagnostics& notes) {
   c10::set_default_dtype(c10::scalarTypeToTypeMeta(static_cast<at::ScalarType>(to_scalar_type(options.default_dtype))));
-  Archive archive = opened(options);
+  archive::Archive archive = opened(options);
   if (!archive.module().find_method("forward")) {
     throw Error(Code::wrong_kind, "the module has no forward method",
                 "save a module whose forward was traced or scripted", {.file = options.path, .stage = "read"});
   }
-  if (options.run) refuse_side_effects(archive);
+  if (options.run) archive::refuse_side_effects(archive);
   Program program = evaluate_with_ties(archive, options, notes);
   if (auto dropped = dropped_writes(options.path, program)) notes.push_back(std::move(*dropped));
   const auto file = MappedFile::open(options.path);
@@ -162,10 +162,11 @@ void operator_schemas(std::vector<std::string>& schemas) {
 
 }  // namespace
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::script
 
 extern "C" __attribute__((visibility("default"))) const whence::RecorderApi* whence_recorder() {
-  static const whence::RecorderApi api{whence::recorder_abi, TORCH_VERSION, &whence::recorder::read_torchscript,
-                                       &whence::recorder::trace_composite, &whence::recorder::operator_schemas};
+  static const whence::RecorderApi api{whence::recorder_abi, TORCH_VERSION, &whence::recorder::script::read_torchscript,
+                                       &whence::recorder::script::trace_composite,
+                                       &whence::recorder::script::operator_schemas};
   return &api;
 }

@@ -4,7 +4,7 @@
 
 #include "recorder/archive/module_tree.h"
 
-namespace whence::recorder {
+namespace whence::recorder::script {
 
 ValueId Values::add(const std::string& name, ValueSource source, Type type, std::int32_t index) {
   Value value;
@@ -22,7 +22,7 @@ ValueId Values::add(const std::string& name, ValueSource source, Type type, std:
 
 DType Values::dtype(const Term& term) const {
   if (term.is_value()) return type(term.id).dtype;
-  return term.is_settled_number() ? dtype_of_number(*term.settled()) : DType::undefined;
+  return term.is_settled_number() ? program::dtype_of_number(*term.settled()) : DType::undefined;
 }
 
 // Returns a fixed size if it is equal in all runs; else a dynamic one, with a symbol's name if it equals the symbol in
@@ -47,7 +47,7 @@ Type Values::type_of(const Seen& seen, const c10::TypePtr& declared) const {
   const c10::IValue* first = found == seen.end() ? nullptr : &**found;
   if (first != nullptr && first->isTensor() && first->toTensor().defined()) {
     const at::Tensor& tensor = first->toTensor();
-    Type type{ValueKind::tensor, dtype_of(tensor), std::vector<Dim>()};
+    Type type{ValueKind::tensor, archive::dtype_of(tensor), std::vector<Dim>()};
     std::vector<PerRun<std::optional<std::int64_t>>> sizes(static_cast<std::size_t>(tensor.dim()));
     for (int run = 0; run < most_runs; ++run) {
       if (!seen[run] || !seen[run]->isTensor() || !seen[run]->toTensor().defined()) continue;
@@ -58,15 +58,15 @@ Type Values::type_of(const Seen& seen, const c10::TypePtr& declared) const {
     for (const auto& axis : sizes) type.dims->push_back(dim_of(axis));
     return type;
   }
-  if (first != nullptr && first->isList()) return {ValueKind::sequence, element_dtype(seen), std::nullopt};
-  const c10::TypePtr type = without_optional(declared);
+  if (first != nullptr && first->isList()) return {ValueKind::sequence, program::element_dtype(seen), std::nullopt};
+  const c10::TypePtr type = program::without_optional(declared);
   // The tracer's sizes, where an archive has kept them, are those of other inputs.
   if (type && type->kind() == c10::TypeKind::TensorType) return {ValueKind::tensor, DType::undefined, std::nullopt};
   if (type && type->kind() == c10::TypeKind::NumberType && first != nullptr) {
-    if (first->isDouble()) return declared_type(c10::FloatType::get());
-    if (first->isBool()) return declared_type(c10::BoolType::get());
+    if (first->isDouble()) return program::declared_type(c10::FloatType::get());
+    if (first->isBool()) return program::declared_type(c10::BoolType::get());
   }
-  return declared_type(type);
+  return program::declared_type(type);
 }
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::script

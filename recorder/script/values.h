@@ -4,11 +4,14 @@
 #include "recorder/inputs/example_inputs.h"
 #include "recorder/program/term.h"
 
-namespace whence::recorder {
+namespace whence::recorder::script {
+
+using program::Seen;
+using program::Term;
 
 class Values {
  public:
-  Values(Program& program, const ExampleInputs& inputs) : program_(program), inputs_(inputs) {}
+  Values(Program& program, const inputs::ExampleInputs& inputs) : program_(program), inputs_(inputs) {}
 
   ValueId add(const std::string& name, ValueSource source, Type type = {}, std::int32_t index = none_id);
   std::size_t size() const { return program_.values.size(); }
@@ -27,8 +30,8 @@ class Values {
   Dim dim_of(const PerRun<std::optional<std::int64_t>>& sizes) const;
 
   Program& program_;
-  const ExampleInputs& inputs_;
+  const inputs::ExampleInputs& inputs_;
   std::unordered_map<std::string, int> names_;
 };
 
-}  // namespace whence::recorder
+}  // namespace whence::recorder::script
