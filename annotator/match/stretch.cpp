@@ -51,8 +51,7 @@ class Stretch {
           continue;
         }
         for (const auto& use : f_.heavy_uses(value)) {
-          join(use.node, seen);
-          see_operand(use);
+          if (use.node.exists() && !join(use.node, seen)) see_operand(use);
         }
       }
     }
@@ -88,23 +87,40 @@ class Stretch {
   }
 
  private:
-  void join(ForeignNode node, IndexedVector<ForeignNode, bool>& seen) {
-    if (seen[node] || placement_.settled(node) || f_.nodes[node].kind != NodeKind::heavy) return;
+  // Returns true if the node is of a stretch, this one then.
+  bool join(ForeignNode node, IndexedVector<ForeignNode, bool>& seen) {
+    if (placement_.settled(node) || f_.nodes[node].kind != NodeKind::heavy) return false;
+    if (seen[node]) return true;
     seen[node] = true;
     nodes_.push_back(node);
+    return true;
   }
 
   // The same operand of a corresponding reader is where the stretch ends in the reference.
   void see_operand(const StructureUse<Side::foreign>& use) {
+    const ReferenceValue operand = operand_of_partner(use);
+    if (!operand.exists()) {
+      loose_end_ = true;
+    } else if (!placement_.pairs.foreign_value(operand).exists()) {
+      below_.push_back(operand);
+    }
+  }
+
+  // None where it is not known which operand of the partner this one is.
+  ReferenceValue operand_of_partner(const StructureUse<Side::foreign>& use) const {
     const ReferenceNode partner = placement_.pairs.node(use.node);
-    if (!partner.exists()) return;
+    if (!partner.exists()) return {};
     const auto f_inputs = f_.data_inputs(use.node);
     const auto r_inputs = r_.data_inputs(partner);
     const auto slot = static_cast<std::size_t>(use.slot);
+    if (is_commutative(f_.nodes[use.node].op_class)) {
+      if (f_inputs.size() != 2 || r_inputs.size() != 2 || slot > 1 || !f_inputs[1 - slot].exists()) return {};
+      const ReferenceValue other = placement_.pairs.value(f_inputs[1 - slot]);
+      if (!other.exists()) return {};
+      return r_inputs[0] == other ? r_inputs[1] : r_inputs[1] == other ? r_inputs[0] : ReferenceValue();
+    }
     const bool same_slots = f_inputs.size() == r_inputs.size() || is_product(f_.nodes[use.node].op_class);
-    if (!same_slots || slot >= r_inputs.size() || !r_inputs[slot].exists()) return;
-    if (is_commutative(f_.nodes[use.node].op_class)) return;
-    if (!placement_.pairs.foreign_value(r_inputs[slot]).exists()) below_.push_back(r_inputs[slot]);
+    return same_slots && slot < r_inputs.size() ? r_inputs[slot] : ReferenceValue();
   }
 
   // A node that growth stepped over on both sides: the reference has one operator of this kind on the same value, too.
@@ -185,8 +201,19 @@ class Stretch {
   // attention whose product comes in by another way, not for the attention.
   bool may_stand_for(const std::vector<UnitIndex>& units) const {
     const ScopeIndex scope = placement_.scope_of(units);
-    return !open_ && std::ranges::none_of(above_, [&](ReferenceValue value) {
+    if (open_ || (loose_end_ && !has_all_products())) return false;
+    return std::ranges::none_of(above_, [&](ReferenceValue value) {
       return std::ranges::find(read_, value) == read_.end() && is_made_below(scope, value);
+    });
+  }
+
+  // Returns true if the reference's nodes are enough of the stretch to have its products.
+  bool has_all_products() const {
+    return std::ranges::all_of(nodes_, [&](ForeignNode f) {
+      const auto op_class = f_.nodes[f].op_class;
+      return !is_product(op_class) || std::ranges::any_of(reference_nodes_, [&](ReferenceNode r) {
+               return r_.nodes[r].op_class == op_class;
+             });
     });
   }
 
@@ -283,6 +310,7 @@ class Stretch {
   std::vector<ReferenceValue> read_;           // reference values that `theirs_` read and the foreign file has
   bool certain_ = true;                        // that they are those of the foreign values
   bool open_ = false;                          // it reads an input of the graph that the reference does not have
+  bool loose_end_ = false;                     // a reader does not show where the stretch ends in the reference
 };
 
 }  // namespace
