@@ -86,7 +86,8 @@ class Names {
     if (spelled == named) return true;
     const std::string_view last = path.substr(path.rfind('/') + 1);
     const auto ends_with = [](std::string_view whole, std::string_view end) {
-      return whole == end || (whole.size() > end.size() && whole.ends_with(end) && whole[whole.size() - end.size() - 1] == '.');
+      return whole == end ||
+             (whole.size() > end.size() && whole.ends_with(end) && whole[whole.size() - end.size() - 1] == '.');
     };
     if (!ends_with(spelled, last)) return false;
     const auto within = text::path_segments(named);

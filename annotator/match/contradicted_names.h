@@ -1,6 +1,6 @@
-// Names alone: nodes whose name says one module and whose weights say another of the same name. PyTorch's older exporter
-// leaves containers, and modules whose forward is not called, out of names; and names are the callers' where a module is
-// handed to another.
+// Names alone: nodes whose name says one module and whose weights say another of the same name. PyTorch's older
+// exporter leaves containers, and modules whose forward is not called, out of names; and names are the callers' where a
+// module is handed to another.
 //
 //   /l/Gemm           reads h.l.weight      h.l, where l.weight is in the file too
 //   /user/bank.0/Gemm reads bank.0.weight   bank.0

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <queue>
 #include <unordered_map>
 #include <vector>
@@ -117,6 +118,10 @@ class Correspondence {
   ReferenceValue behind_scalings(ForeignValue fv, ReferenceValue rv) const;
   ReferenceValue behind_folded(ForeignValue fv, ReferenceValue rv) const;
   void link_behind_sum(ForeignValue fv, ReferenceValue rv);
+  struct Residual {
+    ReferenceValue sum, addend;
+  };
+  std::optional<Residual> residual_of(ForeignNode f, ReferenceNode r) const;
   void link_unlike_inputs(const std::vector<ForeignValue>& a, const std::vector<ReferenceValue>& b);
   void link_up(ForeignValue fv, ReferenceValue rv);
   void link_down(ForeignValue fv, ReferenceValue rv);

@@ -239,9 +239,42 @@ ReferenceValue Correspondence::behind_folded(ForeignValue fv, ReferenceValue rv)
   return value;
 }
 
+// A convolution of ONNX Runtime adds its fourth input. Returns the sum that follows the reference's convolution then,
+// and what is added in it; none for another node, and where no sum is seen.
+std::optional<Correspondence::Residual> Correspondence::residual_of(ForeignNode f, ReferenceNode r) const {
+  constexpr std::size_t addend = 3;
+  const auto inputs = f_.data_inputs(f);
+  const auto& node = f_.nodes[f];
+  if (!origin::is_of_runtime(node.domain) || !is_product(node.op_class) || !f_.reads_weights(f)) return {};
+  if (inputs.size() <= addend || !inputs[addend].exists() || r_.nodes[r].outputs.empty()) return {};
+  ReferenceValue value = r_.loose(r_.nodes[r].outputs[0]);
+  for (int step = 0; step < longest_step && value.exists(); ++step) {
+    const auto& uses = r_.heavy_uses(value);
+    if (uses.empty() || !uses.front().node.exists()) return {};
+    const ReferenceNode next = uses.front().node;  // the others are other forms of it
+    if (!std::ranges::all_of(uses, [&](const auto& use) { return use.node.exists() && same_units(use.node, next); })) {
+      return {};
+    }
+    if (r_.nodes[next].outputs.empty()) return {};
+    const ReferenceValue result = r_.loose(r_.nodes[next].outputs[0]);
+    const auto read = r_.data_inputs(next);
+    if (r_.nodes[next].op_type == "Add" && read.size() == 2 && read[0].exists() && read[1].exists()) {
+      return Residual{result, read[0] == value ? read[1] : read[0]};
+    }
+    if (!r_.reads_weights(next)) return {};
+    value = result;
+  }
+  return {};
+}
+
 void Correspondence::link_inputs(ForeignNode f, ReferenceNode r) {
   const auto a = f_.data_inputs(f);
   const auto b = r_.data_inputs(r);
+  if (const auto residual = residual_of(f, r)) {
+    link_up(a[0], b[0]);
+    link_up(a[3], residual->addend);
+    return;
+  }
   const auto computed = [](const auto& values) {
     return std::ranges::count_if(values, [](auto value) { return value.exists(); });
   };
@@ -323,6 +356,7 @@ void Correspondence::link_unlike_inputs(const std::vector<ForeignValue>& a, cons
 void Correspondence::link_outputs(ForeignNode f, ReferenceNode r) {
   const auto& f_node = f_.nodes[f];
   const auto& r_node = r_.nodes[r];
+  if (const auto residual = residual_of(f, r)) return link_down(f_.loose(f_node.outputs[0]), residual->sum);
   for (std::size_t i = 0; i < f_node.outputs.size() && i < r_node.outputs.size(); ++i) {
     link_down(f_.loose(f_node.outputs[i]), r_.loose(r_node.outputs[i]));
   }

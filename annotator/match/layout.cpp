@@ -158,7 +158,8 @@ class Ways {
   }
 
   // Returns the way without the Reshapes that a tool put around products of integers, where the way has more Reshapes
-  // than that of the reference: the one behind a product that it begins with, the one before a product that it leads to.
+  // than that of the reference: the one behind a product that it begins with, the one before a product that it leads
+  // to.
   std::vector<ForeignNode> without_flattening(std::vector<ForeignNode> way, const std::vector<ReferenceNode>& r_way,
                                               bool into_product) const {
     const auto reshapes = [&](ForeignNode node) { return is_reshape(f_.nodes[node].op_type); };

@@ -61,14 +61,26 @@ bool uniform(const StructureTensor& tensor) {
          tensor.bytes.substr(element) == tensor.bytes.substr(0, tensor.bytes.size() - element);
 }
 
-// Returns true if one of the parameters that these units read has the sizes of one of the matrices.
-bool fits(const ForeignStructure& s, const std::vector<ForeignTensor>& matrices, const Reference& reference,
-          const std::vector<UnitIndex>& units) {
+// ONNX Runtime fills channels up to whole blocks, of 8 or 16, where it computes in them.
+bool is_filled_up(const std::vector<std::int64_t>& dims, const std::vector<std::int64_t>& to) {
+  const auto up_to = [](std::int64_t size, std::int64_t block) { return (size + block - 1) / block * block; };
+  return std::ranges::equal(dims, to, [&](std::int64_t size, std::int64_t filled) {
+    return filled == size || filled == up_to(size, 8) || filled == up_to(size, 16);
+  });
+}
+
+// Returns true if one of the parameters that these units read has the sizes of one of the matrices that the node reads.
+bool fits(const ForeignStructure& s, ForeignNode node, const std::vector<ForeignTensor>& matrices,
+          const Reference& reference, const std::vector<UnitIndex>& units) {
+  const bool in_blocks = s.nodes[node].domain == "com.microsoft.nchwc";
   for (const UnitIndex unit : units) {
     for (const ParameterIndex id : reference.parameters_of_unit[unit]) {
-      const std::vector<std::int64_t> sizes = sorted_sizes(reference.parameters[id].dims);
-      if (std::any_of(matrices.begin(), matrices.end(),
-                      [&](ForeignTensor tensor) { return sorted_sizes(s.tensors[tensor].dims) == sizes; })) {
+      const std::vector<std::int64_t>& dims = reference.parameters[id].dims;
+      const std::vector<std::int64_t> sizes = sorted_sizes(dims);
+      if (std::ranges::any_of(matrices, [&](ForeignTensor tensor) {
+            return sorted_sizes(s.tensors[tensor].dims) == sizes ||
+                   (in_blocks && is_filled_up(dims, s.tensors[tensor].dims));
+          })) {
         return true;
       }
     }
@@ -105,7 +117,7 @@ ModelFit model_fit(const Placement& placement, const TensorSources& tensors) {
     if (const auto matrices = matrices_of(foreign, foreign.nodes[node]); !matrices.empty()) {
       ++fit.nodes;
       const origin::Confidence as_sure_as_can_be = std::max(origin::Confidence::matched, placement.surest(match.units));
-      fit.placed += match.confidence <= as_sure_as_can_be && fits(foreign, matrices, reference, match.units);
+      fit.placed += match.confidence <= as_sure_as_can_be && fits(foreign, node, matrices, reference, match.units);
     }
     if (!placement.pairs.node(node).exists()) continue;
     if (placement.matches[node].units.size() != 1) continue;  // something is folded in

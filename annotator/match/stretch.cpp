@@ -211,9 +211,8 @@ class Stretch {
   bool has_all_products() const {
     return std::ranges::all_of(nodes_, [&](ForeignNode f) {
       const auto op_class = f_.nodes[f].op_class;
-      return !is_product(op_class) || std::ranges::any_of(reference_nodes_, [&](ReferenceNode r) {
-               return r_.nodes[r].op_class == op_class;
-             });
+      return !is_product(op_class) ||
+             std::ranges::any_of(reference_nodes_, [&](ReferenceNode r) { return r_.nodes[r].op_class == op_class; });
     });
   }
 
