@@ -8,6 +8,7 @@
 #include "annotator/match/correspondence.h"
 #include "annotator/match/file_structure.h"
 #include "annotator/match/model_fit.h"
+#include "annotator/match/op_class.h"
 #include "annotator/match/placement.h"
 #include "annotator/match/rules/rule.h"
 #include "annotator/match/tensor_sources.h"
@@ -224,11 +225,36 @@ MatchReport match_by_names(const FileStructure<Side::foreign>& foreign, const Re
   return collect(foreign, reference, std::move(evidence), placement.matches);
 }
 
+// A bias is added behind its product, which it tells from others of the same sizes when the product's own weights were
+// changed: copies what is known of the parameter that it is to the product.
+void let_biases_speak(const ForeignStructure& structure, EvidenceTable& evidence) {
+  constexpr int farthest = 6;  // rescaling, a cast and a reshape may lie between
+  for (const ForeignNode i : structure.nodes.keys()) {
+    if (structure.nodes[i].kind != NodeKind::transparent || structure.nodes[i].op_type != "Add") continue;
+    ForeignNode at = i;
+    for (int steps = 0; steps < farthest && structure.nodes[at].kind == NodeKind::transparent; ++steps) {
+      ForeignNode before;
+      for (const ForeignValue input : structure.nodes[at].inputs) {
+        if (!input.exists() || structure.values[input].constant || structure.is_run_time_scale(input)) continue;
+        if (!structure.values[input].producers.empty()) before = structure.values[input].producers.front();
+        break;
+      }
+      if (!before.exists()) break;
+      at = before;
+    }
+    if (at == i || structure.nodes[at].kind != NodeKind::heavy || !is_product(structure.nodes[at].op_class)) continue;
+    for (const Evidence& each : evidence[i]) {
+      if (each.rule == MatchRule::digests || each.rule == MatchRule::initializers) evidence[at].push_back(each);
+    }
+  }
+}
+
 EvidenceTable find_evidence(const onnx_file::OnnxSummary& model, const FileStructure<Side::foreign>& foreign,
                             const Reference& reference, const TensorSources& tensors, const ScopeReader& scopes) {
   EvidenceTable evidence(foreign.structure.nodes.size());
   const ReferenceNames names(reference);
   for (const ListedRule& rule : rules) rule.find({model, foreign, reference, names, tensors, scopes}, evidence);
+  if (!reference.structure.nodes.empty()) let_biases_speak(foreign.structure, evidence);
   return evidence;
 }
 

@@ -60,7 +60,7 @@ def export(model: Any, args: Any = (), f: str | os.PathLike | BinaryIO | None = 
              its record is that of the program that torch.export made for it. Several are a chain: where one fails, the
              next is tried, and told. dynamo=True is "native-export", dynamo=False is "native".
     dynamic_shapes  nested as the arguments are: {"x": {0: "batch"}}, names, torch.export.Dim, Dim.DYNAMIC or Dim.AUTO.
-             A promise: what the model fixes is refused, E0304.
+             A promise: what the model fixes is refused, E0304; a branch that no run at another size took is warned of.
     dynamic_axes    {"x": {0: "batch"}}; {"x": [0]} names them as PyTorch does, x_dynamic_axes_1 and so on. A wish: what
              the model fixes is fixed in the file, and told.
     training the mode in which the model is exported; its own comes back, also after an error. A traced or frozen
