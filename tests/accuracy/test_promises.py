@@ -19,8 +19,9 @@ CASES = {
     "convnext": ("dynamo-18", ["ort-all", "ort-extended+int8"]),
 }
 
-# The least share of nodes that are exact or matched, where it is not 0.8: masks and sizes that little tells apart.
-SURELY = {"swin": 0.55, "gpt_neox": 0.5}
+# The least share of nodes that are exact or matched, where it is not 0.8: masks and sizes that little tells apart, and
+# Reshapes around products of integers.
+SURELY = {"swin": 0.55, "gpt_neox": 0.5, "distilbert": 0.75}
 
 
 @pytest.fixture(scope="module")
