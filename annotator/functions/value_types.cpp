@@ -1,10 +1,13 @@
 #include "annotator/functions/value_types.h"
 
+#include <map>
 #include <set>
 
 #include <onnx/shape_inference/implementation.h>
 
 #include "annotator/functions/written_size.h"
+#include "annotator/operators/onnx_operators.h"
+#include "annotator/origin/confidence.h"
 #include "schema/freed_memory.h"
 
 namespace whence::functions {
@@ -53,6 +56,25 @@ onnx::ModelProto without_weights(const ModelParts& parts, const Sizes& sizes) {
   return model;
 }
 
+// Inference stops at operators that onnx does not know. ONNX Runtime's whose result is like the first input are passed
+// on as an Identity, and its SimplifiedLayerNormalization, which has ONNX's domain.
+void spell_out_known_results(onnx::ModelProto& model) {
+  std::map<std::string, int> opsets;
+  for (const auto& opset : model.opset_import()) opsets[opset.domain()] = static_cast<int>(opset.version());
+  for (onnx::NodeProto& node : *model.mutable_graph()->mutable_node()) {
+    if (operators::onnx_operator(node.op_type()).result_type != operators::ResultType::like_first) continue;
+    if (!node.domain().empty() && !origin::is_of_runtime(node.domain())) continue;
+    const auto opset = opsets.find(node.domain());
+    if (opset != opsets.end() && onnx::OpSchemaRegistry::Schema(node.op_type(), opset->second, node.domain())) continue;
+    if (node.input_size() == 0 || node.output_size() == 0) continue;
+    const std::string input = node.input(0), output = node.output(0);
+    node.Clear();
+    node.set_op_type("Identity");
+    node.add_input(input);
+    node.add_output(output);
+  }
+}
+
 // onnx's inference follows every call, however often functions call each other.
 bool is_inferable(const ModelParts& parts) {
   if (parts.functions.empty()) return true;
@@ -63,6 +85,7 @@ bool is_inferable(const ModelParts& parts) {
 onnx::ModelProto inferred(const ModelParts& parts, const Sizes& sizes) {
   onnx::ModelProto model = without_weights(parts, sizes);
   if (!is_inferable(parts)) return model;
+  spell_out_known_results(model);
   parts.file->release(0, parts.file->size());  // inference looks at the model alone
   try {
     onnx::shape_inference::InferShapes(model, onnx::OpSchemaRegistry::Instance(), onnx::ShapeInferenceOptions{});

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 import torch
 
@@ -281,3 +282,42 @@ def test_a_module_in_a_branch_is_said_to_be_there(tmp_path):
         assert "stands in the body of If '/If'" in said
     assert "no module of the file matches" in command.run("functions", path, "--modules", "x", "-o", out, code=2).stderr
     assert not out.exists()
+
+
+class RmsNorm(torch.nn.Module):
+    def __init__(self, size):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.rand(size) + 0.5)
+
+    def forward(self, x):
+        return self.weight * (x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6))
+
+
+def test_a_module_behind_an_operator_that_onnx_does_not_know(tmp_path):
+    """ONNX Runtime's SimplifiedLayerNormalization stands in ONNX's domain, and onnx infers no type behind it."""
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(16, 16), RmsNorm(16), torch.nn.Linear(16, 16), torch.nn.Tanh(),
+                                RmsNorm(16), torch.nn.Linear(16, 4)).eval()
+    x = torch.randn(2, 3, 16)
+    torch.jit.trace(model, (x,)).save(tmp_path / "model.pt")
+    command.run("record", tmp_path / "model.pt", "-o", tmp_path / "model.json")
+    torch.onnx.export(model, (x,), tmp_path / "exported.onnx", dynamo=False, opset_version=17, verbose=False)
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+    options.optimized_model_filepath = str(tmp_path / "fused.onnx")
+    onnxruntime.InferenceSession(tmp_path / "exported.onnx", options, providers=["CPUExecutionProvider"])
+    fused = onnx.load(tmp_path / "fused.onnx")
+    assert "SimplifiedLayerNormalization" in {each.op_type for each in fused.graph.node}
+    del fused.graph.value_info[:]
+    onnx.save(fused, tmp_path / "untyped.onnx")
+    command.run("annotate", tmp_path / "untyped.onnx", "-o", tmp_path / "annotated.onnx", "--sidecar", tmp_path / "model.json")
+    for module in "012345":
+        part = tmp_path / f"{module}.onnx"
+        command.run("extract", tmp_path / "annotated.onnx", "--module", module, "-o", part)
+        seen = submodule_call(model, module, {"input": torch.randn(5, 3, 16)[:2]})
+        session = onnxruntime.InferenceSession(part, providers=["CPUExecutionProvider"])
+        given = session.get_inputs()
+        assert len(given) == 1
+        shape = [size if isinstance(size, int) else 2 for size in given[0].shape]
+        result = session.run(None, {given[0].name: seen["args"][0].numpy().reshape(shape)})[0]
+        np.testing.assert_allclose(result.reshape(seen["out"].shape), seen["out"].numpy(), rtol=1e-4, atol=1e-5)

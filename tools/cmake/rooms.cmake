@@ -40,7 +40,7 @@ annotator_room(write USES text origin onnx_file graph lower metadata NEEDS ONNX:
 annotator_room(exporter USES text program origin graph convert lower simplify)
 annotator_room(match USES text operators program origin onnx_file graph metadata exporter NEEDS nlohmann_json::nlohmann_json ONNX::onnx)
 annotator_room(annotation USES text origin onnx_file metadata exporter match NEEDS nlohmann_json::nlohmann_json)
-annotator_room(functions USES text origin onnx_file metadata write NEEDS nlohmann_json::nlohmann_json ONNX::onnx ONNX::onnx_proto)
+annotator_room(functions USES text operators origin onnx_file metadata write NEEDS nlohmann_json::nlohmann_json ONNX::onnx ONNX::onnx_proto)
 annotator_room(view USES text operators origin onnx_file metadata match functions NEEDS nlohmann_json::nlohmann_json)
 annotator_room(profile USES text onnx_file match functions view NEEDS nlohmann_json::nlohmann_json)
 annotator_room(validation USES text origin onnx_file metadata functions view NEEDS nlohmann_json::nlohmann_json ONNX::onnx)
