@@ -188,7 +188,8 @@ void speak_softly(Placement& placement, const ForeignStructure& structure, Forei
 void leave_folded_to_parent(Placement& placement, const ForeignStructure& structure, ForeignNode node) {
   const auto& entry = structure.nodes[node];
   constexpr std::size_t bias = 2;
-  if (entry.op_type != "Conv" || entry.inputs.size() <= bias || !entry.inputs[bias].exists()) return;
+  const bool convolves = entry.op_type == "Conv" || entry.op_type == "ConvTranspose";
+  if (!convolves || entry.inputs.size() <= bias || !entry.inputs[bias].exists()) return;
   NodeMatch& match = placement.matches[node];
   if (!placement.placed(node) || match.confidence == Confidence::exact) return;
   const std::string& path = placement.reference.scopes[match.scope].path;

@@ -154,3 +154,21 @@ def test_what_brings_back_a_row_of_an_embedding_is_of_the_embedding(given, tmp_p
     command.run("annotate", tmp_path / "int8.onnx", "-o", tmp_path / "after.onnx", given, reference)
     back = [keys(node) for node in onnx.load(tmp_path / "after.onnx").graph.node if node.op_type == "DequantizeLinear"]
     assert [(found["module"], found["confidence"]) for found in back] == [("0", "matched")]
+
+
+@pytest.mark.parametrize("convolution", [nn.Conv2d, nn.ConvTranspose2d])
+def test_a_convolution_that_may_have_taken_a_norm_in_is_of_the_module_around(convolution, tmp_path):
+    block = nn.Sequential(convolution(3, 4, 2), nn.BatchNorm2d(4))
+    block[1].running_mean.uniform_(0.5, 1)
+    model = nn.ModuleDict({"block": block})
+    model.forward = lambda x: model["block"](x).tanh()
+    torch.onnx.export(model.eval(), (torch.randn(1, 3, 6, 6),), tmp_path / "model.onnx", dynamo=True, external_data=False,
+                      verbose=False)
+    plain = onnx.load(tmp_path / "model.onnx")
+    assert not [node for node in plain.graph.node if node.op_type == "BatchNormalization"]
+    for node in plain.graph.node:
+        del node.metadata_props[:]
+    onnx.save(plain, tmp_path / "plain.onnx")
+    command.run("annotate", tmp_path / "plain.onnx", "-o", tmp_path / "annotated.onnx")
+    found = [keys(node) for node in onnx.load(tmp_path / "annotated.onnx").graph.node if "Conv" in node.op_type]
+    assert [(each["module"], each["confidence"]) for each in found] == [("block", "ancestor")]
