@@ -39,15 +39,15 @@ std::vector<std::string> weights_of(const std::string& path) {
 // Refuses a file that models beside it keep their weights in. A file that is a model itself may be replaced.
 void require_no_weights_of_neighbours(const NamedFile& output) {
   constexpr int most = 256;  // models that are looked at
-  std::error_code ignored;
-  if (!fs::is_regular_file(output.path, ignored) || fs::path(output.path).extension() == ".onnx") return;
-  const fs::path folder = fs::path(place_of(output.path)).parent_path();
-  int seen = 0;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder.empty() ? "." : folder, ignored)) {
-    if (entry.path().extension() != ".onnx" || ++seen > most) continue;
-    for (const std::string& data : weights_of(entry.path().string())) {
+  std::error_code failure;
+  if (!fs::is_regular_file(output.path, failure) || fs::path(output.path).extension() == ".onnx") return;
+  fs::directory_iterator entries(fs::path(place_of(output.path)).parent_path(), failure);
+  for (int seen = 0; !failure && seen < most && entries != fs::directory_iterator(); entries.increment(failure)) {
+    if (entries->path().extension() != ".onnx") continue;
+    ++seen;
+    for (const std::string& data : weights_of(entries->path().string())) {
       if (!same_file(data, output.path)) continue;
-      refuse(output.name + " would replace the weights of " + entry.path().string() + ": " + output.path);
+      refuse(output.name + " would replace the weights of " + entries->path().string() + ": " + output.path);
     }
   }
 }

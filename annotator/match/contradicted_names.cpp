@@ -24,7 +24,7 @@ struct WeightsRead {
 
 class Names {
  public:
-  Names(const Reference& reference, const ScopeReader& reader) : reference_(reference), reader_(reader) {
+  explicit Names(const Reference& reference) : reference_(reference) {
     for (const ReferenceParameter& parameter : reference.parameters) {
       for (const UnitIndex unit : parameter.units) {
         const ScopeIndex scope = reference.units[unit].scope;
@@ -35,8 +35,6 @@ class Names {
       }
     }
   }
-
-  std::string_view path_in(const Evidence& name) const { return reader_.read(name.from).path; }
 
   WeightsRead weights_read(const std::vector<Evidence>& evidence) const {
     WeightsRead read;
@@ -50,16 +48,20 @@ class Names {
     return read;
   }
 
-  SettledName settle(const Evidence& name, const WeightsRead& read) const {
-    const std::string_view path = path_in(name);
+  SettledName settle(const Evidence& name, std::string_view path, const WeightsRead& read) const {
     const SettledName agreed{name.scope}, weights{read.scope};
+    if (name.scope == read.scope || path.empty()) return agreed;
+    // A key of a ModuleDict may have a slash, which is a dot here like those between modules.
+    std::string module = reference_.scopes[read.scope].path;
+    std::ranges::replace(module, '/', '.');
     const std::vector<std::string> first = first_calls(path);  // the path may be that of a second call
-    const auto means = [&](std::string_view each) { return may_mean(each, reference_.scopes[read.scope].path); };
-    if (name.scope == read.scope || path.empty() || !(means(path) || std::ranges::any_of(first, means))) return agreed;
+    const auto means = [&](std::string_view each) { return may_mean(each, module); };
+    if (!means(path) && std::ranges::none_of(first, means)) return agreed;
+    const bool spelled_alike = module_of_path(path) == module;
     const SettledName either{reference_.scopes.common(name.scope, read.scope), Confidence::ancestor};
     // A module may read the weights of one that it holds.
-    if (either.scope == name.scope) return is_spelled_like(path, read.scope) ? weights : either;
-    if (is_spelled_like(path, read.scope) || around_.contains(name.scope)) return weights;
+    if (either.scope == name.scope) return spelled_alike ? weights : either;
+    if (spelled_alike || around_.contains(name.scope)) return weights;
     const auto own = own_.find(name.scope);
     // A module that has a weight of its own in the file does not read another's in its place.
     const bool has_its_own = own != own_.end() && std::ranges::any_of(read.suffixes, [&](const std::string& suffix) {
@@ -71,35 +73,25 @@ class Names {
   }
 
  private:
-  // With a slash for each dot of the module's path, or the other way round.
-  bool is_spelled_like(std::string_view path, ScopeIndex module) const {
-    std::string spelled = module_of_path(path), other = reference_.scopes[module].path;
-    std::ranges::replace(other, '/', '.');
-    return spelled == other;
-  }
-
   // True when the module ends as the path does, and is the path with containers put in, or its end alone.
-  bool may_mean(std::string_view path, std::string_view module) const {
-    std::string spelled(module);
-    std::ranges::replace(spelled, '/', '.');
+  static bool may_mean(std::string_view path, std::string_view module) {
     const std::string named = module_of_path(path);
-    if (spelled == named) return true;
+    if (module == named) return true;
     const std::string_view last = path.substr(path.rfind('/') + 1);
     const auto ends_with = [](std::string_view whole, std::string_view end) {
       return whole == end ||
              (whole.size() > end.size() && whole.ends_with(end) && whole[whole.size() - end.size() - 1] == '.');
     };
-    if (!ends_with(spelled, last)) return false;
+    if (!ends_with(module, last)) return false;
     const auto within = text::path_segments(named);
     auto part = within.begin();
-    for (const std::string_view segment : text::path_segments(spelled)) {
+    for (const std::string_view segment : text::path_segments(module)) {
       if (part != within.end() && segment == *part) ++part;
     }
-    return part == within.end() || ends_with(named, spelled);
+    return part == within.end() || ends_with(named, module);
   }
 
   const Reference& reference_;
-  const ScopeReader& reader_;
   std::map<ScopeIndex, std::set<std::string>> own_;  // parameters by their modules
   std::set<ScopeIndex> around_;                      // modules around such
 };
@@ -113,30 +105,35 @@ const Evidence* name_among(const std::vector<Evidence>& evidence) {
 
 IndexedVector<ForeignNode, SettledName> settle_contradicted_names(const Reference& reference, const ScopeReader& reader,
                                                                   const EvidenceTable& evidence) {
+  struct Named {
+    ForeignNode node;
+    const Evidence* name;
+    std::string_view path;
+  };
   IndexedVector<ForeignNode, SettledName> settled(evidence.size());
-  const Names names(reference, reader);
+  const Names names(reference);
+  std::vector<Named> named;
   std::map<std::string_view, SettledName> by_path;  // all nodes of one path that read weights, together
   for (const ForeignNode i : evidence.keys()) {
     const Evidence* name = name_among(evidence[i]);
     if (name == nullptr) continue;
+    const std::string_view path = named.emplace_back(Named{i, name, reader.read(name->from).path}).path;
     const WeightsRead read = names.weights_read(evidence[i]);
     if (!read.scope.exists()) continue;
-    settled[i] = names.settle(*name, read);
-    const auto [known, is_new] = by_path.emplace(names.path_in(*name), settled[i]);
+    settled[i] = names.settle(*name, path, read);
+    const auto [known, is_new] = by_path.emplace(path, settled[i]);
     if (is_new) continue;
     if (known->second.scope != settled[i].scope) {
       known->second = {reference.scopes.common(known->second.scope, settled[i].scope), Confidence::ancestor};
     }
   }
-  for (const ForeignNode i : evidence.keys()) {
-    const Evidence* name = name_among(evidence[i]);
-    if (name == nullptr) continue;
-    if (!settled[i].scope.exists()) {
-      const auto known = by_path.find(names.path_in(*name));
+  for (const auto& [node, name, path] : named) {
+    if (!settled[node].scope.exists()) {
+      const auto known = by_path.find(path);
       if (known == by_path.end()) continue;
-      settled[i] = known->second;
+      settled[node] = known->second;
     }
-    if (settled[i].scope == name->scope && settled[i].surest != Confidence::ancestor) settled[i] = {};
+    if (settled[node].scope == name->scope && settled[node].surest != Confidence::ancestor) settled[node] = {};
   }
   return settled;
 }

@@ -11,6 +11,7 @@ namespace {
 
 constexpr int longest_step = 3;       // nodes that growth steps over on one side
 constexpr std::size_t few_uses = 4;   // growth does not step over the readers of a value with more uses
+constexpr std::size_t addend = 3;     // the input that a convolution of ONNX Runtime adds
 constexpr std::size_t max_forms = 5;  // in which a reference spells one operation; each form uses the same value
 
 // True for cheap arithmetic without weights, which one side may have more of: scaling, masking, an activation. Nodes
@@ -239,10 +240,9 @@ ReferenceValue Correspondence::behind_folded(ForeignValue fv, ReferenceValue rv)
   return value;
 }
 
-// A convolution of ONNX Runtime adds its fourth input. Returns the sum that follows the reference's convolution then,
+// A convolution of ONNX Runtime adds an input. Returns the sum that follows the reference's convolution then,
 // and what is added in it; none for another node, and where no sum is seen.
 std::optional<Correspondence::Residual> Correspondence::residual_of(ForeignNode f, ReferenceNode r) const {
-  constexpr std::size_t addend = 3;
   const auto inputs = f_.data_inputs(f);
   const auto& node = f_.nodes[f];
   if (!origin::is_of_runtime(node.domain) || !is_product(node.op_class) || !f_.reads_weights(f)) return {};
@@ -250,11 +250,9 @@ std::optional<Correspondence::Residual> Correspondence::residual_of(ForeignNode 
   ReferenceValue value = r_.loose(r_.nodes[r].outputs[0]);
   for (int step = 0; step < longest_step && value.exists(); ++step) {
     const auto& uses = r_.heavy_uses(value);
-    if (uses.empty() || !uses.front().node.exists()) return {};
+    if (uses.empty()) return {};
     const ReferenceNode next = uses.front().node;  // the others are other forms of it
-    if (!std::ranges::all_of(uses, [&](const auto& use) { return use.node.exists() && same_units(use.node, next); })) {
-      return {};
-    }
+    if (!std::ranges::all_of(uses, [&](const auto& use) { return same_units(use.node, next); })) return {};
     if (r_.nodes[next].outputs.empty()) return {};
     const ReferenceValue result = r_.loose(r_.nodes[next].outputs[0]);
     const auto read = r_.data_inputs(next);
@@ -272,7 +270,7 @@ void Correspondence::link_inputs(ForeignNode f, ReferenceNode r) {
   const auto b = r_.data_inputs(r);
   if (const auto residual = residual_of(f, r)) {
     link_up(a[0], b[0]);
-    link_up(a[3], residual->addend);
+    link_up(a[addend], residual->addend);
     return;
   }
   const auto computed = [](const auto& values) {

@@ -85,25 +85,27 @@ class Ways {
       const ReferenceValue start = placement_.pairs.value(origin(f_, way, value));
       const bool into_product = is_integer_product(f_, f);
       std::vector<ReferenceNode> best;
+      std::vector<ForeignNode> best_own;
       int best_worth = -1;
       const auto consider = [&](ReferenceValue operand) {
         if (!operand.exists() || r_.values[operand].constant) return;
         const auto reference_way = way_to(r_, operand, known_in_reference());
         if (origin(r_, reference_way, operand) != start) return;
         int worth = 0;
-        const auto own = without_flattening(way, reference_way, into_product);
+        auto own = without_flattening(way, reference_way, into_product);
         for (const auto& [a, b] : pair_up(own, reference_way)) worth += worth_of(own[a], reference_way[b]);
         worth = std::max(worth * 16 - static_cast<int>(reference_way.size()), 0);
         if (worth <= best_worth) return;
         best_worth = worth;
         best = reference_way;
+        best_own = std::move(own);
       };
       for (const ReferenceNode form : forms_of(r)) {
         const auto& inputs = r_.nodes[form].inputs;
         if (i < inputs.size()) consider(inputs[i]);
         for (const ReferenceValue operand : inputs) consider(operand);
       }
-      vote(without_flattening(way, best, into_product), best);
+      vote(best_own, best);
     }
   }
 

@@ -229,23 +229,14 @@ MatchReport match_by_names(const FileStructure<Side::foreign>& foreign, const Re
 // A bias is added behind its product, which it tells from others of the same sizes when the product's own weights were
 // changed: copies what is known of the parameter that it is to the product.
 void let_biases_speak(const ForeignStructure& structure, EvidenceTable& evidence) {
-  constexpr int farthest = 6;  // rescaling, a cast and a reshape may lie between
   for (const ForeignNode i : structure.nodes.keys()) {
-    if (structure.nodes[i].kind != NodeKind::transparent || structure.nodes[i].op_type != "Add") continue;
-    ForeignNode at = i;
-    for (int steps = 0; steps < farthest && structure.nodes[at].kind == NodeKind::transparent; ++steps) {
-      ForeignNode before;
-      for (const ForeignValue input : structure.nodes[at].inputs) {
-        if (!input.exists() || structure.values[input].constant || structure.is_run_time_scale(input)) continue;
-        if (!structure.values[input].producers.empty()) before = structure.values[input].producers.front();
-        break;
+    const auto& node = structure.nodes[i];
+    if (node.kind != NodeKind::transparent || node.op_type != "Add" || node.outputs.empty()) continue;
+    for (const ForeignNode product : structure.makers(structure.loose(node.outputs[0]))) {
+      if (!is_product(structure.nodes[product].op_class)) continue;
+      for (const Evidence& each : evidence[i]) {
+        if (each.rule == MatchRule::digests || each.rule == MatchRule::initializers) evidence[product].push_back(each);
       }
-      if (!before.exists()) break;
-      at = before;
-    }
-    if (at == i || structure.nodes[at].kind != NodeKind::heavy || !is_product(structure.nodes[at].op_class)) continue;
-    for (const Evidence& each : evidence[i]) {
-      if (each.rule == MatchRule::digests || each.rule == MatchRule::initializers) evidence[at].push_back(each);
     }
   }
 }

@@ -51,7 +51,7 @@ class Stretch {
           continue;
         }
         for (const auto& use : f_.heavy_uses(value)) {
-          if (use.node.exists() && !join(use.node, seen)) see_operand(use);
+          if (!join(use.node, seen)) see_operand(use);
         }
       }
     }

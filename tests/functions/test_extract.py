@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import command
+from accuracy import tools
 from functions import graphs
 from functions.graphs import node, weight
 from models import zoo
@@ -302,10 +303,7 @@ def test_a_module_behind_an_operator_that_onnx_does_not_know(tmp_path):
     torch.jit.trace(model, (x,)).save(tmp_path / "model.pt")
     command.run("record", tmp_path / "model.pt", "-o", tmp_path / "model.json")
     torch.onnx.export(model, (x,), tmp_path / "exported.onnx", dynamo=False, opset_version=17, verbose=False)
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
-    options.optimized_model_filepath = str(tmp_path / "fused.onnx")
-    onnxruntime.InferenceSession(tmp_path / "exported.onnx", options, providers=["CPUExecutionProvider"])
+    tools.onnxruntime_offline("extended")("", tmp_path / "exported.onnx", tmp_path / "fused.onnx")
     fused = onnx.load(tmp_path / "fused.onnx")
     assert "SimplifiedLayerNormalization" in {each.op_type for each in fused.graph.node}
     del fused.graph.value_info[:]

@@ -2,13 +2,12 @@
 With rotary embeddings, queries and keys are computed alike."""
 
 import onnx
-import onnxruntime
 import pytest
 import torch
-from onnxruntime.quantization import quantize_dynamic
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
 import command
+from accuracy import tools
 from match.test_calls import keys
 
 
@@ -29,12 +28,8 @@ def test_a_bias_says_whose_product_it_follows(dynamo, tmp_path):
     command.run("record", tmp_path / "model.pt", "-o", tmp_path / "model.json", "--inputs", tmp_path / "inputs.pt")
     torch.onnx.export(model, inputs, tmp_path / "exported.onnx", dynamo=dynamo, opset_version=18, verbose=False,
                       input_names=["input_ids", "attention_mask"], **({"external_data": False} if dynamo else {}))
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
-    options.optimized_model_filepath = str(tmp_path / "fused.onnx")
-    onnxruntime.InferenceSession(tmp_path / "exported.onnx", options, providers=["CPUExecutionProvider"])
-    quantize_dynamic(tmp_path / "fused.onnx", tmp_path / "int8.onnx",
-                     extra_options={"DefaultTensorType": onnx.TensorProto.FLOAT})
+    tools.onnxruntime_offline("extended")("", tmp_path / "exported.onnx", tmp_path / "fused.onnx")
+    tools.dynamic_int8("", tmp_path / "fused.onnx", tmp_path / "int8.onnx")
     command.run("annotate", tmp_path / "int8.onnx", "-o", tmp_path / "annotated.onnx", "--sidecar", tmp_path / "model.json")
     nodes = onnx.load(tmp_path / "annotated.onnx").graph.node
     maker = {node.output[0]: node for node in nodes}
