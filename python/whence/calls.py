@@ -22,6 +22,7 @@ import torch
 
 from . import caches, nested
 from .errors import WhenceWarning, error
+from .frames import leave_out_of_stacks
 from .keeping import kept
 from .surroundings import log
 
@@ -235,8 +236,7 @@ def tensors_only(model: torch.nn.Module, args: Sequence[Any] | torch.Tensor,
             _warn_of_lost(before, _tensors_by_path(arguments), result)
         return plain(result, tensor_paths)
 
-    # Stacks must begin with the user's code: PyTorch leaves frames of this file out of them, and so does whence.
-    forward.__code__ = forward.__code__.replace(co_filename=torch.nn.modules.module.__file__, co_name="_call_impl")
+    leave_out_of_stacks(forward)
     forward.__signature__ = inspect.Signature(
         [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in identifiers])
     overridden = model.__dict__.get("forward")

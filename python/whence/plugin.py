@@ -69,7 +69,7 @@ def record(path: str | os.PathLike) -> Iterator[Recording]:
     cannot save), E0307, E0401. Warns (WhenceWarning) of branches on the values of tensors, with the source line.
     """
     whence = operators()
-    from . import exported
+    from . import exported, module_calls
 
     recording = Recording(Path(path))
     try:
@@ -77,7 +77,7 @@ def record(path: str | os.PathLike) -> Iterator[Recording]:
     except RuntimeError as raised:
         raise from_operator(raised) from None
     try:
-        with exported.captured() as programs:
+        with exported.captured() as programs, module_calls.named():
             yield recording
     except BaseException:
         try:

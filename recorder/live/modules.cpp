@@ -55,8 +55,9 @@ void add_up_parameters(Program& program) {
 
 }  // namespace
 
-// Returns the qualified name of each call's module. A scope in an ONNX export has only the end of that name; the module
-// is the one that owns the tensors read in the call, else the one below the caller.
+// Returns the qualified name of each call's module. A scope in an ONNX export has only the end of that name; where the
+// complete one was not reported, the module is the one that owns the tensors read in the call, else the one below the
+// caller.
 std::vector<std::string> LiveModules::paths_of(const std::vector<LiveCall>& calls,
                                                const std::vector<std::vector<std::string>>& touched) const {
   std::vector<std::vector<std::string>> all_touched = touched;
@@ -81,6 +82,10 @@ std::vector<std::string> LiveModules::paths_of(const std::vector<LiveCall>& call
     }
     const std::string name = scope.substr(mark + 2);
     if (name.empty()) continue;
+    if (calls[i].path && shortened(*calls[i].path) == name) {
+      paths[i] = *calls[i].path;
+      continue;
+    }
     std::vector<std::string> candidates;
     const auto narrow = [&](const auto& fits) {
       std::vector<std::string> left;

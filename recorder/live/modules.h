@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@ namespace whence::recorder::live {
 struct LiveCall {
   std::int32_t parent = -1;
   std::string scope;
+  std::optional<std::string> path = std::nullopt;  // the qualified name, if it was reported
 };
 
 // A tensor that belongs to the model.

@@ -1,4 +1,5 @@
-// Registers the operators that torch.ops.load_library makes available: whence::start, whence::stop, whence::status.
+// Registers the operators that torch.ops.load_library makes available: whence::start, whence::name_call,
+// whence::stop, whence::status.
 #include <torch/library.h>
 
 #include "recorder/live/session.h"
@@ -22,6 +23,9 @@ auto said_to_python(const Action& action) {
 void start(const std::string& path) {
   said_to_python([&] { whence::recorder::live::start(path); });
 }
+void name_call(const std::string& path) {
+  said_to_python([&] { whence::recorder::live::name_call(path); });
+}
 std::string stop() {
   return said_to_python([] { return whence::recorder::live::stop(); });
 }
@@ -33,6 +37,9 @@ std::string status() {
 
 TORCH_LIBRARY(whence, library) {
   library.def("start(str path) -> ()", start);
+  library.def("name_call(str path) -> ()", name_call);
+  // The tracer would write the call into the user's graph.
+  library.impl("name_call", torch::dispatch(c10::DispatchKey::Tracer, name_call));
   library.def("stop() -> str", stop);
   library.def("status() -> str", status);
 }

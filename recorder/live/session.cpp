@@ -100,6 +100,7 @@ class Session {
 
   void operation_starts(const std::shared_ptr<Session>& self);
   void operation_ended(const at::RecordFunction& function, const std::shared_ptr<Session>& self);
+  void name_call(const std::string& path, const std::shared_ptr<Session>& self);
   void trace_ended(Followed& followed);
   std::string finish();
   std::string state();
@@ -249,6 +250,14 @@ void Session::operation_ended(const at::RecordFunction& function, const std::sha
       add_warning(diagnostics_, used_value());
     }
     if (Clock::now() >= next_write_) write_partial(followed);
+  });
+}
+
+void Session::name_call(const std::string& path, const std::shared_ptr<Session>& self) {
+  guard_model([&] {
+    Followed& followed = follow(self);
+    const std::lock_guard guard(followed.lock);
+    followed.trace->name_call(path);
   });
 }
 
@@ -416,6 +425,11 @@ void start(const std::string& path) {
   }
   session = std::make_shared<Session>(path);
   session_thread = std::this_thread::get_id();
+}
+
+void name_call(const std::string& path) {
+  const auto current = running();
+  if (current != nullptr && tracer::isTracing()) current->name_call(path, current);
 }
 
 std::string stop() {

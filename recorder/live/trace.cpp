@@ -64,6 +64,8 @@ void LiveTrace::look() {
       std::int32_t call = open_.back().call;
       if (next->kind() == c10::prim::TracedModuleForward) {
         calls_.push_back({call, next->s(c10::attr::scope)});
+        if (scopes_read_ < reported_paths_.size()) calls_.back().path = reported_paths_[scopes_read_];
+        ++scopes_read_;
         call = static_cast<std::int32_t>(calls_.size() - 1);
       }
       open_.push_back({next, call});

@@ -37,6 +37,8 @@ class LiveTrace {
   void end();
   // Marks the trace as incomplete, even if it reached its end.
   void end_incomplete() { reached_end_ = false; }
+  // Notes the qualified name of the module whose call starts now.
+  void name_call(const std::string& path) { reported_paths_.push_back(path); }
   // Notes that the modules that the tracer gave the operations may be wrong; the operations are complete.
   void doubt_modules() { modules_doubtful_ = true; }
 
@@ -106,6 +108,8 @@ class LiveTrace {
   };
   std::vector<Open> open_;  // the blocks around the cursor
   std::vector<LiveCall> calls_{{-1, ""}};
+  std::vector<std::string> reported_paths_;  // of the calls for which PyTorch opens a scope, in order
+  std::size_t scopes_read_ = 0;
   std::unordered_map<const torch::jit::Block*, std::int32_t> call_of_block_;
 
   Env env_;

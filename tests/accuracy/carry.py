@@ -35,7 +35,16 @@ def through(before: onnx.ModelProto, truth: Truth, after: onnx.ModelProto, feeds
     """The truth of `after`, which a tool made of `before`."""
     old_values, new_values = equal.values(before, feeds), equal.values(after, feeds)
     return Carried(Graph(before), truth, Graph(after), equal.Classes(old_values), equal.weights(new_values),
-                   equal.renamed_values(old_values, new_values)).result()
+                   equal.renamed_values(old_values, new_values, in_blocks(after))).result()
+
+
+def in_blocks(model: onnx.ModelProto) -> set[str]:
+    """Values whose channels ONNX Runtime laid out in blocks: what its own operators yield, and others compute of it."""
+    found = set()
+    for node in sorted_nodes(model.graph):
+        if node.op_type != "ReorderOutput" and (node.domain == "com.microsoft.nchwc" or found.intersection(node.input)):
+            found.update(node.output)
+    return found
 
 
 class Graph:

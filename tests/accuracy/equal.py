@@ -6,6 +6,7 @@ would make that look like an absorbed node. And it may give a value that it keep
 
 import collections
 import hashlib
+from collections.abc import Iterator
 
 import numpy
 import onnx
@@ -27,11 +28,11 @@ class Classes:
             self.shaped[name] = first.setdefault((digest, value.shape), name)
 
 
-def renamed_values(old: dict, new: dict) -> dict[str, str]:
+def renamed_values(old: dict, new: dict, laid_out: set[str] = frozenset()) -> dict[str, str]:
     """Values of the new file that the old one has under another name, perhaps in another shape: new name -> old name.
 
     Of several equal old values it is the one made first. A convolution that takes in the scaling behind it may keep its
-    result's name: then that name means a later value.
+    result's name: then that name means a later value. `laid_out`: values whose channels stand in blocks.
     """
     by_size = collections.defaultdict(list)
     for name, value in old.items():
@@ -41,13 +42,29 @@ def renamed_values(old: dict, new: dict) -> dict[str, str]:
     for name, value in new.items():
         if not comparable(value) or (name in old and near(value, old[name])):
             continue
-        flat = value.ravel()
-        margin = 1e-5 * numpy.abs(flat).max()
-        for candidate, other in by_size[flat.size]:
-            if numpy.abs(flat - other).max() <= margin:
-                result[name] = candidate
+        margin = 1e-5 * numpy.abs(value).max()
+        for flat in unblocked(value, old) if name in laid_out else [value.ravel()]:
+            found = next((candidate for candidate, other in by_size[flat.size]
+                          if numpy.abs(flat - other).max() <= margin), None)
+            if found is not None:
+                result[name] = found
                 break
     return result
+
+
+def unblocked(value: numpy.ndarray, old: dict) -> Iterator[numpy.ndarray]:
+    """A value of ONNX Runtime's NCHWc operators, [N, C, H, W] in blocks of channels, as it may be in the usual order:
+    blocks are of 8 or 16 channels, by the processor, and the channels that fill the last one are dropped."""
+    if value.ndim != 4:
+        return
+    batch, channels, height, width = value.shape
+    counts = sorted({each.shape[1] for each in old.values() if each.ndim == 4 and each.shape[2:] == value.shape[2:]
+                     and channels - 16 < each.shape[1] <= channels}, reverse=True)
+    for block in (8, 16):
+        if channels % block == 0:
+            blocks = value.reshape(batch, channels // block, height, width, block)
+            usual = blocks.transpose(0, 1, 4, 2, 3).reshape(value.shape)
+            yield from (usual[:, :count].ravel() for count in counts)
 
 
 def near(value: numpy.ndarray, other: numpy.ndarray) -> bool:

@@ -47,6 +47,31 @@ def swin():
                                                  num_heads=[2, 4], window_size=4, num_labels=10))
 
 
+def segformer():
+    """Attention over sequences that strided convolutions shortened; maps turned to sequences and back in each layer."""
+    from transformers import SegformerConfig, SegformerForSemanticSegmentation
+
+    return SegformerForSemanticSegmentation(SegformerConfig(
+        depths=[1, 1], hidden_sizes=[16, 32], num_encoder_blocks=2, sr_ratios=[4, 2], num_attention_heads=[1, 2],
+        patch_sizes=[7, 3], strides=[4, 2], mlp_ratios=[2, 2], decoder_hidden_size=24, num_labels=6))
+
+
+def mobilevit():
+    """Inverted residuals, and transformers over patches unfolded from maps."""
+    from transformers import MobileViTConfig, MobileViTForImageClassification
+
+    return MobileViTForImageClassification(MobileViTConfig(
+        image_size=64, hidden_sizes=[32, 48, 64], neck_hidden_sizes=[16, 16, 24, 32, 40, 48, 64], num_labels=6))
+
+
+def regnet():
+    """Grouped convolutions with squeeze and excitation, all of them with a norm that folds."""
+    from transformers import RegNetConfig, RegNetForImageClassification
+
+    return RegNetForImageClassification(RegNetConfig(embedding_size=16, hidden_sizes=[16, 32, 48, 64],
+                                                     depths=[1, 2, 1, 1], groups_width=8, num_labels=6))
+
+
 class Squeeze(nn.Module):
     """Squeeze and excitation (Hu et al. 2018)."""
 
@@ -110,6 +135,9 @@ MODELS = {
         Entry("t5_encoder", t5_encoder, tokens(600), SENTENCE, SENTENCES, text(["input_ids", "attention_mask"])),
         Entry("convnext", convnext, image("pixel_values", 32), PICTURE, PICTURES, BATCH),
         Entry("swin", swin, image("pixel_values", 32), PICTURE, PICTURES, BATCH),
+        Entry("segformer", segformer, image("pixel_values", 64), PICTURE, PICTURES, BATCH),
+        Entry("mobilevit", mobilevit, image("pixel_values", 64), PICTURE, PICTURES, BATCH),
+        Entry("regnet", regnet, image("pixel_values", 64), PICTURE, PICTURES, BATCH),
         Entry("branches", Branches, image("pixel_values", 32), PICTURE, PICTURES, BATCH),
         Entry("speech", Speech, tokens(200, masked=False), {"batch": 2, "seq": 12}, SENTENCES, text(["input_ids"])),
     ]

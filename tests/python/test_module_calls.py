@@ -1,0 +1,109 @@
+"""torch.onnx.export(dynamo=False) names modules by the last part of their names; whence.record knows the rest.
+
+What each operation is compared with is the archive of torch.jit.trace, whose scopes have the complete names."""
+
+import os
+import sys
+import warnings
+
+import onnx
+import pytest
+import torch
+
+import command
+from live_python.live import described
+
+sys.path.insert(0, str(command.ROOT / "python"))
+os.environ.setdefault("WHENCE", str(command.BINARY))
+
+import whence  # noqa: E402
+
+nn = torch.nn
+
+
+class Shift(nn.Module):
+    """Has no tensors by which its name could be found."""
+
+    def forward(self, x):
+        return torch.tanh(x) + 1
+
+
+class CalledByMethod(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.shift = Shift()
+
+    def encode(self, x):
+        return self.shift(x)
+
+
+class SameNameTwice(nn.Module):
+    """`a.shift`, which a method calls, and `shift`, a child of the caller."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.shift = CalledByMethod(), Shift()
+
+    def forward(self, x):
+        return self.shift(self.a.encode(x)) * 2
+
+
+class OneName(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = CalledByMethod()
+
+    def forward(self, x):
+        return self.a.encode(x) * 2
+
+
+class CallsOfAHook(nn.Module):
+    """A hook of `outer` calls `b.shift` before the scope of `outer` is open."""
+
+    def __init__(self):
+        super().__init__()
+        self.outer, self.b = nn.Sequential(Shift()), CalledByMethod()
+        self.outer.register_forward_pre_hook(lambda module, args: (self.b.shift(args[0]),))
+
+    def forward(self, x):
+        return self.outer(x) * 2
+
+
+class CallThatFails(nn.Module):
+    """Calls that raised have a scope, too, and no operation."""
+
+    def __init__(self):
+        super().__init__()
+        self.fails, self.a, self.shift = nn.Bilinear(1, 1, 1), CalledByMethod(), Shift()
+
+    def forward(self, x):
+        try:
+            return self.fails(x)
+        except TypeError:
+            return self.shift(self.a.encode(x))
+
+
+@pytest.mark.parametrize("case", [SameNameTwice, OneName, CallsOfAHook, CallThatFails])
+def test_methods_that_call_modules(case, tmp_path):
+    model, x = case().eval(), torch.randn(2, 4)
+    before = torch.nn.Module._slow_forward
+    with warnings.catch_warnings(), whence.record(tmp_path / "live.whence.json") as recording:
+        warnings.simplefilter("ignore")
+        torch.onnx.export(model, (x,), tmp_path / "model.onnx", dynamo=False, opset_version=17)
+    assert recording.complete and torch.nn.Module._slow_forward is before
+    torch.jit.trace(model, x, check_trace=False).save(tmp_path / "m.pt")
+    command.run("record", tmp_path / "m.pt", "-o", tmp_path / "archive.whence.json")
+    recorded = described(tmp_path / "live.whence.json")
+    assert recorded == described(tmp_path / "archive.whence.json")
+    assert any(path == ("b.shift" if case is CallsOfAHook else "a.shift") for _, path, _, _ in recorded)
+
+
+def test_the_file_is_what_it_would_be_without_a_recording(tmp_path):
+    model, x = SameNameTwice().eval(), torch.randn(2, 4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(model, (x,), tmp_path / "plain.onnx", dynamo=False, opset_version=17)
+        with whence.record(tmp_path / "m.whence.json"):
+            torch.onnx.export(model, (x,), tmp_path / "recorded.onnx", dynamo=False, opset_version=17)
+    assert (tmp_path / "recorded.onnx").read_bytes() == (tmp_path / "plain.onnx").read_bytes()
+    onnx.checker.check_model(tmp_path / "recorded.onnx")
