@@ -137,18 +137,22 @@ struct Constant {
 
 enum class ParameterKind : std::uint8_t { parameter, buffer, attribute };
 
+// By these a weight is found again in a file that renamed, transposed or converted it: xxh3-128, 32 hex digits.
+struct TensorDigests {
+  std::string content;            // digest of the contiguous bytes; empty when not asked for
+  std::string transposed;         // digest of the transpose, matrices only
+  std::string float16, bfloat16;  // digests of the casts, float32 and float64 only
+};
+
 struct Parameter {
   std::string name;                  // canonical qualified name, "encoder.layer.0.attention.self.query.weight"
   std::vector<std::string> aliases;  // tied names
   ParameterKind kind = ParameterKind::parameter;
   bool trainable = false;  // requires_grad
   bool persistent = true;
-  TensorData data;                // data.bytes.file() and offset() say where in the archive
-  std::string member;             // archive member, "model/data/3"; empty when materialised
-  std::string digest;             // xxh3-128 of the contiguous bytes, 32 hex digits; empty when not asked for
-  std::string digest_transposed;  // digest of the transpose, matrices only
-  std::string digest_float16;     // digest of the float16 cast, float32 and float64 only
-  std::string digest_bfloat16;    // digest of the bfloat16 cast, float32 and float64 only
+  TensorData data;     // data.bytes.file() and offset() say where in the archive
+  std::string member;  // archive member, "model/data/3"; empty when materialised
+  TensorDigests digests;
 };
 
 // ---- nodes ------------------------------------------------------------------------------------------------------

@@ -124,8 +124,8 @@ std::string cast_digest(std::span<const std::byte> content) {
 
 template <class T>
 void add_cast_digests(Parameter& parameter, std::span<const std::byte> content) {
-  parameter.digest_float16 = cast_digest<T, to_float16>(content);
-  parameter.digest_bfloat16 = cast_digest<T, to_bfloat16>(content);
+  parameter.digests.float16 = cast_digest<T, to_float16>(content);
+  parameter.digests.bfloat16 = cast_digest<T, to_bfloat16>(content);
 }
 
 }  // namespace
@@ -139,8 +139,8 @@ void compute_digests(Program& program) {
     for (std::size_t at = 0; at < content->size(); at += chunk) {
       hasher.add(content->data() + at, std::min(chunk, content->size() - at));
     }
-    parameter.digest = hasher.hex();
-    if (data.shape.size() == 2) parameter.digest_transposed = transposed_digest(data, content->data());
+    parameter.digests.content = hasher.hex();
+    if (data.shape.size() == 2) parameter.digests.transposed = transposed_digest(data, content->data());
     if (data.dtype == DType::float32) add_cast_digests<float>(parameter, *content);
     if (data.dtype == DType::float64) add_cast_digests<double>(parameter, *content);
   }

@@ -95,7 +95,7 @@ void add_content(const onnx_file::OnnxSummary& file, const StructureTensor& tens
   const DType dtype = from_onnx(tensor.data_type);
   if (dtype != DType::undefined) parameter.element_size = size_of(dtype);
   if (!parameter.weight || tensor.bytes.empty()) return;
-  parameter.digest = digest_of(tensor.bytes.data(), tensor.bytes.size());
+  parameter.digests.content = digest_of(tensor.bytes.data(), tensor.bytes.size());
   release_bytes(file, tensor);
 }
 

@@ -101,11 +101,11 @@ ModelFit model_fit(const Placement& placement, const TensorSources& tensors) {
   fit.all_by_name = tensors.all_by_name;
   fit.all_by_shape = tensors.all_by_shape;
   std::unordered_map<std::string_view, int> sharers;
-  for (const ReferenceParameter& parameter : reference.parameters) ++sharers[parameter.digest];
+  for (const ReferenceParameter& parameter : reference.parameters) ++sharers[parameter.digests.content];
   IndexedVector<ParameterIndex, bool> met(reference.parameters.size(), false);
   for (const ForeignTensor i : foreign.tensors.keys()) {
     for (const TensorSource& source : tensors.of(i)) {
-      if (!source.by_content() || sharers[reference.parameters[source.parameter].digest] > 1) continue;
+      if (!source.by_content() || sharers[reference.parameters[source.parameter].digests.content] > 1) continue;
       if (!met[source.parameter]) ++fit.distinct;
       met[source.parameter] = true;
     }
@@ -128,7 +128,7 @@ ModelFit model_fit(const Placement& placement, const TensorSources& tensors) {
       if (uniform(foreign.tensors[tensor])) continue;
       for (const ParameterIndex id : reference.parameters_of_unit[placement.matches[node].units.front()]) {
         const ReferenceParameter& parameter = reference.parameters[id];
-        if (parameter.digest.empty() || sharers[parameter.digest] > 1) continue;
+        if (parameter.digests.content.empty() || sharers[parameter.digests.content] > 1) continue;
         const DType dtype = from_onnx(foreign.tensors[tensor].data_type);
         if (!is_floating(dtype) || size_of(dtype) != parameter.element_size) continue;
         if (sorted_sizes(foreign.tensors[tensor].dims) != sorted_sizes(parameter.dims)) continue;

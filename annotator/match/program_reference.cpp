@@ -302,10 +302,7 @@ void add_parameters(const Program& program, Reference& reference) {
     entry.names.insert(entry.names.end(), parameter.aliases.begin(), parameter.aliases.end());
     entry.dims = parameter.data.shape;
     entry.element_size = size_of(parameter.data.dtype);
-    entry.digest = parameter.digest;
-    entry.digest_transposed = parameter.digest_transposed;
-    entry.digest_float16 = parameter.digest_float16;
-    entry.digest_bfloat16 = parameter.digest_bfloat16;
+    entry.digests = parameter.digests;
     reference.parameters.add(std::move(entry));
   }
   for (const Node* node : operations(program)) {

@@ -36,7 +36,7 @@ struct ReferenceParameter {
   std::vector<std::string> names;  // canonical first
   std::vector<std::int64_t> dims;
   std::size_t element_size = 0;
-  std::string digest, digest_transposed, digest_float16, digest_bfloat16;
+  TensorDigests digests;
   std::vector<UnitIndex> units;  // that read it
   bool weight = true;            // false: a size, an axis or one number, which says nothing of the model
 };

@@ -44,10 +44,10 @@ std::string columns_of(std::string_view bytes, std::size_t row_size, std::size_t
 ParameterContent::ParameterContent(const Reference& reference) {
   for (const ParameterIndex i : reference.parameters.keys()) {
     const ReferenceParameter& parameter = reference.parameters[i];
-    add(i, parameter.digest, parameter.element_size, parameter.dims);
-    add(i, parameter.digest_transposed, parameter.element_size, parameter.dims);
-    add(i, parameter.digest_float16, 2, parameter.dims);
-    add(i, parameter.digest_bfloat16, 2, parameter.dims);
+    add(i, parameter.digests.content, parameter.element_size, parameter.dims);
+    add(i, parameter.digests.transposed, parameter.element_size, parameter.dims);
+    add(i, parameter.digests.float16, 2, parameter.dims);
+    add(i, parameter.digests.bfloat16, 2, parameter.dims);
   }
 }
 

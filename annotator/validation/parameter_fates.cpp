@@ -147,8 +147,8 @@ class Search {
   }
 
   static bool has_bytes(const Parameter& parameter, const std::string& digest) {
-    return !digest.empty() && (digest == parameter.digest || digest == parameter.digest_transposed ||
-                               digest == parameter.digest_float16 || digest == parameter.digest_bfloat16);
+    return !digest.empty() && (digest == parameter.digests.content || digest == parameter.digests.transposed ||
+                               digest == parameter.digests.float16 || digest == parameter.digests.bfloat16);
   }
 
   // A single number equals too many others to be recognised by its bytes.
@@ -157,10 +157,10 @@ class Search {
     std::set<std::int64_t> counts;
     for (const std::size_t i : left) {
       const Parameter& parameter = program_.parameters[i];
-      if (element_count(sizes_of(parameter)) < 2) continue;
-      counts.insert(element_count(sizes_of(parameter)));
-      for (const std::string* digest :
-           {&parameter.digest, &parameter.digest_transposed, &parameter.digest_float16, &parameter.digest_bfloat16}) {
+      if (element_count(parameter.data.shape) < 2) continue;
+      counts.insert(element_count(parameter.data.shape));
+      for (const std::string* digest : {&parameter.digests.content, &parameter.digests.transposed,
+                                        &parameter.digests.float16, &parameter.digests.bfloat16}) {
         if (!digest->empty()) by_digest.emplace(*digest, i);
       }
     }

@@ -331,7 +331,7 @@ void require_sidecar_place(const std::string& path) {
 // Returns a text that is equal only for traces of one model with one example, as check_trace makes them.
 std::string identity(const Program& program) {
   std::string text = program_digest(program);
-  for (const Parameter& parameter : program.parameters) text += "," + parameter.digest;
+  for (const Parameter& parameter : program.parameters) text += "," + parameter.digests.content;
   for (const Value& value : program.values) {
     if (!value.type.dims) continue;
     for (const Dim& dim : *value.type.dims) text += " " + std::to_string(dim.size);

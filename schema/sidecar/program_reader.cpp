@@ -84,10 +84,10 @@ class ProgramReader {
       const Cell bytes = row.next();
       data.bytes = Bytes::left_out(static_cast<std::size_t>(bytes.size())).stored_in(std::move(file), offset);
       check_bytes(bytes, data);
-      parameter.digest = row.next().word_or_null();
-      parameter.digest_transposed = row.next().word_or_null();
-      parameter.digest_float16 = row.next().word_or_null();
-      parameter.digest_bfloat16 = row.next().word_or_null();
+      parameter.digests.content = row.next().word_or_null();
+      parameter.digests.transposed = row.next().word_or_null();
+      parameter.digests.float16 = row.next().word_or_null();
+      parameter.digests.bfloat16 = row.next().word_or_null();
       return parameter;
     });
   }

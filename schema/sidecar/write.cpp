@@ -189,10 +189,10 @@ class Writer {
       row.word_or_null(parameter.member);
       row.integer(static_cast<std::int64_t>(parameter.data.bytes.offset()));
       row.integer(static_cast<std::int64_t>(parameter.data.bytes.size()));
-      row.word_or_null(parameter.digest);
-      row.word_or_null(parameter.digest_transposed);
-      row.word_or_null(parameter.digest_float16);
-      row.word_or_null(parameter.digest_bfloat16);
+      row.word_or_null(parameter.digests.content);
+      row.word_or_null(parameter.digests.transposed);
+      row.word_or_null(parameter.digests.float16);
+      row.word_or_null(parameter.digests.bfloat16);
     });
   }
 

@@ -34,7 +34,7 @@ class MatchContent : public ::testing::Test {
     match::ReferenceParameter entry;
     entry.dims = std::move(dims);
     entry.element_size = sizeof(std::int32_t);
-    entry.digest = digest_of(content.data(), content.size() * sizeof(std::int32_t));
+    entry.digests.content = digest_of(content.data(), content.size() * sizeof(std::int32_t));
     reference.parameters.add(entry);
   }
 
@@ -87,7 +87,7 @@ TEST_F(MatchContent, FindsCastsAlsoOfTheTranspose) {
   entry.dims = {2, 3};
   entry.element_size = sizeof(float);
   const std::vector<std::uint16_t> cast = {1, 2, 3, 4, 5, 6}, turned = {1, 4, 2, 5, 3, 6};
-  entry.digest_bfloat16 = digest_of(cast.data(), 12);
+  entry.digests.bfloat16 = digest_of(cast.data(), 12);
   reference.parameters.add(entry);
   for (const auto& [content, dims] :
        {std::pair(&cast, std::vector<std::int64_t>{2, 3}), std::pair(&turned, std::vector<std::int64_t>{3, 2})}) {

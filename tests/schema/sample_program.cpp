@@ -19,8 +19,8 @@ Parameter weight() {
   weight.data.shape = {4, 3};
   weight.data.bytes = Bytes::left_out(48).stored_in("/somewhere/model.pt", 512);
   weight.member = "model/data/0";
-  weight.digest = "0123456789abcdef0123456789abcdef";
-  weight.digest_transposed = "fedcba9876543210fedcba9876543210";
+  weight.digests.content = "0123456789abcdef0123456789abcdef";
+  weight.digests.transposed = "fedcba9876543210fedcba9876543210";
   return weight;
 }
 
