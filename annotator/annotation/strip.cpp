@@ -1,7 +1,6 @@
 #include "annotator/annotation/strip.h"
 
 #include <algorithm>
-#include <charconv>
 
 #include "annotator/annotation/merged_entries.h"
 #include "annotator/metadata/node_keys.h"
@@ -11,6 +10,7 @@
 #include "annotator/origin/keys/origin.h"
 #include "annotator/origin/keys/program.h"
 #include "annotator/origin/keys/undo.h"
+#include "schema/parse_number.h"
 
 namespace whence::annotation {
 
@@ -89,14 +89,12 @@ ModelEdit model_edit(const onnx_file::OnnxSummary& model, const Place& place) {
   edit.dropped_keys = {keys::annotated, keys::matched, keys::stamped, keys::original_ir_version, keys::data_files};
   edit.restores_data = true;
   if (const auto text = find_property(model.metadata, keys::original_ir_version)) {
-    std::int64_t version = 0;
-    const auto [end, failure] = std::from_chars(text->data(), text->data() + text->size(), version);
-    if (failure != std::errc() || end != text->data() + text->size()) {
+    edit.ir_version = parse_number<std::int64_t>(*text);
+    if (!edit.ir_version) {
       throw Error(Code::corrupt_file,
                   std::string(keys::original_ir_version) + " is '" + std::string(*text) + "', not a number",
                   "take the file as annotate wrote it", place);
     }
-    edit.ir_version = version;
   }
   return edit;
 }

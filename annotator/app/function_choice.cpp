@@ -1,16 +1,13 @@
 #include "annotator/app/function_choice.h"
 
-#include <charconv>
-
 #include "annotator/text/words.h"
+#include "schema/parse_number.h"
 
 namespace whence::app {
 namespace {
 
 int parse_depth(const std::string& text) {
-  int depth = 0;
-  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), depth);
-  if (failure == std::errc() && end == text.data() + text.size() && depth >= 1) return depth;
+  if (const auto depth = parse_number<int>(text); depth && *depth >= 1) return *depth;
   throw Error(Code::usage, "--functions depth=" + text + " is not a number of levels", "give 1 or more",
               {.stage = "command line"});
 }

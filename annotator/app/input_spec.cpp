@@ -4,12 +4,12 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <charconv>
 #include <string_view>
 #include <utility>
 
 #include "annotator/text/words.h"
 #include "schema/nearest_names.h"
+#include "schema/parse_number.h"
 
 namespace whence::app {
 namespace {
@@ -20,14 +20,6 @@ namespace {
 
 constexpr const char* kInputForm = "write it like 'input_ids=int64[1,16]<30522' or 'x=float32[2,3]>=0<1'";
 constexpr const char* kDynamicForm = "write it like 'input_ids:0=batch,1=seq', or '0=2*batch+1'";
-
-template <class Number>
-std::optional<Number> parse_number(std::string_view text) {
-  Number value{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
 
 DType parse_dtype_or_fail(const std::string& text, std::string_view word) {
   if (const auto dtype = parse_dtype(word)) return *dtype;

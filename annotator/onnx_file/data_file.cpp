@@ -1,8 +1,8 @@
 #include "annotator/onnx_file/data_file.h"
 
 #include <algorithm>
-#include <charconv>
 
+#include "schema/parse_number.h"
 #include "schema/result.h"
 
 namespace whence::onnx_file {
@@ -68,11 +68,6 @@ fs::path require_data_file(const std::string& model, std::string_view location, 
   return found.path;
 }
 
-std::optional<std::uint64_t> parse_data_number(std::string_view text) {
-  std::uint64_t number = 0;
-  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (failure != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
-}
+std::optional<std::uint64_t> parse_data_number(std::string_view text) { return parse_number<std::uint64_t>(text); }
 
 }  // namespace whence::onnx_file

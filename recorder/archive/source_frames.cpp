@@ -3,6 +3,7 @@
 #include <charconv>
 
 #include "recorder/base/live_mark.h"
+#include "schema/parse_number.h"
 #include "schema/result.h"
 
 namespace whence::recorder::archive {
@@ -16,9 +17,9 @@ std::optional<Frame> parse_trace_line(std::string_view line) {
   const std::size_t open = line.rfind('(', colon);
   if (open == std::string_view::npos) return std::nullopt;
   Frame frame;
-  const auto number = line.substr(open + 1, colon - open - 1);
-  const auto parsed = std::from_chars(number.data(), number.data() + number.size(), frame.line);
-  if (parsed.ec != std::errc() || parsed.ptr != number.data() + number.size()) return std::nullopt;
+  const auto number = parse_number<decltype(frame.line)>(line.substr(open + 1, colon - open - 1));
+  if (!number) return std::nullopt;
+  frame.line = *number;
   frame.file = std::string(line.substr(0, open));
   frame.function = std::string(line.substr(colon + 3));
   return frame;

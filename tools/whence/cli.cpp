@@ -16,6 +16,7 @@
 
 #include "annotator/app/separate_files.h"
 #include "schema/nearest_names.h"
+#include "schema/parse_number.h"
 
 namespace whence {
 
@@ -223,12 +224,8 @@ std::vector<std::string> CommandLine::list(const std::string& name) const {
 std::int64_t CommandLine::integer_or(const std::string& name, std::int64_t otherwise) const {
   if (!has(name)) return otherwise;
   const std::string given = text(name);
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(given.data(), given.data() + given.size(), value);
-  if (error != std::errc() || end != given.data() + given.size()) {
-    throw usage_error("--" + name + " takes an integer, not '" + given + "'", "for example: --" + name + " 18");
-  }
-  return value;
+  if (const auto value = parse_number<std::int64_t>(given)) return *value;
+  throw usage_error("--" + name + " takes an integer, not '" + given + "'", "for example: --" + name + " 18");
 }
 
 std::optional<int> CommandLine::depth() const {

@@ -7,6 +7,7 @@
 #include <charconv>
 
 #include "annotator/text/words.h"
+#include "schema/parse_number.h"
 #include "tools/whence/option_table.h"
 
 namespace whence {
@@ -90,13 +91,12 @@ std::map<std::string, int> parse_custom_opsets(const CommandLine& line) {
   for (const std::string& text : line.list("custom-opset")) {
     const std::size_t equals = std::min(text.find('='), text.size());
     const std::string number = text.substr(std::min(equals + 1, text.size()));
-    int version = 0;
-    const auto [end, failure] = std::from_chars(number.data(), number.data() + number.size(), version);
-    if (failure != std::errc() || end != number.data() + number.size()) {
+    const auto version = parse_number<int>(number);
+    if (!version) {
       throw Error(Code::usage, "--custom-opset '" + text + "' is not a domain with a version",
                   "give it as mylib=1; the version of ONNX's own operators is --opset", Place{.stage = "command line"});
     }
-    versions[text.substr(0, equals)] = version;
+    versions[text.substr(0, equals)] = *version;
   }
   return versions;
 }

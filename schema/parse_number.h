@@ -1,0 +1,20 @@
+// A number that is the whole of a text.
+#pragma once
+
+#include <charconv>
+#include <optional>
+#include <string_view>
+#include <system_error>
+
+namespace whence {
+
+// Returns nothing when the text holds anything else, blanks and a plus sign included, or when the number does not fit.
+template <class Number>
+std::optional<Number> parse_number(std::string_view text) {
+  Number value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+}  // namespace whence
