@@ -10,6 +10,7 @@
 #include "annotator/origin/keys/torch.h"
 #include "annotator/origin/stamp.h"
 #include "schema/json_text.h"
+#include "schema/sort_unique.h"
 
 namespace whence::annotation {
 
@@ -138,8 +139,7 @@ std::optional<NodeOrigin> TextKeys::origin_of(const NodeMatch& match) const {
   if (all.size() == 1) return std::move(all.front());
   NodeOrigin together;
   for (const NodeOrigin& each : all) together.ops.insert(together.ops.end(), each.ops.begin(), each.ops.end());
-  std::ranges::sort(together.ops);
-  together.ops.erase(std::unique(together.ops.begin(), together.ops.end()), together.ops.end());
+  sort_unique(together.ops);
   const bool shared =
       match.shared || std::ranges::any_of(all, [](const NodeOrigin& each) { return each.kind == OriginKind::shared; });
   if (shared) {

@@ -3,6 +3,7 @@
 
 #include "annotator/match/correspondence.h"
 #include "annotator/match/correspondence_weights.h"
+#include "schema/sort_unique.h"
 
 namespace whence::match {
 
@@ -18,8 +19,7 @@ bool Correspondence::rivals_share_scope(ForeignNode f, ReferenceNode r) const {
   const auto scopes = [&](ReferenceNode node) {
     std::vector<ScopeIndex> found;
     for (const UnitIndex unit : reference_.units_of_node[node]) found.push_back(reference_.units[unit].scope);
-    std::sort(found.begin(), found.end());
-    found.erase(std::unique(found.begin(), found.end()), found.end());
+    sort_unique(found);
     return found;
   };
   if (support(f, r, Trust::certain) < needed) return false;

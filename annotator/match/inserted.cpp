@@ -12,6 +12,7 @@
 
 #include "annotator/match/placement.h"
 #include "annotator/operators/onnx_operators.h"
+#include "schema/sort_unique.h"
 
 namespace whence::match {
 
@@ -151,8 +152,7 @@ class Inserted {
       }
     }
     if (!together.scope.exists()) return;
-    std::ranges::sort(together.units);
-    together.units.erase(std::unique(together.units.begin(), together.units.end()), together.units.end());
+    sort_unique(together.units);
     together.confidence =
         std::max(together.confidence, one_answer ? origin::Confidence::matched : origin::Confidence::ancestor);
     together.rule = MatchRule::inserted;

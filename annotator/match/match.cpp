@@ -13,6 +13,7 @@
 #include "annotator/match/rules/rule.h"
 #include "annotator/match/tensor_sources.h"
 #include "annotator/origin/keys/program.h"
+#include "schema/sort_unique.h"
 
 namespace whence::match {
 
@@ -111,8 +112,7 @@ void join(NodeMatch& into, const NodeMatch& other, const Reference& reference, b
   }
   into.scope = reference.scopes.common(into.scope, other.scope);
   into.units.insert(into.units.end(), other.units.begin(), other.units.end());
-  std::sort(into.units.begin(), into.units.end());
-  into.units.erase(std::unique(into.units.begin(), into.units.end()), into.units.end());
+  sort_unique(into.units);
   into.confidence = std::max(into.confidence, other.confidence);
 }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "schema/sort_unique.h"
+
 namespace whence::match {
 
 using origin::Confidence;
@@ -50,8 +52,7 @@ ForeignNode Placement::speaker_for(ForeignNode node, const std::vector<ForeignNo
 }
 
 void Placement::place(ForeignNode node, std::vector<UnitIndex> units, Confidence confidence, MatchRule rule) {
-  std::sort(units.begin(), units.end());
-  units.erase(std::unique(units.begin(), units.end()), units.end());
+  sort_unique(units);
   NodeMatch& match = matches[node];
   match.scope = scope_of(units);
   match.units = std::move(units);

@@ -8,6 +8,7 @@
 
 #include "annotator/match/op_class.h"
 #include "annotator/match/placement.h"
+#include "schema/sort_unique.h"
 
 namespace whence::match {
 
@@ -74,8 +75,7 @@ class Stretch {
       const auto& units = placement_.reference.units_of_node[r];
       all.insert(all.end(), units.begin(), units.end());
     }
-    std::sort(all.begin(), all.end());
-    all.erase(std::unique(all.begin(), all.end()), all.end());
+    sort_unique(all);
     if (placement_.one_scope(all)) {
       if (may_stand_for(all)) {
         for (const ForeignNode f : nodes_) place_one(f, all);

@@ -7,6 +7,7 @@
 #include "annotator/metadata/fx_namespace.h"
 #include "annotator/origin/python_text.h"
 #include "schema/program_walk.h"
+#include "schema/sort_unique.h"
 
 namespace whence::metadata {
 
@@ -43,9 +44,7 @@ const char* prefix(ParameterKind kind) {
 
 // Every value of one reader ("a node") counts as one use.
 void count_once(std::vector<ValueId> values, std::vector<std::int32_t>& users) {
-  std::ranges::sort(values);
-  const auto repeated = std::ranges::unique(values);
-  values.erase(repeated.begin(), repeated.end());
+  sort_unique(values);
   for (const ValueId value : values) ++users[value];
 }
 

@@ -4,6 +4,7 @@
 #include <cctype>
 
 #include "schema/module_path.h"
+#include "schema/sort_unique.h"
 
 namespace whence::origin {
 namespace {
@@ -27,9 +28,7 @@ ScopeId scope_of(const NodeOrigin& origin, const Program& program, const std::ve
   if (origin.ops.size() == 1) return operations[origin.ops.front()]->origin.scope;
   std::vector<ScopeId> scopes;
   for (const std::int32_t op : origin.ops) scopes.push_back(operations[op]->origin.scope);
-  std::ranges::sort(scopes);
-  const auto repeated = std::ranges::unique(scopes);
-  scopes.erase(repeated.begin(), repeated.end());
+  sort_unique(scopes);
   return common_ancestor(program, scopes);
 }
 

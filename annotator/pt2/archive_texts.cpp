@@ -6,6 +6,7 @@
 #include "annotator/pt2/argument_text.h"
 #include "annotator/pt2/checks.h"
 #include "annotator/pt2/operands.h"
+#include "schema/sort_unique.h"
 
 namespace whence::pt2 {
 
@@ -58,9 +59,7 @@ metadata::FxLine line_of(const Part& node) {
 
 // A node that reads a value twice is one user.
 void ArchiveTexts::count(Names& read) {
-  std::ranges::sort(read);
-  const auto repeated = std::ranges::unique(read);
-  read.erase(repeated.begin(), repeated.end());
+  sort_unique(read);
   for (const std::string_view name : read) ++readers_[name];
   read.clear();
 }

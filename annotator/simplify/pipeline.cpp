@@ -5,6 +5,7 @@
 #include <set>
 
 #include "annotator/simplify/rule.h"
+#include "schema/sort_unique.h"
 
 namespace whence::simplify {
 
@@ -111,9 +112,7 @@ void simplify_graph(Graph& graph, const SimplifyOptions& options, SimplifyReport
     graph.compact();  // the length that the loop was given may be needed no more
   }
   Simplifier(graph, options, report).run();
-  std::ranges::sort(graph.folded);
-  const auto repeated = std::ranges::unique(graph.folded);
-  graph.folded.erase(repeated.begin(), repeated.end());
+  sort_unique(graph.folded);
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "schema/sort_unique.h"
+
 namespace whence::simplify {
 
 using graph::Graph;
@@ -64,9 +66,7 @@ bool Rewriter::is_parameter(GraphValueId id) const {
 
 std::vector<std::int32_t> Rewriter::users(GraphValueId id) {
   std::vector<std::int32_t>& known = users_[id];
-  std::ranges::sort(known);
-  const auto repeated = std::ranges::unique(known);
-  known.erase(repeated.begin(), repeated.end());
+  sort_unique(known);
   std::erase_if(known, [&](std::int32_t index) {
     const GraphNode& node = graph_.nodes[index];
     bool found = false;

@@ -11,6 +11,7 @@
 #include "recorder/archive/zip_content.h"
 #include "recorder/base/live_mark.h"
 #include "recorder/base/torch_error.h"
+#include "schema/sort_unique.h"
 
 namespace whence::recorder::archive {
 
@@ -298,8 +299,7 @@ void refuse_side_effects(Archive& archive) {
     }
   }
   if (found.empty()) return;
-  std::sort(found.begin(), found.end());
-  found.erase(std::unique(found.begin(), found.end()), found.end());
+  sort_unique(found);
   std::string names;
   for (const std::string& name : found) names += (names.empty() ? "" : ", ") + name;
   throw Error(Code::side_effect, "the program would reach outside itself: " + names + "; nothing was run",

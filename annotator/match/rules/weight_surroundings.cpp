@@ -7,6 +7,7 @@
 
 #include "annotator/match/digest_numbers.h"
 #include "annotator/match/rules/rule.h"
+#include "schema/sort_unique.h"
 
 namespace whence::match {
 namespace {
@@ -40,8 +41,7 @@ std::uint64_t own_colour(const Structure<S>& s, const StructureNode<S>& node) {
 template <Side S>
 void join(Nodes<S>& into, const Nodes<S>& more) {
   into.insert(into.end(), more.begin(), more.end());
-  std::sort(into.begin(), into.end());
-  into.erase(std::unique(into.begin(), into.end()), into.end());
+  sort_unique(into);
   if (into.size() > max_near) into.resize(max_near);
 }
 
@@ -70,8 +70,7 @@ class Surroundings {
         digest.add(std::string_view("|"));
         std::vector<std::uint64_t> near;
         for (const auto node : *side) near.push_back(colours_[node]);
-        std::sort(near.begin(), near.end());
-        near.erase(std::unique(near.begin(), near.end()), near.end());
+        sort_unique(near);
         for (const std::uint64_t each : near) digest.add(each);
       }
       wider[i] = digest.value();

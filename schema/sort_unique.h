@@ -1,0 +1,16 @@
+// A list as a set: ascending, each element once.
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+namespace whence {
+
+template <class T>
+void sort_unique(std::vector<T>& values) {
+  std::ranges::sort(values);
+  const auto repeated = std::ranges::unique(values);
+  values.erase(repeated.begin(), repeated.end());
+}
+
+}  // namespace whence
