@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "schema/module_path.h"
+#include "schema/module_rows.h"
 
 namespace whence::pt2 {
 namespace {
@@ -51,13 +52,9 @@ ExportedModules::ExportedModules(const Part& module_call_graph, Program& program
     if ((i == 0) != path.empty())
       module_call_graph.reading().corrupt("the module call graph does not begin with the root");
     if (!by_path_.emplace(path, static_cast<ModuleId>(program_.modules.size())).second) continue;
-    Module module;
-    module.path = path;
-    module.level = path.empty() ? 0 : static_cast<int>(std::ranges::count(path, '.')) + 1;
-    if (!path.empty()) module.parent = find(module_around(path));
-    const auto id = static_cast<ModuleId>(program_.modules.size());
-    if (module.parent != none_id) program_.modules[module.parent].children.push_back(id);
-    program_.modules.push_back(std::move(module));
+    const ModuleId parent = path.empty() ? none_id : find(module_around(path));
+    const ModuleId id = add_module(program_, path, "", parent);
+    if (parent != none_id) program_.modules[parent].children.push_back(id);
   }
   if (program_.modules.empty()) program_.modules.emplace_back();
   program_.scopes.push_back({});

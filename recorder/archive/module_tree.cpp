@@ -1,10 +1,10 @@
 #include "recorder/archive/module_tree.h"
 
-#include <functional>
-#include <set>
+#include <algorithm>
 
 #include "recorder/base/live_mark.h"
 #include "schema/module_path.h"
+#include "schema/module_rows.h"
 
 namespace whence::recorder::archive {
 
@@ -48,7 +48,7 @@ std::string joined(const std::string& path, const std::string& attribute) {
 ModuleTree::ModuleTree(Archive& archive, Program& program)
     : archive_(archive), program_(program), shared_(archive.module()) {
   visit(archive.module(), "", none_id);
-  sum_parameters();
+  sum_parameters(program_);
 }
 
 ModuleId ModuleTree::module_of(const c10::ivalue::Object* object) const {
@@ -73,13 +73,7 @@ void ModuleTree::visit(const torch::jit::Module& module, const std::string& path
   if (!fresh) {
     program_.modules[id].aliases.push_back(path);
   } else {
-    Module row;
-    row.path = path;
-    row.type = plain_type_name(module.type()->name()->qualifiedName());
-    row.parent = parent;
-    row.standard = row.type.rfind("torch.nn.", 0) == 0;
-    row.level = parent == none_id ? 0 : static_cast<int>(std::count(path.begin(), path.end(), '.')) + 1;
-    program_.modules.push_back(std::move(row));
+    add_module(program_, path, plain_type_name(module.type()->name()->qualifiedName()), parent);
   }
   if (parent != none_id) {
     std::vector<ModuleId>& siblings = program_.modules[parent].children;
@@ -131,29 +125,6 @@ void ModuleTree::add_tensor(ModuleId owner, const torch::jit::Module& module, st
   by_attribute_.emplace(attribute, static_cast<ParameterId>(program_.parameters.size()));
   program_.modules[owner].own_parameters.push_back(static_cast<ParameterId>(program_.parameters.size()));
   program_.parameters.push_back(std::move(row));
-}
-
-void ModuleTree::sum_parameters() {
-  // A shared module stands before some of its parents and after others, so each set is made when it is asked for.
-  std::vector<std::set<ParameterId>> below(program_.modules.size());
-  const std::function<const std::set<ParameterId>&(ModuleId)> collect =
-      [&](ModuleId id) -> const std::set<ParameterId>& {
-    if (!below[id].empty()) return below[id];
-    const Module& module = program_.modules[id];
-    below[id].insert(module.own_parameters.begin(), module.own_parameters.end());
-    for (const ModuleId child : module.children) below[id].merge(std::set(collect(child)));
-    return below[id];
-  };
-  collect(0);
-  for (std::size_t id = 0; id < program_.modules.size(); ++id) {
-    for (const ParameterId parameter : below[id]) {
-      const Parameter& row = program_.parameters[parameter];
-      if (row.kind != ParameterKind::parameter) continue;
-      const std::int64_t elements = row.data.element_count();
-      program_.modules[id].parameters_total += elements;
-      if (row.trainable) program_.modules[id].parameters_trainable += elements;
-    }
-  }
 }
 
 }  // namespace whence::recorder::archive

@@ -37,7 +37,6 @@ class ModuleTree {
  private:
   void visit(const torch::jit::Module& module, const std::string& path, ModuleId parent);
   void add_tensor(ModuleId owner, const torch::jit::Module& module, std::size_t slot, const std::string& path);
-  void sum_parameters();
 
   Archive& archive_;
   Program& program_;

@@ -6,6 +6,7 @@
 
 #include "recorder/archive/module_tree.h"
 #include "schema/module_path.h"
+#include "schema/module_rows.h"
 
 namespace whence::recorder::live {
 
@@ -30,27 +31,6 @@ std::string shortened(const std::string& path) {
     end = dot;
   }
   return path;
-}
-
-void add_up_parameters(Program& program) {
-  // A shared module stands before some of its parents and after others.
-  std::vector<std::set<ParameterId>> below(program.modules.size());
-  const std::function<const std::set<ParameterId>&(ModuleId)> collect = [&](ModuleId id) -> const auto& {
-    if (!below[id].empty()) return below[id];
-    const Module& module = program.modules[id];
-    below[id].insert(module.own_parameters.begin(), module.own_parameters.end());
-    for (const ModuleId child : module.children) below[id].merge(std::set(collect(child)));
-    return below[id];
-  };
-  for (std::size_t id = 0; id < below.size(); ++id) collect(static_cast<ModuleId>(id));
-  for (std::size_t id = 0; id < below.size(); ++id) {
-    for (const ParameterId parameter : below[id]) {
-      const Parameter& row = program.parameters[parameter];
-      if (row.kind != ParameterKind::parameter) continue;
-      program.modules[id].parameters_total += row.data.element_count();
-      if (row.trainable) program.modules[id].parameters_trainable += row.data.element_count();
-    }
-  }
 }
 
 }  // namespace
@@ -193,18 +173,12 @@ LiveModules::Ids LiveModules::fill(Program& program, const std::vector<LiveCall>
     const auto first = first_names.find(module.path);
     const std::string parent = std::string(module_around(module.path));
     const ModuleId parent_id = module.path.empty() || ids.count(parent) == 0 ? none_id : ids[parent];
-    ModuleId id = static_cast<ModuleId>(program.modules.size());
+    ModuleId id = none_id;
     if (first != first_names.end() && ids.count(first->second) > 0) {
       id = ids[first->second];
       program.modules[id].aliases.push_back(module.path);
     } else {
-      Module row;
-      row.path = module.path;
-      row.type = module.type;
-      row.parent = parent_id;
-      row.standard = row.type.starts_with("torch.nn.");
-      row.level = parent_id == none_id ? 0 : static_cast<int>(std::count(row.path.begin(), row.path.end(), '.')) + 1;
-      program.modules.push_back(std::move(row));
+      id = add_module(program, module.path, module.type, parent_id);
     }
     ids[module.path] = id;
     if (parent_id == none_id) continue;
@@ -214,7 +188,7 @@ LiveModules::Ids LiveModules::fill(Program& program, const std::vector<LiveCall>
 
   Ids result;
   add_parameters(program, ids, result);
-  add_up_parameters(program);
+  sum_parameters(program);
 
   std::map<ModuleId, std::int32_t> counts;
   result.scope_of.assign(calls.size(), 0);
