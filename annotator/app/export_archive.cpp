@@ -31,9 +31,7 @@ void count_nodes(const Graph& graph, ExportReport& report) {
   for (const graph::GraphNode& node : graph.nodes) {
     ++report.nodes;
     report.operators.insert(node.domain.empty() ? node.op_type : node.domain + "::" + node.op_type);
-    for (const graph::Attribute& attribute : node.attributes) {
-      if (const auto* body = std::get_if<std::shared_ptr<Graph>>(&attribute.value)) count_nodes(**body, report);
-    }
+    for_each_body(node, [&](const Graph& body) { count_nodes(body, report); });
   }
 }
 

@@ -65,9 +65,7 @@ class Namer {
       if (id == no_value || std::ranges::find(graph.outputs, id) != graph.outputs.end()) continue;
       graph.values[id].name = names_.claim(node.name + "_output_" + std::to_string(i));
     }
-    for (graph::Attribute& attribute : node.attributes) {
-      if (auto* body = std::get_if<std::shared_ptr<Graph>>(&attribute.value)) name_graph(**body, false);
-    }
+    for_each_body(node, [&](Graph& body) { name_graph(body, false); });
   }
 
   const std::string& path(const origin::NodeOrigin& origin) {

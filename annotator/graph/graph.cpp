@@ -9,17 +9,6 @@
 
 namespace whence::graph {
 
-namespace {
-
-template <class Visit>
-void for_each_body(const GraphNode& node, Visit&& visit) {
-  for (const Attribute& attribute : node.attributes) {
-    if (const auto* body = std::get_if<std::shared_ptr<Graph>>(&attribute.value)) visit(**body);
-  }
-}
-
-}  // namespace
-
 const Attribute* GraphNode::find(std::string_view attribute) const {
   for (const Attribute& candidate : attributes) {
     if (candidate.name == attribute) return &candidate;
@@ -105,14 +94,7 @@ std::vector<std::vector<std::int32_t>> Graph::uses() const {
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     if (nodes[i].removed) continue;
     const auto index = static_cast<std::int32_t>(i);
-    for (const GraphValueId input : nodes[i].inputs) {
-      if (input != no_value) uses[input].push_back(index);
-    }
-    for_each_body(nodes[i], [&](const Graph& body) {
-      for (const GraphValue& value : body.values) {
-        if (value.captured != no_value) uses[value.captured].push_back(index);
-      }
-    });
+    for_each_read(nodes[i], [&](GraphValueId value) { uses[value].push_back(index); });
   }
   for (const GraphValueId output : outputs) uses[output].push_back(-1);
   return uses;
@@ -124,7 +106,6 @@ std::vector<bool> Graph::live_nodes() const {
   std::vector<bool> live(nodes.size(), false);
   std::vector<std::int32_t> pending;
   const auto need = [&](GraphValueId value) {
-    if (value == no_value) return;
     const std::int32_t producer = values[value].producer;
     if (producer < 0 || live[producer] || nodes[producer].removed) return;
     live[producer] = true;
@@ -134,10 +115,7 @@ std::vector<bool> Graph::live_nodes() const {
   while (!pending.empty()) {
     const GraphNode& node = nodes[pending.back()];
     pending.pop_back();
-    for (const GraphValueId input : node.inputs) need(input);
-    for_each_body(node, [&](const Graph& body) {
-      for (const GraphValue& value : body.values) need(value.captured);
-    });
+    for_each_read(node, need);
   }
   return live;
 }

@@ -68,6 +68,14 @@ struct Initializer {
   bool rearranged = false;    // the numbers of a parameter in another order or shape
 };
 
+// Calls `visit` with each body of If, Loop or Scan that the node holds, in the order of its attributes.
+template <class Visit>
+void for_each_body(const GraphNode& node, Visit&& visit) {
+  for (const Attribute& attribute : node.attributes) {
+    if (const auto* body = std::get_if<std::shared_ptr<Graph>>(&attribute.value)) visit(**body);
+  }
+}
+
 class Graph {
  public:
   Graph() = default;
@@ -108,5 +116,18 @@ class Graph {
   std::vector<std::int32_t> topological_order(const std::vector<bool>& live) const;
   void drop_unused_initializers();
 };
+
+// Calls `visit` with each value that the node reads, one call per use: its inputs, then what its bodies capture.
+template <class Visit>
+void for_each_read(const GraphNode& node, Visit&& visit) {
+  for (const GraphValueId input : node.inputs) {
+    if (input != no_value) visit(input);
+  }
+  for_each_body(node, [&](const Graph& body) {
+    for (const GraphValue& value : body.values) {
+      if (value.captured != no_value) visit(value.captured);
+    }
+  });
+}
 
 }  // namespace whence::graph

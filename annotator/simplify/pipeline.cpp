@@ -100,12 +100,10 @@ class Simplifier {
 
 void simplify_graph(Graph& graph, const SimplifyOptions& options, SimplifyReport& report) {
   for (const graph::GraphNode& node : graph.nodes) {
-    for (const graph::Attribute& attribute : node.attributes) {
-      if (const auto* body = std::get_if<std::shared_ptr<Graph>>(&attribute.value)) {
-        simplify_graph(**body, options, report);
-        graph.folded.insert(graph.folded.end(), (*body)->folded.begin(), (*body)->folded.end());
-      }
-    }
+    for_each_body(node, [&](Graph& body) {
+      simplify_graph(body, options, report);
+      graph.folded.insert(graph.folded.end(), body.folded.begin(), body.folded.end());
+    });
   }
   if (const std::size_t scans = scans_of_loops(graph)) {
     report.changes["loop_scan"] += static_cast<std::int64_t>(scans);

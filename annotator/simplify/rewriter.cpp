@@ -26,23 +26,8 @@ Rewriter::Rewriter(Graph& graph, int opset)
   }
 }
 
-// Inputs, and what the node's bodies take from this graph.
-template <class Visit>
-void Rewriter::for_each_use(const GraphNode& node, Visit&& visit) const {
-  for (const GraphValueId input : node.inputs) {
-    if (input != no_value) visit(input);
-  }
-  for (const graph::Attribute& attribute : node.attributes) {
-    const auto* body = std::get_if<std::shared_ptr<Graph>>(&attribute.value);
-    if (body == nullptr) continue;
-    for (const GraphValue& value : (*body)->values) {
-      if (value.captured != no_value) visit(value.captured);
-    }
-  }
-}
-
 void Rewriter::add_uses(std::int32_t node) {
-  for_each_use(graph_.nodes[node], [&](GraphValueId value) {
+  for_each_read(graph_.nodes[node], [&](GraphValueId value) {
     ++use_count_[value];
     users_[value].push_back(node);
   });
@@ -70,7 +55,7 @@ std::vector<std::int32_t> Rewriter::users(GraphValueId id) {
   std::erase_if(known, [&](std::int32_t index) {
     const GraphNode& node = graph_.nodes[index];
     bool found = false;
-    if (!node.removed) for_each_use(node, [&](GraphValueId value) { found |= value == id; });
+    if (!node.removed) for_each_read(node, [&](GraphValueId value) { found |= value == id; });
     return !found;
   });
   return known;
@@ -110,6 +95,11 @@ GraphValueId Rewriter::insert(GraphNode node, DType dtype, std::optional<std::ve
   return id;
 }
 
+void Rewriter::put_in_place_of(GraphValueId value, GraphNode node) {
+  const DType dtype = graph_.values[value].dtype;
+  replace(value, insert(std::move(node), dtype, graph_.values[value].dims));
+}
+
 void Rewriter::set_input(std::int32_t node, std::size_t position, GraphValueId value) {
   const GraphValueId before = graph_.nodes[node].inputs[position];
   if (before == value) return;
@@ -140,13 +130,11 @@ void Rewriter::replace(GraphValueId from, GraphValueId to) {
   for (const std::int32_t user : users(from)) {
     GraphNode& node = graph_.nodes[user];
     std::ranges::replace(node.inputs, from, to);
-    for (const graph::Attribute& attribute : node.attributes) {
-      const auto* body = std::get_if<std::shared_ptr<Graph>>(&attribute.value);
-      if (body == nullptr) continue;
-      for (GraphValue& value : (*body)->values) {
+    for_each_body(node, [&](Graph& body) {
+      for (GraphValue& value : body.values) {
         if (value.captured == from) value.captured = to;
       }
-    }
+    });
     users_[to].push_back(user);
     queue(user);
   }
@@ -194,7 +182,7 @@ void Rewriter::erase_if_unused(std::int32_t index) {
         node.outputs, [&](GraphValueId output) { return output != no_value && use_count_[output] > 0; });
     if (used || node.removed) continue;
     node.removed = true;
-    for_each_use(node, [&](GraphValueId input) {
+    for_each_read(node, [&](GraphValueId input) {
       --use_count_[input];
       const std::int32_t producer = graph_.values[input].producer;
       if (producer >= 0 && use_count_[input] == 0) pending.push_back(producer);

@@ -41,6 +41,9 @@ class Rewriter {
   graph::GraphValueId constant(TensorData data, origin::NodeOrigin origin, std::string name = "");
   // A new node with one result, typed as given. Its `outputs` are filled here.
   graph::GraphValueId insert(graph::GraphNode node, DType dtype, std::optional<std::vector<Dim>> dims);
+  // A new node whose one result takes the place of `value`, with its dtype and sizes. Requires that it can: see
+  // can_replace(), which holds for every value that a node makes.
+  void put_in_place_of(graph::GraphValueId value, graph::GraphNode node);
   void set_input(std::int32_t node, std::size_t position, graph::GraphValueId value);
   void set_origin(std::int32_t node, origin::NodeOrigin origin) { graph_.nodes[node].origin = std::move(origin); }
   void set_constant_origin(std::size_t initializer, origin::NodeOrigin origin) {
@@ -64,8 +67,6 @@ class Rewriter {
   void add_uses(std::int32_t node);
   void drop_use(graph::GraphValueId value);
   void erase_if_unused(std::int32_t node);
-  template <class Visit>
-  void for_each_use(const graph::GraphNode& node, Visit&& visit) const;
 
   graph::Graph& graph_;
   int opset_;

@@ -98,7 +98,7 @@ struct Imports {
       versions.emplace(node.domain, 1);
       std::set<const onnx::FunctionProto*> taken;
       if (known != nullptr) call(known->find(node.domain, node.op_type), node.origin, *known, taken);
-      for (const Graph* body : bodies(node)) collect(*body, known);
+      for_each_body(node, [&](const Graph& body) { collect(body, known); });
     }
   }
   // A function may call others of the same file, but never itself (UserFunctions::read). `taken`: those that the node's

@@ -42,16 +42,8 @@ void ValueNames::name_graph(const Graph& graph, const Graph* outer) {
   }
   names_.emplace(&graph, std::move(names));
   for (const GraphNode& node : graph.nodes) {
-    for (const Graph* body : bodies(node)) name_graph(*body, &graph);
+    for_each_body(node, [&](const Graph& body) { name_graph(body, &graph); });
   }
-}
-
-std::vector<const Graph*> bodies(const GraphNode& node) {
-  std::vector<const Graph*> found;
-  for (const graph::Attribute& attribute : node.attributes) {
-    if (const auto* body = std::get_if<std::shared_ptr<Graph>>(&attribute.value)) found.push_back(body->get());
-  }
-  return found;
 }
 
 }  // namespace whence::write

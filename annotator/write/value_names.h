@@ -27,7 +27,4 @@ class ValueNames {
   std::unordered_map<const graph::Graph*, std::vector<std::string>> names_;
 };
 
-// The graphs that a node holds as attributes, in order.
-std::vector<const graph::Graph*> bodies(const graph::GraphNode& node);
-
 }  // namespace whence::write

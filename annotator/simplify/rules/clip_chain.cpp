@@ -38,10 +38,8 @@ Outcome clip_chain(Rewriter& rewriter, std::int32_t index) {
   if (!first) return not_mine();
   const Bounded &low = smallest ? *first : *last, &high = smallest ? *last : *first;
   if (!(low.number <= high.number)) return refused("the bounds are not in order");
-  const graph::GraphValueId result = outer.outputs[0];
-  const graph::GraphValue type = rewriter.value(result);
-  GraphNode clip = make_node("Clip", {first->x, low.bound, high.bound}, joined(inner->origin, outer.origin));
-  rewriter.replace(result, rewriter.insert(std::move(clip), type.dtype, type.dims));
+  rewriter.put_in_place_of(outer.outputs[0],
+                           make_node("Clip", {first->x, low.bound, high.bound}, joined(inner->origin, outer.origin)));
   return changed();
 }
 

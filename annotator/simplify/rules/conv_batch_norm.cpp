@@ -164,8 +164,7 @@ void fold_into(Rewriter& r, std::int32_t index, GraphValueId weight, GraphValueI
   GraphNode folded = conv;
   folded.inputs = {conv.inputs[0], weight, bias};
   folded.origin = joined(conv.origin, norm.origin);
-  const graph::GraphValue type = r.value(norm.outputs[0]);
-  r.replace(norm.outputs[0], r.insert(std::move(folded), type.dtype, type.dims));
+  r.put_in_place_of(norm.outputs[0], std::move(folded));
 }
 
 }  // namespace

@@ -30,9 +30,7 @@ Outcome gemm_transpose(Rewriter& rewriter, std::int32_t index) {
     merged.attributes = gemm.attributes;
     merged.inputs[side] = transpose->inputs[0];
     turn(merged.attributes, side == 0 ? "transA" : "transB");
-    const graph::GraphValueId result = gemm.outputs[0];
-    const graph::GraphValue type = rewriter.value(result);
-    rewriter.replace(result, rewriter.insert(std::move(merged), type.dtype, type.dims));
+    rewriter.put_in_place_of(gemm.outputs[0], std::move(merged));
     return changed();
   }
   return not_mine();

@@ -95,20 +95,20 @@ Outcome matmul_reshape(Rewriter& rewriter, std::int32_t index) {
       dims_of(rewriter, right) == nullptr) {
     return not_mine();
   }
-  const graph::GraphValue type = rewriter.value(result);
+  const Dims dims = *dims_of(rewriter, result);
   const Dims left_dims = *dims_of(rewriter, left), right_dims = *dims_of(rewriter, right);
   const bool one_matrix = right_dims.size() == 2;
   const std::size_t kept = one_matrix ? 1 : 2;  // axes of the left operand that no reshape touches
-  if (!fits(*type.dims, left_dims, right_dims, one_matrix)) return not_mine();
-  const Operand a = operand_before(rewriter, left, *type.dims, kept);
-  const Operand b = one_matrix ? Operand{right, {}} : operand_before(rewriter, right, *type.dims, kept);
+  if (!fits(dims, left_dims, right_dims, one_matrix)) return not_mine();
+  const Operand a = operand_before(rewriter, left, dims, kept);
+  const Operand b = one_matrix ? Operand{right, {}} : operand_before(rewriter, right, dims, kept);
   if (a.value == no_value || b.value == no_value) return not_mine();
   if (!a.shape.empty() && (one_matrix || !b.shape.empty())) return not_mine();  // no node fewer
 
   const origin::NodeOrigin origin = joined(product->origin, outer.origin);
-  const GraphValueId first = made(rewriter, a, left, with_end_of(*type.dims, left_dims, kept));
-  const GraphValueId second = made(rewriter, b, right, with_end_of(*type.dims, right_dims, kept));
-  rewriter.replace(result, rewriter.insert(make_node("MatMul", {first, second}, origin), type.dtype, type.dims));
+  const GraphValueId first = made(rewriter, a, left, with_end_of(dims, left_dims, kept));
+  const GraphValueId second = made(rewriter, b, right, with_end_of(dims, right_dims, kept));
+  rewriter.put_in_place_of(result, make_node("MatMul", {first, second}, origin));
   return changed();
 }
 

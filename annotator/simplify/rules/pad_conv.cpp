@@ -65,9 +65,7 @@ Outcome pad_conv(Rewriter& rewriter, std::int32_t index) {
   merged.attributes.push_back({"pads", std::move(*pads)});
   merged.inputs[0] = pad->inputs[0];
   merged.origin = joined(pad->origin, conv.origin);
-  const graph::GraphValueId result = conv.outputs[0];
-  const graph::GraphValue type = rewriter.value(result);
-  rewriter.replace(result, rewriter.insert(std::move(merged), type.dtype, type.dims));
+  rewriter.put_in_place_of(conv.outputs[0], std::move(merged));
   return changed();
 }
 

@@ -59,13 +59,12 @@ Outcome skip_inner(Rewriter& r, std::int32_t index, const GraphNode& outer, cons
 
 Outcome absorb_outer(Rewriter& r, const GraphNode& outer, const GraphNode& inner) {
   const GraphValueId result = outer.outputs[0];
-  const graph::GraphValue type = r.value(result);
   if (r.use_count(outer.inputs[0]) != 1) return refused("the reshaped tensor is used elsewhere");
-  if (!type.dims) return refused("the sizes of the result are unknown");
+  if (!r.value(result).dims) return refused("the sizes of the result are unknown");
   std::vector<std::int64_t> target;
   int open = 0;
   bool empty = false;
-  for (const Dim& dim : *type.dims) {
+  for (const Dim& dim : *r.value(result).dims) {
     target.push_back(dim.is_static() ? dim.size : -1);
     if (!dim.is_static()) ++open;
     if (dim.is_static() && dim.size == 0) empty = true;
@@ -73,7 +72,7 @@ Outcome absorb_outer(Rewriter& r, const GraphNode& outer, const GraphNode& inner
   if (open > 1 || empty) return refused("more than one size of the result is dynamic");
   GraphNode merged = make_node("Reshape", {inner.inputs[0]}, joined(inner.origin, outer.origin));
   merged.inputs.push_back(r.constant(program::integer_vector(target), merged.origin));
-  r.replace(result, r.insert(std::move(merged), type.dtype, type.dims));
+  r.put_in_place_of(result, std::move(merged));
   return changed();
 }
 

@@ -55,16 +55,16 @@ Outcome scalar_chain(Rewriter& rewriter, std::int32_t index) {
   if (rewriter.use_count(second->x) != 1) return refused("the first product is used elsewhere");
 
   const graph::GraphValueId result = outer.outputs[0];
-  const graph::GraphValue type = rewriter.value(result);
-  if (type.dtype != DType::float32 && type.dtype != DType::float64) return not_mine();
+  const DType dtype = rewriter.value(result).dtype;
+  if (dtype != DType::float32 && dtype != DType::float64) return not_mine();
   const double product = first->factor * second->factor;
-  const double stored = type.dtype == DType::float32 ? static_cast<double>(static_cast<float>(product)) : product;
-  const double smallest = type.dtype == DType::float32 ? 0x1p-126 : 0x1p-1022;
+  const double stored = dtype == DType::float32 ? static_cast<double>(static_cast<float>(product)) : product;
+  const double smallest = dtype == DType::float32 ? 0x1p-126 : 0x1p-1022;
   if (stored != product || std::abs(product) < smallest) return refused("the product of the factors is not exact");
 
   GraphNode merged = make_node("Mul", {first->x}, joined(inner->origin, outer.origin));
-  merged.inputs.push_back(rewriter.constant(program::number_scalar(product, type.dtype), merged.origin));
-  rewriter.replace(result, rewriter.insert(std::move(merged), type.dtype, type.dims));
+  merged.inputs.push_back(rewriter.constant(program::number_scalar(product, dtype), merged.origin));
+  rewriter.put_in_place_of(result, std::move(merged));
   return changed();
 }
 

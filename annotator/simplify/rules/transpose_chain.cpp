@@ -21,11 +21,9 @@ Outcome transpose_chain(Rewriter& rewriter, std::int32_t index) {
   if (both.size() != p.size()) return refused("the two say different ranks");  // the file contradicts itself
   for (std::int64_t& axis : both) axis = p[static_cast<std::size_t>(axis)];
 
-  const graph::GraphValueId result = outer.outputs[0];
   GraphNode merged = make_node("Transpose", {inner->inputs[0]}, joined(inner->origin, outer.origin));
   merged.attributes.push_back({"perm", std::move(both)});
-  const graph::GraphValue type = rewriter.value(result);
-  rewriter.replace(result, rewriter.insert(std::move(merged), type.dtype, type.dims));
+  rewriter.put_in_place_of(outer.outputs[0], std::move(merged));
   return changed();
 }
 

@@ -96,10 +96,9 @@ Outcome unsqueeze_chain(Rewriter& rewriter, std::int32_t index) {
   if (!new_axes.empty() && !lost_axes.empty()) return refused("axes are both added and dropped");
 
   GraphNode merged = make_node(lost_axes.empty() ? "Unsqueeze" : "Squeeze", {x}, joined(inner->origin, outer.origin));
-  const graph::GraphValue type = rewriter.value(result);
   merged.inputs.push_back(
       rewriter.constant(program::integer_vector(lost_axes.empty() ? new_axes : lost_axes), merged.origin));
-  rewriter.replace(result, rewriter.insert(std::move(merged), type.dtype, type.dims));
+  rewriter.put_in_place_of(result, std::move(merged));
   return changed();
 }
 
