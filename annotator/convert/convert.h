@@ -25,12 +25,16 @@
 namespace whence::convert {
 
 struct ConvertOptions {
-  int opset = 18;
-  bool unsupported_as_domain = false;
-  bool as_other_exporters = false;  // see ExportOptions
-  std::set<std::string> custom_operators;
-  std::set<std::string> kept_operators;
-  std::set<std::string> passed_through;
+  int opset = graph::default_opset;
+  bool unsupported_as_domain = false;  // write operators without a converter as nodes of a custom domain
+  // Writes what other exporters write: operators that turn out to do nothing (a pad by zero) still become a node, a
+  // tied weight is transposed by one. For comparison only: nodes that do nothing lack the inputs that would make them
+  // run.
+  bool as_other_exporters = false;
+  // "mylib::op", or "mylib::op.Tensor" of one overload: written as nodes of that domain, even with a converter. Kept
+  // ones hold their arguments exactly (custom_nodes.cpp), for a tool that replaces them.
+  std::set<std::string> custom_operators, kept_operators;
+  std::set<std::string> passed_through;  // namespaces whose operators without a converter become nodes of that domain
 };
 
 // Thrown by value_of() for a result of a node that failed; the driver catches it, so that nothing is reported twice.

@@ -192,9 +192,7 @@ Graph convert_once(const Program& program, const ExportOptions& options, const s
           ? lower_for_conversion(with_weights_as_inputs(program), options, refused_before, failures, notes)
           : lower_for_conversion(program, options, refused_before, failures, notes);
   Graph graph;
-  convert::ConvertSession session(lowered, graph,
-                                  {options.opset, options.unsupported_as_domain, options.as_other_exporters,
-                                   options.custom_operators, options.kept_operators, options.passed_through});
+  convert::ConvertSession session(lowered, graph, options);
   session.convert(std::move(failures));
   tell_of_absent(options.kept_operators, program, lowered, notes);
   if (options.values != nullptr) *options.values = session.outermost_values();

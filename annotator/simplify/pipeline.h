@@ -11,7 +11,7 @@
 namespace whence::simplify {
 
 struct SimplifyOptions {
-  int opset = 20;
+  int opset = graph::default_opset;
   // The call of a module that each recorded operation is part of. Empty: no node that computes is shared.
   std::vector<ScopeId> scopes = {};
 };

@@ -23,7 +23,7 @@ struct ExternalData {
 };
 
 struct WriteOptions {
-  int opset = 18;
+  int opset = graph::default_opset;
   std::string producer_version = {};
   std::vector<std::pair<std::string, std::string>> metadata = {};  // model metadata
   InterfaceMetadata interface = {};                                // metadata of the graph and its values
