@@ -26,14 +26,12 @@ void check_domain(const std::string& domain, int version) {
               "give it as mylib=1; the version of ONNX's own operators is --opset", command_line);
 }
 
-write::ExternalData external_data(const ExternalData& options) {
-  write::ExternalData external;
-  external.file_per_tensor = options.per_tensor;
-  external.always = options.always || options.per_tensor || options.threshold || options.alignment;
-  external.threshold = options.threshold.value_or(external.threshold);
-  external.alignment = options.alignment.value_or(external.alignment);
-  if (std::has_single_bit(external.alignment)) return external;
-  throw Error(Code::usage, "--external-data-alignment " + std::to_string(external.alignment) + " is not a power of two",
+// Whoever says how the files are made wants them.
+ExternalData external_data(ExternalData external) {
+  external.always |= external.per_tensor || external.threshold || external.alignment;
+  if (std::has_single_bit(external.alignment.value_or(1))) return external;
+  throw Error(Code::usage,
+              "--external-data-alignment " + std::to_string(*external.alignment) + " is not a power of two",
               "1 for none, 4096 for pages", command_line);
 }
 

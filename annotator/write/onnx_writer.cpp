@@ -50,13 +50,16 @@ std::string file_part(std::string name) {
   return name.substr(0, 150);  // file systems allow 255 bytes
 }
 
+constexpr std::uint64_t page = 4096;  // runtimes can map a tensor that begins with one
+
 // `model_file`: base name of the model, after which files of external data are named; empty: everything inline.
 Layout lay_out(const Graph& graph, const WriteOptions& options, const std::string& model_file) {
   GraphProtoMaker maker(graph, options.interface, options.stamp_origins, options.functions.get());
   Layout layout;
   layout.model.graph_head = maker.nodes().SerializeAsString();
   layout.model.graph_tail = maker.interface(options.initializers_as_inputs).SerializeAsString();
-  const std::uint64_t alignment = options.external.alignment;
+  const std::uint64_t alignment = options.external.alignment.value_or(page),
+                      most_inline = options.external.threshold.value_or(1024);
   text::UniqueNames file_names;
   std::uint64_t end = 0;
   for (const graph::Initializer* each : weights_first(graph.initializers)) {
@@ -66,10 +69,10 @@ Layout lay_out(const Graph& graph, const WriteOptions& options, const std::strin
     ModelLayout::Tensor piece;
     // Axes and shapes are read by shape inference, which does not open other files.
     const bool always_inline = is_integral(initializer.data.dtype) && !initializer.parameter && bytes.size() <= 1024;
-    if (model_file.empty() || bytes.size() <= options.external.threshold || always_inline) {
+    if (model_file.empty() || bytes.size() <= most_inline || always_inline) {
       piece.raw = &bytes;
     } else {
-      const bool own_file = options.external.file_per_tensor;
+      const bool own_file = options.external.per_tensor;
       if (own_file) end = 0;
       if (own_file || layout.files.empty()) {
         layout.files.push_back(file_names.claim(model_file + "." + (own_file ? file_part(tensor.name()) : "data")));

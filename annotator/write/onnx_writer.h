@@ -11,16 +11,9 @@
 #include "annotator/graph/graph.h"
 #include "annotator/write/interface_metadata.h"
 #include "annotator/write/user_functions.h"
+#include "whence/options.h"
 
 namespace whence::write {
-
-// Weights in files beside the model.
-struct ExternalData {
-  bool always = false;             // else only when the model file would pass 2 GiB
-  bool file_per_tensor = false;    // "model.onnx.encoder.weight", instead of "model.onnx.data" for all
-  std::uint64_t threshold = 1024;  // bytes: tensors up to this size stay in the model file, as do all axes and shapes
-  std::uint64_t alignment = 4096;  // in the file for all tensors; a page by default, so that runtimes can map each
-};
 
 struct WriteOptions {
   int opset = graph::default_opset;
@@ -28,11 +21,11 @@ struct WriteOptions {
   std::vector<std::pair<std::string, std::string>> metadata = {};  // model metadata
   InterfaceMetadata interface = {};                                // metadata of the graph and its values
   bool stamp_origins = true;                                       // node metadata pkg.whence.op
-  ExternalData external = {};
+  ExternalData external = {};                                // axes and shapes stay in the model file, however large
   std::shared_ptr<const UserFunctions> functions = nullptr;  // functions; those that nodes call are written
   std::map<std::string, std::int64_t> domain_versions = {};  // opset imports; a domain not listed has 1
   bool initializers_as_inputs = false;        // list them among the graph's inputs too, as files before IR version 4 do
-  std::uint64_t protobuf_limit = 2147483647;  // tests lower it
+  std::uint64_t protobuf_limit = 2147483647;  // the most bytes that protobuf serialises; a unit test sets it lower
 };
 
 // Throws Error: cannot_write (nothing is left behind), unsupported_feature for a dtype that ONNX lacks, over_limit for
