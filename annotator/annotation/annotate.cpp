@@ -198,9 +198,10 @@ MatchReport nothing_found(const OnnxSummary& model) {
 // Before anything is written. `told_by`: what the file is compared with, "the sidecar".
 void require_fit(const match::ModelFit& fit, const AnnotateOptions& options, const Place& place,
                  const std::string& told_by) {
-  const std::string parameters = std::to_string(fit.by_bytes) + " of " + std::to_string(fit.parameters) +
-                                 " parameters match by digest, " + std::to_string(fit.by_name) + " more by name, " +
-                                 std::to_string(fit.by_shape) + " more by shape";
+  const match::ParameterCounts& counts = fit.parameters;
+  const std::string parameters = std::to_string(counts.by_bytes) + " of " + std::to_string(counts.all) +
+                                 " parameters match by digest, " + std::to_string(counts.by_name) + " more by name, " +
+                                 std::to_string(counts.by_shape) + " more by shape";
   if (fit.of_another_model()) {
     throw Error(Code::sidecar_mismatch,
                 told_by + " describes another model: " + parameters + ", and " + std::to_string(fit.placed) + " of " +

@@ -3,23 +3,15 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
-#include <vector>
 
 #include "annotator/match/match.h"
 #include "annotator/onnx_file/carried_data.h"
 #include "annotator/origin/counts.h"
 #include "schema/result.h"
 #include "schema/sidecar/sidecar.h"
+#include "whence/annotate.h"
 
 namespace whence::annotation {
-
-struct AnnotateOptions {
-  std::vector<std::string> keys = {};    // which to write, full or by last segment; empty: all of annotation_keys()
-  bool names = true;                     // name nodes after their module
-  bool carry = false;                    // also write the names into doc_strings, which many tools leave alone
-  bool allow_different_weights = false;  // foreign files: go on when the parameters are not the sidecar's
-};
 
 struct AnnotateReport {
   origin::Counts nodes;  // nodes of bodies included, counted by the keys that they have now
@@ -28,12 +20,12 @@ struct AnnotateReport {
   match::ModelFit fit;   // for matched files; all zero for others
 };
 
-// Writes `input` with annotations to `output`, which may be the same file. Metadata that is there already stays: a key
-// is never written twice. External data stays where it is, or is copied beside `output` (carried_data.h). Notes: the IR
-// version was raised.
-// Files that whence exported carry stamps; nodes without one, in files of whatever origin, are matched (../match).
-// Errors: those of read_onnx_summary and match_model; usage for an unknown key; sidecar_mismatch when the file comes
-// from another program; those of rewrite_file.
+// Writes `input` with annotations to `output`, which may be the same file. The caller reads what the options have of
+// paths (sidecar, from, functions, overwrite); here count keys, names, carry and allow_different_weights. Metadata that
+// is there already stays: a key is never written twice. External data stays where it is, or is copied beside `output`
+// (carried_data.h). Notes: the IR version was raised. Files that whence exported carry stamps; nodes without one, in
+// files of whatever origin, are matched (../match). Errors: those of read_onnx_summary and match_model; usage for an
+// unknown key; sidecar_mismatch when the file comes from another program; those of rewrite_file.
 Result<AnnotateReport> annotate_file(const onnx_file::ModelSource& input, const Sidecar& sidecar,
                                      const onnx_file::ModelOutput& output, const AnnotateOptions& options);
 

@@ -36,22 +36,18 @@ std::string sidecar_of(const std::string& model, const AnnotateOptions& options)
 annotation::AnnotateReport annotate_flat(const ModelSource& input, const ModelOutput& output,
                                          const std::string& sidecar, const AnnotateOptions& options,
                                          Diagnostics& notes) {
-  const annotation::AnnotateOptions what{.keys = options.keys,
-                                         .names = options.names,
-                                         .carry = options.carry,
-                                         .allow_different_weights = options.allow_different_weights};
   if (!options.from.empty()) {
     const app::FlatModel before(options.from, output.path, notes);
-    return unwrap(annotation::annotate_from_file(input, before.source(), output, what), notes);
+    return unwrap(annotation::annotate_from_file(input, before.source(), output, options), notes);
   }
-  if (sidecar.empty()) return unwrap(annotation::annotate_alone(input, output, what), notes);
+  if (sidecar.empty()) return unwrap(annotation::annotate_alone(input, output, options), notes);
   const Sidecar recorded = unwrap(read_sidecar(sidecar), notes);
   if (!recorded.complete) {
     notes.push_back(warning(Code::sidecar_mismatch,
                             "the sidecar is incomplete: its recording ended before the model did",
                             "record the model again", {.file = sidecar, .stage = "read"}));
   }
-  return unwrap(annotation::annotate_file(input, recorded, output, what), notes);
+  return unwrap(annotation::annotate_file(input, recorded, output, options), notes);
 }
 
 // Copies a file without adding anything.
@@ -69,7 +65,8 @@ AnnotateReport to_report(const annotation::AnnotateReport& found) {
   report.nodes = app::to_node_counts(found.nodes);
   report.renamed = found.renamed;
   report.changed = found.changed;
-  report.parameters = {found.fit.parameters, found.fit.by_bytes, found.fit.by_name, found.fit.by_shape};
+  const match::ParameterCounts& parameters = found.fit.parameters;
+  report.parameters = {parameters.all, parameters.by_bytes, parameters.by_name, parameters.by_shape};
   return report;
 }
 

@@ -15,11 +15,17 @@
 
 namespace whence::match {
 
+// Parameters of the reference that operations read.
+struct ParameterCounts {
+  std::int64_t all = 0;
+  std::int64_t by_bytes = 0, by_name = 0, by_shape = 0;  // found by bytes, else by name, else by shape: each once
+  // Found by name or shape, whether or not their bytes are equal: they show whether the file is of this model.
+  std::int64_t all_by_name = 0, all_by_shape = 0;
+};
+
 struct ModelFit {
-  std::int64_t parameters = 0;                           // parameters of the reference that operations read
-  std::int64_t by_bytes = 0, by_name = 0, by_shape = 0;  // how they were found; each is counted once
-  std::int64_t all_by_name = 0, all_by_shape = 0;        // found so, whether or not their bytes are equal
-  std::int64_t distinct = 0;                             // found by bytes that no other parameter has
+  ParameterCounts parameters;
+  std::int64_t distinct = 0;  // parameters found by bytes that no other parameter has
   // Nodes of the foreign graph that read matrices, and those of them matched to a parameter of the same size.
   std::int64_t nodes = 0, placed = 0;
   // Weights of corresponding nodes that should have the parameter's very bytes (same dtype and shape, nothing folded

@@ -16,17 +16,17 @@ namespace whence::match {
 bool ModelFit::of_another_model() const {
   constexpr std::int64_t few_bytes = 10, few_names = 4, few_same = 4;  // one in so many
   if (nodes == 0 || (same > 0 && same * few_same >= std::max(comparable, nodes))) return false;
-  if (distinct * few_bytes >= parameters) return false;
-  if (all_by_name * 10 >= parameters * 9) return false;
+  if (distinct * few_bytes >= parameters.all) return false;
+  if (parameters.all_by_name * 10 >= parameters.all * 9) return false;
   // Models of one family share some names; then at least some of the weights are where they belong.
-  if (all_by_name * few_names >= parameters) return placed * few_names < nodes;
-  const bool all_shapes = all_by_shape * 10 >= parameters * 9;
+  if (parameters.all_by_name * few_names >= parameters.all) return placed * few_names < nodes;
+  const bool all_shapes = parameters.all_by_shape * 10 >= parameters.all * 9;
   return all_shapes ? placed * 2 < nodes : placed * 4 < nodes * 3;
 }
 
 bool ModelFit::with_other_weights() const {
   constexpr std::int64_t enough = 3, few_bytes = 10;  // one or two may have been changed by a tool
-  return comparable >= enough && same == 0 && distinct * few_bytes < parameters;
+  return comparable >= enough && same == 0 && distinct * few_bytes < parameters.all;
 }
 
 namespace {
@@ -94,12 +94,7 @@ ModelFit model_fit(const Placement& placement, const TensorSources& tensors) {
   const ForeignStructure& foreign = placement.foreign;
   const Reference& reference = placement.reference;
   ModelFit fit;
-  fit.parameters = tensors.parameters;
-  fit.by_name = tensors.by_name;
-  fit.by_bytes = tensors.by_bytes;
-  fit.by_shape = tensors.by_shape;
-  fit.all_by_name = tensors.all_by_name;
-  fit.all_by_shape = tensors.all_by_shape;
+  fit.parameters = tensors.counts();
   std::unordered_map<std::string_view, int> sharers;
   for (const ReferenceParameter& parameter : reference.parameters) ++sharers[parameter.digests.content];
   IndexedVector<ParameterIndex, bool> met(reference.parameters.size(), false);

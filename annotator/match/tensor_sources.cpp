@@ -146,16 +146,16 @@ void TensorSources::count(const ForeignStructure& foreign, const Reference& refe
   }
   for (const ParameterIndex i : reference.parameters.keys()) {
     if (reference.parameters[i].units.empty() || !reference.parameters[i].weight) continue;
-    ++parameters;
+    ++counts_.all;
     std::vector<std::int64_t> dims = reference.parameters[i].dims;
     std::sort(dims.begin(), dims.end());
     const auto found = shapes.find(dims);
     const bool has_shape = found != shapes.end() && found->second-- > 0;
-    all_by_name += named[i];
-    all_by_shape += has_shape;
-    by_bytes += same[i];
-    by_name += same[i] == 0 && named[i] != 0;
-    by_shape += same[i] == 0 && named[i] == 0 && has_shape;
+    counts_.all_by_name += named[i];
+    counts_.all_by_shape += has_shape;
+    counts_.by_bytes += same[i];
+    counts_.by_name += same[i] == 0 && named[i] != 0;
+    counts_.by_shape += same[i] == 0 && named[i] == 0 && has_shape;
   }
 }
 

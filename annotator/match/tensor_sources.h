@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "annotator/match/file_structure.h"
+#include "annotator/match/match.h"
 #include "annotator/match/reference.h"
 
 namespace whence::match {
@@ -29,11 +30,7 @@ class TensorSources {
 
   const std::vector<TensorSource>& of(ForeignTensor tensor) const { return sources_[tensor]; }
 
-  // Numbers of parameters that operations read, and of those found by bytes, else by name, else by shape.
-  std::int64_t parameters = 0, by_bytes = 0, by_name = 0, by_shape = 0;
-  // Numbers of parameters found by name or shape, whether or not their bytes are equal: they show whether the file is
-  // of this model.
-  std::int64_t all_by_name = 0, all_by_shape = 0;
+  const ParameterCounts& counts() const { return counts_; }
 
  private:
   void match_names(const ForeignStructure& foreign, const Reference& reference);
@@ -42,6 +39,7 @@ class TensorSources {
   void count(const ForeignStructure& foreign, const Reference& reference);
 
   IndexedVector<ForeignTensor, std::vector<TensorSource>> sources_;
+  ParameterCounts counts_;
 };
 
 }  // namespace whence::match

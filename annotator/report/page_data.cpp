@@ -205,8 +205,8 @@ Json node_evidence(const onnx_file::OnnxNode& node, const metadata::Recorded* re
   }
   for (const view::ExplainedOperation& operation : explanation.operations) {
     Json scope = Json::array(), source = scope;
-    for (const view::ExplainedCall& call : operation.scope) {
-      scope.push_back({texts.of(call.module), texts.of(call.type), call.call});
+    for (const auto& call : operation.scope) {
+      scope.push_back({texts.of(call.path), texts.of(call.type), call.call});
     }
     for (const std::string& frame : operation.source) source.push_back(texts.of(frame));
     operations.push_back({operation.index, texts.of(operation.op), std::move(scope), std::move(source)});

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "annotator/metadata/attribution.h"
+#include "annotator/metadata/way.h"
 #include "annotator/onnx_file/onnx_summary.h"
 #include "annotator/text/table.h"
 #include "schema/program.h"
@@ -14,18 +15,12 @@
 
 namespace whence::view {
 
-struct ExplainedCall {
-  std::string module;  // qualified name
-  std::string type;
-  std::int32_t call = 0;
-};
-
 // One recorded operation that the node stands for.
 struct ExplainedOperation {
   std::int32_t index = 0;
-  std::string op;                    // "aten::linear"
-  std::vector<ExplainedCall> scope;  // outermost first, without the root
-  std::vector<std::string> source;   // innermost first, "modeling_bert.py:88 forward"
+  std::string op;                             // "aten::linear"
+  std::vector<metadata::CalledModule> scope;  // outermost first, without the root
+  std::vector<std::string> source;            // innermost first, "modeling_bert.py:88 forward"
 };
 
 struct Explanation {

@@ -17,6 +17,7 @@ using text::Cell;
 using text::Palette;
 namespace keys = origin::keys;
 using metadata::Attribution;
+using metadata::CalledModule;
 
 namespace {
 
@@ -39,9 +40,9 @@ std::vector<std::string> enclosing(const std::string& module) {
 // The modules that the node belongs to, and all above them.
 std::string tree_text(const Explanation& explanation, const Palette& palette) {
   const Attribution& attribution = explanation.attribution;
-  std::map<std::string, const ExplainedCall*> calls;
+  std::map<std::string, const CalledModule*> calls;
   for (const ExplainedOperation& operation : explanation.operations) {
-    for (const ExplainedCall& call : operation.scope) calls.emplace(call.module, &call);
+    for (const CalledModule& call : operation.scope) calls.emplace(call.path, &call);
   }
   std::set<std::string> shown;
   ModuleTable table(palette, {{"type", Align::left}, {"call", Align::right}}, "  ");
@@ -58,9 +59,9 @@ std::string tree_text(const Explanation& explanation, const Palette& palette) {
   return table.text() + "\n";
 }
 
-std::string call_text(const ExplainedCall& call) {
+std::string call_text(const CalledModule& call) {
   const std::string number = call.call > 0 ? ", call " + std::to_string(call.call) : "";
-  return call.module + " (" + last_segment(call.type) + number + ")";
+  return call.path + " (" + last_segment(call.type) + number + ")";
 }
 
 std::string_view style_of(Confidence confidence, const Palette& palette) {
@@ -70,7 +71,7 @@ std::string_view style_of(Confidence confidence, const Palette& palette) {
 
 void add_operation(text::Table& table, const ExplainedOperation& operation) {
   table.row({"operation", std::to_string(operation.index) + "  " + operation.op});
-  for (const ExplainedCall& call : operation.scope) table.row({"", "in " + call_text(call)});
+  for (const CalledModule& call : operation.scope) table.row({"", "in " + call_text(call)});
   for (const std::string& frame : operation.source) table.row({"", "at " + frame});
 }
 
@@ -110,22 +111,21 @@ std::string to_json(const Explanation& explanation) {
   using nlohmann::ordered_json;
   const Attribution& attribution = explanation.attribution;
   const bool known = attribution.attributed();
-  const auto text_or_null = [](const std::string& text) { return text.empty() ? ordered_json() : ordered_json(text); };
   ordered_json json = {{"node", explanation.node},       {"op_type", explanation.op_type},
                        {"domain", explanation.domain},   {"inputs", explanation.inputs},
                        {"outputs", explanation.outputs}, {"confidence", origin::name_of(attribution.confidence)}};
   json["module"] = known ? ordered_json(attribution.module) : ordered_json();
   json["modules"] = attribution.modules;
-  json["type"] = text_or_null(explanation.module_type);
-  json["call"] = text_or_null(attribution.call);
-  json["rule"] = text_or_null(attribution.rule);
-  json["source"] = text_or_null(attribution.source);
+  json["type"] = or_null(explanation.module_type);
+  json["call"] = or_null(attribution.call);
+  json["rule"] = or_null(attribution.rule);
+  json["source"] = or_null(attribution.source);
   json["reason"] = explanation.reason;
   auto operations = ordered_json::array();
   for (const ExplainedOperation& operation : explanation.operations) {
     auto scope = ordered_json::array();
-    for (const ExplainedCall& call : operation.scope) {
-      scope.push_back({{"module", call.module}, {"type", call.type}, {"call", call.call}});
+    for (const CalledModule& call : operation.scope) {
+      scope.push_back({{"module", call.path}, {"type", call.type}, {"call", call.call}});
     }
     operations.push_back(
         {{"index", operation.index}, {"op", operation.op}, {"scope", scope}, {"source", operation.source}});

@@ -52,14 +52,13 @@ class Annotate : public ::testing::Test {
  protected:
   void SetUp() override { write_stamped_file(plain); }
 
-  AnnotateReport annotate(const std::string& from, const std::string& to,
-                          const annotation::AnnotateOptions& options = {}) {
+  AnnotateReport annotate(const std::string& from, const std::string& to, const AnnotateOptions& options = {}) {
     auto result = annotate_file(from, sidecar, to, options);
     EXPECT_TRUE(result) << (result ? "" : to_text(result.diagnostics().front()));
     return result ? *result : AnnotateReport{};
   }
 
-  Diagnostic refused(const std::string& from, const annotation::AnnotateOptions& options = {}) {
+  Diagnostic refused(const std::string& from, const AnnotateOptions& options = {}) {
     std::ofstream(folder / "target") << "before";
     const auto result = annotate_file(from, sidecar, folder / "target", options);
     EXPECT_FALSE(result);
