@@ -104,8 +104,7 @@ std::string operators(const Report& report) {
 }
 
 std::string finding_line(const validation::Finding& finding) {
-  std::string text = "| " + std::string(finding.check->code) + " | " +
-                     (finding.check->severity == Severity::error ? "error" : "warning") + " | " +
+  std::string text = "| " + std::string(finding.check->code) + " | " + finding.check->level() + " | " +
                      finding.check->summary + " | " + grouped(static_cast<std::int64_t>(finding.items.size())) + " | ";
   for (std::size_t i = 0; i < std::min(finding.items.size(), subjects_shown); ++i) {
     text += (i > 0 ? ", " : "") + code(finding.items[i].subject);

@@ -188,7 +188,7 @@ Json findings_json(const validation::Validation& validation) {
     for (const validation::FindingItem& item : finding.items) items.push_back({item.subject, item.detail});
     findings.push_back({{"code", finding.check->code},
                         {"name", finding.check->name},
-                        {"severity", finding.check->severity == Severity::error ? "error" : "warning"},
+                        {"severity", finding.check->level()},
                         {"summary", finding.check->summary},
                         {"remedy", finding.check->remedy},
                         {"why", finding.check->why},

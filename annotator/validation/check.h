@@ -7,6 +7,7 @@
 
 #include "annotator/metadata/attribution.h"
 #include "annotator/onnx_file/onnx_summary.h"
+#include "annotator/validation/external_data.h"
 #include "schema/program.h"
 #include "whence/diagnostics.h"
 
@@ -17,6 +18,7 @@ struct CheckContext {
   std::vector<const onnx_file::OnnxNode*> nodes;  // nodes of the graph, nested ones included
   const Program* program = nullptr;               // the sidecar's, when one was given
   const metadata::Recorded* recorded = nullptr;   // the same, when the file was exported from it
+  std::vector<ExternalTensor> external = {};      // for the checks of files beside the model, which look once
 };
 
 struct FindingItem {
@@ -32,6 +34,8 @@ struct Rule {
   const char* remedy;
   const char* why;  // the harm it does, or what is needed to look for it
   Severity severity;
+
+  const char* level() const { return severity == Severity::error ? "error" : "warning"; }
 };
 
 struct Check : Rule {

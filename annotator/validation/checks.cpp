@@ -1,19 +1,12 @@
 // The one list of checks. V1xx: names and structure; V2xx: external data; V3xx: what whence wrote; V4xx: onnx's
-// checker. V5xx are not checks of the
-// file but of its coverage: gates.h.
+// checker. V5xx are not checks of the file but of its coverage: gates.h.
+#include "annotator/validation/checks.h"
+
 #include <algorithm>
 
-#include "annotator/validation/check.h"
 #include "annotator/validation/gates.h"
 
 namespace whence::validation {
-
-extern const Check node_name_empty_check, node_name_duplicate_check, metadata_key_duplicate_check,
-    metadata_needs_ir_10_check, function_undefined_check, domain_not_imported_check, function_arity_check,
-    attribute_undeclared_check, domain_imported_twice_check, dtype_unknown_check, tensor_size_check,
-    value_info_orphan_check, name_unreadable_check, external_data_missing_check, external_data_range_check,
-    external_data_outside_check, provenance_malformed_check, sidecar_mismatch_check, module_unknown_check,
-    onnx_checker_check;
 
 const std::vector<const Check*>& all_checks() {
   static const std::vector<const Check*> checks = {

@@ -19,8 +19,6 @@ std::string number_text(double number) {
   return text.data();
 }
 
-const char* level(const Rule& rule) { return rule.severity == Severity::error ? "error" : "warning"; }
-
 Json text_json(const std::string& text) { return {{"text", text}}; }
 
 Json rule_json(const Rule& rule) {
@@ -29,7 +27,7 @@ Json rule_json(const Rule& rule) {
           {"shortDescription", text_json(rule.summary)},
           {"fullDescription", text_json(rule.why)},
           {"help", text_json(rule.remedy)},
-          {"defaultConfiguration", {{"level", level(rule)}}}};
+          {"defaultConfiguration", {{"level", rule.level()}}}};
 }
 
 // Percent-encoding as the runner of GitHub Actions undoes it; in properties, separators too.
@@ -97,7 +95,7 @@ std::string to_sarif(const Validation& validation, const std::string& path) {
     }
     results.push_back({{"ruleId", problem.rule->code},
                        {"ruleIndex", at},
-                       {"level", level(*problem.rule)},
+                       {"level", problem.rule->level()},
                        {"message", text_json(printable(shown(problem)))},
                        {"locations", Json::array({place})}});
   }
@@ -140,7 +138,7 @@ std::string to_junit(const Validation& validation) {
 std::string to_github(const Validation& validation, const std::string& path) {
   std::string text;
   for (const Problem& problem : problems_of(validation)) {
-    text += "::" + std::string(level(*problem.rule)) + " file=" + command_text(path, true) +
+    text += "::" + std::string(problem.rule->level()) + " file=" + command_text(path, true) +
             ",title=" + command_text(std::string(problem.rule->code) + " " + problem.rule->name, true) +
             "::" + command_text(shown(problem), false) + "\n";
   }

@@ -57,7 +57,7 @@ Result<Validation> validate_file(const std::string& path, const Program* program
     if (functions::has_cut_functions(*model)) {
       if (Result<OnnxSummary> read = functions::read_flat_summary(path)) flat = std::move(*read);
     }
-    const CheckContext as_stored{*model, onnx_file::all_nodes(model->graph), program, known};
+    const CheckContext as_stored{*model, onnx_file::all_nodes(model->graph), program, known, external_tensors(*model)};
     const OnnxSummary& shown = flat ? *flat : *model;
     const CheckContext context{shown, onnx_file::all_nodes(shown.graph), program, known};
 

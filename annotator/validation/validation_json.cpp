@@ -23,14 +23,9 @@ nlohmann::ordered_json counts_json(const origin::Counts& counts) {
 nlohmann::ordered_json finding_json(const Finding& finding) {
   auto items = nlohmann::ordered_json::array();
   for (const FindingItem& item : finding.items) items.push_back({{"subject", item.subject}, {"detail", item.detail}});
-  return {{"code", finding.check->code},
-          {"name", finding.check->name},
-          {"severity", finding.check->severity == Severity::error ? "error" : "warning"},
-          {"summary", finding.check->summary},
-          {"remedy", finding.check->remedy},
-          {"allowed", finding.allowed},
-          {"count", finding.items.size()},
-          {"items", std::move(items)}};
+  return {{"code", finding.check->code},       {"name", finding.check->name},     {"severity", finding.check->level()},
+          {"summary", finding.check->summary}, {"remedy", finding.check->remedy}, {"allowed", finding.allowed},
+          {"count", finding.items.size()},     {"items", std::move(items)}};
 }
 
 nlohmann::ordered_json naming_json(const NamingCounts& counts) {

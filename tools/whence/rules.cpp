@@ -17,8 +17,6 @@ using validation::Rule;
 
 namespace {
 
-const char* word(Severity severity) { return severity == Severity::error ? "error" : "warning"; }
-
 ExitCode run(int argc, char** argv) {
   CommandLine line("rules", "[--rule V101]",
                    "Lists what `whence validate` can find: code, severity, what it says; with --rule, one of them in\n"
@@ -33,7 +31,7 @@ ExitCode run(int argc, char** argv) {
     for (const Rule* rule : rules) {
       list.push_back({{"code", rule->code},
                       {"name", rule->name},
-                      {"severity", word(rule->severity)},
+                      {"severity", rule->level()},
                       {"summary", rule->summary},
                       {"why", rule->why},
                       {"remedy", rule->remedy}});
@@ -43,12 +41,12 @@ ExitCode run(int argc, char** argv) {
   }
   if (line.has("rule")) {
     const Rule& rule = *rules.front();
-    std::cout << rule.code << " " << rule.name << " (" << word(rule.severity) << ")\n  finds  " << rule.summary
+    std::cout << rule.code << " " << rule.name << " (" << rule.level() << ")\n  finds  " << rule.summary
               << "\n  why    " << rule.why << "\n  try    " << rule.remedy << "\n";
     return ExitCode::ok;
   }
   text::Table table(output_palette(), {Align::left, Align::left, Align::left, Align::left});
-  for (const Rule* rule : rules) table.row({rule->code, word(rule->severity), rule->name, rule->summary});
+  for (const Rule* rule : rules) table.row({rule->code, rule->level(), rule->name, rule->summary});
   std::cout << table.text();
   return ExitCode::ok;
 }

@@ -2,7 +2,7 @@
 // there is no function around.
 #include <algorithm>
 
-#include "annotator/validation/check.h"
+#include "annotator/validation/checks.h"
 #include "annotator/validation/walk.h"
 
 namespace whence::validation {
@@ -30,7 +30,6 @@ std::vector<FindingItem> find_attribute_undeclared(const CheckContext& context) 
 
 }  // namespace
 
-extern const Check attribute_undeclared_check;
 const Check attribute_undeclared_check = {
     {"V108", "attribute_undeclared", "attributes that refer to one that no function declares",
      "declare the attribute in the function, or write its value out",

@@ -2,7 +2,7 @@
 #include <map>
 #include <set>
 
-#include "annotator/validation/check.h"
+#include "annotator/validation/checks.h"
 #include "annotator/validation/walk.h"
 
 namespace whence::validation {
@@ -33,7 +33,6 @@ std::vector<FindingItem> find_domain_imported_twice(const CheckContext& context)
 
 }  // namespace
 
-extern const Check domain_imported_twice_check;
 const Check domain_imported_twice_check = {
     {"V109", "domain_imported_twice", "domains that are imported more than once",
      "keep one opset_import for each domain",

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <map>
 
-#include "annotator/validation/check.h"
+#include "annotator/validation/checks.h"
 #include "annotator/validation/walk.h"
 
 namespace whence::validation {
@@ -37,7 +37,6 @@ std::vector<FindingItem> find_domain_not_imported(const CheckContext& context) {
 
 }  // namespace
 
-extern const Check domain_not_imported_check;
 const Check domain_not_imported_check = {
     {"V106", "domain_not_imported", "domains that are used without an opset import", "add the domain to opset_import",
      "Without an import it is not known which version of the operator is meant, and runtimes refuse the model.",

@@ -2,7 +2,7 @@
 #include <onnx/onnx_pb.h>
 
 #include "annotator/onnx_file/wire_in.h"
-#include "annotator/validation/check.h"
+#include "annotator/validation/checks.h"
 #include "annotator/validation/walk.h"
 
 namespace whence::validation {
@@ -54,7 +54,6 @@ std::vector<FindingItem> find_dtype_unknown(const CheckContext& context) {
 
 }  // namespace
 
-extern const Check dtype_unknown_check;
 const Check dtype_unknown_check = {
     {"V110", "dtype_unknown", "tensors and values of a dtype that ONNX does not know",
      "write the file again with a tool that knows the dtype, or read it with a newer one",

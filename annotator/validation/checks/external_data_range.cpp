@@ -1,6 +1,5 @@
 // V202: tensors whose span in the external file passes its end, or has not the size that dtype and shape ask for.
-#include "annotator/validation/check.h"
-#include "annotator/validation/external_data.h"
+#include "annotator/validation/checks.h"
 
 namespace whence::validation {
 namespace {
@@ -24,7 +23,7 @@ std::string problem_of(const ExternalTensor& tensor) {
 
 std::vector<FindingItem> find_external_data_range(const CheckContext& context) {
   std::vector<FindingItem> items;
-  for (const ExternalTensor& tensor : external_tensors(context.model)) {
+  for (const ExternalTensor& tensor : context.external) {
     if (!tensor.inside || !tensor.file_size) continue;
     if (std::string problem = problem_of(tensor); !problem.empty())
       items.push_back({tensor.tensor, std::move(problem)});
@@ -34,7 +33,6 @@ std::vector<FindingItem> find_external_data_range(const CheckContext& context) {
 
 }  // namespace
 
-extern const Check external_data_range_check;
 const Check external_data_range_check = {
     {"V202", "external_data_range", "tensors whose external data does not fit its file, dtype or shape",
      "the data file belongs to another model or is cut short: copy it again",

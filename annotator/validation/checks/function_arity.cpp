@@ -3,7 +3,7 @@
 #include <map>
 #include <tuple>
 
-#include "annotator/validation/check.h"
+#include "annotator/validation/checks.h"
 #include "annotator/validation/walk.h"
 
 namespace whence::validation {
@@ -58,7 +58,6 @@ std::vector<FindingItem> find_function_arity(const CheckContext& context) {
 
 }  // namespace
 
-extern const Check function_arity_check;
 const Check function_arity_check = {
     {"V107", "function_arity", "calls that do not fit the function that they call",
      "export again: function and call were made apart",

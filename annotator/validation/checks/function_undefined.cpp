@@ -4,7 +4,7 @@
 #include <set>
 #include <tuple>
 
-#include "annotator/validation/check.h"
+#include "annotator/validation/checks.h"
 #include "annotator/validation/walk.h"
 
 namespace whence::validation {
@@ -40,7 +40,6 @@ std::vector<FindingItem> find_function_undefined(const CheckContext& context) {
 
 }  // namespace
 
-extern const Check function_undefined_check;
 const Check function_undefined_check = {
     {"V105", "function_undefined", "calls of functions that the model does not define",
      "export again with the functions included",

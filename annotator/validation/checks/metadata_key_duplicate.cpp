@@ -2,6 +2,7 @@
 // value holds.
 #include <set>
 
+#include "annotator/validation/checks.h"
 #include "annotator/validation/walk.h"
 
 namespace whence::validation {
@@ -28,7 +29,6 @@ std::vector<FindingItem> find_metadata_key_duplicate(const CheckContext& context
 
 }  // namespace
 
-extern const Check metadata_key_duplicate_check;
 const Check metadata_key_duplicate_check = {
     {"V103", "metadata_key_duplicate", "metadata keys that occur twice on one owner",
      "keep one entry for each key; `whence strip` removes those that whence wrote",

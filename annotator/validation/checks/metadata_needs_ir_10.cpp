@@ -1,5 +1,6 @@
 // V104: metadata of nodes, values, graphs, initializers or functions in a file whose IR version is below 10, which has
 // none (onnx.proto: metadata_props were added with IR version 10). Only the model itself had metadata before.
+#include "annotator/validation/checks.h"
 #include "annotator/validation/walk.h"
 
 namespace whence::validation {
@@ -20,7 +21,6 @@ std::vector<FindingItem> find_metadata_needs_ir_10(const CheckContext& context) 
 
 }  // namespace
 
-extern const Check metadata_needs_ir_10_check;
 const Check metadata_needs_ir_10_check = {
     {"V104", "metadata_needs_ir_10", "things with metadata in a file whose IR version has none",
      "raise ir_version to 10: `whence annotate` does",

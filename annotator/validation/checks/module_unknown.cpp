@@ -1,7 +1,7 @@
 // V303: nodes that name a module which the sidecar's module table does not hold. Needs --sidecar.
 #include <set>
 
-#include "annotator/validation/check.h"
+#include "annotator/validation/checks.h"
 
 namespace whence::validation {
 
@@ -26,7 +26,6 @@ std::vector<FindingItem> find_module_unknown(const CheckContext& context) {
 
 }  // namespace
 
-extern const Check module_unknown_check;
 const Check module_unknown_check = {
     {"V303", "module_unknown", "nodes that name a module the model does not have",
      "give the sidecar of the same model, or annotate the file again",

@@ -1,7 +1,7 @@
 // V113: names that are not valid UTF-8, or hold control characters.
 #include <set>
 
-#include "annotator/validation/check.h"
+#include "annotator/validation/checks.h"
 #include "annotator/validation/walk.h"
 #include "schema/printable.h"
 
@@ -46,7 +46,6 @@ std::vector<FindingItem> find_name_unreadable(const CheckContext& context) {
 
 }  // namespace
 
-extern const Check name_unreadable_check;
 const Check name_unreadable_check = {{"V113", "name_unreadable", "names that are not UTF-8, or hold control characters",
                                       "rename them: `whence annotate` gives nodes readable names",
                                       "protobuf asks for UTF-8, and readers of other languages fail on anything else; "

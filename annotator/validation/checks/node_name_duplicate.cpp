@@ -1,7 +1,7 @@
 // V102: a name that several nodes carry, branches and loop bodies included: whoever looks a node up finds one of them.
 #include <map>
 
-#include "annotator/validation/check.h"
+#include "annotator/validation/checks.h"
 
 namespace whence::validation {
 
@@ -21,7 +21,6 @@ std::vector<FindingItem> find_node_name_duplicate(const CheckContext& context) {
 
 }  // namespace
 
-extern const Check node_name_duplicate_check;
 const Check node_name_duplicate_check = {
     {"V102", "node_name_duplicate", "names that more than one node carries", "`whence annotate` makes names unique",
      "Branches and loop bodies included: whoever looks a node up by its name finds one of them.", Severity::warning},

@@ -1,5 +1,5 @@
 // V101: nodes without a name. ONNX allows them; profilers, quantisers and whence's own reports then have no handle.
-#include "annotator/validation/check.h"
+#include "annotator/validation/checks.h"
 
 namespace whence::validation {
 
@@ -15,7 +15,6 @@ std::vector<FindingItem> find_node_name_empty(const CheckContext& context) {
 
 }  // namespace
 
-extern const Check node_name_empty_check;
 const Check node_name_empty_check = {
     {"V101", "node_name_empty", "nodes without a name", "`whence annotate` gives every node a name",
      "ONNX allows them; profilers, quantisers and reports then have no handle on the node.", Severity::warning},

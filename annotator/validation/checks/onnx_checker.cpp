@@ -2,7 +2,7 @@
 // included, so it costs memory as all the other checks together do not.
 #include <onnx/checker.h>
 
-#include "annotator/validation/check.h"
+#include "annotator/validation/checks.h"
 
 namespace whence::validation {
 namespace {
@@ -19,7 +19,6 @@ std::vector<FindingItem> find_onnx_checker(const CheckContext& context) {
 
 }  // namespace
 
-extern const Check onnx_checker_check;
 const Check onnx_checker_check = {{"V401", "onnx_checker", "complaints of onnx's own checker",
                                    "report it to whoever made the file; for whence's own exports, to whence",
                                    "With shape inference in strict mode. It parses the whole model, weights included, "

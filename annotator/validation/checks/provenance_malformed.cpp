@@ -5,7 +5,7 @@
 #include "annotator/origin/keys/node.h"
 #include "annotator/origin/keys/origin.h"
 #include "annotator/origin/stamp.h"
-#include "annotator/validation/check.h"
+#include "annotator/validation/checks.h"
 #include "schema/module_path.h"
 
 namespace whence::validation {
@@ -55,7 +55,6 @@ std::vector<FindingItem> find_provenance_malformed(const CheckContext& context) 
 
 }  // namespace
 
-extern const Check provenance_malformed_check;
 const Check provenance_malformed_check = {
     {"V301", "provenance_malformed", "nodes whose whence keys contradict their form",
      "`whence strip`, then `whence annotate` again",

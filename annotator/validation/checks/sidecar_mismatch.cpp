@@ -2,7 +2,7 @@
 #include "annotator/origin/keys/origin.h"
 #include "annotator/origin/keys/program.h"
 #include "annotator/origin/stamp.h"
-#include "annotator/validation/check.h"
+#include "annotator/validation/checks.h"
 
 namespace whence::validation {
 
@@ -32,7 +32,6 @@ std::vector<FindingItem> find_sidecar_mismatch(const CheckContext& context) {
 
 }  // namespace
 
-extern const Check sidecar_mismatch_check;
 const Check sidecar_mismatch_check = {
     {"V302", "sidecar_mismatch", "things that do not belong to the sidecar",
      "give the sidecar that was recorded from the same archive",

@@ -1,5 +1,5 @@
 // V111: tensors whose bytes in the file are more or fewer than dtype and shape ask for.
-#include "annotator/validation/check.h"
+#include "annotator/validation/checks.h"
 #include "annotator/validation/external_data.h"
 #include "annotator/validation/walk.h"
 
@@ -21,7 +21,6 @@ std::vector<FindingItem> find_tensor_size(const CheckContext& context) {
 
 }  // namespace
 
-extern const Check tensor_size_check;
 const Check tensor_size_check = {
     {"V111", "tensor_size", "tensors whose bytes do not fit their dtype and shape",
      "write the tensor again: shape or dtype were changed without the bytes",

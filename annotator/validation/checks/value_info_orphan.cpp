@@ -1,7 +1,7 @@
 // V112: value_info of tensors that the graph does not have: left behind by a tool that renamed or removed nodes.
 #include <set>
 
-#include "annotator/validation/check.h"
+#include "annotator/validation/checks.h"
 #include "annotator/validation/walk.h"
 
 namespace whence::validation {
@@ -51,7 +51,6 @@ std::vector<FindingItem> find_value_info_orphan(const CheckContext& context) {
 
 }  // namespace
 
-extern const Check value_info_orphan_check;
 const Check value_info_orphan_check = {
     {"V112", "value_info_orphan", "types that are stated of tensors that are not there",
      "delete the entries, or run shape inference again",

@@ -1,0 +1,15 @@
+// Every check by name: each is defined in the file of its name in checks/, and checks.cpp lists them in order.
+#pragma once
+
+#include "annotator/validation/check.h"
+
+namespace whence::validation {
+
+extern const Check node_name_empty_check, node_name_duplicate_check, metadata_key_duplicate_check,
+    metadata_needs_ir_10_check, function_undefined_check, domain_not_imported_check, function_arity_check,
+    attribute_undeclared_check, domain_imported_twice_check, dtype_unknown_check, tensor_size_check,
+    value_info_orphan_check, name_unreadable_check, external_data_missing_check, external_data_range_check,
+    external_data_outside_check, provenance_malformed_check, sidecar_mismatch_check, module_unknown_check,
+    onnx_checker_check;
+
+}  // namespace whence::validation
