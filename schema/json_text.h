@@ -3,7 +3,9 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
+#include <string_view>
 
 namespace whence {
 
@@ -11,6 +13,15 @@ namespace whence {
 template <class Json>
 std::string json_text(const Json& json, int indent = -1) {
   return json.dump(indent, ' ', false, Json::error_handler_t::replace);
+}
+
+// Returns null for what is not known: an empty text, or no value.
+inline nlohmann::ordered_json or_null(std::string_view text) {
+  return text.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(text);
+}
+template <class T>
+nlohmann::ordered_json or_null(const std::optional<T>& value) {
+  return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json();
 }
 
 }  // namespace whence

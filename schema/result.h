@@ -32,7 +32,14 @@ class Result {
   Diagnostics diagnostics_;
 };
 
-// The value of a result, its notes appended to `notes`; throws Error with all diagnostics when there is none.
+// The value of a result, without its notes; throws Error with all diagnostics when there is none.
+template <class T>
+T value_of(Result<T> result) {
+  if (!result) throw Error(result.diagnostics());
+  return std::move(*result);
+}
+
+// The same, the notes appended to `notes`.
 template <class T>
 T unwrap(Result<T> result, Diagnostics& notes) {
   if (!result) throw Error(result.diagnostics());

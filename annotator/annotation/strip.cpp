@@ -107,12 +107,11 @@ Result<StripReport> strip_file(const onnx_file::ModelSource& input, const onnx_f
     onnx_file::DataFiles data_files;
     bool annotated = false, stamps = false;
     {
-      auto model = onnx_file::read_onnx_summary(input);
-      if (!model) throw Error(model.diagnostics());
-      annotated = find_property(model->metadata, keys::annotated).has_value();
-      stamps = find_property(model->metadata, keys::matched).has_value();
-      if (annotated) edit = model_edit(*model, {.file = input.stands_for, .stage = "strip"});
-      data_files = onnx_file::data_files_of(*model);
+      const auto model = value_of(onnx_file::read_onnx_summary(input));
+      annotated = find_property(model.metadata, keys::annotated).has_value();
+      stamps = find_property(model.metadata, keys::matched).has_value();
+      if (annotated) edit = model_edit(model, {.file = input.stands_for, .stage = "strip"});
+      data_files = onnx_file::data_files_of(model);
     }
     StripReport report;
     const auto make_editor = [&]() -> std::unique_ptr<NodeEditor> {

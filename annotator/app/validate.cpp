@@ -21,7 +21,7 @@ validation::Validation app::validation_of(const std::string& model, const Valida
   what.full = options.full;
   std::optional<Sidecar> sidecar;
   if (!options.sidecar.empty()) sidecar = unwrap(read_sidecar(options.sidecar), notes);
-  return unwrap(validation::validate_file(model, sidecar ? &sidecar->program : nullptr, what), notes);
+  return unwrap(validation::validate_file(model, sidecar ? &sidecar->program : nullptr, room_options), notes);
 }
 
 ValidationReport validate(const std::string& model, const ValidateOptions& options) {

@@ -66,9 +66,8 @@ FunctionChoice cut_modules(const OnnxSummary& model) {
 
 Result<OnnxSummary> read_flat_summary(const std::string& path) {
   return guarded([&] {
-    Result<OnnxSummary> model = onnx_file::read_onnx_summary(path);
-    if (!model) throw Error(model.diagnostics());
-    return has_cut_functions(*model) ? written_out(std::move(*model)) : std::move(*model);
+    OnnxSummary model = value_of(onnx_file::read_onnx_summary(path));
+    return has_cut_functions(model) ? written_out(std::move(model)) : std::move(model);
   });
 }
 

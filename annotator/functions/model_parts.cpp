@@ -238,9 +238,7 @@ onnx::ModelProto bare_model(const ModelParts& parts) {
 }
 
 ModelParts read_model_parts(const onnx_file::ModelSource& source) {
-  auto summary = onnx_file::read_onnx_summary(source);  // says what is wrong with a file that is not an ONNX model
-  if (!summary) throw Error(summary.diagnostics());
-  return parts_of(std::move(*summary));
+  return parts_of(value_of(onnx_file::read_onnx_summary(source)));  // says what is wrong with a file of another kind
 }
 
 ModelParts parts_of(OnnxSummary summary) {

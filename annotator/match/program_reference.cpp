@@ -344,9 +344,7 @@ Reference make_reference(const Program& program, int opset) {
       options.unsupported_as_domain = true;
       options.as_other_exporters = &forms[i].program == &unfolded;
       options.values = &own;
-      auto graph = exporter::export_program(forms[i].program, options);
-      if (!graph) throw Error(graph.diagnostics());
-      overlay.add(std::make_shared<Graph>(std::move(*graph)), own);
+      overlay.add(std::make_shared<Graph>(value_of(exporter::export_program(forms[i].program, options))), own);
     }
     try {
       reference.structure.finish("the reference");

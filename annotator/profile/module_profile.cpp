@@ -17,11 +17,6 @@ using view::PlacedNode;
 
 namespace {
 
-OnnxSummary value_of(Result<OnnxSummary> model) {
-  if (!model) throw Error(model.diagnostics());
-  return std::move(*model);
-}
-
 // The module and call of an operator that ran, and the rule that found them.
 struct Found {
   ProfileRule rule = ProfileRule::none;
@@ -175,9 +170,8 @@ Result<ModuleProfile> profile_by_module(const std::string& model_path, const std
   return guarded([&] {
     const Place place{.file = profile_path, .stage = "profile"};
     const OnnxSummary model = value_of(functions::read_flat_summary(model_path));
-    auto profile = read_ort_profile(profile_path);
-    if (!profile) throw Error(profile.diagnostics());
-    const InlinedNames inlined(value_of(onnx_file::read_onnx_summary(model_path)), *profile);
+    auto profile = value_of(read_ort_profile(profile_path));
+    const InlinedNames inlined(value_of(onnx_file::read_onnx_summary(model_path)), profile);
     const view::NodeGraph graph = view::node_graph_of(model, nullptr);
     if (graph.tree.unattributed == graph.tree.count) {
       throw Error(Code::usage, "no node of the file says which module it belongs to", "`whence annotate` it first",
@@ -190,16 +184,16 @@ Result<ModuleProfile> profile_by_module(const std::string& model_path, const std
       optimized = value_of(onnx_file::read_onnx_summary(optimized_path));
       matches.emplace(*optimized, model, graph.tree, place);
     }
-    require_meeting(*profile, inlined, names, matches ? &*matches : nullptr, place);
+    require_meeting(profile, inlined, names, matches ? &*matches : nullptr, place);
 
     ModuleProfile result;
     result.file = base_name(model_path);
     result.profile = base_name(profile_path);
     result.tree = graph.tree;
     result.matched = matches.has_value();
-    result.runs = profile->runs;
-    result.run_microseconds = profile->run_microseconds;
-    for (const ProfiledOperator& ran : profile->operators) {
+    result.runs = profile.runs;
+    result.run_microseconds = profile.run_microseconds;
+    for (const ProfiledOperator& ran : profile.operators) {
       Found found;
       if (matches) found = matches->find(ran.name);
       if (found.rule == ProfileRule::none) found = names.find(inlined.before(ran.name), ran.op_type);

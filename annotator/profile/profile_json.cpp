@@ -24,7 +24,7 @@ Json modules_json(const ModuleProfile& profile) {
       if (call.row == i) calls.push_back({{"call", call.call}, {"own", call.microseconds}});
     }
     modules.push_back({{"path", row.path},
-                       {"type", row.type.empty() ? Json() : Json(row.type)},
+                       {"type", or_null(row.type)},
                        {"own", profile.times[i].own},
                        {"total", profile.times[i].total},
                        {"share", share_number(profile.times[i].total, profile.microseconds)},
@@ -34,14 +34,10 @@ Json modules_json(const ModuleProfile& profile) {
 }
 
 Json node_json(const ModuleProfile& profile, const ProfiledNode& node) {
-  return {{"name", node.ran.name},
-          {"op_type", node.ran.op_type},
-          {"provider", node.ran.provider},
-          {"count", node.ran.count},
-          {"time", node.ran.microseconds},
-          {"module", node.row ? Json(profile.tree.rows[*node.row].path) : Json()},
-          {"call", node.call.empty() ? Json() : Json(node.call)},
-          {"rule", name_of(node.rule)}};
+  return {{"name", node.ran.name},         {"op_type", node.ran.op_type},
+          {"provider", node.ran.provider}, {"count", node.ran.count},
+          {"time", node.ran.microseconds}, {"module", node.row ? Json(profile.tree.rows[*node.row].path) : Json()},
+          {"call", or_null(node.call)},    {"rule", name_of(node.rule)}};
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "annotator/report/report.h"
 #include "annotator/view/explanation.h"
 #include "annotator/view/operation_count.h"
+#include "schema/json_text.h"
 
 namespace whence::report {
 
@@ -76,11 +77,6 @@ class Interned {
   std::unordered_map<std::string_view, std::uint32_t> numbers_;
   std::deque<std::string> copies_;
 };
-
-template <class T>
-Json or_null(const std::optional<T>& value) {
-  return value ? Json(*value) : Json();
-}
 
 // [arrived, fused, folded, eliminated, unknown] operations and [kept, merged, unused, missing] parameters by module of
 // the sidecar.

@@ -30,12 +30,6 @@ std::vector<ModuleFigures> figures_of(const Report& report) {
   return figures;
 }
 
-template <class T>
-T value_of(Result<T> result) {
-  if (!result) throw Error(result.diagnostics());
-  return std::move(*result);
-}
-
 }  // namespace
 
 Result<Report> make_report(const std::string& path, const Program* program,

@@ -72,11 +72,10 @@ Baseline from_report(const Json& report, const std::string& path) {
 }
 
 Baseline from_model(const std::string& path, const Program* program) {
-  Result<onnx_file::OnnxSummary> model = functions::read_flat_summary(path);
-  if (!model) throw Error(model.diagnostics());
+  const onnx_file::OnnxSummary model = value_of(functions::read_flat_summary(path));
   std::optional<metadata::Recorded> recorded;
-  if (program != nullptr && metadata::belongs_to(*model, *program)) recorded.emplace(*program);
-  const CheckContext context{*model, onnx_file::all_nodes(model->graph), program, recorded ? &*recorded : nullptr};
+  if (program != nullptr && metadata::belongs_to(model, *program)) recorded.emplace(*program);
+  const CheckContext context{model, onnx_file::all_nodes(model.graph), program, recorded ? &*recorded : nullptr};
   Coverage coverage = coverage_of(context);
   return {base_name(path), coverage.all, std::move(coverage.modules), naming_of(context).counts};
 }

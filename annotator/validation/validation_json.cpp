@@ -71,7 +71,6 @@ nlohmann::ordered_json module_json(const ModuleHierarchy& module) {
 
 nlohmann::ordered_json hierarchy_json(const Hierarchy& hierarchy) {
   using nlohmann::ordered_json;
-  const auto text_or_null = [](std::string_view text) { return text.empty() ? ordered_json() : ordered_json(text); };
   ordered_json json = {{"belongs", hierarchy.belongs}};
   auto modules = ordered_json::array(), lost = ordered_json::array(), parameters = ordered_json::array();
   for (const ModuleHierarchy& module : hierarchy.modules.rows) modules.push_back(module_json(module));
@@ -81,14 +80,14 @@ nlohmann::ordered_json hierarchy_json(const Hierarchy& hierarchy) {
                     {"module", operation.module},
                     {"call", operation.call},
                     {"fate", name_of(operation.fate)},
-                    {"reason", text_or_null(name_of(operation.reason))}});
+                    {"reason", or_null(name_of(operation.reason))}});
   }
   for (const FoundParameter& parameter : hierarchy.parameters) {
     parameters.push_back({{"name", parameter.name},
                           {"form", parameter.form},
                           {"arrived", arrived(parameter.arrival)},
                           {"how", name_of(parameter.arrival)},
-                          {"initializer", text_or_null(parameter.initializer)}});
+                          {"initializer", or_null(parameter.initializer)}});
   }
   json["modules"] = std::move(modules);
   json["operations_without_own_node"] = std::move(lost);

@@ -19,7 +19,7 @@ ordered_json changes_json(const ModuleDiff& row) {
 }
 
 ordered_json row_json(const ModuleDiff& row) {
-  return {{"path", row.path ? ordered_json(*row.path) : ordered_json()},
+  return {{"path", or_null(row.path)},
           {"nodes", both(row.nodes_a, row.nodes_b)},
           {"own_nodes", both(row.own_a, row.own_b)},
           {"parameters", both(row.parameters_a, row.parameters_b)},
@@ -27,10 +27,9 @@ ordered_json row_json(const ModuleDiff& row) {
 }
 
 ordered_json node_json(const ChangedNode& node) {
-  const auto name_or_null = [](const std::string& name) { return name.empty() ? ordered_json() : ordered_json(name); };
   return {{"change", name_of(node.change)},
           {"op_type", node.op_type},
-          {"names", both(name_or_null(node.name_a), name_or_null(node.name_b))},
+          {"names", both(or_null(node.name_a), or_null(node.name_b))},
           {"modules", both(node.modules_a, node.modules_b)},
           {"fused", node.fused},
           {"inserted", node.inserted}};

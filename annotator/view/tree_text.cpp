@@ -69,15 +69,15 @@ std::string to_json(const ModuleTree& tree, const std::vector<ShownRow>& rows, c
     const ModuleRow& row = tree.rows[shown.row];
     ordered_json entry;
     entry["path"] = row.path;
-    entry["type"] = row.type.empty() ? ordered_json() : ordered_json(row.type);
+    entry["type"] = or_null(row.type);
     entry["parent"] = row.parent ? ordered_json(tree.rows[*row.parent].path) : ordered_json();
     entry["aliases"] = row.aliases;
-    entry["calls"] = row.calls ? ordered_json(*row.calls) : ordered_json();
+    entry["calls"] = or_null(row.calls);
     entry[unit] = row.total;
     entry[std::string("own_") + unit] = row.own;
     entry["operators"] = row.operators;
     entry["parameters"] = row.parameters;
-    entry["trainable"] = row.trainable ? ordered_json(*row.trainable) : ordered_json();
+    entry["trainable"] = or_null(row.trainable);
     modules.push_back(std::move(entry));
   }
   ordered_json object = {{"file", file}, {unit, tree.count}};
