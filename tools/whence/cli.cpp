@@ -221,6 +221,15 @@ std::vector<std::string> CommandLine::list(const std::string& name) const {
   return has(name) ? state_->values[name].as<std::vector<std::string>>() : std::vector<std::string>{};
 }
 
+std::string CommandLine::one_of(const std::string& name, const std::vector<std::string>& words,
+                                std::string otherwise) const {
+  std::string word = text_or(name, std::move(otherwise));
+  if (std::ranges::find(words, word) != words.end()) return word;
+  std::string remedy = words.front();
+  for (std::size_t i = 1; i < words.size(); ++i) remedy += (i + 1 == words.size() ? " or " : ", ") + words[i];
+  throw usage_error("unknown " + name + " '" + word + "'", remedy);
+}
+
 std::int64_t CommandLine::integer_or(const std::string& name, std::int64_t otherwise) const {
   if (!has(name)) return otherwise;
   const std::string given = text(name);

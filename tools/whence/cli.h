@@ -50,6 +50,8 @@ class CommandLine {
   std::string text_or(const std::string& name, std::string otherwise) const;
   std::optional<std::string> optional_text(const std::string& name) const;  // none when it was not given
   std::vector<std::string> list(const std::string& name) const;  // a repeated option's values, empty when not given
+  // One of `words`, or `otherwise` when it was not given; throws Error(usage) for any other word.
+  std::string one_of(const std::string& name, const std::vector<std::string>& words, std::string otherwise) const;
   std::int64_t integer_or(const std::string& name, std::int64_t otherwise) const;  // throws Error(usage)
   std::optional<int> depth() const;  // levels of modules that --depth names; throws Error(usage)
   bool json() const { return has("json"); }

@@ -1,6 +1,4 @@
 // `whence profile`: where the time of a run goes, by module.
-#include <algorithm>
-#include <array>
 #include <iostream>
 
 #include "annotator/app/views.h"
@@ -14,17 +12,7 @@ namespace whence {
 
 namespace {
 
-constexpr std::array formats = {"text", "json", "collapsed", "speedscope"};
 constexpr int default_depth = 3;
-
-std::string parse_format(const CommandLine& line) {
-  const std::string format = line.text_or("format", line.json() ? "json" : "text");
-  if (std::ranges::find(formats, format) == formats.end()) {
-    throw Error(Code::usage, "unknown format '" + format + "'", "text, json, collapsed or speedscope",
-                {.stage = "command line"});
-  }
-  return format;
-}
 
 ExitCode run(int argc, char** argv) {
   CommandLine line("profile", "model.onnx --ort-profile ort.json [--optimized FILE] [--format FORMAT] [-o FILE]",
@@ -40,7 +28,9 @@ ExitCode run(int argc, char** argv) {
   line.example("whence profile bert.annotated.onnx --ort-profile ort.json --format speedscope -o bert.speedscope.json");
   if (!line.parse(argc, argv)) return ExitCode::ok;
 
-  const std::string format = parse_format(line), output = line.text_or("output", "");
+  const std::string format =
+      line.one_of("format", {"text", "json", "collapsed", "speedscope"}, line.json() ? "json" : "text");
+  const std::string output = line.text_or("output", "");
   const int depth = line.depth().value_or(default_depth);
   const auto [found, notes] =
       app::profile_run(line.text("model"), line.text("ort-profile"), line.text_or("optimized", ""));

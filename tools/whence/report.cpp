@@ -15,16 +15,13 @@ namespace {
 using Format = app::ReportOptions::Format;
 
 Format parse_format(const CommandLine& line, const std::string& output) {
-  std::string format = line.text_or("format", "");
-  if (format.empty()) {
+  if (line.text_or("format", "").empty()) {
     if (output.ends_with(".html") || output.ends_with(".htm")) return Format::html;
     if (output.ends_with(".md") || output.ends_with(".markdown")) return Format::markdown;
     throw Error(Code::usage, "the name " + output + " does not say which kind of report it is",
                 "call it report.html or report.md, or give --format html or --format md", {.stage = "command line"});
   }
-  if (format == "html") return Format::html;
-  if (format == "md") return Format::markdown;
-  throw Error(Code::usage, "unknown format '" + format + "'", "html or md", {.stage = "command line"});
+  return line.one_of("format", {"html", "md"}, "") == "html" ? Format::html : Format::markdown;
 }
 
 // "batch=1,seq=128"

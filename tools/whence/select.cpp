@@ -71,11 +71,7 @@ ExitCode run(int argc, char** argv) {
   line.example("whence select bert.onnx --modules 'encoder.layer.[0-3]' --not '**.LayerNorm' --ops MatMul,Gemm");
   if (!line.parse(argc, argv)) return ExitCode::ok;
 
-  const std::string format = line.text_or("format", "names");
-  if (format != "names" && format != "ort-quant" && format != "modules") {
-    throw Error(Code::usage, "unknown format '" + format + "'", "names, ort-quant or modules",
-                {.stage = "command line"});
-  }
+  const std::string format = line.one_of("format", {"names", "ort-quant", "modules"}, "names");
   const std::string file = line.text("file");
   const auto [nodes, notes] = app::select(
       file, {.sidecar = line.optional_text("sidecar"),

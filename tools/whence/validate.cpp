@@ -77,17 +77,6 @@ ValidateOptions parse_options(const CommandLine& line) {
   return options;
 }
 
-constexpr std::array formats = {"text", "json", "sarif", "junit", "github"};
-
-std::string parse_format(const CommandLine& line) {
-  const std::string format = line.text_or("format", line.json() ? "json" : "text");
-  if (std::ranges::find(formats, format) == formats.end()) {
-    throw Error(Code::usage, "unknown format '" + format + "'", "text, json, sarif, junit or github",
-                {.stage = "command line"});
-  }
-  return format;
-}
-
 ExitCode run(int argc, char** argv) {
   CommandLine line(
       "validate", "model.onnx [--sidecar F] [--min-covered PCT] [--min exact=95]...",
@@ -100,7 +89,8 @@ ExitCode run(int argc, char** argv) {
   line.example("whence validate model.onnx --sidecar model.whence.json --min-covered 99");
   if (!line.parse(argc, argv)) return ExitCode::ok;
 
-  const std::string format = parse_format(line);
+  const std::string format =
+      line.one_of("format", {"text", "json", "sarif", "junit", "github"}, line.json() ? "json" : "text");
   const ValidateOptions options = parse_options(line);
   const validation::ReportExtent extent{.depth = line.depth().value_or(default_depth), .all = line.has("all")};
   Diagnostics notes;
