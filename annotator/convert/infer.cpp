@@ -123,11 +123,20 @@ void transpose(const Typing& t) {
   t.set(0, t.dtype(0), std::move(dims));
 }
 
+// The shape that an input states: all sizes where it is a constant, the rank alone where its own length is known.
+Dims shape_from(const Typing& t, std::size_t input) {
+  if (const auto sizes = t.integers(input)) return static_dims(*sizes);
+  Dims dims;
+  if (const Dims length = t.dims(input); length && length->size() == 1 && length->front().is_static()) {
+    dims.emplace(static_cast<std::size_t>(length->front().size));
+  }
+  return dims;
+}
+
 void reshape(const Typing& t) {
   const Dims before = t.dims(0);
-  Dims dims;
-  if (const auto target = t.integers(1)) {
-    dims = static_dims(*target);
+  Dims dims = shape_from(t, 1);
+  if (t.integers(1)) {
     const bool zero_copies = t.node.int_attribute("allowzero", 0) == 0;
     std::int64_t rest = 1;  // elements that the -1 has to hold; 0 when unknown
     for (std::size_t i = 0; before && i < before->size(); ++i) rest *= (*before)[i].is_static() ? (*before)[i].size : 0;
@@ -139,8 +148,6 @@ void reshape(const Typing& t) {
       if (&dim != open) rest = dim.is_static() && dim.size > 0 ? rest / dim.size : 0;
     }
     if (open != nullptr && before && rest > 0) open->size = rest;
-  } else if (const Dims length = t.dims(1); length && length->size() == 1 && length->front().is_static()) {
-    dims.emplace(static_cast<std::size_t>(length->front().size));
   }
   t.set(0, t.dtype(0), std::move(dims));
 }
@@ -186,26 +193,12 @@ void shape(const Typing& t) {
   t.set(0, DType::int64, std::move(result));
 }
 
-void expand(const Typing& t) {
-  Dims target;
-  if (const auto sizes = t.integers(1)) {
-    target = static_dims(*sizes);
-  } else if (const Dims length = t.dims(1); length && length->size() == 1 && length->front().is_static()) {
-    target.emplace(static_cast<std::size_t>(length->front().size));
-  }
-  t.set(0, t.dtype(0), broadcast(t.dims(0), target));
-}
+void expand(const Typing& t) { t.set(0, t.dtype(0), broadcast(t.dims(0), shape_from(t, 1))); }
 
 void filled(const Typing& t) {
   DType dtype = DType::float32;
   if (const Attribute* value = t.node.find("value")) dtype = std::get<TensorData>(value->value).dtype;
-  Dims dims;
-  if (const auto sizes = t.integers(0)) {
-    dims = static_dims(*sizes);
-  } else if (const Dims length = t.dims(0); length && length->size() == 1 && length->front().is_static()) {
-    dims.emplace(static_cast<std::size_t>(length->front().size));
-  }
-  t.set(0, dtype, std::move(dims));
+  t.set(0, dtype, shape_from(t, 0));
 }
 
 void gather(const Typing& t) {

@@ -113,7 +113,7 @@ void mv(Ctx& c) { c.yield(c.emit("MatMul", {c.tensor("self"), c.tensor("vec")}))
 void dot(Ctx& c) { c.yield(c.emit("MatMul", {c.tensor("self"), c.tensor("tensor")})); }
 
 // Real vectors only, which are their own conjugates.
-void vdot(Ctx& c) { c.yield(c.emit("MatMul", {c.tensor("self"), c.tensor("other")})); }
+void vdot(Ctx& c) { matmul(c); }
 
 // [n] x [m] -> [n, m]
 void outer(Ctx& c) {

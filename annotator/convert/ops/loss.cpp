@@ -137,15 +137,20 @@ Val weight_of_classes(Ctx& c, int rank, std::int64_t classes) {
   return c.emit("Reshape", {weight, c.constant_ints(shape)});
 }
 
+// The number of classes over which a share of the loss is spread.
+double smoothed_classes(Ctx& c, Val scores, std::int64_t axis) {
+  const auto count = c.static_dim(scores, axis);
+  if (!count) c.refuse("label_smoothing over a dynamic number of classes", "keep the axis of the classes fixed");
+  return static_cast<double>(*count);
+}
+
 // - sum of weight * target * log softmax over the classes. The mean is over samples, whatever the weights.
 void by_probability(Ctx& c, Val scores, Val target, double smoothing) {
   const DType dtype = c.output_dtype();
   const int rank = c.rank(scores);
   const std::int64_t classes = rank > 1 ? 1 : 0;
   if (smoothing > 0) {
-    const auto count = c.static_dim(scores, classes);
-    if (!count) c.refuse("label_smoothing over a dynamic number of classes", "keep the axis of the classes fixed");
-    const Val share = c.constant_number(smoothing / static_cast<double>(*count), dtype);
+    const Val share = c.constant_number(smoothing / smoothed_classes(c, scores, classes), dtype);
     target = c.emit("Add", {c.emit("Mul", {target, c.constant_number(1 - smoothing, dtype)}), share});
   }
   const Val log = c.emit("LogSoftmax", {scores}, {{"axis", classes}});
@@ -163,8 +168,7 @@ void smoothed(Ctx& c, double smoothing) {
   const bool batched = c.rank(scores) > 1;
   if (!batched) scores = c.unsqueeze(scores, {0}), target = c.unsqueeze(target, {0});
   const int rank = c.rank(scores);
-  const auto count = c.static_dim(scores, 1);
-  if (!count) c.refuse("label_smoothing over a dynamic number of classes", "keep the axis of the classes fixed");
+  const double count = smoothed_classes(c, scores, 1);
   const Val log = c.typed(c.emit("LogSoftmax", {scores}, {{"axis", 1}}), dtype, c.dims(scores));
   const Val ignored = c.constant_number(static_cast<double>(c.integer("ignore_index")), c.dtype(target));
   const Val counts = c.typed(c.emit("Not", {c.emit("Equal", {target, ignored})}), DType::boolean);
@@ -179,7 +183,7 @@ void smoothed(Ctx& c, double smoothing) {
   const Val own = c.emit("NegativeLogLikelihoodLoss", inputs,
                          {{"ignore_index", c.integer("ignore_index")}, {"reduction", std::string("none")}});
   const Val spread = c.emit("Mul", {reduce(c, "ReduceSum", c.typed(all, dtype), {1}, false), c.cast(counts, dtype)});
-  const Val share = c.constant_number(-smoothing / static_cast<double>(*count), dtype);
+  const Val share = c.constant_number(-smoothing / count, dtype);
   Val loss =
       c.emit("Add", {c.emit("Mul", {own, c.constant_number(1 - smoothing, dtype)}), c.emit("Mul", {spread, share})});
   const std::string kind = reduction(c);
@@ -197,14 +201,22 @@ void cross_entropy_loss(Ctx& c) {
   by_class(c, "SoftmaxCrossEntropyLoss");
 }
 
+// 0, 1, ... C - 1 for scores [N, C] or [C].
+Ints class_numbers(Ctx& c, Val scores) {
+  const auto count = c.rank(scores) == 0 ? std::nullopt : c.static_dim(scores, -1);
+  if (!count) c.refuse("the number of classes is dynamic", "keep the last axis of the scores fixed when exporting");
+  Ints numbers(static_cast<std::size_t>(*count));
+  std::iota(numbers.begin(), numbers.end(), 0);
+  return numbers;
+}
+
 // For scores x [N, C] or [C], and the right class y of each: the mean over the classes j of weight[y] * max(0, margin -
 // x[y] + x[j])^p, where the term of y itself is 0.
 void multi_margin_loss(Ctx& c) {
   const DType dtype = c.output_dtype();
   const Val scores = c.tensor("self");
   const int rank = c.rank(scores);
-  const auto classes = rank == 0 ? std::nullopt : c.static_dim(scores, -1);
-  if (!classes) c.refuse("the number of classes is dynamic", "keep the last axis of the scores fixed when exporting");
+  const Ints classes = class_numbers(c, scores);
   const Val x = rank == 1 ? c.unsqueeze(scores, {0}) : scores;
   const Val right = c.reshape(c.cast(c.tensor("target"), DType::int64), {Size{-1}, Size{1}});
   Val loss = c.emit("Sub", {x, c.emit("GatherElements", {x, right}, {{"axis", 1}})});
@@ -213,9 +225,7 @@ void multi_margin_loss(Ctx& c) {
   if (const Val weight = c.optional_tensor("weight")) {
     loss = c.emit("Mul", {loss, c.emit("Gather", {c.cast(weight, dtype), right}, {{"axis", 0}})});
   }
-  Ints numbers(static_cast<std::size_t>(*classes));
-  std::iota(numbers.begin(), numbers.end(), 0);
-  loss = c.emit("Where", {c.emit("Equal", {c.constant_ints(numbers), right}), number(c, 0), loss});
+  loss = c.emit("Where", {c.emit("Equal", {c.constant_ints(classes), right}), number(c, 0), loss});
   loss = reduced(c, reduce(c, "ReduceMean", loss, {1}, false));
   c.yield(reduction(c) == "none" && c.rank(c.tensor("target")) == 0 ? c.squeeze(loss, {0}) : loss);
 }
@@ -226,26 +236,23 @@ void multilabel_margin_loss(Ctx& c) {
   const DType dtype = c.output_dtype();
   const Val scores = c.cast(c.tensor("self"), dtype), target = c.cast(c.tensor("target"), DType::int64);
   const int rank = c.rank(scores);
-  const auto classes = rank == 0 ? std::nullopt : c.static_dim(scores, -1);
-  if (!classes) c.refuse("the number of classes is dynamic", "keep the last axis of the scores fixed when exporting");
+  const Ints classes = class_numbers(c, scores);
   const Val x = rank == 1 ? c.unsqueeze(scores, {0}) : scores, y = rank == 1 ? c.unsqueeze(target, {0}) : target;
   const auto as_number = [&](Val flag, DType as) { return c.typed(c.cast(c.typed(flag, DType::boolean), as), as); };
   const Val ends = as_number(c.emit("Less", {y, c.constant_int(0)}), DType::int32);
   const Val is_class =
       c.emit("Equal", {c.emit("CumSum", {ends, c.constant_int(1)}), c.constant_number(0, DType::int32)});
   const Val right = c.emit("Where", {is_class, y, c.constant_int(0)});
-  Ints numbers(static_cast<std::size_t>(*classes));
-  std::iota(numbers.begin(), numbers.end(), 0);
   // [N, right class, class]
   const Val counts = c.unsqueeze(is_class, {2});
-  const Val same = c.emit("And", {counts, c.emit("Equal", {c.unsqueeze(right, {2}), c.constant_ints(numbers)})});
+  const Val same = c.emit("And", {counts, c.emit("Equal", {c.unsqueeze(right, {2}), c.constant_ints(classes)})});
   const Val is_target = reduce(c, "ReduceMax", as_number(same, dtype), {1}, true);
   const Val other = c.emit("And", {counts, c.emit("Equal", {is_target, number(c, 0)})});
   const Val score = c.unsqueeze(c.emit("GatherElements", {x, right}, {{"axis", 1}}), {2});
   const Val margin = c.emit("Add", {c.emit("Sub", {number(c, 1), score}), c.unsqueeze(x, {1})});
   const Val loss = c.emit("Where", {other, c.emit("Max", {margin, number(c, 0)}), number(c, 0)});
   const Val sum = c.typed(reduce(c, "ReduceSum", loss, {1, 2}, false), dtype);
-  const Val result = reduced(c, c.emit("Div", {sum, number(c, static_cast<double>(*classes))}));
+  const Val result = reduced(c, c.emit("Div", {sum, number(c, static_cast<double>(classes.size()))}));
   const auto* dims = c.output_dims();  // torch.export says [1] of what is a number
   c.yield(reduction(c) == "none" && rank == 1 && dims != nullptr && dims->empty() ? c.squeeze(result, {0}) : result);
 }

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <string>
 
+#include "annotator/convert/ops/elementwise.h"
 #include "annotator/convert/ops/families.h"
 #include "annotator/convert/reduce.h"
 #include "annotator/convert/select.h"
@@ -25,8 +26,6 @@ Ints matrix_axes(Ctx& c, Val x) {
   return axes;
 }
 
-Val as_result(Ctx& c) { return c.cast(c.tensor("self"), c.output_dtype()); }
-
 // The greatest (for a negative order the least) sum of absolute values of a column, or with infinity of a row. The
 // greatest of none is 0.
 Val norm_of_sums(Ctx& c, Val x, double order, const Ints& axes, bool keep) {
@@ -41,12 +40,12 @@ Val norm_of_sums(Ctx& c, Val x, double order, const Ints& axes, bool keep) {
 }
 
 void matrix_norm(Ctx& c) {
-  const Val x = as_result(c);
+  const Val x = self_as_result(c);
   c.yield(norm_of_sums(c, x, c.number("ord"), matrix_axes(c, c.tensor("self")), c.flag("keepdim")));
 }
 
 void frobenius(Ctx& c) {
-  c.yield(reduce(c, "ReduceL2", as_result(c), matrix_axes(c, c.tensor("self")), c.flag("keepdim")));
+  c.yield(reduce(c, "ReduceL2", self_as_result(c), matrix_axes(c, c.tensor("self")), c.flag("keepdim")));
 }
 
 // Named orders: Frobenius and nuclear.
@@ -66,7 +65,7 @@ void linalg_norm(Ctx& c) {
   Ints axes;
   if (c.has("dim")) axes = c.integers("dim");
   for (std::int64_t& axis : axes) axis = c.axis(axis, c.rank(x));
-  c.yield(vector_norm(c, as_result(c), c.has("ord") ? c.number("ord") : 2, axes, c.flag("keepdim")));
+  c.yield(vector_norm(c, self_as_result(c), c.has("ord") ? c.number("ord") : 2, axes, c.flag("keepdim")));
 }
 
 // ---- determinants -----------------------------------------------------------------------------------------------
@@ -106,7 +105,7 @@ Val on_diagonal(Ctx& c, Val rows, Val columns, std::int64_t offset) {
 }
 
 void trace(Ctx& c) {
-  const Val x = as_result(c);
+  const Val x = self_as_result(c);
   const Val self = c.tensor("self");
   const Val mask = on_diagonal(c, c.dim_of(self, 0), c.dim_of(self, 1), 0);
   const Val diagonal = select(c, mask, x, c.constant_number(0, c.dtype(x)));
@@ -193,7 +192,7 @@ Val covariance(Ctx& c, Val x, Val counts, Val importance, double correction) {
 
 // One variable gives a scalar.
 Val variables(Ctx& c) {
-  const Val x = as_result(c);
+  const Val x = self_as_result(c);
   return c.rank(x) == 2 ? x : c.reshape(x, {std::int64_t{1}, std::int64_t{-1}});
 }
 Val as_scalar_of_one(Ctx& c, Val matrix) {

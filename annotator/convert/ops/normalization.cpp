@@ -65,19 +65,19 @@ Ints all_but_channels(Ctx& c, Val x) {
   return axes;
 }
 
+std::vector<Val> batch_norm_inputs(Ctx& c, Val x) {
+  return {x, per_channel_or(c, "weight", x, 1), per_channel_or(c, "bias", x, 0), c.tensor("running_mean"),
+          c.tensor("running_var")};
+}
+
 // With running statistics, as in evaluation.
 Val batch_norm_running(Ctx& c, Val x, std::string_view eps) {
-  return c.emit("BatchNormalization",
-                {x, per_channel_or(c, "weight", x, 1), per_channel_or(c, "bias", x, 0), c.tensor("running_mean"),
-                 c.tensor("running_var")},
-                {{"epsilon", epsilon(c, eps)}});
+  return c.emit("BatchNormalization", batch_norm_inputs(c, x), {{"epsilon", epsilon(c, eps)}});
 }
 
 // With the batch's own statistics, which move running ones that nothing reads: ONNX's variance is not PyTorch's there.
 Val batch_norm_training(Ctx& c, Val x, std::string_view eps) {
-  return c.emit_many("BatchNormalization",
-                     {x, per_channel_or(c, "weight", x, 1), per_channel_or(c, "bias", x, 0), c.tensor("running_mean"),
-                      c.tensor("running_var")},
+  return c.emit_many("BatchNormalization", batch_norm_inputs(c, x),
                      {{"epsilon", epsilon(c, eps)},
                       {"momentum", static_cast<float>(1 - c.number("momentum"))},
                       {"training_mode", std::int64_t{1}}},
@@ -123,17 +123,17 @@ Val batch_norm_result(Ctx& c, std::string_view eps) {
 
 void batch_norm(Ctx& c) { c.yield(batch_norm_result(c, "eps")); }
 
-// Mean and variance over `axes`, of each other index.
+// Mean and variance over `axes`, of each other index; `keep`: the axes stay, of size 1.
 struct Statistics {
   Val mean, variance;
 };
 
-Statistics statistics_over(Ctx& c, Val x, const Ints& axes) {
+Statistics statistics_over(Ctx& c, Val x, const Ints& axes, bool keep = false) {
   const DType dtype = c.output_dtype();
   const Val mean = c.typed(reduce(c, "ReduceMean", x, axes, true), dtype);
   const Val centred = c.typed(c.emit("Sub", {x, mean}), dtype);
   const Val squares = c.typed(c.emit("Mul", {centred, centred}), dtype);
-  return {c.squeeze(mean, axes), c.typed(reduce(c, "ReduceMean", squares, axes, false), dtype)};
+  return {keep ? mean : c.squeeze(mean, axes), c.typed(reduce(c, "ReduceMean", squares, axes, keep), dtype)};
 }
 
 Val inverse_deviation(Ctx& c, Val variance) {
@@ -236,37 +236,26 @@ std::optional<std::size_t> axes_of_dynamic_size(Ctx& c) {
   return known ? std::nullopt : std::optional(shape.size());
 }
 
-void layer_norm(Ctx& c) {
-  if (const auto axes = axes_of_dynamic_size(c)) return c.yield(layer_norm_written_out(c, c.tensor("input"), *axes));
+Val layer_norm_result(Ctx& c) {
+  if (const auto axes = axes_of_dynamic_size(c)) return layer_norm_written_out(c, c.tensor("input"), *axes);
   const Ints shape = c.integers("normalized_shape");
-  if (c.opset() < 17) return c.yield(layer_norm_written_out(c, c.tensor("input"), shape.size()));
-  c.yield(c.emit("LayerNormalization", layer_norm_inputs(c, shape), over_last(c, shape.size())));
+  if (c.opset() < 17) return layer_norm_written_out(c, c.tensor("input"), shape.size());
+  return c.emit("LayerNormalization", layer_norm_inputs(c, shape), over_last(c, shape.size()));
 }
+
+void layer_norm(Ctx& c) { c.yield(layer_norm_result(c)); }
 
 // ONNX computes the statistics in float32, whatever the input is.
 std::vector<Val> layer_norm_with_wide_statistics(Ctx& c, std::size_t count) {
-  const DType dtype = c.output_dtype();
   const Val x = c.tensor("input");
-  const Ints axes = trailing_axes(count);
-  const Val mean = c.typed(reduce(c, "ReduceMean", x, axes, true), dtype);
-  const Val centred = c.typed(c.emit("Sub", {x, mean}), dtype);
-  const Val squares = c.typed(c.emit("Mul", {centred, centred}), dtype);
-  const Val variance = c.typed(reduce(c, "ReduceMean", squares, axes, true), dtype);
+  const auto [mean, variance] = statistics_over(c, x, trailing_axes(count), true);
   return {layer_norm_written_out(c, x, count), mean, inverse_deviation(c, variance)};
 }
 
 // Also gives mean and 1 / sqrt(var + eps).
 void native_layer_norm(Ctx& c) {
-  const auto dynamic = axes_of_dynamic_size(c);
-  if (dynamic && !c.result_used(1) && !c.result_used(2)) {
-    return c.yield({layer_norm_written_out(c, c.tensor("input"), *dynamic), absent, absent});
-  }
+  if (!c.result_used(1) && !c.result_used(2)) return c.yield({layer_norm_result(c), absent, absent});
   const Ints shape = c.integers("normalized_shape");
-  if (!c.result_used(1) && !c.result_used(2)) {
-    if (c.opset() < 17) return c.yield({layer_norm_written_out(c, c.tensor("input"), shape.size()), absent, absent});
-    return c.yield(
-        {c.emit("LayerNormalization", layer_norm_inputs(c, shape), over_last(c, shape.size())), absent, absent});
-  }
   if (c.opset() < 17) c.refuse("the statistics of layer_norm are used", "export with --opset 17 or newer");
   if (c.output_dtype() == DType::float64) return c.yield(layer_norm_with_wide_statistics(c, shape.size()));
   const auto results = c.emit_many("LayerNormalization", layer_norm_inputs(c, shape), over_last(c, shape.size()), 3);

@@ -2,6 +2,7 @@
 #include <limits>
 #include <string_view>
 
+#include "annotator/convert/ops/elementwise.h"
 #include "annotator/convert/ops/families.h"
 #include "annotator/convert/reduce.h"
 
@@ -17,13 +18,11 @@ Val over_axis(Ctx& c, std::string_view op_type, Val x) {
 }
 
 // The result's dtype is the one PyTorch computes in, whether `dtype` or `half_to_float` asked for it.
-Val in_result_dtype(Ctx& c) { return c.cast(c.tensor("self"), c.output_dtype()); }
-
-void softmax(Ctx& c) { c.yield(over_axis(c, "Softmax", in_result_dtype(c))); }
+void softmax(Ctx& c) { c.yield(over_axis(c, "Softmax", self_as_result(c))); }
 
 // In 64 bits it is written out: ONNX Runtime's LogSoftmax makes numbers of a row that holds NaN or infinity.
 void log_softmax(Ctx& c) {
-  const Val x = in_result_dtype(c);
+  const Val x = self_as_result(c);
   const int rank = c.rank(x);
   if (c.output_dtype() != DType::float64 || rank == 0) return c.yield(over_axis(c, "LogSoftmax", x));
   const Ints axes{c.axis(c.integer("dim"), rank)};
@@ -34,7 +33,7 @@ void log_softmax(Ctx& c) {
 // 0 instead of NaN where a whole row is -inf; a row with NaN in it stays NaN.
 void safe_softmax(Ctx& c) {
   const DType dtype = c.output_dtype();
-  const Val x = in_result_dtype(c), y = over_axis(c, "Softmax", x);
+  const Val x = self_as_result(c), y = over_axis(c, "Softmax", x);
   const int rank = c.rank(x);
   // Not by the greatest number: a runtime may pass over the NaN beside numbers that are all -inf.
   const Val minus_infinity = c.constant_number(-std::numeric_limits<double>::infinity(), dtype);
