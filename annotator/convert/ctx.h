@@ -114,8 +114,7 @@ class Ctx {
   Val constant_tensor(TensorData data);
 
   // ---- recurring phrases, each one or no node
-  Val cast(Val value, DType dtype);  // nothing when it has the dtype already
-  Val identity(Val value) { return value; }
+  Val cast(Val value, DType dtype);                        // nothing when it has the dtype already
   Val reshape(Val value, const std::vector<Size>& shape);  // 0 / -1 forms chosen so that no Shape node is needed
   Val reshape_to_output(Val value, int index = 0);         // to the recorded shape of result `index`
   Val transpose(Val value, const Ints& permutation);       // nothing when it is the identity
@@ -146,7 +145,6 @@ class Ctx {
   const Node& node() const { return node_; }
   const OpSchema& schema() const { return schema_; }
   graph::Graph& graph();
-  // A nested graph for If / Loop attributes, built by converting `block`.
   ConvertSession& session() { return session_; }
 
  private:

@@ -1,5 +1,5 @@
-#include "annotator/convert/custom_nodes.h"
-
+// Operators that become nodes of a domain of their own, with the arguments of the call: for the user's ONNX functions,
+// for a runtime that has the operator, or for a tool that replaces the node in the file.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -70,13 +70,15 @@ bool add_attribute(Attributes& to, const std::string& name, const Argument& valu
   return all_are<std::string>(*list) && add(elements<std::string, std::string>(*list));
 }
 
-}  // namespace
-
+// The arguments of a call, exactly, as JSON by name: numbers, texts, flags, lists and null as they are, {"input": 2}
+// for the node's third input, {"dtype": "float32"}, {"keyword": "cpu"}, {"complex": [0, 1]}, {"number": "inf"}.
 std::string arguments_as_json(const Node& node, const std::vector<Argument>& inputs) {
   Json arguments = Json::object();
   for (const NamedArgument& each : node.arguments) arguments[each.name] = json_of(each.value, inputs);
   return json_text(arguments);
 }
+
+}  // namespace
 
 // A trace holds x + 1.5 as an operator of two tensors, where Python wrote a number.
 Argument ConvertSession::as_written(const Argument& argument) const {

@@ -57,6 +57,12 @@ std::string text_of_json(const std::string& text) {
   return bytes;
 }
 
+void drop_metadata(onnx::NodeProto& node, std::string_view key) {
+  for (int i = node.metadata_props_size() - 1; i >= 0; --i) {
+    if (node.metadata_props(i).key() == key) node.mutable_metadata_props()->DeleteSubrange(i, 1);
+  }
+}
+
 }  // namespace
 
 std::string to_template(std::string_view text, std::string_view module) {
@@ -152,12 +158,6 @@ void set_metadata(onnx::NodeProto& node, std::string_view key, const std::string
   onnx::StringStringEntryProto& entry = *node.add_metadata_props();
   entry.set_key(std::string(key));
   entry.set_value(value);
-}
-
-void drop_metadata(onnx::NodeProto& node, std::string_view key) {
-  for (int i = node.metadata_props_size() - 1; i >= 0; --i) {
-    if (node.metadata_props(i).key() == key) node.mutable_metadata_props()->DeleteSubrange(i, 1);
-  }
 }
 
 }  // namespace whence::functions

@@ -30,6 +30,5 @@ void for_each_node(onnx::NodeProto& node, const std::function<void(onnx::NodePro
 void for_each_node(const onnx::NodeProto& node, const std::function<void(const onnx::NodeProto&)>& visit);
 
 void set_metadata(onnx::NodeProto& node, std::string_view key, const std::string& value);
-void drop_metadata(onnx::NodeProto& node, std::string_view key);
 
 }  // namespace whence::functions

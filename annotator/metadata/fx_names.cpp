@@ -48,11 +48,12 @@ void count_once(std::vector<ValueId> values, std::vector<std::int32_t>& users) {
   for (const ValueId value : values) ++users[value];
 }
 
-}  // namespace
-
+// "aten.linear.default", "aten.add.Tensor"
 std::string torch_target(const Node& node) {
   return with_dots(node.target) + "." + (node.overload.empty() ? "default" : node.overload);
 }
+
+}  // namespace
 
 FxNames::FxNames(const Program& program)
     : program_(program), from_fx_(!program.signature.empty()), operations_(operations(program)) {

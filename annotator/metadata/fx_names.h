@@ -13,9 +13,6 @@
 
 namespace whence::metadata {
 
-// "aten.linear.default", "aten.add.Tensor"
-std::string torch_target(const Node& node);
-
 class FxNames {
  public:
   // `program` must outlive the names.

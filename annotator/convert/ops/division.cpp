@@ -38,11 +38,6 @@ Val floor_quotient(Ctx& c, Val x, Val y, DType dtype) {
   return c.emit("Div", {c.emit("Sub", {x, c.emit("Mod", {x, y})}), y});
 }
 
-Val truncated_quotient(Ctx& c, Val x, Val y, DType dtype) {
-  const Val quotient = c.emit("Div", {x, y});
-  return is_floating(dtype) ? truncated(c, quotient) : quotient;
-}
-
 // ONNX allows floating operands for the C form of Mod only. Its result is exact; y is added where the signs differ.
 Val floor_remainder(Ctx& c, Val x, Val y, DType dtype) {
   if (!is_floating(dtype)) return c.emit("Mod", {x, y});
@@ -68,6 +63,12 @@ Operands operands(Ctx& c, std::string_view x, std::string_view y) {
     return c.cast(is_integral(result) && dtype != result ? c.cast(value, result) : value, dtype);
   };
   return {operand(x), operand(y), dtype};
+}
+
+// Rounds towards zero. x and y have the same dtype, which is also that of the result.
+Val truncated_quotient(Ctx& c, Val x, Val y, DType dtype) {
+  const Val quotient = c.emit("Div", {x, y});
+  return is_floating(dtype) ? truncated(c, quotient) : quotient;
 }
 
 // Integers become floating before they are divided: the result's dtype says so.

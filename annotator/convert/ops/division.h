@@ -7,9 +7,8 @@
 namespace whence::convert {
 
 // x and y have the same dtype, `dtype`, which is also that of the result.
-Val floor_quotient(Ctx& c, Val x, Val y, DType dtype);      // rounds towards minus infinity
-Val truncated_quotient(Ctx& c, Val x, Val y, DType dtype);  // rounds towards zero
-Val floor_remainder(Ctx& c, Val x, Val y, DType dtype);     // has the sign of y, as Python's %
-Val truncated(Ctx& c, Val x);                               // a floating x rounded towards zero
+Val floor_quotient(Ctx& c, Val x, Val y, DType dtype);   // rounds towards minus infinity
+Val floor_remainder(Ctx& c, Val x, Val y, DType dtype);  // has the sign of y, as Python's %
+Val truncated(Ctx& c, Val x);                            // a floating x rounded towards zero
 
 }  // namespace whence::convert
