@@ -85,7 +85,7 @@ class AnnotateEditor : public onnx_file::NodeEditor {
       if (entry.first == keys::confidence) entry.second = origin::name_of(confidence);
       if (!find_property(node.metadata, entry.first)) edit.added.push_back(std::move(entry));
     }
-    if (first_time_) keep_what_was_there(node, edit);
+    if (first_time_) list_kept_keys(node, "", edit);
     if (options_.carry) carry_name(node, confidence, edit);
     report_.nodes.add(confidence_after(node, edit, confidence));
     return edit;
@@ -109,16 +109,6 @@ class AnnotateEditor : public onnx_file::NodeEditor {
     }
     edit.name = std::move(new_name);
     ++report_.renamed;
-  }
-
-  void keep_what_was_there(const NodeView& node, NodeEdit& edit) const {
-    std::string kept;
-    for (const std::string_view key : annotation_keys()) {
-      if (!find_property(node.metadata, key)) continue;
-      if (!kept.empty()) kept += ",";
-      kept += key;
-    }
-    if (!kept.empty()) edit.added.emplace_back(keys::kept, std::move(kept));
   }
 
   // Nodes of one scope usually follow each other.

@@ -90,7 +90,7 @@ class ForeignEditor : public onnx_file::NodeEditor {
     NodeEdit edit;
     if (!match.scope.exists()) {
       edit.added.emplace_back(keys::confidence, std::string(origin::name_of(match.confidence)));
-      keep_what_was_there(node, edit);
+      keep_existing_metadata(node, edit);
       if (of_another_) set_aside(entries_in_the_way(node, keys::op), edit);
       return edit;
     }
@@ -109,7 +109,7 @@ class ForeignEditor : public onnx_file::NodeEditor {
     if (stamps_ && (of_another_ || !find_property(node.metadata, keys::op))) {
       if (const auto origin = source_.origin_of(match)) edit.added.emplace_back(keys::op, origin::to_stamp(*origin));
     }
-    keep_what_was_there(node, edit);
+    keep_existing_metadata(node, edit);
     set_aside(of_another_ ? entries_in_the_way(node, keys::op) : repeated_entries(node), edit);
     return edit;
   }
@@ -131,16 +131,11 @@ class ForeignEditor : public onnx_file::NodeEditor {
     ++report_.renamed;
   }
 
-  void keep_what_was_there(const NodeView& node, NodeEdit& edit) const {
+  void keep_existing_metadata(const NodeView& node, NodeEdit& edit) const {
     std::string kept;
     if (stamps_ && !of_another_ && find_property(node.metadata, keys::op)) kept = keys::op;
     if (node.has_name && node.name.empty()) kept += kept.empty() ? "name" : ",name";
-    for (const std::string_view key : metadata::annotation_keys()) {
-      if (!find_property(node.metadata, key)) continue;
-      if (!kept.empty()) kept += ",";
-      kept += key;
-    }
-    if (!kept.empty()) edit.added.emplace_back(keys::kept, std::move(kept));
+    list_kept_keys(node, std::move(kept), edit);
   }
 
   const MatchReport& found_;
@@ -154,6 +149,15 @@ class ForeignEditor : public onnx_file::NodeEditor {
 };
 
 }  // namespace
+
+void list_kept_keys(const NodeView& node, std::string kept, NodeEdit& edit) {
+  for (const std::string_view key : metadata::annotation_keys()) {
+    if (!find_property(node.metadata, key)) continue;
+    if (!kept.empty()) kept += ",";
+    kept += key;
+  }
+  if (!kept.empty()) edit.added.emplace_back(keys::kept, std::move(kept));
+}
 
 Confidence confidence_after(const NodeView& node, const NodeEdit& edit, Confidence decided) {
   onnx_file::OnnxProperties metadata = node.metadata;

@@ -30,6 +30,9 @@ class KeySource {
   virtual std::optional<origin::NodeOrigin> origin_of(const match::NodeMatch&) const { return std::nullopt; }
 };
 
+// Lists the annotation keys that the node has already, behind those in `kept`: annotating leaves them, and strip must.
+void list_kept_keys(const onnx_file::NodeView& node, std::string kept, onnx_file::NodeEdit& edit);
+
 // The confidence that the node's keys state once the edit is made; `decided` where the choice of keys leaves the
 // module out.
 origin::Confidence confidence_after(const onnx_file::NodeView& node, const onnx_file::NodeEdit& edit,

@@ -7,6 +7,7 @@
 #include "annotator/convert/op_table.h"
 #include "annotator/lower/pass.h"
 #include "annotator/lower/views.h"
+#include "annotator/program/program_edit.h"
 #include "schema/operator_facts.h"
 #include "schema/result.h"
 
@@ -44,20 +45,9 @@ std::string functional_target(const std::string& key) {
   return exception == exceptions().end() ? functional_name(key.substr(0, key.find('.'))) : exception->second.target;
 }
 
-const Argument* argument_of(const Node& node, std::string_view name) { return node.find(name); }
-
-Node with(const Node& in_place, std::string target, std::string overload, std::vector<NamedArgument> arguments) {
-  Node node;
-  node.target = std::move(target);
-  node.overload = std::move(overload);
-  node.arguments = std::move(arguments);
-  node.origin = in_place.origin;
-  return node;
-}
-
 // The source in the shape and dtype of self.
 Written copied(const Program& program, const Node& node, const Argument& source) {
-  const Argument& self = *argument_of(node, "self");
+  const Argument& self = *node.find("self");
   const auto* to = self.as<ValueRef>();
   const auto* from = source.as<ValueRef>();
   if (to != nullptr && from != nullptr) {
@@ -67,7 +57,7 @@ Written copied(const Program& program, const Node& node, const Argument& source)
         before.dtype != DType::undefined && before.dtype == after.dtype && program::same_shape(before, after);
     if (fits) return {std::nullopt, from->id};
   }
-  return {with(node, "aten::copy", "", {{"self", self}, {"src", source}}), none_id};
+  return {program::node_like(node, "aten::copy", "", {{"self", self}, {"src", source}}), none_id};
 }
 
 // True if what is declared takes the argument. A number stands for a tensor only where `numbers` says so.
@@ -111,10 +101,10 @@ Node call(const Program& program, const Node& node, const std::string& target, s
     const OpSchema* schema = OpTable::get().schema(key);
     if (schema == nullptr) continue;
     if (auto declared = as_declared(program, *schema, arguments, numbers)) {
-      return with(node, target, schema->overload, std::move(*declared));
+      return program::node_like(node, target, schema->overload, std::move(*declared));
     }
   }
-  return with(node, target, node.overload, std::move(arguments));  // refused later: it has no converter
+  return program::node_like(node, target, node.overload, std::move(arguments));  // refused later: it has no converter
 }
 
 // add.out(x, y, alpha, out=z) -> add.Tensor(x, y, alpha). What `out` was is written over, dtype and shape as PyTorch
@@ -176,18 +166,19 @@ bool has_functional_form(const std::string& key) {
 Written functional_form(const Program& program, const Node& node) {
   if (writes_out(node)) return {without_out(program, node), none_id};
   const bool filled = node.target == "aten::fill_", copies = node.target == "aten::copy_";
-  if (argument_of(node, "self") == nullptr || (filled && argument_of(node, "value") == nullptr) ||
+  if (node.find("self") == nullptr || (filled && node.find("value") == nullptr) ||
       (copies && node.arguments.size() < 2)) {
     throw Error(Code::corrupt_file, qualified(node) + ": an argument is missing", "save the model again",
                 program::place_of(program, node, "lower"));
   }
-  const Argument& self = *argument_of(node, "self");
+  const Argument& self = *node.find("self");
   if (copies) return copied(program, node, node.arguments[1].value);  // src, or `other`
   if (node.target == "aten::fill_" && node.overload == "Tensor") {
-    return copied(program, node, *argument_of(node, "value"));
+    return copied(program, node, *node.find("value"));
   }
   if (node.target == "aten::fill_") {
-    return {with(node, "aten::full_like", "", {{"self", self}, {"fill_value", *argument_of(node, "value")}}), none_id};
+    return {program::node_like(node, "aten::full_like", "", {{"self", self}, {"fill_value", *node.find("value")}}),
+            none_id};
   }
   if (facts_of(node.target).keeps_content) return {std::nullopt, self.as<ValueRef>()->id};
   return {without_underscore(program, node), none_id};

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "annotator/convert/op_table.h"
+#include "annotator/program/program_edit.h"
 #include "schema/operator_facts.h"
 
 namespace whence::lower {
@@ -38,15 +39,6 @@ ViewInfo viewed_first(const Program& program, const Node& node) {
 
 Argument value(ValueId id) { return Argument{ValueRef{id}}; }
 
-Node like(const Node& view, std::string target, std::string overload, std::vector<NamedArgument> arguments) {
-  Node node;
-  node.target = std::move(target);
-  node.overload = std::move(overload);
-  node.arguments = std::move(arguments);
-  node.origin = view.origin;
-  return node;
-}
-
 // One write to a view, and the steps that express it.
 struct Write {
   const Program& program;
@@ -61,20 +53,20 @@ struct Write {
     for (const NamedArgument& given : view.arguments) {
       if (given.name != argument) arguments.push_back(given);
     }
-    return like(view, std::move(target), "", std::move(arguments));
+    return program::node_like(view, std::move(target), "", std::move(arguments));
   }
 
   // The inverse operator, applied to what was written.
   Node inverse(std::string target, std::string overload, std::vector<NamedArgument> more = {}) const {
     std::vector<NamedArgument> arguments{{"self", value(written)}};
     std::move(more.begin(), more.end(), std::back_inserter(arguments));
-    return like(view, std::move(target), std::move(overload), std::move(arguments));
+    return program::node_like(view, std::move(target), std::move(overload), std::move(arguments));
   }
 
   std::optional<std::int64_t> integer(std::string_view name,
                                       std::optional<std::int64_t> otherwise = std::nullopt) const {
-    const Argument* given = view.find(name);
-    return given == nullptr ? otherwise : program::known_integer(program, *given);
+    const Argument* found = view.find(name);
+    return found == nullptr ? otherwise : program::known_integer(program, *found);
   }
 };
 

@@ -25,10 +25,6 @@ std::string milliseconds(std::int64_t microseconds, std::int64_t runs) {
   return text.data();
 }
 
-std::string share_text(std::int64_t part, std::int64_t whole) {
-  return whole == 0 ? "" : text::percent(static_cast<double>(part) / static_cast<double>(whole));
-}
-
 // Ten to the full: "######    " without the blanks.
 std::string bar(std::int64_t part, std::int64_t whole) {
   return whole == 0 ? "" : std::string(static_cast<std::size_t>((part * 20 + whole - 1) / whole), '#');
@@ -45,7 +41,7 @@ std::string modules_text(const ModuleProfile& profile, int depth, const Palette&
     const ModuleTime& time = profile.times[i];
     if (row.level > depth || (time.total == 0 && i != 0)) continue;
     table.module(row.path, {Cell(last_segment(row.type), palette.dim), milliseconds(time.total, profile.runs),
-                            share_text(time.total, profile.microseconds),
+                            text::share_text(time.total, profile.microseconds),
                             time.own == 0 ? "" : milliseconds(time.own, profile.runs),
                             Cell(bar(time.total, profile.microseconds), palette.green)});
     const auto first = std::ranges::find(profile.calls, i, &CallTime::row);
@@ -56,11 +52,11 @@ std::string modules_text(const ModuleProfile& profile, int depth, const Palette&
     }
   }
   if (profile.unattributed > 0) {
-    table.apart(
-        "(no module known)",
-        {"", milliseconds(profile.unattributed, profile.runs), share_text(profile.unattributed, profile.microseconds),
-         "", Cell(bar(profile.unattributed, profile.microseconds), palette.yellow)},
-        palette.yellow);
+    table.apart("(no module known)",
+                {"", milliseconds(profile.unattributed, profile.runs),
+                 text::share_text(profile.unattributed, profile.microseconds), "",
+                 Cell(bar(profile.unattributed, profile.microseconds), palette.yellow)},
+                palette.yellow);
   }
   return table.text();
 }
@@ -74,7 +70,7 @@ std::string operators_text(const ModuleProfile& profile, const Palette& palette)
   for (std::size_t i = 0; i < std::min(nodes.size(), operators_shown); ++i) {
     const ProfiledNode& node = *nodes[i];
     table.row({milliseconds(node.ran.microseconds, profile.runs),
-               share_text(node.ran.microseconds, profile.microseconds), node.ran.op_type,
+               text::share_text(node.ran.microseconds, profile.microseconds), node.ran.op_type,
                node.row ? Cell(view::shown_path(profile.tree.rows[*node.row].path)) : Cell("not known", palette.yellow),
                Cell(node.ran.name, palette.dim)});
   }

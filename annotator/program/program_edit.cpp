@@ -39,6 +39,15 @@ void open_nodes_of(Block& block, Replacements& replaced,
 
 }  // namespace
 
+Node node_like(const Node& node, std::string target, std::string overload, std::vector<NamedArgument> arguments) {
+  Node result;
+  result.target = std::move(target);
+  result.overload = std::move(overload);
+  result.arguments = std::move(arguments);
+  result.origin = node.origin;
+  return result;
+}
+
 std::unordered_set<ValueId> values_read(const Program& program) {
   std::unordered_set<ValueId> read;
   const auto visit = [&](ValueId id) { read.insert(id); };

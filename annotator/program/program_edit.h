@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <string>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
@@ -16,6 +17,9 @@ using Replacements = std::unordered_map<ValueId, Argument>;
 
 void replace(Argument& argument, const Replacements& replacements);  // in lists too; follows chains of replacements
 void replace(std::vector<NamedArgument>& arguments, const Replacements& replacements);
+
+// A node without results that stands in the place of `node`: of the same origin, and the caller adds the results.
+Node node_like(const Node& node, std::string target, std::string overload, std::vector<NamedArgument> arguments);
 
 // Every value that a node, a block or the program itself reads.
 std::unordered_set<ValueId> values_read(const Program& program);

@@ -31,6 +31,10 @@ std::string percent(double share) {
   return text.data();
 }
 
+std::string share_text(std::int64_t part, std::int64_t whole) {
+  return whole == 0 ? "" : percent(static_cast<double>(part) / static_cast<double>(whole));
+}
+
 void Table::header(std::vector<std::string> titles) {
   std::vector<Cell> cells;
   for (std::string& title : titles) cells.emplace_back(std::move(title), palette_.bold);

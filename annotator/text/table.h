@@ -16,9 +16,10 @@ struct Palette {
   std::string_view bold, dim, red, yellow, green, reset;
 };
 
-std::string grouped(std::int64_t number);          // 4,385,920
-std::string number_or_blank(std::int64_t number);  // the same, and nothing for 0
-std::string percent(double share);                 // `share` is a part of 1: 0.875 -> "87.5 %"; never rounds up to 100
+std::string grouped(std::int64_t number);                       // 4,385,920
+std::string number_or_blank(std::int64_t number);               // the same, and nothing for 0
+std::string share_text(std::int64_t part, std::int64_t whole);  // percent of the quotient; nothing for a whole of 0
+std::string percent(double share);  // `share` is a part of 1: 0.875 -> "87.5 %"; never rounds up to 100
 
 struct Cell {
   Cell(std::string text, std::string_view style = {}) : text(shown(text)), style(style) {}  // NOLINT: cells are texts

@@ -13,7 +13,9 @@ using origin::name_of;
 using text::Align;
 using text::Cell;
 using text::grouped;
+using text::number_or_blank;
 using text::Palette;
+using text::share_text;
 using text::Table;
 using view::ModuleTable;
 
@@ -23,12 +25,6 @@ constexpr std::size_t rows_shown = 40;
 constexpr std::size_t parameters_shown = 20;
 constexpr std::size_t classes_shown = 10;
 constexpr std::size_t operators_shown = 4;
-
-std::string number_or_blank(std::int64_t number) { return number == 0 ? "" : grouped(number); }
-
-std::string share_text(std::int64_t part, std::int64_t of) {
-  return of == 0 ? "" : text::percent(static_cast<double>(part) / static_cast<double>(of));
-}
 
 std::string_view style_of(Fate fate, const Palette& palette) {
   if (fate == Fate::arrived) return palette.green;

@@ -10,6 +10,7 @@
 #include "annotator/onnx_file/external_bytes.h"
 #include "annotator/validation/walk.h"
 #include "schema/element_count.h"
+#include "schema/program_walk.h"
 
 namespace whence::validation {
 
@@ -26,13 +27,9 @@ struct Readers {
 
 template <class Visit>
 void visit_parameters(const Program& program, const Argument& argument, const Visit& visit) {
-  if (const auto* value = argument.as<ValueRef>(); value != nullptr && value->id >= 0) {
-    const Value& of = program.values[value->id];
-    if (of.source == ValueSource::parameter) visit(of.index);
-  }
-  if (const auto* list = argument.as<ArgumentList>()) {
-    for (const Argument& each : *list) visit_parameters(program, each, visit);
-  }
+  each_value(argument, [&](ValueId id) {
+    if (id >= 0 && program.values[id].source == ValueSource::parameter) visit(program.values[id].index);
+  });
 }
 
 std::vector<Readers> readers_of(const Program& program, const std::vector<OperationFate>& operations) {
@@ -53,8 +50,6 @@ std::vector<Readers> readers_of(const Program& program, const std::vector<Operat
   }
   return readers;
 }
-
-const std::vector<std::int64_t>& sizes_of(const Parameter& parameter) { return parameter.data.shape; }
 
 class Initializers {
  public:
@@ -192,8 +187,8 @@ class Search {
     for (const std::size_t i : left) {
       const bool may = fates_[i].arrival == Arrival::missing || fates_[i].arrival == Arrival::fused;
       const Parameter& parameter = program_.parameters[i];
-      if (may && element_count(sizes_of(parameter)) > 1)
-        by_form[{parameter.data.dtype, sizes_of(parameter)}].push_back(i);
+      if (may && element_count(parameter.data.shape) > 1)
+        by_form[{parameter.data.dtype, parameter.data.shape}].push_back(i);
     }
     for (Initializers::Entry& entry : initializers_.all()) {
       if (!entry.claimed) found[{from_onnx(entry.tensor->data_type), entry.tensor->dims}].push_back(&entry);
@@ -230,9 +225,9 @@ class Search {
     using Wanted = std::pair<std::int32_t, std::vector<std::int64_t>>;  // operation, sizes
     std::map<Wanted, std::set<std::size_t>> by_place;
     for (const std::size_t i : left) {
-      if (fates_[i].arrival != Arrival::missing || element_count(sizes_of(program_.parameters[i])) < 2) continue;
+      if (fates_[i].arrival != Arrival::missing || element_count(program_.parameters[i].data.shape) < 2) continue;
       for (const std::int32_t op : readers_[i].operations)
-        by_place[{op, form_of(sizes_of(program_.parameters[i]))}].insert(i);
+        by_place[{op, form_of(program_.parameters[i].data.shape)}].insert(i);
     }
     for (const auto& [place, parameters] : by_place) {
       std::vector<Initializers::Entry*> fitting;
