@@ -12,17 +12,18 @@
 
 namespace whence::match {
 
-// In the order in which they are consulted; the names are those of `pkg.whence.rule` and `whence explain`.
+// In the order in which they are consulted, strongest first (match.cpp, then placement); the names are those of
+// `pkg.whence.rule` and `whence explain`.
 enum class MatchRule : std::uint8_t {
   none,
   carried,       // keys already on the node
   tokens,        // a line in its doc_string, left by annotate --carry
+  kept_values,   // names of values in the file before the tool
   names,         // scopes in node or value names
-  fx_names,      // names that torch.export gives: linear_3
   initializers,  // parameter names
   digests,       // parameter bytes
   shapes,        // parameter sizes that no other parameter has, if bytes changed
-  kept_values,   // names of values in the file before the tool
+  fx_names,      // names that torch.export gives: linear_3
   structure,     // the node corresponds to a node of the reference
   cone,          // fused: everything between values that correspond
   layout,        // between two computing nodes, in the order of the recorded rearrangements
