@@ -101,7 +101,7 @@ class ForeignEditor : public onnx_file::NodeEditor {
       if (!find_property(node.metadata, entry.first)) edit.added.push_back(std::move(entry));
     }
     if (origin::is_of_runtime(node.domain) && !find_property(node.metadata, keys::module)) {
-      edit.added.emplace_back(keys::judged, metadata::operator_name(node.domain, node.op_type));
+      edit.added.emplace_back(keys::confidence_operator, metadata::operator_name(node.domain, node.op_type));
     }
     if (!found_.evidence[index].empty() && source_.wants(keys::evidence)) {
       edit.added.emplace_back(keys::evidence, found_.evidence[index]);

@@ -82,7 +82,8 @@ std::optional<std::string> TextKeys::value_in_way(std::string_view key,
 
 std::vector<std::pair<std::string_view, std::string>> TextKeys::keys_of(const NodeMatch& match) const {
   const OnnxNode* only = only_node(match);
-  const onnx_file::OnnxProperties there = only == nullptr ? onnx_file::OnnxProperties() : only->metadata.list();
+  const onnx_file::OnnxProperties existing_metadata =
+      only == nullptr ? onnx_file::OnnxProperties() : only->metadata.list();
   const bool of_node = only != nullptr && reference_.units[match.units[0]].scope == match.scope;
   const auto way = of_node || match.units.empty() ? std::nullopt : way_of(match);
   const std::vector<std::string> modules = match.shared ? std::vector<std::string>{} : modules_of(match);
@@ -101,7 +102,7 @@ std::vector<std::pair<std::string_view, std::string>> TextKeys::keys_of(const No
     } else if (way && (key == keys::call || key == keys::calls || key == keys::scopes)) {
       if (auto value = value_in_way(key, *way)) result.emplace_back(key, *std::move(value));
     } else if (taken_over(key)) {
-      if (const auto value = find_property(there, key)) result.emplace_back(key, std::string(*value));
+      if (const auto value = find_property(existing_metadata, key)) result.emplace_back(key, std::string(*value));
     }
   }
   metadata::state_confidence(match.confidence, result);

@@ -13,12 +13,12 @@ namespace whence {
 
 validation::Validation app::validation_of(const std::string& model, const ValidateOptions& options,
                                           Diagnostics& notes) {
-  validation::ValidateOptions what;
-  for (const std::string& text : options.minima) what.gates.minima.push_back(validation::parse_threshold(text));
-  what.gates.required = options.required;
-  what.gates.baseline = options.baseline;
-  what.allowed = options.allowed;
-  what.full = options.full;
+  validation::ValidateOptions room_options;
+  for (const std::string& text : options.minima) room_options.gates.minima.push_back(validation::parse_threshold(text));
+  room_options.gates.required = options.required;
+  room_options.gates.baseline = options.baseline;
+  room_options.allowed = options.allowed;
+  room_options.full = options.full;
   std::optional<Sidecar> sidecar;
   if (!options.sidecar.empty()) sidecar = unwrap(read_sidecar(options.sidecar), notes);
   return unwrap(validation::validate_file(model, sidecar ? &sidecar->program : nullptr, room_options), notes);

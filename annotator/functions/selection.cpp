@@ -18,10 +18,10 @@ namespace {
 // A function of fewer nodes is not worth its call.
 constexpr std::size_t fewest_nodes = 3;
 
-[[noreturn]] void matches_nothing(const std::string& what, const std::string& wanted,
+[[noreturn]] void matches_nothing(const std::string& kind, const std::string& pattern,
                                   const std::set<std::string>& known) {
-  throw Error(Code::usage, "no " + what + " of the file matches '" + wanted + "'",
-              nearest_remedy(wanted, {known.begin(), known.end()}, "`whence show` lists the modules"),
+  throw Error(Code::usage, "no " + kind + " of the file matches '" + pattern + "'",
+              nearest_remedy(pattern, {known.begin(), known.end()}, "`whence show` lists the modules"),
               {.stage = "functions"});
 }
 
@@ -40,7 +40,7 @@ class Selector {
 
   std::vector<CallIndex> select() const {
     std::set<CallIndex> chosen;
-    const auto choose = [&](const std::string& what, const std::string& wanted, const std::set<std::string>& known,
+    const auto choose = [&](const std::string& kind, const std::string& pattern, const std::set<std::string>& known,
                             const auto& matches) {
       const std::size_t before = chosen.size();
       bool any = false;
@@ -48,8 +48,8 @@ class Selector {
         if (matches(instances_[id])) chosen.insert(id), any = true;
       }
       if (any || before != chosen.size()) return;
-      refuse_in_bodies(wanted, matches);
-      matches_nothing(what, wanted, known);
+      refuse_in_bodies(pattern, matches);
+      matches_nothing(kind, pattern, known);
     };
     for (const std::string& glob : options_.modules) {
       choose("module", glob, paths_, [&](const ModuleCall& each) { return text::matches_path(glob, each.path); });
@@ -66,12 +66,12 @@ class Selector {
 
  private:
   template <class Matches>
-  void refuse_in_bodies(const std::string& wanted, const Matches& matches) const {
+  void refuse_in_bodies(const std::string& pattern, const Matches& matches) const {
     for (const auto& [path, body] : modules_in_bodies(graph_)) {
       ModuleCall instance;
       instance.path = path, instance.type = body.type;
       if (!matches(instance)) continue;
-      throw Error(Code::usage, "what '" + wanted + "' matches stands in the body of " + body.holder,
+      throw Error(Code::usage, "what '" + pattern + "' matches stands in the body of " + body.holder,
                   "bodies are not cut open: choose a module around it",
                   {.stage = "functions", .module = path, .has_module = true});
     }

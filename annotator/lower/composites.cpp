@@ -61,13 +61,13 @@ class Opening {
 
   bool trace(const CompositeCall& call, Program& steps) const {
     Diagnostics diagnostics;
-    bool made = false;
+    bool is_filled = false;
     try {
-      made = trace_(call, steps, diagnostics);
+      is_filled = trace_(call, steps, diagnostics);
     } catch (const Error& error) {
       diagnostics = error.diagnostics();
     }
-    if (diagnostics.empty()) return made;
+    if (diagnostics.empty()) return is_filled;
     const Diagnostic& why = diagnostics.front();
     refuse(why.code, why.message, why.remedy);
   }
@@ -138,13 +138,13 @@ class Opening {
           node.arguments.size() != again.arguments.size()) {
         refuse(Code::baked_size, "it takes other steps at another size");
       }
-      Node made = node;
-      made.origin = composite_.origin;
-      for (std::size_t k = 0; k < made.arguments.size(); ++k) {
-        made.arguments[k].value = joined(node.arguments[k].value, again.arguments[k].value);
+      Node rewritten = node;
+      rewritten.origin = composite_.origin;
+      for (std::size_t k = 0; k < rewritten.arguments.size(); ++k) {
+        rewritten.arguments[k].value = joined(node.arguments[k].value, again.arguments[k].value);
       }
-      for (ValueId& output : made.outputs) output = to_.at(static_cast<std::size_t>(output));
-      nodes_.push_back(std::move(made));
+      for (ValueId& output : rewritten.outputs) output = to_.at(static_cast<std::size_t>(output));
+      nodes_.push_back(std::move(rewritten));
     }
     for (std::size_t i = 0; i < first.outputs.size(); ++i) {
       results_.push_back(joined(first.outputs[i].value, second.outputs[i].value));

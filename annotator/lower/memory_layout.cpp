@@ -46,14 +46,14 @@ struct View {
   MemoryLayout layout;  // the viewed argument's
 
   std::optional<std::int64_t> integer(std::string_view name) const {
-    const Argument* given = node.find(name);
-    return given == nullptr ? std::nullopt : known_integer(program, *given);
+    const Argument* argument = node.find(name);
+    return argument == nullptr ? std::nullopt : known_integer(program, *argument);
   }
   // An axis that is given by number, from the front; `extra`: axes that the result has more.
   std::optional<std::size_t> axis(std::string_view name, std::optional<std::int64_t> otherwise = std::nullopt,
                                   std::int64_t extra = 0) const {
-    const Argument* given = node.find(name);
-    const auto number = given == nullptr ? otherwise : known_integer(program, *given);
+    const Argument* argument = node.find(name);
+    const auto number = argument == nullptr ? otherwise : known_integer(program, *argument);
     const std::int64_t rank = static_cast<std::int64_t>(layout.sizes.size()) + extra;
     if (!number || *number < -rank || *number >= rank) return std::nullopt;
     return static_cast<std::size_t>(*number < 0 ? *number + rank : *number);

@@ -45,8 +45,8 @@ void WriteReports::withdraw_write(ValueId returned) {
   const Program& program = lowering_.program;
   const Value& value = program.values[returned];
   if (value.source != ValueSource::input || value.index < 0) return;
-  const std::string told = lost_write(WrittenTo::input, program.inputs[value.index].name, {}).message;
-  std::erase_if(lowering_.notes, [&](const Diagnostic& each) { return each.message == told; });
+  const std::string earlier_message = lost_write(WrittenTo::input, program.inputs[value.index].name, {}).message;
+  std::erase_if(lowering_.notes, [&](const Diagnostic& each) { return each.message == earlier_message; });
 }
 
 void WriteReports::warn_of_overlap(const Node& node) {

@@ -40,7 +40,8 @@ constexpr ListedRule rules[] = {
 
 // Returns the strongest evidence of a scope in names or keys; of equally strong ones, the nearest to the structure's
 // answer. Null when there is none.
-const Evidence* said_scope(const std::vector<Evidence>& evidence, const Reference& reference, const NodeMatch& match) {
+const Evidence* strongest_stated_scope(const std::vector<Evidence>& evidence, const Reference& reference,
+                                       const NodeMatch& match) {
   const Evidence* best = nullptr;
   for (const Evidence& each : evidence) {
     if (!each.scope.exists()) continue;
@@ -54,7 +55,7 @@ const Evidence* said_scope(const std::vector<Evidence>& evidence, const Referenc
 }
 
 // Takes over the answer of the evidence, with at most its confidence.
-void say(NodeMatch& match, const Evidence& evidence, Confidence confidence) {
+void adopt(NodeMatch& match, const Evidence& evidence, Confidence confidence) {
   match.units.clear();
   match.shared = false;
   match.scope = evidence.scope;
@@ -67,13 +68,13 @@ void weigh_names(Placement& placement, ForeignNode node, const std::vector<Evide
   NodeMatch& match = placement.matches[node];
   const Reference& reference = placement.reference;
   constexpr double certain = 4;  // whence's own, exact
-  const Evidence* said = said_scope(evidence, reference, match);
-  if (said == nullptr) return;
-  if (said->strength >= certain) {
-    const Confidence found = match.scope == said->scope ? match.confidence : Confidence::unattributed;
-    if (match.scope != said->scope) say(match, *said, Confidence::exact);
-    match.confidence = std::min(found, said->surest);
-    match.rule = said->rule;
+  const Evidence* stated = strongest_stated_scope(evidence, reference, match);
+  if (stated == nullptr) return;
+  if (stated->strength >= certain) {
+    const Confidence found = match.scope == stated->scope ? match.confidence : Confidence::unattributed;
+    if (match.scope != stated->scope) adopt(match, *stated, Confidence::exact);
+    match.confidence = std::min(found, stated->surest);
+    match.rule = stated->rule;
     return;
   }
   if (match.confidence <= Confidence::matched || match.rule == MatchRule::carried) return;
@@ -84,19 +85,20 @@ void weigh_names(Placement& placement, ForeignNode node, const std::vector<Evide
   // A fused node keeps the name of one of those that it replaced.
   const bool one_of_several = !match.shared && match.units.size() > 1 &&
                               std::any_of(match.units.begin(), match.units.end(),
-                                          [&](UnitIndex unit) { return reference.units[unit].scope == said->scope; });
+                                          [&](UnitIndex unit) { return reference.units[unit].scope == stated->scope; });
   if (one_of_several) return;
-  if (match.scope == said->scope && match.units.size() < 2 && match.confidence != Confidence::unattributed) {
-    match.confidence = std::min(match.confidence, std::max({Confidence::matched, said->surest, ceiling}));
+  if (match.scope == stated->scope && match.units.size() < 2 && match.confidence != Confidence::unattributed) {
+    match.confidence = std::min(match.confidence, std::max({Confidence::matched, stated->surest, ceiling}));
     return;
   }
   // A name of which more than the operator had to be dropped may mean a child.
-  if (said->strength <= 1 && match.scope.exists() && reference.scopes.common(said->scope, match.scope) == said->scope) {
+  if (stated->strength <= 1 && match.scope.exists() &&
+      reference.scopes.common(stated->scope, match.scope) == stated->scope) {
     return;
   }
   // Tools that merge rearrangements keep the name of either; what stands where they stood says more.
   if (match.rule == MatchRule::layout && match.confidence == Confidence::inferred) return;
-  say(match, *said, said->strength > 1 ? Confidence::matched : Confidence::inferred);
+  adopt(match, *stated, stated->strength > 1 ? Confidence::matched : Confidence::inferred);
 }
 
 // Joins the matches of a node in several calls of one local function: it belongs to all of them.
@@ -120,10 +122,10 @@ void join(NodeMatch& into, const NodeMatch& other, const Reference& reference, b
 // many more answers it has when it is not sure.
 std::string evidence_text(const std::vector<Evidence>& evidence, const Reference& reference) {
   std::string text;
-  std::vector<MatchRule> told;
+  std::vector<MatchRule> listed_rules;
   for (const Evidence& each : evidence) {
-    if (std::find(told.begin(), told.end(), each.rule) != told.end()) continue;
-    told.push_back(each.rule);
+    if (std::find(listed_rules.begin(), listed_rules.end(), each.rule) != listed_rules.end()) continue;
+    listed_rules.push_back(each.rule);
     const Evidence* best = &each;
     std::vector<ScopeIndex> scopes;
     for (const Evidence& other : evidence) {

@@ -56,11 +56,11 @@ const Node* Recorded::operation(std::int32_t index) const {
 
 Attribution attribution_of(const onnx_file::OnnxNode& node, const Recorded* recorded) {
   Attribution result;
-  const OnnxProperties there = node.metadata;
-  if (const auto stamp = find_property(there, keys::op)) result.origin = origin::parse_stamp(*stamp);
-  const bool annotated = find_property(there, keys::module).has_value();
+  const OnnxProperties existing_metadata = node.metadata;
+  if (const auto stamp = find_property(existing_metadata, keys::op)) result.origin = origin::parse_stamp(*stamp);
+  const bool annotated = find_property(existing_metadata, keys::module).has_value();
   if (annotated || recorded == nullptr || !result.origin || !recorded->keys().knows(*result.origin)) {
-    read_keys(node, there, result);
+    read_keys(node, existing_metadata, result);
     return result;
   }
   const auto made = recorded->keys().of(*result.origin);
@@ -68,7 +68,7 @@ Attribution attribution_of(const onnx_file::OnnxNode& node, const Recorded* reco
   for (const auto& [key, value] : made) metadata.push_back({key, value});
   read_keys(node, metadata, result);
   // A file annotated with a choice of keys may say how sure the stamp is, and not the module.
-  const auto stated = find_property(there, keys::confidence);
+  const auto stated = find_property(existing_metadata, keys::confidence);
   const auto word = stated ? origin::parse_confidence(*stated) : std::nullopt;
   if (word) result.confidence = std::max(result.confidence, *word);
   return result;

@@ -49,15 +49,15 @@ std::optional<std::string> way_in(std::string_view name_scopes) {
 
 }  // namespace
 
-void state_way(const onnx_file::OnnxProperties& there, KeyEntries& entries) {
+void state_way(const onnx_file::OnnxProperties& existing_metadata, KeyEntries& entries) {
   const std::string* const scopes = find_entry(entries, keys::name_scopes);
   const std::string* const stated = find_entry(entries, keys::scopes);
   const auto way = stated != nullptr ? std::optional(*stated) : scopes != nullptr ? way_in(*scopes) : std::nullopt;
   if (!way) return;
   std::erase_if(entries, [](const auto& entry) { return entry.first == keys::scopes; });
-  const auto before = find_property(there, keys::name_scopes);
-  const auto said = before ? way_in(*before) : scopes != nullptr ? way_in(*scopes) : std::nullopt;
-  if (said != way) entries.emplace_back(keys::scopes, *way);
+  const auto before = find_property(existing_metadata, keys::name_scopes);
+  const auto stated_way = before ? way_in(*before) : scopes != nullptr ? way_in(*scopes) : std::nullopt;
+  if (stated_way != way) entries.emplace_back(keys::scopes, *way);
 }
 
 std::string operator_name(std::string_view domain, std::string_view op_type) {
@@ -69,7 +69,7 @@ std::optional<Confidence> stated_confidence(std::string_view domain, std::string
   if (!find_property(metadata, keys::module)) return std::nullopt;
   const auto word = find_property(metadata, keys::confidence);
   const Confidence stated = word ? origin::parse_confidence(*word).value_or(unstated_confidence) : unstated_confidence;
-  const bool own = find_property(metadata, keys::judged) == operator_name(domain, op_type);
+  const bool own = find_property(metadata, keys::confidence_operator) == operator_name(domain, op_type);
   return own ? stated : origin::limited_by(domain, stated);
 }
 
@@ -83,7 +83,7 @@ const std::vector<std::string_view>& annotation_keys() {
       keys::name_space,  keys::class_hierarchy, keys::name_scopes, keys::fx_node,
       keys::stack_trace, keys::module,          keys::modules,     keys::call,
       keys::calls,       keys::scopes,          keys::source,      keys::confidence,
-      keys::rule,        keys::evidence,        keys::version,     keys::judged};
+      keys::rule,        keys::evidence,        keys::version,     keys::confidence_operator};
   return all;
 }
 
@@ -153,14 +153,14 @@ std::optional<std::string> NodeKeys::value(std::string_view key, const NodePlace
   const std::int32_t op = place.origin.ops.front();
   const Node& node = *operations_[op];
   // PyTorch's keys speak of one fx node: of a shared helper, of the first that it serves.
-  const ScopeId spoken_of = place.origin.kind == OriginKind::shared ? node.origin.scope : place.scope;
+  const ScopeId keyed_scope = place.origin.kind == OriginKind::shared ? node.origin.scope : place.scope;
   if (key == keys::scopes) {
-    const bool said = spoken_of == place.scope && pytorch_says_modules(node);
-    return said ? std::nullopt : std::optional(way(place.scope));
+    const bool way_is_in_scopes = keyed_scope == place.scope && pytorch_says_modules(node);
+    return way_is_in_scopes ? std::nullopt : std::optional(way(place.scope));
   }
-  if (key == keys::name_space) return name_space(node, spoken_of);
-  if (key == keys::class_hierarchy) return class_hierarchy(node, spoken_of);
-  if (key == keys::name_scopes) return name_scopes(node, spoken_of);
+  if (key == keys::name_space) return name_space(node, keyed_scope);
+  if (key == keys::class_hierarchy) return class_hierarchy(node, keyed_scope);
+  if (key == keys::name_scopes) return name_scopes(node, keyed_scope);
   if (key == keys::fx_node) return names_.format(op);
   if (key == keys::stack_trace) return stack_trace(node);
   if (key == keys::modules) return modules(place.origin);
@@ -180,7 +180,7 @@ bool NodeKeys::pytorch_says_modules(const Node& node) const {
   return program_.source.kind != "torch.export" || node.origin.basis == ScopeBasis::observed;
 }
 
-std::vector<ModuleId> NodeKeys::modules_said(const Node& node, ScopeId scope) const {
+std::vector<ModuleId> NodeKeys::modules_in_stack(const Node& node, ScopeId scope) const {
   return pytorch_says_modules(node) ? modules_on_path(scope) : std::vector<ModuleId>();
 }
 
@@ -203,7 +203,7 @@ std::string NodeKeys::way(ScopeId scope) const { return way_text(way_to(scope));
 
 std::string NodeKeys::name_space(const Node& node, ScopeId scope) const {
   std::string text;
-  for (const ModuleId module : modules_said(node, scope)) {
+  for (const ModuleId module : modules_in_stack(node, scope)) {
     text += program_.modules[module].path + ": " + program_.modules[module].type + "/";
   }
   return text + names_.name(node.origin.op) + ": " + names_.target(node.origin.op);
@@ -211,14 +211,14 @@ std::string NodeKeys::name_space(const Node& node, ScopeId scope) const {
 
 std::string NodeKeys::class_hierarchy(const Node& node, ScopeId scope) const {
   std::vector<std::string> classes;
-  for (const ModuleId module : modules_said(node, scope)) classes.push_back(program_.modules[module].type);
+  for (const ModuleId module : modules_in_stack(node, scope)) classes.push_back(program_.modules[module].type);
   classes.push_back(names_.target(node.origin.op));
   return origin::python_repr(classes);
 }
 
 std::string NodeKeys::name_scopes(const Node& node, ScopeId scope) const {
   std::vector<std::string> names;
-  for (const ModuleId module : modules_said(node, scope)) names.push_back(program_.modules[module].path);
+  for (const ModuleId module : modules_in_stack(node, scope)) names.push_back(program_.modules[module].path);
   names.push_back(names_.name(node.origin.op));
   return origin::python_repr(names);
 }

@@ -27,10 +27,10 @@ std::optional<std::string_view> find_annotation_key(std::string_view name);
 using KeyEntries = std::vector<std::pair<std::string_view, std::string>>;
 
 // Adds the way to the node's module to the entries that the node will get, if PyTorch's scopes, which stay as they are,
-// do not state it. `there`: the entries that the node has.
-void state_way(const onnx_file::OnnxProperties& there, KeyEntries& entries);
+// do not state it. `existing_metadata`: the entries that the node has.
+void state_way(const onnx_file::OnnxProperties& existing_metadata, KeyEntries& entries);
 
-// "com.microsoft::FusedConv": an operator as the key `judged` names it.
+// "com.microsoft::FusedConv": an operator as the key `confidence_operator` names it.
 std::string operator_name(std::string_view domain, std::string_view op_type);
 
 // The confidence that the keys of a node of this operator state, as annotate and every reader counts it; nullopt when
@@ -75,7 +75,7 @@ class NodeKeys {
   std::string class_hierarchy(const Node& node, ScopeId scope) const;
   std::string name_scopes(const Node& node, ScopeId scope) const;
   bool pytorch_says_modules(const Node& node) const;
-  std::vector<ModuleId> modules_said(const Node& node, ScopeId scope) const;
+  std::vector<ModuleId> modules_in_stack(const Node& node, ScopeId scope) const;
   std::optional<std::string> stack_trace(const Node& node) const;
   std::optional<std::string> source(const Node& node) const;
   std::optional<std::string> modules(const origin::NodeOrigin& origin) const;

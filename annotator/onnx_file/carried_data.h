@@ -44,7 +44,8 @@ struct DataFiles {
   std::map<std::string, std::uint64_t> locations;
   Locations former;  // before whence copied them
 
-  // A tensor's `offset` and `length` as a file states them; what is not a number counts as 0.
+  // Adds a tensor with its `offset` and `length` as a file states them; an empty text counts as 0. Throws
+  // Error(corrupt_file) for anything but digits, and for a sum that is too large.
   void add(std::string_view location, std::string_view offset, std::string_view length);
 };
 

@@ -16,7 +16,7 @@ class ExternalBytes {
   explicit ExternalBytes(const std::string& model) : model_(model) {}
 
   // The bytes of a tensor with data_location EXTERNAL. Throws Error: outside_folder, missing_file, truncated_file when
-  // the data file ends before the tensor, corrupt_file for numbers that are none.
+  // the data file ends before the tensor, corrupt_file when offset or length is not a number.
   std::string_view of(const OnnxTensor& tensor);
 
  private:

@@ -254,7 +254,7 @@ Result<OnnxSummary> read_onnx_summary(const ModelSource& source) {
     const std::shared_ptr<const MappedFile> file = MappedFile::open(source.path, place.file);
     const std::string_view text = file->text();
     if (const auto other = other_kind(text)) {
-      wrong_kind(place, "it is " + std::string(other->what), std::string(other->remedy));
+      wrong_kind(place, "it is " + std::string(other->description), std::string(other->remedy));
     }
     if (!begins_as_onnx(text))
       wrong_kind(place, "it does not begin as one", "name an .onnx file, or download it again");

@@ -8,8 +8,8 @@
 namespace whence::onnx_file {
 
 struct OtherKind {
-  std::string_view what;    // "a zip archive"
-  std::string_view remedy;  // how to get an ONNX model; may be empty
+  std::string_view description;  // "a zip archive"
+  std::string_view remedy;       // how to get an ONNX model; may be empty
 };
 
 // Returns nullopt for an ONNX model, and for bytes of an unknown kind.

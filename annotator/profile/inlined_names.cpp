@@ -50,7 +50,7 @@ InlinedNames::InlinedNames(const onnx_file::OnnxSummary& model, const OrtProfile
 bool InlinedNames::split(std::string_view name, Inlined& into) const {
   if (!name.starts_with(mark)) return false;
   name.remove_prefix(mark.size());
-  std::size_t longest = 0;  // "BertLayer_first" is no "BertLayer"
+  std::size_t longest = 0;  // "BertLayer_first_..." is not a call of "BertLayer"
   for (const auto& [function, calls] : calls_) {
     const bool fits = name.starts_with(function) && name.substr(function.size()).starts_with("_");
     if (fits && function.size() > longest) longest = function.size(), into.function = function;

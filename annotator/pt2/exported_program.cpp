@@ -122,15 +122,16 @@ class ProgramReader {
     const std::int64_t major = version.at("major").integer();
     torch_version_ = document.has("torch_version") ? document.at("torch_version").text() : "unknown";
     if (major == schema_major) return;
-    const std::string said = "the archive has schema " + std::to_string(major) + "." +
-                             std::to_string(version.at("minor").integer()) + ", written by PyTorch " + torch_version_;
+    const std::string schema_message = "the archive has schema " + std::to_string(major) + "." +
+                                       std::to_string(version.at("minor").integer()) + ", written by PyTorch " +
+                                       torch_version_;
     if (major > schema_major) {
-      throw Error(Code::newer_version, said + "; this whence reads schema 8",
+      throw Error(Code::newer_version, schema_message + "; this whence reads schema 8",
                   "use a newer whence, or export with an "
                   "older PyTorch",
                   place());
     }
-    throw Error(Code::unsupported_feature, said + "; this whence reads schema 8",
+    throw Error(Code::unsupported_feature, schema_message + "; this whence reads schema 8",
                 "load it with that PyTorch and export it again with PyTorch 2.9 or newer", place());
   }
 

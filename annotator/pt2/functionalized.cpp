@@ -69,8 +69,8 @@ void ExportedGraph::read_functional_arguments(const Part& inputs, Node& node) {
     }
     written.insert(of_base);
     const auto* index = given.as<std::int64_t>();
-    const bool there = index == nullptr || (*index >= 0 && *index < static_cast<std::int64_t>(bases.size()));
-    if (!there) reading_.corrupt("there is no base " + std::to_string(*index));
+    const bool in_range = index == nullptr || (*index >= 0 && *index < static_cast<std::int64_t>(bases.size()));
+    if (!in_range) reading_.corrupt("there is no base " + std::to_string(*index));
     if (index != nullptr && !taken.insert(*index).second) refuse("one tensor twice");
     node.arguments.push_back({of_base, index == nullptr ? given : bases[static_cast<std::size_t>(*index)]});
   }

@@ -312,7 +312,7 @@ void ExportedGraph::read_outputs(const Part& graph, const Part& outputs, Node& n
 
 // torch.export takes a view that keeps the number of elements for one that keeps the shape, and records that of [n, 2]
 // for view(1, -1) where n is 1 in the example. What the node itself says counts.
-void ExportedGraph::heed_view(const Node& node) {
+void ExportedGraph::use_stated_sizes(const Node& node) {
   if (node.target != "aten::view" && node.target != "aten::reshape" && node.target != "aten::_unsafe_view") return;
   const Argument* size = node.find("size");
   const auto* items = size == nullptr ? nullptr : size->as<ArgumentList>();
@@ -433,8 +433,7 @@ void ExportedGraph::require_tensors(const Node& node) const {
   }
 }
 
-// A reshape of row-major memory is a view.
-void ExportedGraph::note_view(const Part& graph, const Part& inputs, const Node& node, Block& block) {
+void ExportedGraph::note_written_view(const Part& graph, const Part& inputs, const Node& node, Block& block) {
   std::vector<ValueId> written;
   if (is_in_place_name(node.target) && !node.arguments.empty()) {
     if (const auto* self = node.arguments.front().value.as<ValueRef>()) written.push_back(self->id);
@@ -476,8 +475,8 @@ void ExportedGraph::read_node(const Part& graph, const Part& part, Block& block)
     set_target(target, node);
   }
   read_outputs(graph, part.at("outputs"), node);
-  heed_view(node);
-  note_view(graph, part.at("inputs"), node, block);
+  use_stated_sizes(node);
+  note_written_view(graph, part.at("inputs"), node, block);
   if (in_body_ && !part.at("metadata").has("nn_module_stack")) place_in_body(node);
   block.nodes.push_back(std::move(node));
 }

@@ -49,8 +49,10 @@ class ExportedGraph {
   };
   static std::optional<Memory> memory_of_first(const Part& graph, const Part& inputs);
   static void note_memory(const Part& graph, const Part& inputs, Node& node);
-  void note_view(const Part& graph, const Part& inputs, const Node& node, Block& block);
-  void heed_view(const Node& node);
+  // Notes the reshapes whose memory is written to later: of row-major memory they are views.
+  void note_written_view(const Part& graph, const Part& inputs, const Node& node, Block& block);
+  // Gives the result of a view the sizes that the node itself states; the archive may have recorded others.
+  void use_stated_sizes(const Node& node);
   void require_arguments(const Node& node) const;
   void require_tensors(const Node& node) const;
   void set_target(const std::string& target, Node& node);

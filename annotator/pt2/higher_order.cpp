@@ -46,8 +46,8 @@ std::vector<Argument> ExportedGraph::read_body(const Part& inner, const std::vec
   }
   read_nodes(inner, block);
   std::vector<Argument> results;
-  const Part made = inner.at("outputs");
-  for (std::size_t i = 0; i < made.size(); ++i) results.push_back(argument(made[i]));
+  const Part graph_results = inner.at("outputs");
+  for (std::size_t i = 0; i < graph_results.size(); ++i) results.push_back(argument(graph_results[i]));
   names_ = around;
   return results;
 }
@@ -63,8 +63,8 @@ void ExportedGraph::read_cond(const Part& graph, const Part& part, Block& block)
   for (std::size_t i = 1; i < operands.others.size(); ++i) append(operands.others[i], inputs);
   const Body body(*this, node.origin.scope);
   for (const Part& branch : operands.graphs) {
-    Block& made = node.blocks.emplace_back();
-    made.outputs = read_body(branch, inputs, made);
+    Block& body = node.blocks.emplace_back();
+    body.outputs = read_body(branch, inputs, body);
   }
   for (const std::string& name : names_in(part.at("outputs"))) {
     node.outputs.push_back(declare(graph, name, ValueSource::node, node.origin.op));

@@ -49,21 +49,21 @@ void ExportedGraph::read_while_loop(const Part& graph, const Part& part, Block& 
   node.origin.op = next_op_++;
   node.arguments = {
       {"max_trip_count", {std::numeric_limits<std::int64_t>::max()}}, {"condition", first}, {"initial", {initial}}};
-  Block& made = node.blocks.emplace_back();
-  made.inputs.push_back(iteration());
+  Block& body_block = node.blocks.emplace_back();
+  body_block.inputs.push_back(iteration());
   const Part inputs = body.at("inputs");
   if (inputs.size() != initial.size() + others.size()) reading_.corrupt("a loop is given other values than it takes");
   std::vector<Argument> carried;
   const Names around = std::exchange(names_, {});
   for (std::size_t i = 0; i < initial.size(); ++i) {
-    made.inputs.push_back(declare(body, name_in(inputs[i]), ValueSource::block_input, none_id));
-    carried.push_back({ValueRef{made.inputs.back()}});
+    body_block.inputs.push_back(declare(body, name_in(inputs[i]), ValueSource::block_input, none_id));
+    carried.push_back({ValueRef{body_block.inputs.back()}});
   }
   names_ = around;
-  const std::vector<Argument> next = read_body(body, with_others(carried), made);
+  const std::vector<Argument> next = read_body(body, with_others(carried), body_block);
   if (next.size() != initial.size()) reading_.corrupt("a loop returns other values than it carries");
-  made.outputs.push_back(check(next, made));
-  made.outputs.insert(made.outputs.end(), next.begin(), next.end());
+  body_block.outputs.push_back(check(next, body_block));
+  body_block.outputs.insert(body_block.outputs.end(), next.begin(), next.end());
   for (const std::string& name : names_in(part.at("outputs"))) {
     node.outputs.push_back(declare(graph, name, ValueSource::node, node.origin.op));
   }
@@ -114,31 +114,32 @@ void ExportedGraph::read_scan(const Part& graph, const Part& part, Block& block)
   node.origin.op = next_op_++;
   node.arguments = {{"max_trip_count", length}, {"condition", {true}}, {"initial", {initial}}};
   const Body inside(*this, node.origin.scope);
-  Block& made = node.blocks.emplace_back();
-  made.inputs.push_back(iteration());
-  std::vector<Argument> given;
+  Block& body_block = node.blocks.emplace_back();
+  body_block.inputs.push_back(iteration());
+  std::vector<Argument> arguments;
   const Names around = std::exchange(names_, {});
   for (std::size_t i = 0; i < initial.size(); ++i) {
-    made.inputs.push_back(declare(combine, name_in(inputs[i]), ValueSource::block_input, none_id));
-    given.push_back({ValueRef{made.inputs.back()}});
+    body_block.inputs.push_back(declare(combine, name_in(inputs[i]), ValueSource::block_input, none_id));
+    arguments.push_back({ValueRef{body_block.inputs.back()}});
   }
   for (std::size_t i = 0; i < scanned.size(); ++i) {
     Node slice;
     slice.target = "aten::select";
     slice.overload = "int";
-    slice.arguments = {{"self", scanned[i]}, {"dim", {std::int64_t{0}}}, {"index", {ValueRef{made.inputs.front()}}}};
+    slice.arguments = {
+        {"self", scanned[i]}, {"dim", {std::int64_t{0}}}, {"index", {ValueRef{body_block.inputs.front()}}}};
     slice.origin = node.origin;
     slice.origin.op = next_op_++;
     slice.outputs.push_back(declare(combine, name_in(inputs[initial.size() + i]), ValueSource::node, slice.origin.op));
-    given.push_back({ValueRef{slice.outputs.front()}});
-    made.nodes.push_back(std::move(slice));
+    arguments.push_back({ValueRef{slice.outputs.front()}});
+    body_block.nodes.push_back(std::move(slice));
   }
   names_ = around;
-  given.insert(given.end(), others.begin(), others.end());
-  const std::vector<Argument> results = read_body(combine, given, made);
+  arguments.insert(arguments.end(), others.begin(), others.end());
+  const std::vector<Argument> results = read_body(combine, arguments, body_block);
   if (results.size() < initial.size()) reading_.corrupt("a scan returns fewer values than it carries");
-  made.outputs.push_back({true});
-  made.outputs.insert(made.outputs.end(), results.begin(), results.end());
+  body_block.outputs.push_back({true});
+  body_block.outputs.insert(body_block.outputs.end(), results.begin(), results.end());
   for (const std::string& name : names_in(part.at("outputs"))) {
     node.outputs.push_back(declare(graph, name, ValueSource::node, node.origin.op));
   }

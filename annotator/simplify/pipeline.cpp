@@ -1,7 +1,6 @@
 // The order of simplification: the one list of rules, each line with its reason for standing where it stands.
 #include "annotator/simplify/pipeline.h"
 
-#include <algorithm>
 #include <set>
 
 #include "annotator/simplify/rule.h"

@@ -52,7 +52,7 @@ inline origin::NodeOrigin joined(const origin::NodeOrigin& a, const origin::Node
   return both;
 }
 
-// Each in the file of its name under rules/, which says what it does.
+// Each stands in the file of its name under rules/, which says what it does; scans_of_loops in loop_scan.cpp.
 Outcome remove_no_op(Rewriter&, std::int32_t);
 Outcome cast_chain(Rewriter&, std::int32_t);
 Outcome transpose_chain(Rewriter&, std::int32_t);

@@ -60,18 +60,18 @@ class Gatekeeper {
   void threshold(const Threshold& limit) {
     const auto hold = [&](const std::string& subject, const Counts& counts) {
       const double reached = limit.reached(counts);
-      if (reached < limit.percent) add(threshold_rule, subject, limit.what, limit.percent, reached);
+      if (reached < limit.percent) add(threshold_rule, subject, limit.measure, limit.percent, reached);
     };
     if (!limit.modules.empty()) {
       bool any = false;
       for (const auto& [path, counts] : coverage_.modules) {
         if (matches_path(limit.modules, path)) hold(path, counts), any = true;
       }
-      if (!any) add_missing(threshold_rule, "module", limit.modules, limit.what, limit.percent);
+      if (!any) add_missing(threshold_rule, "module", limit.modules, limit.measure, limit.percent);
     } else if (!limit.op_type.empty()) {
       const auto row = std::ranges::find(coverage_.operators, limit.op_type, &Rows::value_type::first);
       if (row == coverage_.operators.end()) {
-        add_missing(threshold_rule, "operator", limit.op_type, limit.what, limit.percent);
+        add_missing(threshold_rule, "operator", limit.op_type, limit.measure, limit.percent);
       } else {
         hold(limit.op_type, row->second);
       }
@@ -112,28 +112,28 @@ class Gatekeeper {
 
  private:
   void compare_counts(const std::string& subject, const Counts& before, const Counts& now) {
-    for (const char* what : {"covered", "exact"}) {
-      const Threshold reached{what, 0, "", ""};
+    for (const char* measure : {"covered", "exact"}) {
+      const Threshold reached{measure, 0, "", ""};
       const double was = reached.reached(before);
       // A module without nodes has lost all that it had.
       const double is = now.total() == 0 && before.total() > 0 ? 0 : reached.reached(now);
-      if (is < was - rounding) add(baseline_rule, subject, what, was, is);
+      if (is < was - rounding) add(baseline_rule, subject, measure, was, is);
     }
   }
 
-  void add(const Rule& rule, const std::string& subject, const std::string& what, double minimum, double reached) {
-    found_.push_back({&rule, subject, what, minimum, reached, ""});
+  void add(const Rule& rule, const std::string& subject, const std::string& measure, double minimum, double reached) {
+    found_.push_back({&rule, subject, measure, minimum, reached, ""});
   }
 
   // The file has nothing of that name: it is gone, or was never called so.
-  void add_missing(const Rule& rule, const std::string& kind, const std::string& name, const std::string& what,
+  void add_missing(const Rule& rule, const std::string& kind, const std::string& name, const std::string& measure,
                    double minimum) {
     std::vector<std::string_view> known = names_of(kind == "operator" ? coverage_.operators : coverage_.modules);
     if (kind == "module") {
       for (const SilentModule& module : silent_) known.push_back(module.path);
     }
     const std::string near = nearest_remedy(name, known, "");
-    found_.push_back({&rule, name, what, minimum, 0,
+    found_.push_back({&rule, name, measure, minimum, 0,
                       "no " + kind + " of the file matches '" + name + "'" + (near.empty() ? "" : "; " + near)});
   }
 
@@ -145,7 +145,7 @@ class Gatekeeper {
 }  // namespace
 
 double Threshold::reached(const Counts& counts) const {
-  const auto confidence = origin::parse_confidence(what);
+  const auto confidence = origin::parse_confidence(measure);
   return 100 * counts.share(confidence ? counts[*confidence] : counts.covered());
 }
 
@@ -153,13 +153,13 @@ Threshold parse_threshold(const std::string& text) {
   const std::size_t equals = text.find('=');
   const std::size_t at = std::min(text.find('@', equals == std::string::npos ? 0 : equals), text.size());
   Threshold threshold;
-  threshold.what = text.substr(0, equals);
+  threshold.measure = text.substr(0, equals);
   const char* const end = text.data() + at;
   const char* const begin = equals == std::string::npos ? end : text.data() + equals + 1;
   const auto [stop, failure] = std::from_chars(begin, end, threshold.percent);
   const std::string of = at < text.size() ? text.substr(at + 1) : "";
   (of.starts_with("op:") ? threshold.op_type : threshold.modules) = of.starts_with("op:") ? of.substr(3) : of;
-  const bool known = threshold.what == "covered" || origin::parse_confidence(threshold.what);
+  const bool known = threshold.measure == "covered" || origin::parse_confidence(threshold.measure);
   const bool complete = at == text.size() || !threshold.op_type.empty() || !threshold.modules.empty();
   if (!known || !complete || failure != std::errc() || stop != end ||
       !(threshold.percent >= 0 && threshold.percent <= 100)) {

@@ -16,7 +16,7 @@ extern const Rule threshold_rule, required_rule, baseline_rule;
 // The value of --min: "exact=95", "covered=90@encoder.layer.*" (of each module that the glob matches),
 // "covered=99@op:MatMul" (of nodes of one operator type); at least that many percent of the nodes.
 struct Threshold {
-  std::string what;  // "covered" or a confidence
+  std::string measure;  // "covered" or a confidence
   double percent = 0;
   std::string modules;  // glob; empty: not by module
   std::string op_type;  // empty: not by operator
@@ -36,7 +36,7 @@ struct Gates {
 struct Shortfall {
   const Rule* rule = nullptr;
   std::string subject;  // module or operator type; empty: the whole file
-  std::string what;     // "covered" or a confidence
+  std::string measure;  // "covered" or a confidence
   double minimum = 0;   // percent
   double reached = 0;   // percent
   std::string missing;  // the name that nothing in the file has, with the nearest names

@@ -64,7 +64,7 @@ std::string shown(const Problem& problem) { return problem.message + "; try: " +
 
 std::string message_of(const Shortfall& shortfall) {
   if (!shortfall.missing.empty()) return shortfall.missing;
-  return shortfall.what + (shortfall.subject.empty() ? "" : " of " + shortfall.subject) + " is " +
+  return shortfall.measure + (shortfall.subject.empty() ? "" : " of " + shortfall.subject) + " is " +
          number_text(shortfall.reached) + " %, not " + number_text(shortfall.minimum) + " %";
 }
 

@@ -136,7 +136,7 @@ std::string to_json(const Validation& validation) {
   for (const Shortfall& shortfall : validation.shortfalls) {
     shortfalls.push_back({{"code", shortfall.rule->code},
                           {"subject", shortfall.subject},
-                          {"what", shortfall.what},
+                          {"what", shortfall.measure},
                           {"minimum", shortfall.minimum},
                           {"reached", shortfall.reached},
                           {"message", message_of(shortfall)}});

@@ -12,10 +12,10 @@ namespace whence::view {
 
 namespace {
 
-[[noreturn]] void refuse_unknown(const std::string& what, const std::string& wanted,
+[[noreturn]] void refuse_unknown(const std::string& kind, const std::string& pattern,
                                  const std::set<std::string>& known) {
-  throw Error(Code::usage, "no " + what + " of the file matches '" + wanted + "'",
-              nearest_remedy(wanted, {known.begin(), known.end()}, "`whence show` lists modules and operators"),
+  throw Error(Code::usage, "no " + kind + " of the file matches '" + pattern + "'",
+              nearest_remedy(pattern, {known.begin(), known.end()}, "`whence show` lists modules and operators"),
               {.stage = "select"});
 }
 

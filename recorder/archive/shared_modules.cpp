@@ -42,7 +42,7 @@ SharedModules::SharedModules(const JitModule& root) {
   for (const Group& group : groups_) {
     if (group.size() < 2 || !may_be_one(group)) continue;
     const int tensors = forms_.at(group.front()._ivalue().get()).tensors;
-    if (tensors == 0 || (tensors == 1 && !told_by_one_tensor(group))) continue;
+    if (tensors == 0 || (tensors == 1 && !one_tensor_identifies(group))) continue;
     for (std::size_t i = 1; i < group.size(); ++i) join(group.front(), group[i]);
   }
 }
@@ -52,7 +52,7 @@ const c10::ivalue::Object* SharedModules::first(const c10::ivalue::Object* objec
   return object;
 }
 
-bool SharedModules::told_by_one_tensor(const Group& group) const {
+bool SharedModules::one_tensor_identifies(const Group& group) const {
   const c10::Type* const last = group.back().type().get();
   if (calls_.handed.count(last) > 0) return true;
   const auto places = calls_.places.find(last);

@@ -41,7 +41,7 @@ class SharedModules {
 
   void note_calls(const torch::jit::Module& module);
   Form form_of(const torch::jit::Module& module, const c10::ivalue::Object* parent);
-  bool told_by_one_tensor(const Group& group) const;
+  bool one_tensor_identifies(const Group& group) const;
   void join(const torch::jit::Module& to, const torch::jit::Module& other);
 
   std::map<std::string, int> numbers_;                          // number of each form, by its description

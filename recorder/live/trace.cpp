@@ -173,7 +173,7 @@ void LiveTrace::read_attribute(const jit::Node& node) {
   if (known.dims) {
     for (const Dim& dim : *known.dims) tensor.shape.push_back(dim.size);
   }
-  // Whether it is a parameter or a buffer stands in the type of its module.
+  // The module's type says whether it is a parameter or a buffer.
   const std::size_t dot = name.rfind('.');
   const auto owner = module_types_.find(dot == std::string::npos ? "" : name.substr(0, dot));
   if (owner != module_types_.end()) {

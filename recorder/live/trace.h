@@ -108,7 +108,7 @@ class LiveTrace {
   };
   std::vector<Open> open_;  // the blocks around the cursor
   std::vector<LiveCall> calls_{{-1, ""}};
-  std::vector<std::string> reported_paths_;  // of the calls for which PyTorch opens a scope, in order
+  std::vector<std::string> reported_paths_;  // one for each call for which PyTorch opens a scope, in order
   std::size_t scopes_read_ = 0;
   std::unordered_map<const torch::jit::Block*, std::int32_t> call_of_block_;
 

@@ -34,9 +34,9 @@ bool Aliases::Passage::may_be(const Term& term) const {
 
 // True if only run time shows whether writing to `written` changes `other`: one is from before the branch or loop and
 // the other from after it. If both are from the same side, it is known which is a view of which.
-bool Aliases::Passage::leaves_in_doubt(const Term& written, const Term& other) const {
+bool Aliases::Passage::may_alias_after_write(const Term& written, const Term& other) const {
   if (other.items) {
-    return std::ranges::any_of(*other.items, [&](const Term& item) { return leaves_in_doubt(written, item); });
+    return std::ranges::any_of(*other.items, [&](const Term& item) { return may_alias_after_write(written, item); });
   }
   return other.is_value() && (other.id < result) != (written.id < result) && may_be(other);
 }
@@ -51,7 +51,7 @@ void Aliases::refuse_writes(const std::vector<const Term*>& written, const std::
     for (const Passage& passage : passages_) {
       if (!passage.may_be(*term)) continue;
       for (const Call* call : running) {
-        const auto in_doubt = [&](const auto& entry) { return passage.leaves_in_doubt(*term, entry.second); };
+        const auto in_doubt = [&](const auto& entry) { return passage.may_alias_after_write(*term, entry.second); };
         if (std::ranges::none_of(call->env, in_doubt)) continue;
         refuse("a tensor is written in place that a branch or loop may have made another one's alias",
                "write into a clone");

@@ -28,7 +28,7 @@ class Aliases {
     std::vector<Memory> memory;
 
     bool may_be(const Term& term) const;
-    bool leaves_in_doubt(const Term& written, const Term& other) const;
+    bool may_alias_after_write(const Term& written, const Term& other) const;
   };
 
   std::unordered_map<ValueId, ValueId> same_as_;

@@ -82,7 +82,7 @@ void DataLoop::iterate() {
       supposed_.clear();
     }
     again = take_over(results) && trip == 0;
-    if (again && !body_.any_in()) suppose(results);
+    if (again && !body_.any_in()) assume_values(results);
     body_.end_iteration(trip);
   }
 }
@@ -144,7 +144,7 @@ bool DataLoop::take_over_type(const Term& leaf, const Term& result) {
 
 // Gives the leaves the values that the iteration left, although no run continues, to see what another iteration would
 // change.
-void DataLoop::suppose(const std::vector<Term>& results) {
+void DataLoop::assume_values(const std::vector<Term>& results) {
   for (std::size_t i = 0; i < leaves_.size(); ++i) {
     Seen& seen = leaves_[i].term.seen;
     supposed_.push_back(seen);

@@ -28,7 +28,7 @@ class DataLoop {
   void record_outputs(const std::vector<Term>& results);
   bool take_over(const std::vector<Term>& results);
   bool take_over_type(const Term& leaf, const Term& result);
-  void suppose(const std::vector<Term>& results);
+  void assume_values(const std::vector<Term>& results);
   void widen(const std::vector<Node>& recorded, const std::vector<Node>& later);
   void finish();
   std::vector<Term> terms() const;
@@ -39,7 +39,7 @@ class DataLoop {
   LoopBody body_;
   LoopVariables variables_;
   std::vector<Leaf> leaves_;
-  std::vector<Seen> supposed_;  // the actual values of the leaves, while another iteration is supposed
+  std::vector<Seen> supposed_;  // the actual values of the leaves, while those of another iteration are assumed
   Node node_;
 };
 

@@ -26,11 +26,11 @@ void carried_keys(const RuleContext& context, EvidenceTable& table) {
       }
     };
     if (const auto module = find_property(metadata, keys::module)) {
-      const bool said = find_property(metadata, keys::confidence).has_value();
+      const bool states_confidence = find_property(metadata, keys::confidence).has_value();
       const Confidence stated =
           metadata::stated_confidence(node.domain, node.op_type, metadata).value_or(unstated_confidence);
       // The module stays on the node, so the rest has to be of that one, but where it is known to be less than exact.
-      if (!said || stated == Confidence::exact) say(*module, by_whence, *module, stated);
+      if (!states_confidence || stated == Confidence::exact) say(*module, by_whence, *module, stated);
     } else if (const auto scopes = find_property(metadata, keys::name_scopes)) {
       // Modules from the root inwards, then the node's own name.
       const auto names = text::parse_python_list(*scopes);

@@ -1,7 +1,7 @@
 // A rule looks at one kind of evidence and adds to a table where nodes could belong. It decides nothing: the pipeline
 // (match.cpp) lists the rules in order, and Correspondence weighs the evidence against the structure.
 //
-// To add one: a file here with one function of this signature, a line in match.cpp's list, a word in MatchRule.
+// To add one, see ../README.md.
 #pragma once
 
 #include <string>

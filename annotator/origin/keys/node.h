@@ -18,6 +18,6 @@ inline constexpr std::string_view evidence = "pkg.whence.evidence";  // for matc
 inline constexpr std::string_view version = "pkg.whence.version";
 // The operator that the keys were written for, "com.microsoft::FusedConv"; on operators of a runtime only, which often
 // have the metadata of a node that they took in.
-inline constexpr std::string_view judged = "pkg.whence.operator";
+inline constexpr std::string_view confidence_operator = "pkg.whence.operator";
 
 }  // namespace whence::origin::keys

@@ -171,9 +171,9 @@ std::optional<Product> product(const Sizes& a_shape, const std::vector<double>& 
   const Sizes a_batch(a_shape.begin(), a_shape.end() - 2), b_batch(b_shape.begin(), b_shape.end() - 2);
   const auto batch = broadcast(a_batch, b_batch);
   if (!batch || b_shape.end()[-2] != k) return std::nullopt;
-  Product made{*batch, {}};
-  made.shape.insert(made.shape.end(), {m, n});
-  if (count_of(made.shape) * std::max<std::int64_t>(k, 1) > most_products) return std::nullopt;
+  Product result{*batch, {}};
+  result.shape.insert(result.shape.end(), {m, n});
+  if (count_of(result.shape) * std::max<std::int64_t>(k, 1) > most_products) return std::nullopt;
 
   Sizes starts;  // the start of each matrix of b
   for_each_offset(*batch, broadcast_strides(b_batch, *batch), 0,
@@ -184,12 +184,12 @@ std::optional<Product> product(const Sizes& a_shape, const std::vector<double>& 
       for (std::int64_t column = 0; column < n; ++column) {
         double sum = 0;
         for (std::int64_t i = 0; i < k; ++i) sum += left[row * k + i] * right[*start + i * n + column];
-        made.numbers.push_back(sum);
+        result.numbers.push_back(sum);
       }
     }
     ++start;
   });
-  return made;
+  return result;
 }
 
 float factor(const graph::GraphNode& node, std::string_view name) {
@@ -216,11 +216,11 @@ std::optional<TensorData> evaluate_matrix_product(const Evaluation& e) {
   Sizes left = a.shape, right = b.shape;
   if (a.shape.size() == 1) left.insert(left.begin(), 1);
   if (b.shape.size() == 1) right.push_back(1);
-  auto made = product(left, numbers_of<double>(a), right, numbers_of<double>(b));
-  if (!made) return std::nullopt;
-  if (b.shape.size() == 1) made->shape.pop_back();
-  if (a.shape.size() == 1) made->shape.erase(made->shape.end() - (b.shape.size() == 1 ? 1 : 2));
-  return e.fits(a.dtype, made->shape) ? tensor_of(a.dtype, made->shape, made->numbers) : std::nullopt;
+  auto result = product(left, numbers_of<double>(a), right, numbers_of<double>(b));
+  if (!result) return std::nullopt;
+  if (b.shape.size() == 1) result->shape.pop_back();
+  if (a.shape.size() == 1) result->shape.erase(result->shape.end() - (b.shape.size() == 1 ? 1 : 2));
+  return e.fits(a.dtype, result->shape) ? tensor_of(a.dtype, result->shape, result->numbers) : std::nullopt;
 }
 
 // alpha * a b + beta * c, of matrices; c broadcasts.
@@ -233,19 +233,19 @@ std::optional<TensorData> evaluate_gemm(const Evaluation& e) {
   const auto shape_of = [](const TensorData& data, bool turn) {
     return turn ? Sizes{data.shape[1], data.shape[0]} : data.shape;
   };
-  auto made = product(shape_of(a, turn_a), matrix_of(a, turn_a), shape_of(b, turn_b), matrix_of(b, turn_b));
-  if (!made || !e.fits(a.dtype, made->shape)) return std::nullopt;
-  for (double& number : made->numbers) number *= static_cast<double>(factor(e.node, "alpha"));
+  auto result = product(shape_of(a, turn_a), matrix_of(a, turn_a), shape_of(b, turn_b), matrix_of(b, turn_b));
+  if (!result || !e.fits(a.dtype, result->shape)) return std::nullopt;
+  for (double& number : result->numbers) number *= static_cast<double>(factor(e.node, "alpha"));
   if (e.has(2)) {
     const TensorData& c = e.input(2);
-    if (c.dtype != a.dtype || broadcast(c.shape, made->shape) != made->shape) return std::nullopt;
+    if (c.dtype != a.dtype || broadcast(c.shape, result->shape) != result->shape) return std::nullopt;
     const std::vector<double> added = numbers_of<double>(c);
-    auto number = made->numbers.begin();
-    for_each_offset(made->shape, broadcast_strides(c.shape, made->shape), 0, [&](std::int64_t at) {
+    auto number = result->numbers.begin();
+    for_each_offset(result->shape, broadcast_strides(c.shape, result->shape), 0, [&](std::int64_t at) {
       *number++ += static_cast<double>(factor(e.node, "beta")) * added[static_cast<std::size_t>(at)];
     });
   }
-  return tensor_of(a.dtype, made->shape, made->numbers);
+  return tensor_of(a.dtype, result->shape, result->numbers);
 }
 
 }  // namespace whence::simplify
