@@ -1,8 +1,8 @@
 """torch.autograd.Function under a trace: opened, so that its forward is exported, or kept as an operator of its own.
 
 A tracer writes such a call down as a call of Python, which no archive can hold. While ``inlined`` lasts, ``apply`` runs
-the forward in its place; while ``kept`` lasts, it calls an operator ``whence_autograd::Name``, which torch.export
-writes down and the user has a translation for.
+the forward in its place; in a block of ``functions_kept_as_operators``, it calls an operator
+``whence_autograd::Name``, which torch.export writes down and the user has a translation for.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def inlined():
 
 
 @contextmanager
-def kept(run: Callable[[], Any]) -> Iterator[None]:
+def functions_kept_as_operators(run: Callable[[], Any]) -> Iterator[None]:
     """``run`` calls the model once, to see with what each function is called and what it returns.
 
     Raises WhenceError E0303 for arguments that operators cannot have.

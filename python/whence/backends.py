@@ -20,7 +20,7 @@ from .axes import Axes
 from .command import run_json
 from .errors import Diagnostic, WhenceError, WhenceWarning, error, in_python
 from .expansion import expand
-from .keeping import kept
+from .keeping import state_restored
 from .options import Options, shapes_for_torch_export
 from .placing import draft_folder, folder_of, place
 from .plugin import record
@@ -70,8 +70,8 @@ class Job:
                 report = run_json("export", archive, "-o", target, "--sidecar-out", sidecar, *words,
                                   *self.options.for_command(axes, folder, self.artifacts.draft()))
             except WhenceError as failure:
-                said = [_of_own_archive(in_python(each), archive) for each in failure.diagnostics]
-                raise WhenceError(said) from None
+                diagnostics = [_of_own_archive(in_python(each), archive) for each in failure.diagnostics]
+                raise WhenceError(diagnostics) from None
             if makers:
                 expand(target, makers, self.options.custom_opsets)
         self.seconds |= {f"export: {name}": seconds for name, seconds in report.get("seconds", {}).items()}
@@ -99,14 +99,14 @@ class Job:
         return Exported(self.target, self.sidecar, annotated, validation, program, archive=self.archive)
 
 
-def _of_own_archive(said: Diagnostic, archive: Path) -> Diagnostic:
+def _of_own_archive(diagnostic: Diagnostic, archive: Path) -> Diagnostic:
     """An archive that PyTorch wrote for this export is not a file of the user's that could be damaged."""
-    where = {name: value for name, value in said.where.items() if name != "file" or value != str(archive)}
-    if said.code not in ("E0203", "E0204", "E0209"):
-        return replace(said, where=where)
+    where = {name: value for name, value in diagnostic.where.items() if name != "file" or value != str(archive)}
+    if diagnostic.code not in ("E0203", "E0204", "E0209"):
+        return replace(diagnostic, where=where)
     return Diagnostic("E0303", "unsupported_feature", "error", "what PyTorch made of the model cannot be saved whole: "
-                      + said.message, "another backend may do; a model that writes through .data, or to a tensor that "
-                      "is not there while torch.export looks, has to write to its own tensors", where)
+                      + diagnostic.message, "another backend may do; a model that writes through .data, or to a tensor "
+                      "that is not there while torch.export looks, has to write to its own tensors", where)
 
 
 @contextmanager
@@ -133,7 +133,7 @@ def export_by(backend: str, job: Job) -> Exported:
         axes = job.axes_of(call)
         job.options = replace(job.options, input_names=call.input_names(job.options.input_names))
         job.observed = lasting_writes.observed(job.model, job.model, call.tensors)
-        warnings.filterwarnings("ignore", category=torch.jit.TracerWarning)  # told with their source lines
+        warnings.filterwarnings("ignore", category=torch.jit.TracerWarning)  # reported with their source lines
         warnings.filterwarnings("ignore", category=DeprecationWarning)
         if backend == "native":
             return _native(job, call, axes)
@@ -143,8 +143,8 @@ def export_by(backend: str, job: Job) -> Exported:
         with record(job.sidecar) as recording:
             _torch_export(job, job.model, call.tensors, axes, dynamo=backend == "torch-dynamo")
         if not recording.complete:
-            said = "; ".join(map(str, recording.diagnostics)) or "the sidecar is incomplete"
-            raise error("E0106", "recording_state", said, "backend='native' reads the trace itself",
+            message = "; ".join(map(str, recording.diagnostics)) or "the sidecar is incomplete"
+            raise error("E0106", "recording_state", message, "backend='native' reads the trace itself",
                         file=str(job.sidecar))
     return job.finish()
 
@@ -224,12 +224,12 @@ def _instead_of_trace(job: Job, call: calls.Call, axes: Axes, failure: Exception
     """
     log.info("torch.export reads the model instead of a trace: %s", failure)
     try:
-        with warnings.catch_warnings(record=True) as told, quiet():
+        with warnings.catch_warnings(record=True) as caught, quiet():
             warnings.simplefilter("always", WhenceWarning)
             done = replace(_native_export(job, call, axes), backend="native-export")
     except Exception as second:  # any kind
         raise second if isinstance(second, WhenceError) and not isinstance(failure, WhenceError) else failure from None
-    for each in told:
+    for each in caught:
         warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
     return done
 
@@ -267,9 +267,9 @@ def _native_export(job: Job, call: calls.Call, axes: Axes) -> Exported:
     def run() -> None:
         job.model(*call.copies_apart())
 
-    functions = autograd.inlined() if job.autograd_inlining else autograd.kept(run)
+    functions = autograd.inlined() if job.autograd_inlining else autograd.functions_kept_as_operators(run)
     shapes = shapes_for_torch_export(call.tensors, axes)
-    with job.stage("torch.export"), kept(job.model), functions, torch.no_grad():
+    with job.stage("torch.export"), state_restored(job.model), functions, torch.no_grad():
         program = capturing.captured(job.model, call.copies_apart(), shapes)
     exported.refuse_constants_without_data(program)
     lasting_writes.refuse_what_was_missed(job.observed, job.model, call.tensors.values(),
@@ -356,7 +356,7 @@ def _output_names(job: Job) -> Sequence[str]:
 
 def _returned_as_given(graph: Any) -> bool:
     """Makes inputs that are returned as they are outputs of the graph. PyTorch gives such an input and the Identity
-    behind it one name where it is told the inputs' names, which ONNX Runtime refuses; an input may be an output."""
+    behind it one name where it gets the inputs' names, which ONNX Runtime refuses; an input may be an output."""
     inputs = {value.name: value for value in graph.inputs}
     same = [node for node in graph if node.op_type == "Identity" and node.inputs[0] is inputs.get(node.outputs[0].name)]
     for node in same:

@@ -23,7 +23,7 @@ import torch
 from . import caches, nested
 from .errors import WhenceWarning, error
 from .frames import leave_out_of_stacks
-from .keeping import kept
+from .keeping import state_restored
 from .surroundings import log
 
 
@@ -242,8 +242,8 @@ def tensors_only(model: torch.nn.Module, args: Sequence[Any] | torch.Tensor,
     overridden = model.__dict__.get("forward")
     model.forward = forward
     try:
-        with kept({name: each for name, each in call.constants.items() if isinstance(each, torch.nn.Module)}), \
-                kept(model):
+        modules = {name: each for name, each in call.constants.items() if isinstance(each, torch.nn.Module)}
+        with state_restored(modules), state_restored(model):
             yield call
     finally:
         if overridden is None:
@@ -268,7 +268,7 @@ def _warn_of_lost(before: Mapping[nested.Path, Any], after: Mapping[nested.Path,
 
 def trace(model: torch.nn.Module, tensors: Mapping[str, torch.Tensor]) -> torch.jit.ScriptModule:
     """torch.jit.trace inside ``tensors_only``. What the model writes into its arguments and state is taken back."""
-    with torch.no_grad(), kept(model):
+    with torch.no_grad(), state_restored(model):
         if not tensors:
             return torch.jit.trace(model, (), strict=False, check_trace=False)
         return torch.jit.trace(model, example_kwarg_inputs=nested.copied_apart(by_identifier(tensors)), strict=False,

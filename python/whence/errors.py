@@ -47,12 +47,12 @@ _OPTIONS = (
 )
 
 
-def in_python(said: Diagnostic) -> Diagnostic:
+def in_python(diagnostic: Diagnostic) -> Diagnostic:
     """A diagnostic of the command with remedies that a caller of ``export`` can follow."""
-    remedy = said.remedy
+    remedy = diagnostic.remedy
     for words, ours in _OPTIONS:
         remedy = re.sub(words, ours, remedy)
-    return replace(said, remedy=remedy)
+    return replace(diagnostic, remedy=remedy)
 
 
 class WhenceError(RuntimeError):
@@ -100,5 +100,5 @@ def from_command(output: str, complaint: str, exit_code: int) -> WhenceError:
             return WhenceError(errors)
     except (ValueError, KeyError, TypeError):
         pass
-    said = (complaint or output).strip() or f"the command ended with exit code {exit_code}"
-    return error("E0901", "internal", said, "please report this with the file")
+    message = (complaint or output).strip() or f"the command ended with exit code {exit_code}"
+    return error("E0901", "internal", message, "please report this with the file")

@@ -24,7 +24,7 @@ from .functions import FunctionsReport, functions
 from .options import Options
 from .placing import require_sidecar_place
 from .program import Folder, ONNXProgram, Source
-from .surroundings import Training, exporting, log, said_to_be_exporting, training_word
+from .surroundings import Training, exporting, log, onnx_export_flag, training_word
 from .translations import DEFAULT_OPSET, registered, translation_table
 
 Backend = Literal["native", "native-export", "torch-dynamo", "torch-torchscript"]
@@ -58,11 +58,11 @@ def export(model: Any, args: Any = (), f: str | os.PathLike | BinaryIO | None = 
              registered: ``program.backend`` says which. "native-export": that alone. "torch-torchscript":
              torch.onnx.export(dynamo=False), recorded while it traces. "torch-dynamo": torch.onnx.export(dynamo=True);
              its record is that of the program that torch.export made for it. Several are a chain: where one fails, the
-             next is tried, and told. dynamo=True is "native-export", dynamo=False is "native".
+             next is tried, with a WhenceWarning. dynamo=True is "native-export", dynamo=False is "native".
     dynamic_shapes  nested as the arguments are: {"x": {0: "batch"}}, names, torch.export.Dim, Dim.DYNAMIC or Dim.AUTO.
              A promise: what the model fixes is refused, E0304; a branch that no run at another size took is warned of.
     dynamic_axes    {"x": {0: "batch"}}; {"x": [0]} names them as PyTorch does, x_dynamic_axes_1 and so on. A wish: what
-             the model fixes is fixed in the file, and told.
+             the model fixes is fixed in the file, with a WhenceWarning.
     training the mode in which the model is exported; its own comes back, also after an error. A traced or frozen
              module keeps the mode that it has.
     input_names, output_names  in order; inputs that are left have forward's names.
@@ -184,14 +184,16 @@ def _options(requested: Mapping[str, Any], chain: Sequence[str]) -> Options:
     opset = checked.check_opset(DEFAULT_OPSET if requested["opset_version"] is None else requested["opset_version"])
     # PyTorch's exporter runs the functions itself, whatever Python is in them.
     table = None if set(chain) == {"torch-dynamo"} else requested["custom_translation_table"]
-    return Options(opset, checked.check_names(requested["input_names"], "input_names"),
-                   checked.check_names(requested["output_names"], "output_names"),
-                   requested["optimize"] and requested["do_constant_folding"], requested["export_params"],
-                   bool(requested["keep_initializers_as_inputs"]),
-                   checked.check_external_data(requested["external_data"]),
-                   registered(opset) | translation_table(table),
-                   checked.check_custom_opsets(requested["custom_opsets"]),
-                   checked.unsupported_as_domain(requested["operator_export_type"]), bool(requested["overwrite"]))
+    return Options(opset=opset, input_names=checked.check_names(requested["input_names"], "input_names"),
+                   output_names=checked.check_names(requested["output_names"], "output_names"),
+                   optimize=requested["optimize"] and requested["do_constant_folding"],
+                   export_params=requested["export_params"],
+                   keep_initializers_as_inputs=bool(requested["keep_initializers_as_inputs"]),
+                   external_data=checked.check_external_data(requested["external_data"]),
+                   translations=registered(opset) | translation_table(table),
+                   custom_opsets=checked.check_custom_opsets(requested["custom_opsets"]),
+                   unsupported_as_domain=checked.unsupported_as_domain(requested["operator_export_type"]),
+                   overwrite=bool(requested["overwrite"]))
 
 
 def _as_nested(requested: Mapping[str, Any]) -> Any:
@@ -221,7 +223,7 @@ def _by_one_of(chain: Sequence[str], job: Job, training: str,
     fell_back: list[tuple[str, str]] = []
     for each in chain:
         try:
-            with said_to_be_exporting():
+            with onnx_export_flag():
                 done = export_by(each, job)
             source = Source(job.model, job.args, job.kwargs, job.call, training, tuple(job.options.input_names))
             program = ONNXProgram(done, source, each, fell_back, folder)
@@ -262,9 +264,9 @@ def _classes_in(path: Path) -> set[str]:
     from .running import needs
 
     graph = needs("onnx", "export_modules_as_functions").load(str(path), load_external_data=False).graph
-    said = (entry.value for node in graph.node for entry in node.metadata_props
+    entries = (entry.value for node in graph.node for entry in node.metadata_props
             if entry.key == "pkg.torch.onnx.class_hierarchy")
-    return {name.rpartition(".")[2] for value in said for name in ast.literal_eval(value)}
+    return {name.rpartition(".")[2] for value in entries for name in ast.literal_eval(value)}
 
 
 def _verify(program: ONNXProgram, job: Job) -> None:
@@ -289,5 +291,5 @@ def _tell_of_outputs(program: ONNXProgram, requested: Mapping[str, Any], options
 
     outputs = needs("onnx", "dynamic_axes of outputs").load(str(program.path), load_external_data=False).graph.output
     dims = {each.name: [dim.dim_param or dim.dim_value for dim in each.type.tensor_type.shape.dim] for each in outputs}
-    for told in check_outputs(requested["dynamic_axes"], dims, options.output_names):
-        warnings.warn(told, WhenceWarning, stacklevel=3)
+    for warning in check_outputs(requested["dynamic_axes"], dims, options.output_names):
+        warnings.warn(warning, WhenceWarning, stacklevel=3)

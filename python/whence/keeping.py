@@ -29,7 +29,7 @@ _held: ContextVar[tuple[Snapshot, ...]] = ContextVar("held", default=())
 
 
 @contextmanager
-def kept(model: Any) -> Iterator[None]:
+def state_restored(model: Any) -> Iterator[None]:
     """After the block, also after an error, the model and the generators of random numbers are as before.
 
     A block within one for the same model ends with the state that the outer one began with, and so does everything

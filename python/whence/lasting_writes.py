@@ -22,7 +22,7 @@ import torch
 
 from . import nested
 from .errors import Diagnostic, WhenceError, WhenceWarning, error
-from .keeping import Change, changes, kept
+from .keeping import Change, changes, state_restored
 from .surroundings import log
 from .tracing import alike, computed
 
@@ -103,7 +103,7 @@ def _observed_call(holder: Any, call: Callable, arguments: Any,
 
 
 def _run(holder: Any, run: Callable, copies: tuple) -> tuple[Any, list[Change]]:
-    with warnings.catch_warnings(), torch.no_grad(), kept(holder):
+    with warnings.catch_warnings(), torch.no_grad(), state_restored(holder):
         warnings.simplefilter("ignore")  # the export runs the model again
         result = run(*copies)
         return result, changes()

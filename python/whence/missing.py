@@ -14,7 +14,7 @@ from . import autograd, calls, exported
 from .command import run_json
 from .errors import Diagnostic, WhenceError, error
 from .options import check_opset
-from .surroundings import exporting, said_to_be_exporting
+from .surroundings import exporting, onnx_export_flag
 from .tracing import library_words, of_libraries
 from .translations import DEFAULT_OPSET
 
@@ -38,7 +38,7 @@ def unconvertible_ops(model: Any, args: Any = (), opset_version: int = DEFAULT_O
         raise error("E0101", "usage", f"backend='{backend}' is not one of whence's own", "'native' or 'native-export'")
     with tempfile.TemporaryDirectory(prefix="whence-") as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the export tells
-        with exporting(model, training, shown=False), said_to_be_exporting():
+        with exporting(model, training, shown=False), onnx_export_flag():
             archive, inputs = _archive(Path(folder), model, args, kwargs, backend)
         words = ["--inputs", inputs] if inputs else []
         if isinstance(model, torch.jit.ScriptModule):

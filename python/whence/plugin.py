@@ -49,11 +49,11 @@ def operators():
     try:
         torch.ops.load_library(str(library()))
     except OSError as failure:
-        said = from_operator(failure.__cause__ or failure)
-        if not isinstance(said, WhenceError):
-            said = error("E0307", "needs_libtorch", f"the plugin could not be loaded: {said}",
+        failed = from_operator(failure.__cause__ or failure)
+        if not isinstance(failed, WhenceError):
+            failed = error("E0307", "needs_libtorch", f"the plugin could not be loaded: {failed}",
                          "install whence again with this PyTorch")
-        raise said from failure
+        raise failed from failure
     return torch.ops.whence
 
 

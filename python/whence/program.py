@@ -101,11 +101,17 @@ class ONNXProgram:
         self._session = initializer(str(self.path))
 
     def release(self) -> None:
+        """Gives up the session of ONNX Runtime and its memory; the next call makes a new one."""
         self._session = None
 
     def compute_values(self, value_names: Sequence[str], args: Any = (),
                        kwargs: Mapping[str, Any] | None = None) -> tuple:
-        """Values inside the graph, by name. Raises WhenceError E0105 for a name that the graph does not have."""
+        """Values inside the graph, by name: tensors in the order of ``value_names``, of the dtypes that the graph has.
+
+        ``args`` and ``kwargs`` are those of a call of the model: a tuple or list of arguments, or the one argument.
+        ONNX Runtime computes without its optimisations, which would leave out values.
+        Raises WhenceError E0105 for a name that the graph does not have, E0104 for arguments as a call does.
+        """
         model = self.model_proto
         known = {name for node in model.graph.node for name in node.output} | {each.name for each in model.graph.input}
         for name in value_names:
@@ -144,7 +150,11 @@ class ONNXProgram:
 
     def verify(self, args: Any = None, kwargs: Mapping[str, Any] | None = None, *, rtol: float = 1e-3,
                atol: float = 1e-4) -> Verification:
-        """ONNX Runtime against the model, on the arguments of the export unless others are given."""
+        """ONNX Runtime against the model, on the arguments of the export unless others are given.
+
+        An output agrees where its shape is the model's and |got - wanted| <= atol + rtol * |wanted| for each element.
+        Raises WhenceError E0104 for arguments that the file does not take, E0207 where ONNX Runtime cannot run it.
+        """
         if args is None and kwargs is None:
             args, kwargs = self._source.args, self._source.kwargs
         with warnings.catch_warnings():

@@ -157,7 +157,8 @@ def compare(baseline: str | os.PathLike, enhanced: str | os.PathLike,
             sidecar: str | os.PathLike | None = None) -> Comparison:
     """Compares two exports of one model: kinds of node names, what is known, size, and what became of the nodes.
 
-    Raises WhenceError for files that cannot be read.
+    ``sidecar`` is that of the model, and is applied to both files. "bytes" is the size of the ONNX file alone, without
+    the weights beside it. Raises WhenceError for files that cannot be read.
     """
     options = ["--sidecar", sidecar] if sidecar else []
     raw = run_json("validate", enhanced, "--baseline", baseline, *options, accepted=(0, 1))

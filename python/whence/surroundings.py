@@ -82,19 +82,19 @@ class _Flag:
                     self._put(self._before)
 
 
-def _say(exporting: bool) -> None:
+def _set_exporting(exporting: bool) -> None:
     from torch.onnx._internal.exporter import _flags  # with all of PyTorch's exporter, so not before it is asked for
 
     _flags._is_onnx_exporting = exporting
 
 
-_said = _Flag(torch.onnx.is_in_onnx_export, _say)
+_exporting = _Flag(torch.onnx.is_in_onnx_export, _set_exporting)
 _fast_path = _Flag(torch.backends.mha.get_fastpath_enabled, torch.backends.mha.set_fastpath_enabled)
 
 
-def said_to_be_exporting() -> AbstractContextManager[None]:
+def onnx_export_flag() -> AbstractContextManager[None]:
     """torch.onnx.is_in_onnx_export() is true inside the block."""
-    return _said.held(True)
+    return _exporting.held(True)
 
 
 def without_fast_path() -> AbstractContextManager[None]:

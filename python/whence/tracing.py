@@ -12,7 +12,7 @@ import torch
 from . import calls, nested
 from .axes import Axes
 from .errors import Diagnostic, WhenceWarning
-from .keeping import kept
+from .keeping import state_restored
 from .plugin import library, listening
 
 # Namespaces of operators that LibTorch itself has.
@@ -190,7 +190,7 @@ def stretched(tensor: torch.Tensor, axis: int, size: int) -> torch.Tensor:
 
 def computed(model: torch.nn.Module, run: Callable, tensors: tuple, seed: int = 0) -> list[torch.Tensor]:
     """The tensors that ``run`` returns, the same each time: restores generators and the model's state."""
-    with torch.no_grad(), kept(model):
+    with torch.no_grad(), state_restored(model):
         torch.manual_seed(seed)
         return nested.tensors_in(run(*nested.copied_apart(tensors)))
 

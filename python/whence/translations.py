@@ -35,10 +35,10 @@ def register_custom_op(operator: Any, function: Any, opset_version: int = OLDEST
     function  of onnxscript's operators, in Python; an onnxscript function, or a FunctionProto that needs no later opset
               than ``opset_version``; several Python functions, of which the annotations choose
     Of several registrations the one that starts latest counts, as torch.onnx has it; the same start replaces.
-    Raises WhenceError E0104, E0101 for opsets that are none.
+    Raises WhenceError E0104; E0101 for opsets outside 13-23.
     """
     if not OLDEST_OPSET <= opset_version <= until <= NEWEST_OPSET:
-        raise error("E0101", "usage", f"opsets {opset_version} to {until} are none that can be exported",
+        raise error("E0101", "usage", f"opsets {opset_version} to {until} cannot be exported",
                     f"choose from {OLDEST_OPSET} to {NEWEST_OPSET}")
     (name, proto), = translation_table({operator: function}).items()
     others = [each for each in _registered.get(name, ()) if each.since != opset_version]

@@ -14,7 +14,7 @@ import torch
 
 from . import calls, nested, running
 from .errors import WhenceError, error
-from .keeping import kept
+from .keeping import state_restored
 from .surroundings import without_fast_path
 
 
@@ -106,7 +106,7 @@ def _called(model, args, kwargs, results: list) -> tuple[dict[str, torch.Tensor]
                 args, kwargs = model.example_inputs
             args = args if isinstance(args, (tuple, list)) else (args,)
             positional, keywords = nested.copied((args, dict(kwargs or {})))
-            with kept([model.state_dict, model.constants]):
+            with state_restored([model.state_dict, model.constants]):
                 output = model.module()(*positional, **keywords)
             given = enumerate(nested.tensors_in((args, kwargs)))
             return {str(at): each for at, each in given}, nested.tensors_in(output)
