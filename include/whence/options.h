@@ -31,7 +31,7 @@ struct Options {
   // ---- of an export alone ----
 
   std::vector<std::string> output_names = {};
-  int opset = 20;                      // 13 to 23
+  int opset = 20;                      // 13 to 23; E0101 for any other
   bool annotate = true;                // readable metadata on every node, as `whence annotate` writes it
   std::string sidecar = {};            // path of a sidecar to write, bound to the ONNX file
   bool optimize = true;                // constant folding and the like
@@ -39,11 +39,15 @@ struct Options {
   bool weights_as_inputs = false;      // the weights are inputs of the graph, and left out of the file
   bool keep_initializers_as_inputs = false;  // the weights are inputs of the graph, and in the file
   ExternalData external_data = {};
-  std::string converters = {};                    // a file with ONNX functions for operators of your own
+  // A model file with ONNX functions for operators of your own. E0102 when it is not there, E0203 when it holds none,
+  // E0204 for a function that calls itself, E0302 for one that needs a newer opset.
+  std::string converters = {};
   std::vector<std::string> kept_operators = {};   // "aten::gelu": nodes of the domain whence.aten, converter or not
   std::map<std::string, int> custom_opsets = {};  // {domain: version}: operators that pass as nodes of that domain
-  std::string functions = {};  // modules as ONNX functions: "auto", "types=A,B", "modules=GLOB" or "depth=N"
-  std::string report = {};     // a Markdown report, also of an export that fails
+  // Modules as ONNX functions: "auto", "types=A,B", "modules=GLOB" or "depth=N"; E0101 for any other text, and for
+  // names that match no module.
+  std::string functions = {};
+  std::string report = {};  // a Markdown report, also of an export that fails
 
   // ---- of a live module alone ----
 

@@ -137,14 +137,21 @@ Forward forward_of(Module& module) {
 
 }  // namespace native
 
-// Calls module.forward with `inputs` and writes what it did, and which module did it, to the sidecar `path`.
+// Calls module.forward with `inputs` and writes what it did, and which module did it, to the sidecar `path`. The file
+// is replaced as a whole when all went well, and stays as it was when there is an error. Throws Error: E0101 for
+// options of archives; E0103 for names that inputs or sizes cannot have; E0104 for inputs that forward does not take;
+// E0304 where a size that was to be dynamic is fixed in the trace; E0307 for another LibTorch than whence was built
+// with; E0310 while the module is being recorded already; E0311 without the whence command; E0401 when a file cannot be
+// written.
 template <class Module>
 Report record(Module& module, const std::vector<at::Tensor>& inputs, const std::string& path,
               const Options& options = {}) {
   return native::record(module, inputs, native::forward_of(module), path, options);
 }
 
-// The same, and writes the ONNX file `path`. It is replaced as a whole, or not touched when there is an error.
+// The same, and writes the ONNX file `path`, which is replaced as a whole, or not touched when there is an error.
+// Throws Error as record() does, and what an export throws, such as E0301 and E0302 with every operator that has no
+// converter or is refused by it.
 template <class Module>
 Report export_onnx(Module& module, const std::vector<at::Tensor>& inputs, const std::string& path,
                    const Options& options = {}) {
@@ -152,7 +159,7 @@ Report export_onnx(Module& module, const std::vector<at::Tensor>& inputs, const 
 }
 
 // For a module whose forward takes something else than tensors, or is not called forward: `forward` is called with the
-// inputs and returns a tensor, or tuples and vectors of tensors.
+// inputs and returns a tensor, or tuples and vectors of tensors. Files and errors are as above.
 template <class Callable>
 Report record_call(torch::nn::Module& module, const std::vector<at::Tensor>& inputs, Callable&& forward,
                    const std::string& path, const Options& options = {}) {

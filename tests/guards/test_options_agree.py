@@ -1,4 +1,5 @@
 """One table of options: the command's flags, the fields of the C++ API and the keywords of Python are those that it names."""
+import dataclasses
 import inspect
 import re
 
@@ -89,6 +90,30 @@ def test_every_field_of_export_does_something():
     app = "".join(path.read_text() for path in (command.ROOT / "annotator" / "app").glob("*.cpp"))
     found = fields("options.h", "Options")
     assert not [field for field in sorted(found - FIELDS_OF_LIVE_MODULES) if not names_field(field, app)]
+
+
+def test_every_field_of_export_reaches_the_command_from_live_modules():
+    """A field that export_arguments() leaves out would be ignored without a word."""
+    source = (command.ROOT / "recorder" / "native" / "record.cpp").read_text()
+    body = source[source.index("export_arguments(const std::string& path"):]
+    body = body[:body.index("\n}\n")]
+    assert "--opset" in body
+    of_archives = set(re.findall(r'!options\.\w+\.empty\(\), "(\w+)"', source))  # refuse_options_of_archives() names them
+    assert "inputs_file" in of_archives
+    of_the_recording = {"input_names"} | FIELDS_OF_LIVE_MODULES
+    expected = fields("options.h", "Options") - of_archives - of_the_recording
+    assert not [field for field in sorted(expected) if not names_field(field, body)]
+    assert not [field for field in sorted(fields("options.h", "ExternalData"))
+                if not names_field(rf"external_data\.{field}", body)]
+
+
+def test_every_field_of_pythons_options_reaches_the_command():
+    from whence.options import Options
+
+    source = inspect.getsource(Options.for_command) + inspect.getsource(Options.makers)
+    found = {field.name for field in dataclasses.fields(Options)}
+    assert "opset" in found
+    assert not [field for field in sorted(found) if not re.search(rf"\bself\.{field}\b", source)]
 
 
 def test_every_keyword_of_export_does_something():

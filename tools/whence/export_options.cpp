@@ -1,6 +1,4 @@
-// The table of an export's options. To add one: a row here, a field in include/whence/options.h with its line in
-// parse_export_options() and, for live C++ modules, in export_arguments() (recorder/native/record.cpp), a keyword in
-// python/whence/options.py.
+// The table of an export's options. ../README.md says what else an option needs.
 #include "tools/whence/export_options.h"
 
 #include <array>

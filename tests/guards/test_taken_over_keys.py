@@ -1,0 +1,37 @@
+"""Every metadata key of a node is taken over from the node that it was known by, or is listed here with the reason why not.
+
+A key in neither would be lost without a word where `annotate --from` and `annotate` without a sidecar have no program.
+"""
+import re
+
+import command
+
+METADATA = command.ROOT / "annotator" / "metadata" / "node_keys.cpp"
+TAKEN_OVER = command.ROOT / "annotator" / "annotation" / "text_keys.cpp"
+KEY = re.compile(r"\bkeys::(\w+)")
+
+NOT_TAKEN_OVER = {
+    "module": "follows from the match itself, which may be of several nodes",
+    "modules": "holds for all nodes together",
+    "confidence": "is that of the match, which is at most the node's",
+    "rule": "says how the match was found",
+    "evidence": "says what the rules found on the new node; annotate_foreign.cpp writes it",
+    "version": "is that of the whence that annotates",
+    "confidence_operator": "names the new node's operator; annotate_foreign.cpp writes it",
+}
+
+
+def keys_in(path, function: str) -> set[str]:
+    """The keys that a function names, up to the end of its body."""
+    text = path.read_text()
+    body = text[text.index(function):]
+    return set(KEY.findall(body[:body.index("\n}\n")]))
+
+
+def test_every_key_is_taken_over_or_has_a_reason():
+    every = keys_in(METADATA, "annotation_keys() {")
+    taken_over = keys_in(TAKEN_OVER, "bool taken_over(")
+    assert len(every) > 10 and len(taken_over) > 5
+    assert taken_over <= every
+    assert not taken_over & set(NOT_TAKEN_OVER)
+    assert every - taken_over == set(NOT_TAKEN_OVER)
