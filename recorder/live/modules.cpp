@@ -178,7 +178,7 @@ LiveModules::Ids LiveModules::fill(Program& program, const std::vector<LiveCall>
       id = ids[first->second];
       program.modules[id].aliases.push_back(module.path);
     } else {
-      id = add_module(program, module.path, module.type, parent_id);
+      id = whence::add_module(program, module.path, module.type, parent_id);
     }
     ids[module.path] = id;
     if (parent_id == none_id) continue;

@@ -17,7 +17,6 @@ namespace whence {
 using origin::Confidence;
 namespace keys = origin::keys;
 using annotation::annotate_file;
-using annotation::AnnotateReport;
 using annotation::strip_file;
 
 namespace {
@@ -52,10 +51,11 @@ class Annotate : public ::testing::Test {
  protected:
   void SetUp() override { write_stamped_file(plain); }
 
-  AnnotateReport annotate(const std::string& from, const std::string& to, const AnnotateOptions& options = {}) {
+  annotation::AnnotateReport annotate(const std::string& from, const std::string& to,
+                                      const AnnotateOptions& options = {}) {
     auto result = annotate_file(from, sidecar, to, options);
     EXPECT_TRUE(result) << (result ? "" : to_text(result.diagnostics().front()));
-    return result ? *result : AnnotateReport{};
+    return result ? *result : annotation::AnnotateReport{};
   }
 
   Diagnostic refused(const std::string& from, const AnnotateOptions& options = {}) {
@@ -105,7 +105,7 @@ TEST_F(Annotate, WritesEveryKey) {
 }
 
 TEST_F(Annotate, SaysWhatIsSharedAndFused) {
-  const AnnotateReport report = annotate(plain, out);
+  const annotation::AnnotateReport report = annotate(plain, out);
   EXPECT_EQ(report.nodes.total(), 8);
   EXPECT_EQ(report.nodes[Confidence::exact], 7);
   EXPECT_EQ(report.nodes[Confidence::ancestor], 1);
@@ -273,7 +273,7 @@ TEST_F(Annotate, MatchesFilesOfOthers) {
   model.clear_metadata_props();
   for (onnx::NodeProto& node : *model.mutable_graph()->mutable_node()) node.clear_metadata_props();
   save(model, plain);
-  const AnnotateReport report = annotate(plain, out);
+  const annotation::AnnotateReport report = annotate(plain, out);
   EXPECT_EQ(report.nodes[Confidence::exact], 0);
   EXPECT_GT(report.nodes[Confidence::matched], 0);
   EXPECT_EQ(metadata(load(out).graph().node(0)).at("pkg.whence.module"), "encoder.layer.0.query");
@@ -284,7 +284,7 @@ TEST_F(Annotate, MatchesFilesOfOthers) {
 // A frozen archive is another program than the one that was recorded before.
 TEST_F(Annotate, MatchesAnExportOfAnotherProgramAndSetsItsStampsAside) {
   write_stamped_file(plain, {.program = "0123456789abcdef"});
-  const AnnotateReport report = annotate(plain, out);
+  const annotation::AnnotateReport report = annotate(plain, out);
   EXPECT_EQ(report.nodes[Confidence::exact], 0);
   EXPECT_GT(report.nodes[Confidence::matched], 0);
   expect_stripping_gives_back(out, plain);
