@@ -1,7 +1,5 @@
 #include "recorder/archive/source_frames.h"
 
-#include <charconv>
-
 #include "recorder/base/live_mark.h"
 #include "schema/parse_number.h"
 #include "schema/result.h"

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <boost/program_options.hpp>
-#include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>

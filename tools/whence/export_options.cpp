@@ -2,7 +2,6 @@
 #include "tools/whence/export_options.h"
 
 #include <array>
-#include <charconv>
 
 #include "annotator/text/words.h"
 #include "schema/parse_number.h"
