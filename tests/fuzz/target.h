@@ -48,13 +48,6 @@ void require(bool holds, std::string_view what);
 // Runs one part of a target. An Error of it that a target may throw ends that part alone.
 void attempt(const std::function<void()>& part);
 
-// The value of a result; throws its Error.
-template <class T>
-T value_of(Result<T> result) {
-  Diagnostics notes;
-  return unwrap(std::move(result), notes);
-}
-
 // A path in a folder of this process, in memory where the machine has such a disk.
 std::string scratch(std::string_view name);
 // The same, once the file holds `content`.
