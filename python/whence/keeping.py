@@ -24,7 +24,7 @@ import torch
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from .errors import error
-from .reachable import NUMBERS, ClassAttributes, GlobalVariable, OwnedVariable, Slots, reached
+from .reachable import NUMBERS, ClassAttributes, GlobalVariable, OwnedVariable, Slots, WithoutTensors, holds_tensors, reached
 
 _held: ContextVar[tuple[Snapshot, ...]] = ContextVar("held", default=())
 
@@ -165,12 +165,10 @@ class Snapshot:
         elif isinstance(value, ClassAttributes):
             self._classes.append(value.owner)
             self._undo.append(_class_undo(value))
-        elif isinstance(value, Slots):
-            self._undo.append(_slots_undo(value))
-        elif isinstance(value, dict):
-            self._undo.append(_dict_undo(value))
-        elif isinstance(value, (list, set, collections.deque)):
-            self._undo.append(_elements_undo(value))
+        elif isinstance(value, WithoutTensors):
+            self._undo.append(_undo_of_tensors(value.value))
+        elif (undo := _undo_of_items(value)) is not None:
+            self._undo.append(undo)
 
     def _keep_tensor(self, tensor: torch.Tensor) -> None:
         if _is_fake(tensor) or torch.nn.parameter.is_lazy(tensor):
@@ -231,7 +229,7 @@ def _setters(owner: Any) -> tuple[Callable[[str, Any], None], Callable[[str], No
 
 def _variable_undo(get: Callable[[], Any], put: Callable[[Any], None],
                    delete: Callable[[], None]) -> Callable[[], None]:
-    """Restores one that holds a tensor before or after: a number in which a user counts calls stays."""
+    """Restores one that holds tensors before or after: a number in which a user counts calls stays."""
     def content() -> Any:
         try:
             return get()
@@ -239,10 +237,11 @@ def _variable_undo(get: Callable[[], Any], put: Callable[[Any], None],
             return _ABSENT
 
     before = content()
+    was_state = holds_tensors(before)
 
     def undo() -> None:
         now = content()
-        if now is before or not (isinstance(before, torch.Tensor) or isinstance(now, torch.Tensor)):
+        if now is before or not (was_state or holds_tensors(now)):
             return
         if before is _ABSENT:
             delete()
@@ -264,6 +263,25 @@ def _class_undo(attributes: ClassAttributes) -> Callable[[], None]:
             if now.get(name, _ABSENT) is not value:
                 put(name, value)
     return undo
+
+
+def _undo_of_items(value: Any) -> Callable[[], None] | None:
+    if isinstance(value, Slots):
+        return _slots_undo(value)
+    if isinstance(value, dict):
+        return _dict_undo(value)
+    return _elements_undo(value) if isinstance(value, (list, set, collections.deque)) else None
+
+
+def _undo_of_tensors(value: Any) -> Callable[[], None]:
+    """Restores what holds no tensors now, if it holds some then: what else a user notes in it stays."""
+    undos = [undo for _, each in reached(value, ()) if (undo := _undo_of_items(each)) is not None]
+
+    def undo_all() -> None:
+        if holds_tensors(value):
+            for undo in undos:
+                undo()
+    return undo_all
 
 
 def _dict_undo(value: dict) -> Callable[[], None]:

@@ -3,8 +3,8 @@
 Reached are the attributes of modules and of other objects and those of their classes, and the elements of lists, dicts
 and sets, at any depth; and what the code of forward names: globals, variables of closures, defaults, attributes of
 classes and functions beside it, also in the functions that it calls by name. Of what is named, tensors and what holds
-tensors already, and numbers that are assigned to: a list in which a user notes what a model does is not the model's. A
-global that only another object's method names is not reached.
+tensors already or comes to hold them, and numbers that are assigned to: a list in which a user notes what a model does
+is not the model's. A global that only another object's method names is not reached.
 """
 
 from __future__ import annotations
@@ -68,6 +68,13 @@ class OwnedVariable:
     @property
     def namespace(self) -> Mapping[str, Any]:
         return _namespace_of(self.owner)
+
+
+@dataclass(frozen=True)
+class WithoutTensors:
+    """A container or object that code names and that holds no tensors: state only if a run puts some into it."""
+
+    value: Any
 
 
 @dataclass(frozen=True)
@@ -181,6 +188,8 @@ def _of(name: str, value: Any, naming: Any) -> list[Item]:
         return [(name, value.cell_contents, _ELEMENTS)] if _is_full(value) else []
     if isinstance(value, (GlobalVariable, OwnedVariable)):
         return [(name, value.namespace[value.name], _ELEMENTS)] if value.name in value.namespace else []
+    if isinstance(value, WithoutTensors):
+        return []
     if isinstance(value, ClassAttributes):
         return [(f"{_name(value.owner)}.{key}", each, _ELEMENTS) for key, each in value.state().items()]
     if isinstance(value, Slots):
@@ -194,7 +203,7 @@ def _of(name: str, value: Any, naming: Any) -> list[Item]:
         held += [(f"{name}[{each!r}]" if isinstance(each, NUMBERS) else name, each, _ELEMENTS) for each in value]
     if _is_of_the_process(type(value)):
         return held
-    if getattr(value, "__dict__", None):
+    if getattr(value, "__dict__", None) is not None:  # an empty one, too: a run may set the first attribute
         held.append((name, value.__dict__, _ATTRIBUTES))
     return [*held, (name, Slots(value), _ELEMENTS)] if any(map(_names_of_slots, _mro(type(value)))) else held
 
@@ -240,6 +249,8 @@ def _of_function(function: types.FunctionType, owner: type | None) -> list[Item]
                 if _is_full(cell) and isinstance(cell.cell_contents, (types.FunctionType, types.MethodType))]
     held: list[Item] = [(name, cell, _ELEMENTS) for name, cell in cells if _is_full(cell) and (
         isinstance(cell.cell_contents, NUMBERS) or _may_be_state(cell.cell_contents, function))]
+    held += [(name, WithoutTensors(cell.cell_contents), _ELEMENTS) for name, cell in cells
+             if _is_full(cell) and _may_become_state(cell.cell_contents, function)]
     held += [(name, GlobalVariable(function.__globals__, name), _ELEMENTS) for name in _assigned_in(function.__code__)]
     defaults = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
     named = [(function.__name__, each) for each in defaults]
@@ -253,6 +264,7 @@ def _of_function(function: types.FunctionType, owner: type | None) -> list[Item]
         method = None if owner is None else _unwrapped(inspect.getattr_static(owner, name, None))
         if isinstance(method, types.FunctionType):  # other attributes of the class are reached with the class
             named.append((f"{_name(owner)}.{name}", method))
+    held += [(name, WithoutTensors(value), _ELEMENTS) for name, value in named if _may_become_state(value, function)]
     return held + [(name, value, owner if isinstance(value, types.FunctionType) else _ELEMENTS)
                    for name, value in named if _may_be_state(value, function)]
 
@@ -265,7 +277,7 @@ def _owned(name: str, owner: Any, names: list[str], function: types.FunctionType
     held = _namespace_of(owner)
     return [(f"{name}.{each}", OwnedVariable(owner, each), _ELEMENTS) for each in names if (
         each in assigned and isinstance(held.get(each), NUMBERS)  # or is not there yet
-        or isinstance(held.get(each), torch.Tensor) or _is_container(held.get(each)) and _holds_tensors(held[each]))]
+        or isinstance(held.get(each), torch.Tensor) or _is_container(held.get(each)) and holds_tensors(held[each]))]
 
 
 def _unwrapped(attribute: Any) -> Any:
@@ -279,14 +291,23 @@ def _may_be_state(value: Any, function: types.FunctionType) -> bool:
     """Returns false for what belongs to libraries, such as their registries and loggers."""
     if isinstance(value, (torch.Tensor, torch.nn.Module, types.FunctionType, types.MethodType)):
         return True
-    return (_is_container(value) or type(value).__module__ == function.__module__) and _holds_tensors(value)
+    return _is_of_user(value, function) and holds_tensors(value)
+
+
+def _may_become_state(value: Any, function: types.FunctionType) -> bool:
+    of_another_kind = (torch.Tensor, torch.nn.Module, types.FunctionType, types.MethodType)
+    return not isinstance(value, of_another_kind) and _is_of_user(value, function) and not holds_tensors(value)
+
+
+def _is_of_user(value: Any, function: types.FunctionType) -> bool:
+    return _is_container(value) or type(value).__module__ == function.__module__
 
 
 def _is_container(value: Any) -> bool:
     return any(type(value) is kind for kind in _CONTAINERS)  # not `in`: a metaclass may define what is equal
 
 
-def _holds_tensors(value: Any) -> bool:
+def holds_tensors(value: Any) -> bool:
     """At any depth, in containers and attributes."""
     seen: dict[int, Any] = {}
     stack = [value]

@@ -271,10 +271,32 @@ def first_of_a_class(s, x):
     return x + Part.last
 
 
-FIRST = None
+def dict_without_tensors(s, x):
+    if "x" not in BY_KEY["inner"]:
+        BY_KEY["inner"]["x"] = x * 2
+    return x + BY_KEY["inner"]["x"]
 
 
-@pytest.mark.parametrize("change", [first_global, first_of_a_function, first_of_a_class])
+def list_without_tensors(s, x):
+    NOTES.append(x.shape)
+    KEPT.append(x * 2)
+    return x + KEPT[0]
+
+
+def object_without_tensors(s, x):
+    STORE.last = [x * 2]
+    return x + STORE.last[0]
+
+
+class Store:
+    pass
+
+
+FIRST, BY_KEY, KEPT, NOTES, STORE = None, {"inner": {}}, [], [], Store()
+
+
+@pytest.mark.parametrize("change", [first_global, first_of_a_function, first_of_a_class, dict_without_tensors,
+                                    list_without_tensors, object_without_tensors])
 @pytest.mark.parametrize("backend", EVERY)
 def test_variables_that_are_no_tensors_before(backend, change):
     class Plain(torch.nn.Module):
@@ -283,6 +305,9 @@ def test_variables_that_are_no_tensors_before(backend, change):
 
     whence.export(Plain().eval(), torch.ones(3), backend=backend)
     assert FIRST is None and not hasattr(first_of_a_function, "last") and not hasattr(Part, "last")
+    assert BY_KEY == {"inner": {}} and not KEPT and not vars(STORE)
+    assert NOTES or change is not list_without_tensors  # what a user writes down is not the model's state
+    NOTES.clear()
 
 
 def test_where_weights_are_views_of_one_tensor_and_assigned_to():
