@@ -24,7 +24,8 @@ import torch
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from .errors import error
-from .reachable import NUMBERS, ClassAttributes, GlobalVariable, OwnedVariable, Slots, WithoutTensors, holds_tensors, reached
+from .reachable import (NUMBERS, ClassAttributes, GlobalVariable, OwnedVariable, Slots, WithoutTensors, holds_tensors,
+                        reached)
 
 _held: ContextVar[tuple[Snapshot, ...]] = ContextVar("held", default=())
 

@@ -46,7 +46,7 @@ _ELEMENTS, _ATTRIBUTES, _OF_MODULE = "elements", "attributes", "of a module"
 
 Item = tuple[str | None, Any, Any]
 
-# What a class has of these is asked of `type` itself: a metaclass may answer with something else, or raise.
+# These read a class by `type` itself: a metaclass may answer with something else, or raise.
 _namespace, _mro, _name = (type.__dict__[name].__get__ for name in ("__dict__", "__mro__", "__name__"))
 
 
