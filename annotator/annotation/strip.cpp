@@ -81,7 +81,15 @@ class StripEditor : public NodeEditor {
 // Leaves a file that whence never annotated as it is.
 class LeaveAsIs : public NodeEditor {
  public:
-  NodeEdit edit(const NodeView&) override { return {}; }
+  explicit LeaveAsIs(StripReport& report) : report_(report) { report_ = {}; }
+
+  NodeEdit edit(const NodeView&) override {
+    ++report_.nodes;
+    return {};
+  }
+
+ private:
+  StripReport& report_;
 };
 
 ModelEdit model_edit(const onnx_file::OnnxSummary& model, const Place& place) {
@@ -115,7 +123,7 @@ Result<StripReport> strip_file(const onnx_file::ModelSource& input, const onnx_f
     }
     StripReport report;
     const auto make_editor = [&]() -> std::unique_ptr<NodeEditor> {
-      if (!annotated) return std::make_unique<LeaveAsIs>();
+      if (!annotated) return std::make_unique<LeaveAsIs>(report);
       return std::make_unique<StripEditor>(report, stamps);
     };
     report.changed = onnx_file::rewrite_file(input, output, make_editor, std::move(edit), data_files);

@@ -14,6 +14,8 @@ from .errors import WhenceError, error
 from .placing import write_whole
 from .surroundings import log
 
+_TITLE = "# Export"
+
 
 @dataclass
 class Artifacts:
@@ -22,11 +24,14 @@ class Artifacts:
     folder: Path
     report: bool | Path = False  # True: in the folder, under the name that says what the export came to
     dump: bool = False
+    before: str | None = None    # the report that stands at the path already
     time: str = field(default_factory=lambda: datetime.datetime.now().strftime("%Y-%m-%d_%H-%M-%S-%f"))
 
     @classmethod
     def asked(cls, folder: str | os.PathLike, report: bool | str | os.PathLike | None, dump: bool) -> Artifacts:
         made = cls(Path(folder), Path(report) if report and not isinstance(report, bool) else bool(report), dump)
+        if isinstance(made.report, Path) and _is_report(made.report):
+            made.before = made.report.read_text(encoding="utf-8")
         if made.report is True or dump:
             try:
                 made.folder.mkdir(parents=True, exist_ok=True)
@@ -51,16 +56,22 @@ class Artifacts:
 
     def finish(self, failure: BaseException | None, verification: Any = None, archive: str = "",
                in_memory: Path | None = None) -> Path | None:
-        """Completes the report and gives it its name. ``in_memory``: a file that the caller does not see."""
+        """Completes the report and gives it its name. ``in_memory``: a file that the caller does not see.
+
+        Where the export was refused because of what would stand in the report's place, the report does not stay there.
+        """
         draft = self.draft()
         if draft is None:
+            return None
+        if failure is not None and _concerns(failure, draft):
+            self._take_back(draft)
             return None
         text = draft.read_text(encoding="utf-8") if draft.exists() else ""
         text = text.replace(f"`{in_memory}`", "in memory") if in_memory else text
         result = _result(failure, verification, captured=bool(text))
         if not text:  # it ended before the command began
             said = "".join(traceback.format_exception(failure)) if failure else ""
-            text = f"# Export\n\nNothing was written: the program could not be captured.\n\n```\n{said}```\n"
+            text = f"{_TITLE}\n\nNothing was written: the program could not be captured.\n\n```\n{said}```\n"
         if verification is not None:
             text += f"\n## Verification\n\nONNX Runtime against PyTorch.\n\n```\n{verification}\n```\n"
         if archive:
@@ -72,6 +83,36 @@ class Artifacts:
         os.replace(draft, place)
         log.info("the report is in %s", place)
         return place
+
+
+    def _take_back(self, draft: Path) -> None:
+        """The command has written there what it says of the failure."""
+        if self.before is not None:
+            write_whole(draft, lambda path: path.write_text(self.before, encoding="utf-8"))
+        elif _is_report(draft):
+            draft.unlink()
+
+
+def require_report_place(report: Path, target: Path, overwrite: bool) -> None:
+    """A file with the name that weights of ``target`` may have can be an earlier export's, and is not replaced by a
+    report, unless it is one. Raises WhenceError E0401."""
+    beside = report.parent.resolve() == target.parent.resolve() and report.name.startswith(target.name + ".")
+    if beside and report.is_file() and not overwrite and not _is_report(report):
+        raise error("E0401", "cannot_write", f"the report would replace another file: {report}",
+                    "give another name for the report, or overwrite=True to replace that file", file=str(report))
+
+
+def _is_report(file: Path) -> bool:
+    """Returns true for a report of an export, of this package or of the command."""
+    if not file.is_file():
+        return False
+    with file.open("rb") as opened:
+        return opened.read(len(_TITLE)) == _TITLE.encode()
+
+
+def _concerns(failure: BaseException, file: Path) -> bool:
+    places = (each.where.get("file") for each in failure.diagnostics) if isinstance(failure, WhenceError) else ()
+    return any(os.path.realpath(place) == os.path.realpath(file) for place in places if place)
 
 
 def _result(failure: BaseException | None, verification: Any, captured: bool) -> str:

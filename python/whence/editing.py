@@ -1,15 +1,19 @@
-"""Changes of an onnx.ModelProto that an ONNXProgram offers: other weights, other names for sizes."""
+"""Changes of an onnx.ModelProto that an ONNXProgram offers: other weights, other names for sizes, weights beside it."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from .errors import error
 from .running import needs
+
+
+_BESIDE_FROM = 1024  # bytes, as torch.onnx and onnx.save_model have it
 
 
 def replace_weights(model: Any, weights: Mapping[str, torch.Tensor]) -> None:
@@ -53,6 +57,20 @@ def rename_sizes(model: Any, names: Mapping[Any, str]) -> None:
     for entry in model.graph.metadata_props:
         if entry.key.endswith(".range_constraints"):
             entry.value = renamed(entry.value)
+
+
+def save_with_weights_beside(model: Any, path: Path) -> None:
+    """Weights of 1024 bytes and more go into ``path`` with ``.data`` at its end, in a folder that has no such file.
+
+    onnx.save_model(location=...) is not asked to do that: it looks for a file of that name in the current folder, not
+    in the one of ``path``, and refuses where there is one.
+    """
+    onnx, helper = (needs(name, "weights beside a model") for name in ("onnx", "onnx.external_data_helper"))
+    for graph in graphs(model.graph):
+        for tensor in graph.initializer:
+            if len(tensor.raw_data) >= _BESIDE_FROM:
+                helper.set_external_data(tensor, path.name + ".data")
+    onnx.save_model(model, str(path))
 
 
 def _dims(outermost: Any) -> Iterator[Any]:

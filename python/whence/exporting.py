@@ -15,7 +15,7 @@ from typing import Any, BinaryIO, Literal
 
 from . import caches, nested
 from . import options as checked
-from .artifacts import Artifacts
+from .artifacts import Artifacts, require_report_place
 from .axes import Axes, check_outputs, from_dynamic_axes, from_dynamic_shapes
 from .backends import BACKENDS, Job, export_by
 from .calls import Call, as_module
@@ -74,7 +74,9 @@ def export(model: Any, args: Any = (), f: str | os.PathLike | BinaryIO | None = 
              a model with other weights, too; and what stands where the record goes by default. Without it they are
              left, and E0401 is raised.
     verify   runs ONNX Runtime against the model; a difference is warned of, ``program.verification`` says where.
-    report   True: a Markdown report in ``artifacts_dir``, called as torch.onnx calls it; or its path. Also on failure.
+    report   True: a Markdown report in ``artifacts_dir``, called as torch.onnx calls it; or its path. Also on failure,
+             unless the failure is about what stands at that path. A file called as weights of ``f`` may be is replaced
+             only if it is a report, or with ``overwrite``.
     dump_exported_program  keeps the archive that was exported in ``artifacts_dir``.
     profile, verbose  the time of each stage, and each stage, to standard error by the logger "whence".
     custom_translation_table  {torch.ops.mylib.op.default: function}: your own converters, also in the place of
@@ -116,7 +118,12 @@ def export(model: Any, args: Any = (), f: str | os.PathLike | BinaryIO | None = 
     record_file = Path(sidecar) if sidecar else target.with_suffix(".whence.json")
     if not sidecar:
         require_sidecar_place(record_file, "name another one: sidecar='...'", overwrite)
-    checked.check_apart(f=target, sidecar=record_file, report=None if isinstance(report, bool) else report)
+    report_file = None if isinstance(report, bool) or report is None else Path(report)
+    one_file = options.external_data is not None and not options.external_data.get("per_tensor")
+    checked.check_apart(f=target, sidecar=record_file, report=report_file,
+                        external_data=target.with_name(target.name + ".data") if one_file else None)
+    if report_file is not None:
+        require_report_place(report_file, target, overwrite)
     job = Job(model, requested["args"], requested["kwargs"], target, record_file, options,
               Artifacts.asked(artifacts_dir, report, dump_exported_program), autograd_inlining,
               lambda call: _axes(requested, options, call), checked.for_torch_alone(requested))

@@ -2,8 +2,8 @@
 
 Kept is what can be reached from the model (``reachable``): parameters, buffers and tensors in attributes with their
 contents, whether they require gradients, the gradients; the modes, hooks and other attributes of every module; lists,
-dicts, sets and objects that it fills while it runs; globals and attributes of classes and functions that forward names;
-and the generators of random numbers.
+dicts, sets and objects that it fills while it runs; the attributes of their classes; globals and attributes of other
+classes and functions that forward names; and the generators of random numbers.
 One copy of all tensors is held meanwhile, so what a run changed can be said, too.
 """
 
@@ -13,7 +13,7 @@ import collections
 import random
 import sys
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -23,7 +23,9 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
-from .reachable import NUMBERS, GlobalVariable, OwnedVariable, Slots, reached
+from .errors import error
+from .reachable import (NUMBERS, ClassAttributes, GlobalVariable, OwnedVariable, Slots, WithoutTensors, holds_tensors,
+                        reached)
 
 _held: ContextVar[tuple[Snapshot, ...]] = ContextVar("held", default=())
 
@@ -59,6 +61,15 @@ def changes() -> list[Change]:
     return [change for each in _held.get() for change in each.changes()]
 
 
+def refuse_results_without_data(results: Iterable[torch.Tensor], model: Any, inputs: Iterable[torch.Tensor]) -> None:
+    """Raises WhenceError E0207 where a call with data returned tensors without: torch.export runs models on such
+    tensors, and has left one in state that could not be put back."""
+    if any(map(_is_fake, results)) and not any(map(_is_fake, (*inputs, *(value for _, value in reached(model))))):
+        raise error("E0207", "run_failed", "the model returns a tensor without data: torch.export left one in what the "
+                    "model keeps where it cannot be put back, as in an iterator, a cache or a context variable",
+                    "make the model and that state anew; state in the model's attributes is put back")
+
+
 @dataclass(frozen=True)
 class Change:
     """A change that a run left behind: another content of a tensor, or another value under the name."""
@@ -78,6 +89,7 @@ class Snapshot:
         self._contents: dict[int, _Content] = {}
         self._before: dict[str, Any] = {}  # tensors and numbers
         self._places: dict[int, torch.Tensor] = {}  # by id of a tensor: another of the same memory and shape
+        self._classes: list[type] = []
         for name, value in reached(model):
             if name is not None and isinstance(value, (torch.Tensor, *NUMBERS)):
                 self._before.setdefault(name, value)
@@ -92,7 +104,7 @@ class Snapshot:
 
     def changes(self) -> list[Change]:
         now: dict[str, Any] = {}
-        for name, value in reached(self.model):
+        for name, value in reached(self.model, self._classes):
             if name is not None and isinstance(value, (torch.Tensor, *NUMBERS)):
                 now.setdefault(name, value)
         rewritten = {pointer for pointer, each in self._contents.items() if each.differs()}
@@ -141,23 +153,26 @@ class Snapshot:
         elif isinstance(value, torch.Generator):
             self._undo.append(partial(value.set_state, value.get_state()))
         elif isinstance(value, types.CellType):
-            if isinstance(value.cell_contents, torch.Tensor):  # a number in which a user counts calls stays
-                self._undo.append(partial(setattr, value, "cell_contents", value.cell_contents))
+            self._undo.append(_variable_undo(lambda: value.cell_contents, partial(setattr, value, "cell_contents"),
+                                             partial(delattr, value, "cell_contents")))
         elif isinstance(value, GlobalVariable):
-            if isinstance(before := value.namespace.get(value.name), torch.Tensor):
-                self._undo.append(partial(value.namespace.__setitem__, value.name, before))
+            self._undo.append(_variable_undo(lambda: value.namespace[value.name],
+                                             partial(value.namespace.__setitem__, value.name),
+                                             partial(value.namespace.__delitem__, value.name)))
         elif isinstance(value, OwnedVariable):
-            if isinstance(before := vars(value.owner)[value.name], torch.Tensor):
-                self._undo.append(partial(setattr, value.owner, value.name, before))
-        elif isinstance(value, Slots):
-            self._undo.append(_slots_undo(value))
-        elif isinstance(value, dict):
-            self._undo.append(_dict_undo(value))
-        elif isinstance(value, (list, set, collections.deque)):
-            self._undo.append(_elements_undo(value))
+            put, delete = _setters(value.owner)
+            self._undo.append(_variable_undo(lambda: value.namespace[value.name], partial(put, value.name),
+                                             partial(delete, value.name)))
+        elif isinstance(value, ClassAttributes):
+            self._classes.append(value.owner)
+            self._undo.append(_class_undo(value))
+        elif isinstance(value, WithoutTensors):
+            self._undo.append(_undo_of_tensors(value.value))
+        elif (undo := _undo_of_items(value)) is not None:
+            self._undo.append(undo)
 
     def _keep_tensor(self, tensor: torch.Tensor) -> None:
-        if isinstance(tensor, torch._subclasses.FakeTensor) or torch.nn.parameter.is_lazy(tensor):
+        if _is_fake(tensor) or torch.nn.parameter.is_lazy(tensor):
             return
         if tensor.is_leaf:
             self._undo.append(_gradient_undo(tensor))
@@ -172,6 +187,10 @@ class Snapshot:
 
 
 _ABSENT = object()
+
+
+def _is_fake(value: Any) -> bool:
+    return isinstance(value, torch._subclasses.FakeTensor)
 
 
 def _pointer(tensor: torch.Tensor) -> int:
@@ -201,6 +220,69 @@ def _registered(model: Any) -> set[str]:
 
 def _is_within(name: str, names: list[str]) -> bool:
     return any(name.startswith((f"{each}.", f"{each}[")) for each in names)
+
+
+def _setters(owner: Any) -> tuple[Callable[[str, Any], None], Callable[[str], None]]:
+    """Set and delete an attribute of a class, whatever its metaclass does, or of a function."""
+    kind = type if isinstance(owner, type) else type(owner)
+    return partial(kind.__setattr__, owner), partial(kind.__delattr__, owner)
+
+
+def _variable_undo(get: Callable[[], Any], put: Callable[[Any], None],
+                   delete: Callable[[], None]) -> Callable[[], None]:
+    """Restores one that holds tensors before or after: a number in which a user counts calls stays."""
+    def content() -> Any:
+        try:
+            return get()
+        except (KeyError, ValueError):  # ValueError: an empty cell
+            return _ABSENT
+
+    before = content()
+    was_state = holds_tensors(before)
+
+    def undo() -> None:
+        now = content()
+        if now is before or not (was_state or holds_tensors(now)):
+            return
+        if before is _ABSENT:
+            delete()
+        else:
+            put(before)
+    return undo
+
+
+def _class_undo(attributes: ClassAttributes) -> Callable[[], None]:
+    """All that was assigned: also a method, which is the same object where it was not, and is not called."""
+    before = attributes.values()
+    put, delete = _setters(attributes.owner)
+
+    def undo() -> None:
+        now = attributes.values()
+        for name in now.keys() - before.keys():
+            delete(name)
+        for name, value in before.items():
+            if now.get(name, _ABSENT) is not value:
+                put(name, value)
+    return undo
+
+
+def _undo_of_items(value: Any) -> Callable[[], None] | None:
+    if isinstance(value, Slots):
+        return _slots_undo(value)
+    if isinstance(value, dict):
+        return _dict_undo(value)
+    return _elements_undo(value) if isinstance(value, (list, set, collections.deque)) else None
+
+
+def _undo_of_tensors(value: Any) -> Callable[[], None]:
+    """Restores what holds no tensors now, if it holds some then: what else a user notes in it stays."""
+    undos = [undo for _, each in reached(value, ()) if (undo := _undo_of_items(each)) is not None]
+
+    def undo_all() -> None:
+        if holds_tensors(value):
+            for undo in undos:
+                undo()
+    return undo_all
 
 
 def _dict_undo(value: dict) -> Callable[[], None]:

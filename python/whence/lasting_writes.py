@@ -22,7 +22,7 @@ import torch
 
 from . import nested
 from .errors import Diagnostic, WhenceError, WhenceWarning, error
-from .keeping import Change, changes, state_restored
+from .keeping import Change, changes, refuse_results_without_data, state_restored
 from .surroundings import log
 from .tracing import alike, computed
 
@@ -53,7 +53,8 @@ def observed(holder: Any, run: Callable, tensors: Mapping[str, torch.Tensor]) ->
     """``run`` gets copies of the tensors; ``holder`` is what holds the state, and is afterwards as before.
 
     None where the model does not run: whatever exports it will say why.
-    Raises WhenceError E0303 where tensors that share memory are written to.
+    Raises WhenceError E0303 where tensors that share memory are written to, E0207 where an earlier export left the
+    model without its data.
     """
     copies = nested.copied(tuple(tensors.values()))
     try:
@@ -61,6 +62,7 @@ def observed(holder: Any, run: Callable, tensors: Mapping[str, torch.Tensor]) ->
     except Exception as failure:  # the model raises of every kind
         log.info("the model does not run by itself: %s", failure)
         return None
+    refuse_results_without_data(nested.tensors_in(result), holder, copies)
     written = frozenset(name for (name, before), after in zip(tensors.items(), copies) if _is_changed(before, after))
     _refuse_shared(holder, run, tensors, copies, result, written)
     returned = {_place(each) for each in nested.tensors_in(result)}

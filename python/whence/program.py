@@ -224,8 +224,7 @@ class ONNXProgram:
             write_whole(target, lambda path: path.write_bytes(model.SerializeToString()))
             return
         with draft_folder(folder_of(target)) as folder:
-            onnx.save_model(model, str(folder / target.name), save_as_external_data=True,
-                            location=target.name + ".data")
+            editing.save_with_weights_beside(model, folder / target.name)
             place(folder, target, overwrite)
 
     def apply_weights(self, state_dict: Mapping[str, torch.Tensor]) -> None:
@@ -247,8 +246,10 @@ class ONNXProgram:
         outside = bool(self._data_files())
         folder = Folder()
         path = Path(folder.name) / "model.onnx"
-        running.needs("onnx", "changing a model").save_model(model, str(path), save_as_external_data=outside,
-                                                             location="model.onnx.data" if outside else None)
+        if outside:
+            editing.save_with_weights_beside(model, path)
+        else:
+            running.needs("onnx", "changing a model").save_model(model, str(path))
         self.release()
         self.path, self._folder = path, folder
 

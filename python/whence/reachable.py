@@ -1,10 +1,10 @@
 """Finds the values that can be reached from a model, by name: its state, wherever it keeps it.
 
-Reached are the attributes of modules and of other objects, and the elements of lists, dicts and sets, at any depth; and
-what the code of forward names: globals, variables of closures, defaults, attributes of its class and of classes and
-functions beside it, also in the functions that it calls by name. Of those, tensors and what holds tensors already, and numbers that are assigned to: a list in
-which a user notes what a model does is not the model's. A global that only another object's method names is not
-reached.
+Reached are the attributes of modules and of other objects and those of their classes, and the elements of lists, dicts
+and sets, at any depth; and what the code of forward names: globals, variables of closures, defaults, attributes of
+classes and functions beside it, also in the functions that it calls by name. Of what is named, tensors and what holds
+tensors already or comes to hold them, and numbers that are assigned to: a list in which a user notes what a model does
+is not the model's. A global that only another object's method names is not reached.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ import enum
 import inspect
 import sys
 import types
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,6 +32,9 @@ _OF_THE_PROCESS = frozenset({"asyncio", "concurrent", "logging", "multiprocessin
 # The code of these names nothing of a model's.
 _LIBRARIES = sys.stdlib_module_names | {"numpy", "onnx", "onnxruntime", "onnxscript", "torch"}
 
+# Classes of these hold nothing of a model's.
+_CLASSES_OF_LIBRARIES = _LIBRARIES | {__package__}
+
 _NO_STATE = (type, enum.Enum, types.ModuleType, types.BuiltinFunctionType, str, bytes)
 
 _CONTAINERS = (dict, collections.OrderedDict, collections.defaultdict, list, tuple, set, collections.deque)
@@ -41,6 +45,9 @@ _STORE_GLOBAL, _STORE_ATTR = dis.opmap["STORE_GLOBAL"], dis.opmap["STORE_ATTR"]
 _ELEMENTS, _ATTRIBUTES, _OF_MODULE = "elements", "attributes", "of a module"
 
 Item = tuple[str | None, Any, Any]
+
+# These read a class by `type` itself: a metaclass may answer with something else, or raise.
+_namespace, _mro, _name = (type.__dict__[name].__get__ for name in ("__dict__", "__mro__", "__name__"))
 
 
 @dataclass(frozen=True)
@@ -58,6 +65,17 @@ class OwnedVariable:
     owner: type | types.FunctionType
     name: str
 
+    @property
+    def namespace(self) -> Mapping[str, Any]:
+        return _namespace_of(self.owner)
+
+
+@dataclass(frozen=True)
+class WithoutTensors:
+    """A container or object that code names and that holds no tensors: state only if a run puts some into it."""
+
+    value: Any
+
 
 @dataclass(frozen=True)
 class Slots:
@@ -66,22 +84,58 @@ class Slots:
     owner: Any
 
     def values(self) -> dict[str, Any]:
-        names = (name for kind in type(self.owner).__mro__ for name in _names_of_slots(kind))
-        return {name: getattr(self.owner, name) for name in names if hasattr(self.owner, name)}
+        found: dict[str, Any] = {}
+        for kind in _mro(type(self.owner)):
+            for name in _names_of_slots(kind):
+                member = _namespace(kind).get(name)
+                if isinstance(member, types.MemberDescriptorType):  # read past a property that covers it
+                    with suppress(AttributeError):  # it is empty
+                        found.setdefault(name, member.__get__(self.owner))
+        return found
+
+
+@dataclass(frozen=True)
+class ClassAttributes:
+    """The attributes that a class holds itself, not its bases, without those that Python gives to every class."""
+
+    owner: type
+
+    def values(self) -> dict[str, Any]:
+        return {name: value for name, value in _namespace(self.owner).items()
+                if isinstance(name, str) and not (name.startswith("__") and name.endswith("__"))}
+
+    def state(self) -> dict[str, Any]:
+        """Without descriptors: methods, properties and slots compute what an object has, or hold it elsewhere."""
+        return {name: value for name, value in self.values().items()
+                if not any("__get__" in _namespace(kind) for kind in _mro(type(value)))}
+
+
+def _namespace_of(owner: type | types.FunctionType) -> Mapping[str, Any]:
+    return _namespace(owner) if isinstance(owner, type) else vars(owner)
 
 
 def _names_of_slots(kind: type) -> list[str]:
-    slots = kind.__dict__.get("__slots__", ())
+    slots = _namespace(kind).get("__slots__", ())
     return [name for name in ((slots,) if isinstance(slots, str) else slots)
             if name not in ("__dict__", "__weakref__") and not name.startswith("__")]
 
 
-def reached(model: Any) -> Iterator[tuple[str | None, Any]]:
-    """Tensors and numbers under each of their names, anything else once. A gradient has the name None."""
+def reached(model: Any, classes: Iterable[type] | None = None) -> Iterator[tuple[str | None, Any]]:
+    """Tensors and numbers under each of their names, anything else once. A gradient has the name None.
+
+    ``classes``: those whose attributes are reached, in place of the classes of what is found. With the classes of an
+    earlier pass, in their order, what is still there has the name that it had, and an object that was made since does
+    not bring all that its class has held for long.
+    """
     seen: dict[int, Any] = {}
+    kinds: dict[int, type] = {}  # by id, as are all others: a metaclass may define what is equal
+    found = [] if classes is None else list(classes)
+    known = {id(each) for each in found}
     stack: list[Item] = [("", model, _ELEMENTS)]
-    while stack:  # not by recursion: a model may hold a chain of any length
-        name, value, naming = stack.pop()
+    # Not by recursion: a model may hold a chain of any length. Classes come last, so that the names which start at the
+    # model are preferred.
+    while stack or found:
+        name, value, naming = stack.pop() if stack else ("", ClassAttributes(found.pop(0)), _ELEMENTS)
         if isinstance(value, NUMBERS):
             yield name, value
             continue
@@ -91,7 +145,30 @@ def reached(model: Any) -> Iterator[tuple[str | None, Any]]:
         yield name, value
         if id(value) not in seen:
             seen[id(value)] = value
+            kind = type(value.__self__) if isinstance(value, types.MethodType) else type(value)
+            if classes is None and id(kind) not in kinds:
+                kinds[id(kind)] = kind
+                new = [each for each in _classes_with_state(kind) if id(each) not in known]
+                known |= set(map(id, new))
+                found += new
             stack += reversed(_of_tensor(name, value) if is_tensor else _of(name or "", value, naming))
+
+
+def _classes_with_state(kind: type) -> list[type]:
+    """The class and its bases, but for those of libraries, and for classes of objects that are not a model's."""
+    own = [each for each in _mro(kind) if _package_of(each) not in _CLASSES_OF_LIBRARIES]
+    return [] if not issubclass(kind, (torch.nn.Module, torch.Tensor)) and _is_of_the_process(kind) else own
+
+
+def _is_of_the_process(kind: type) -> bool:
+    return any(_package_of(each) in _OF_THE_PROCESS for each in _mro(kind))
+
+
+def _package_of(kind: type) -> str:
+    try:
+        return str(type.__dict__["__module__"].__get__(kind)).partition(".")[0]
+    except AttributeError:  # it was deleted
+        return ""
 
 
 def _of_tensor(name: str | None, tensor: torch.Tensor) -> list[Item]:
@@ -109,10 +186,12 @@ def _of(name: str, value: Any, naming: Any) -> list[Item]:
         return _of_function(value, naming if isinstance(naming, type) else None)
     if isinstance(value, types.CellType):
         return [(name, value.cell_contents, _ELEMENTS)] if _is_full(value) else []
-    if isinstance(value, GlobalVariable):
+    if isinstance(value, (GlobalVariable, OwnedVariable)):
         return [(name, value.namespace[value.name], _ELEMENTS)] if value.name in value.namespace else []
-    if isinstance(value, OwnedVariable):
-        return [(name, vars(value.owner)[value.name], _ELEMENTS)] if value.name in vars(value.owner) else []
+    if isinstance(value, WithoutTensors):
+        return []
+    if isinstance(value, ClassAttributes):
+        return [(f"{_name(value.owner)}.{key}", each, _ELEMENTS) for key, each in value.state().items()]
     if isinstance(value, Slots):
         return [(_attribute(name, key), each, _ELEMENTS) for key, each in value.values().items()]
     held: list[Item] = []
@@ -122,11 +201,11 @@ def _of(name: str, value: Any, naming: Any) -> list[Item]:
         held += [(f"{name}[{at}]", each, _ELEMENTS) for at, each in enumerate(value)]
     elif isinstance(value, set):
         held += [(f"{name}[{each!r}]" if isinstance(each, NUMBERS) else name, each, _ELEMENTS) for each in value]
-    if any(kind.__module__.partition(".")[0] in _OF_THE_PROCESS for kind in type(value).__mro__):
+    if _is_of_the_process(type(value)):
         return held
-    if getattr(value, "__dict__", None):
+    if getattr(value, "__dict__", None) is not None:  # an empty one, too: a run may set the first attribute
         held.append((name, value.__dict__, _ATTRIBUTES))
-    return [*held, (name, Slots(value), _ELEMENTS)] if any(map(_names_of_slots, type(value).__mro__)) else held
+    return [*held, (name, Slots(value), _ELEMENTS)] if any(map(_names_of_slots, _mro(type(value)))) else held
 
 
 def _of_dict(name: str, value: dict, naming: Any) -> list[Item]:
@@ -170,6 +249,8 @@ def _of_function(function: types.FunctionType, owner: type | None) -> list[Item]
                 if _is_full(cell) and isinstance(cell.cell_contents, (types.FunctionType, types.MethodType))]
     held: list[Item] = [(name, cell, _ELEMENTS) for name, cell in cells if _is_full(cell) and (
         isinstance(cell.cell_contents, NUMBERS) or _may_be_state(cell.cell_contents, function))]
+    held += [(name, WithoutTensors(cell.cell_contents), _ELEMENTS) for name, cell in cells
+             if _is_full(cell) and _may_become_state(cell.cell_contents, function)]
     held += [(name, GlobalVariable(function.__globals__, name), _ELEMENTS) for name in _assigned_in(function.__code__)]
     defaults = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
     named = [(function.__name__, each) for each in defaults]
@@ -180,8 +261,10 @@ def _of_function(function: types.FunctionType, owner: type | None) -> list[Item]
             named += [(f"{name}.{each}", vars(value)[each]) for each in names if each in vars(value)]
         else:
             named.append((name, value))
-        if owner is not None:
-            named.append((f"{owner.__name__}.{name}", _unwrapped(inspect.getattr_static(owner, name, None))))
+        method = None if owner is None else _unwrapped(inspect.getattr_static(owner, name, None))
+        if isinstance(method, types.FunctionType):  # other attributes of the class are reached with the class
+            named.append((f"{_name(owner)}.{name}", method))
+    held += [(name, WithoutTensors(value), _ELEMENTS) for name, value in named if _may_become_state(value, function)]
     return held + [(name, value, owner if isinstance(value, types.FunctionType) else _ELEMENTS)
                    for name, value in named if _may_be_state(value, function)]
 
@@ -191,9 +274,10 @@ def _owned(name: str, owner: Any, names: list[str], function: types.FunctionType
     if not isinstance(owner, (type, types.FunctionType)) or owner.__module__ != function.__module__:
         return []
     assigned = _assigned_in(function.__code__, _STORE_ATTR)
-    return [(f"{name}.{each}", OwnedVariable(owner, each), _ELEMENTS) for each in names if each in vars(owner) and (
-        isinstance(vars(owner)[each], torch.Tensor) or each in assigned and isinstance(vars(owner)[each], NUMBERS)
-        or type(vars(owner)[each]) in _CONTAINERS and _holds_tensors(vars(owner)[each]))]
+    held = _namespace_of(owner)
+    return [(f"{name}.{each}", OwnedVariable(owner, each), _ELEMENTS) for each in names if (
+        each in assigned and isinstance(held.get(each), NUMBERS)  # or is not there yet
+        or isinstance(held.get(each), torch.Tensor) or _is_container(held.get(each)) and holds_tensors(held[each]))]
 
 
 def _unwrapped(attribute: Any) -> Any:
@@ -207,10 +291,23 @@ def _may_be_state(value: Any, function: types.FunctionType) -> bool:
     """Returns false for what belongs to libraries, such as their registries and loggers."""
     if isinstance(value, (torch.Tensor, torch.nn.Module, types.FunctionType, types.MethodType)):
         return True
-    return (type(value) in _CONTAINERS or type(value).__module__ == function.__module__) and _holds_tensors(value)
+    return _is_of_user(value, function) and holds_tensors(value)
 
 
-def _holds_tensors(value: Any) -> bool:
+def _may_become_state(value: Any, function: types.FunctionType) -> bool:
+    of_another_kind = (torch.Tensor, torch.nn.Module, types.FunctionType, types.MethodType)
+    return not isinstance(value, of_another_kind) and _is_of_user(value, function) and not holds_tensors(value)
+
+
+def _is_of_user(value: Any, function: types.FunctionType) -> bool:
+    return _is_container(value) or type(value).__module__ == function.__module__
+
+
+def _is_container(value: Any) -> bool:
+    return any(type(value) is kind for kind in _CONTAINERS)  # not `in`: a metaclass may define what is equal
+
+
+def holds_tensors(value: Any) -> bool:
     """At any depth, in containers and attributes."""
     seen: dict[int, Any] = {}
     stack = [value]

@@ -14,7 +14,7 @@ import torch
 
 from . import calls, nested, running
 from .errors import WhenceError, error
-from .keeping import state_restored
+from .keeping import refuse_results_without_data, state_restored
 from .surroundings import without_fast_path
 
 
@@ -73,6 +73,7 @@ def verify(path: str | os.PathLike | Any, model, args: Sequence[Any] | Any = (),
     except (RuntimeError, TypeError, ValueError, IndexError) as failure:
         raise error("E0207", "run_failed", f"PyTorch cannot run the model on these arguments: {failure}",
                     "give arguments that the model accepts") from failure
+    refuse_results_without_data(wanted, model, tensors.values())
     wanted = list(running.without_quantized(dict(zip(map(str, range(len(wanted))), wanted))).values())
     feed = running.inputs_of(session, running.renamed(tensors, input_names), str(path), model)
     got = _tensors_by_name(session, running.run(session, feed))

@@ -500,6 +500,21 @@ def test_the_output_is_not_the_weights_of_a_model_beside_it(use, tmp_path):
     assert files(tmp_path) == before
 
 
+@pytest.mark.parametrize("writer", [*WRITERS, "export"])
+def test_an_onnx_file_is_not_written_under_a_sidecars_name(writer, small_archive, tmp_path):
+    source = small_archive if writer == "export" else prepared(a_model(tmp_path / "m", 1), writer)
+    before = files(tmp_path)
+    words = WRITERS.get(writer, ["export"])
+    error = command.run(*words, source, "-o", tmp_path / "model.whence.json", code=2).stderr
+    assert error.startswith("E0101") and "sidecar" in error and "model.onnx" in error
+    assert files(tmp_path) == before
+
+
+def test_strip_counts_the_nodes_of_a_file_that_was_not_annotated(tmp_path):
+    model = a_model(tmp_path / "m", 1)
+    assert "0 of 3 nodes stripped" in command.run("strip", model, "-o", tmp_path / "out.onnx").stdout
+
+
 def same(kind: str, path, folder):
     """Other ways to name a file."""
     if kind == "itself":

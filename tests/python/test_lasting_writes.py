@@ -181,6 +181,52 @@ def test_numbers_of_globals_are_told_and_left():
     assert len(said) == 1 and "'CALLS'" in said[0] and CALLS > 0 and notes
 
 
+class OnItsClass(torch.nn.Module):
+    times, latest, total, cache = 0, torch.zeros(3), torch.zeros(3), {}
+
+    def __init__(self, change):
+        super().__init__()
+        self.change = change
+
+    def forward(self, x):
+        return self.change(self, x) + 0
+
+
+class Inherits(OnItsClass):
+    pass
+
+
+class Unused:
+    """Its class comes with an object that a run makes, and is not changed."""
+
+    limit, tensor = 4, torch.zeros(3)
+
+
+def on_class(name, value):
+    return lambda s, x: (setattr(type(s), name, value(s, x)), x * 2)[1]
+
+
+ON_CLASSES = {
+    "Inherits.times": on_class("times", lambda s, x: s.times + 1),
+    "Inherits.latest": on_class("latest", lambda s, x: s.latest + x),
+    "Inherits.new": on_class("new", lambda s, x: x + 1),
+    "OnItsClass.total": lambda s, x: s.total.add_(x),
+    "OnItsClass.cache['k']": lambda s, x: (s.cache.update(k=s.cache.get("k", 0) + x), s.cache["k"])[1],
+    "object": lambda s, x: (setattr(s, "object", Unused()), x)[1],
+}
+
+
+@pytest.mark.parametrize("backend", NATIVE)
+@pytest.mark.parametrize("name", ON_CLASSES)
+def test_what_a_class_holds_is_named(name, backend):
+    program, said = told(Inherits(ON_CLASSES[name]), backend=backend)
+    if name == "object":
+        assert not said
+    else:
+        assert len(said) == 1 and f"'{name}'" in said[0] and said[0].count("'") == f"'{name}'".count("'"), said
+    assert program.verify().ok
+
+
 NUMBER = contextvars.ContextVar("NUMBER", default=0)
 
 
@@ -209,6 +255,32 @@ def test_state_that_is_not_found_is_warned_of(kind, backend):
     model.numbers, model.running = itertools.count(1), running()
     _, said = told(model, backend=backend)
     assert len(said) == 1 and "results change from call to call" in said[0] and "iterator" in said[0], said
+
+
+TOTAL = contextvars.ContextVar("TOTAL")
+
+
+def next_total(s, x):
+    TOTAL.set(TOTAL.get() + x)
+    return TOTAL.get() * 1
+
+
+@pytest.mark.parametrize("backend", ["native-export", "torch-dynamo"])
+def test_a_tensor_without_data_that_torch_export_leaves(backend):
+    """It is where no export finds it: the file is there, cannot be compared, and the next export says why."""
+    TOTAL.set(torch.zeros(3))
+    model = Keeps(next_total)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        whence.export(model.eval(), X, backend=backend, verify=True)
+    said = [str(each.message) for each in caught if each.category is whence.WhenceWarning]
+    assert len(said) == 2 and "E0308" in said[0] and "is not verified: E0207" in said[1], said
+    for again in EVERY:
+        with pytest.raises(whence.WhenceError, match="a tensor without data") as refused:
+            whence.export(model, X, backend=again)
+        assert refused.value.code == "E0207"
+    TOTAL.set(torch.zeros(3))
+    whence.export(model, X)
 
 
 @pytest.mark.parametrize("backend", NATIVE)

@@ -490,6 +490,62 @@ def test_a_file_that_the_runtime_cannot_run_is_there_all_the_same(tmp_path):
     assert missing.value.code == "E0102"
 
 
+@pytest.mark.parametrize("backend", NATIVE)
+def test_weights_are_saved_beside_whatever_stands_in_the_current_folder(backend, tmp_path, monkeypatch):
+    x = torch.randn(3, 4)
+    first, second = (whence.export(Net().eval(), x, backend=backend) for _ in range(2))
+    monkeypatch.chdir(tmp_path)
+    first.save("m.onnx", external_data=True)
+    first.save("m.onnx", external_data=True)  # the same bytes
+    with pytest.raises(whence.WhenceError) as refused:
+        second.save("m.onnx", external_data=True)
+    assert refused.value.code == "E0401" and "overwrite=True" in refused.value.remedy
+    assert whence.verify("m.onnx", first._source.model, x).ok
+    (tmp_path / "other").mkdir()
+    second.save("other/m.onnx", external_data=True)
+    second.save("m.onnx", external_data=True, overwrite=True)
+    assert whence.verify("m.onnx", second._source.model, x).ok
+    assert whence.verify("other/m.onnx", second._source.model, x).ok
+
+
+def test_weights_are_replaced_whatever_stands_in_the_current_folder(tmp_path, monkeypatch):
+    model, x = Net().eval(), torch.randn(3, 4)
+    program = whence.export(model, x, external_data=True, optimize=False)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "model.onnx.data").write_text("another file")
+    program.apply_weights({"first.bias": torch.ones(512)})
+    with torch.no_grad():
+        model.first.bias.fill_(1)
+        equal(program(x), model(x))
+    assert (tmp_path / "model.onnx.data").read_text() == "another file"
+
+
+@pytest.mark.parametrize("earlier", [None, "# Export, an earlier one"])
+@pytest.mark.parametrize("report, how", [("m.onnx.data", True), ("m.onnx.first.weight", {"per_tensor": True})])
+@pytest.mark.parametrize("backend", NATIVE)
+def test_a_report_does_not_stay_where_weights_go(backend, report, how, earlier, tmp_path):
+    if earlier:
+        (tmp_path / report).write_text(earlier)
+    for _ in range(2):
+        with pytest.raises(whence.WhenceError) as refused:
+            whence.export(Net().eval(), torch.randn(3, 4), tmp_path / "m.onnx", backend, report=tmp_path / report,
+                          external_data=how)
+        assert refused.value.code in ("E0101", "E0401") and report in str(refused.value)
+    assert [each.name for each in tmp_path.iterdir()] == ([report] if earlier else [])
+    if not earlier:
+        whence.export(Net().eval(), torch.randn(3, 4), tmp_path / "m.onnx", backend, external_data=how)
+
+
+def test_a_report_does_not_replace_weights(tmp_path):
+    x, model = torch.randn(3, 4), Net().eval()
+    whence.export(model, x, tmp_path / "m.onnx", external_data={"per_tensor": True})
+    for how in (False, {"per_tensor": True}):
+        with pytest.raises(whence.WhenceError, match="E0401.*would replace another file.*overwrite=True"):
+            whence.export(Net().eval(), x, tmp_path / "m.onnx", report=tmp_path / "m.onnx.first.weight",
+                          external_data=how)
+    assert whence.verify(tmp_path / "m.onnx", model, x).ok
+
+
 def test_saved_where_nothing_can_be(exported, tmp_path):
     for wrong in (tmp_path, 3, None):
         with pytest.raises(whence.WhenceError, match="neither a file's path nor a binary stream"):

@@ -51,16 +51,16 @@ def test_a_write_to_a_tensor_that_is_not_registered_is_warned_of(backend):
 def test_user_code_knows_that_it_is_exported(backend, quiet):
     from torch.onnx import is_in_onnx_export as imported_before
 
-    class Asks(torch.nn.Module):
-        said: list = []
+    answers = []
 
+    class Asks(torch.nn.Module):
         def forward(self, x):
-            self.said.append((torch.onnx.is_in_onnx_export(), whence.is_in_onnx_export(), imported_before()))
+            answers.append((torch.onnx.is_in_onnx_export(), whence.is_in_onnx_export(), imported_before()))
             return x * 2 if torch.onnx.is_in_onnx_export() else x * 3
 
     program = whence.export(Asks(), X, backend=backend)
     torch.testing.assert_close(program(X)[0], X * 2)
-    assert Asks.said and all(each == (True, True, True) for each in Asks.said)
+    assert answers and all(each == (True, True, True) for each in answers)
     assert not torch.onnx.is_in_onnx_export() and not whence.is_in_onnx_export()
 
     class Fails(torch.nn.Module):
@@ -75,10 +75,11 @@ def test_user_code_knows_that_it_is_exported(backend, quiet):
 # ---- PyTorch's fast path of attention -------------------------------------------------------------------------------
 
 
+ANSWERS: list = []
+
+
 class Padded(torch.nn.Module):
     """Asks, as PyTorch's layers do, whether a kernel may do all of their work."""
-
-    asked: list = []
 
     def __init__(self):
         super().__init__()
@@ -86,7 +87,7 @@ class Padded(torch.nn.Module):
         self.encoder = torch.nn.TransformerEncoder(layer, 2)
 
     def forward(self, x, padding):
-        self.asked.append(torch.backends.mha.get_fastpath_enabled())
+        ANSWERS.append(torch.backends.mha.get_fastpath_enabled())
         return self.encoder(x, src_key_padding_mask=padding)
 
 
@@ -121,13 +122,13 @@ def test_fast_path_is_as_before_after_an_export(before):
     torch.backends.mha.set_fastpath_enabled(before)
     try:
         for model in (Padded(), Fails()):
-            Padded.asked.clear()
+            ANSWERS.clear()
             if isinstance(model, Fails):
                 with pytest.raises(Exception):
                     whence.export(model.eval(), (torch.randn(2, 5, 8), PADDING))
             else:
                 whence.export(model.eval(), (torch.randn(2, 5, 8), PADDING))
-            assert Padded.asked and not any(Padded.asked)
+            assert ANSWERS and not any(ANSWERS)
             assert torch.backends.mha.get_fastpath_enabled() == before
     finally:
         torch.backends.mha.set_fastpath_enabled(True)
