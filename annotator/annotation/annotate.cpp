@@ -193,9 +193,11 @@ void require_fit(const match::ModelFit& fit, const AnnotateOptions& options, con
                                  " parameters match by digest, " + std::to_string(counts.by_name) + " more by name, " +
                                  std::to_string(counts.by_shape) + " more by shape";
   if (fit.of_another_model()) {
-    throw Error(Code::sidecar_mismatch,
-                told_by + " describes another model: " + parameters + ", and " + std::to_string(fit.placed) + " of " +
-                    std::to_string(fit.nodes) + " nodes that read matrices found a place that fits",
+    const std::string places =
+        fit.nodes == 0 ? "none of its operations corresponds to one of the " + std::to_string(fit.computing) + " here"
+                       : parameters + ", and " + std::to_string(fit.placed) + " of " + std::to_string(fit.nodes) +
+                             " nodes that read matrices found a place that fits";
+    throw Error(Code::sidecar_mismatch, told_by + " describes another model: " + places,
                 "give that of the model that the file was made from", place);
   }
   if (!fit.with_other_weights() || options.allow_different_weights) return;

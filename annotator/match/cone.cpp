@@ -38,6 +38,7 @@ class Cone {
       if (!through) continue;
       any = true;
       if (pads_vanished && r_.nodes[producer].op_type == "Pad") continue;
+      if (is_product && is_activation(r_.nodes[producer].op_class)) continue;
       if (r_.has_no_effect(producer)) continue;
       if (!has_weights && r_.reads_weights(producer)) continue;
       const auto& found = placement_.reference.units_of_node[producer];
@@ -48,6 +49,7 @@ class Cone {
 
   std::vector<UnitIndex> units;
   bool pads_vanished = false;  // a Pad on the way did nothing and is gone now
+  bool is_product = false;     // the foreign node: the activation before it is the former product's
   // True if the foreign node reads weights. One that does not cannot have taken in a node that scales or shifts by
   // them.
   bool has_weights = true;
@@ -77,6 +79,7 @@ std::vector<UnitIndex> taken_in_before(const Placement& placement, ForeignNode f
     // A Pad that a convolution takes in changes its padding.
     cone.pads_vanished = foreign.nodes[f].padding == reference.nodes[r].padding;
     cone.has_weights = foreign.reads_weights(f);
+    cone.is_product = is_product(foreign.nodes[f].op_class);
     if (cone.reaches(input, 0)) units.insert(units.end(), cone.units.begin(), cone.units.end());
   }
   return units;
@@ -116,6 +119,22 @@ std::ptrdiff_t vectors_read(const Structure<S>& s, NodeIndex<S> node) {
     const TensorIndex<S> tensor = s.root_tensor(input);
     return tensor.exists() && s.tensors[tensor].is_vector() && s.tensors[tensor].elements() > 1;
   });
+}
+
+bool is_bias(const StructureNode<Side::reference>& node) {
+  return node.op_type == "Add" && node.kind == NodeKind::transparent;
+}
+
+// The units of the sums with a constant that directly follow a product of the reference.
+std::vector<UnitIndex> units_of_bias_behind(const Placement& placement, ReferenceNode product) {
+  const ReferenceStructure& reference = placement.reference.structure;
+  std::vector<UnitIndex> units;
+  for (const auto& use : reference.values[reference.nodes[product].outputs[0]].uses) {
+    if (!use.node.exists() || !is_bias(reference.nodes[use.node])) continue;
+    const auto& found = placement.reference.units_of_node[use.node];
+    units.insert(units.end(), found.begin(), found.end());
+  }
+  return units;
 }
 
 // Takes out what a neighbour in the foreign file does itself: a reference node with Pad and BatchNormalization folded
@@ -177,14 +196,43 @@ std::vector<UnitIndex> biases_taken_in(const Placement& placement, ForeignNode f
       const ReferenceStructure& reference = placement.reference.structure;
       const auto& product = reference.nodes[partner];
       if (product.op_type == "Gemm" && product.inputs.size() > 2) return placement.reference.units_of_node[partner];
-      for (const auto& use : reference.values[product.outputs[0]].uses) {
-        if (!use.node.exists() || reference.nodes[use.node].op_type != "Add") continue;
-        if (reference.nodes[use.node].kind == NodeKind::transparent) return placement.reference.units_of_node[use.node];
-      }
+      if (auto units = units_of_bias_behind(placement, partner); !units.empty()) return units;
     }
   }
   return {};
 }
+
+namespace {
+
+// A product that reads a bias which its partner does not: the sum behind the partner is taken in, whosever it is.
+std::vector<UnitIndex> own_bias(const Placement& placement, ForeignNode f, ReferenceNode r) {
+  if (!is_product(placement.foreign.nodes[f].op_class)) return {};
+  if (vectors_read(placement.foreign, f) <= vectors_read(placement.reference.structure, r)) return {};
+  return units_of_bias_behind(placement, r);
+}
+
+// A Skip...Normalization adds before it normalizes. That it adds a constant, such as the embeddings of positions that a
+// tool computed, does not show in the values around it.
+std::vector<UnitIndex> constant_added_before(const Placement& placement, ForeignNode f, ReferenceNode r) {
+  const ReferenceStructure& reference = placement.reference.structure;
+  const auto& node = placement.foreign.nodes[f];
+  const auto& normalized = reference.nodes[r].inputs;
+  const auto adds = [](std::string_view op_type) { return op_type.starts_with("Skip"); };
+  if (!adds(node.op_type) || adds(reference.nodes[r].op_type) || node.inputs.size() < 2) return {};
+  const bool of_constant = std::ranges::any_of(node.inputs.begin(), node.inputs.begin() + 2, [&](ForeignValue each) {
+    return each.exists() && placement.foreign.values[each].constant;
+  });
+  if (!of_constant || normalized.empty() || !normalized.front().exists()) return {};
+  std::vector<UnitIndex> units;
+  for (const ReferenceNode maker : reference.values[normalized.front()].producers) {
+    if (reference.nodes[maker].op_type != "Add") continue;
+    const auto& found = placement.reference.units_of_node[maker];
+    units.insert(units.end(), found.begin(), found.end());
+  }
+  return units;
+}
+
+}  // namespace
 
 void place_corresponding(Placement& placement) {
   for (const ForeignNode f : placement.foreign.order) {
@@ -198,8 +246,10 @@ void place_corresponding(Placement& placement) {
     std::vector<UnitIndex> units = placement.reference.units_of_node[r];
     leave_to_neighbours(placement, f, units);
     std::vector<UnitIndex> more = taken_in(placement, f, r);
-    const std::vector<UnitIndex> biased = biases_taken_in(placement, f, vectors_read(placement.reference.structure, r));
-    more.insert(more.end(), biased.begin(), biased.end());
+    for (const auto& sums : {biases_taken_in(placement, f, vectors_read(placement.reference.structure, r)),
+                             own_bias(placement, f, r), constant_added_before(placement, f, r)}) {
+      more.insert(more.end(), sums.begin(), sums.end());
+    }
     const bool fused = std::any_of(more.begin(), more.end(), [&](UnitIndex unit) {
       return std::find(units.begin(), units.end(), unit) == units.end();
     });

@@ -168,12 +168,14 @@ bool Correspondence::taken_in_by_product(ReferenceValue value) const {
   });
 }
 
-// Returns true if a scaling can only have been taken in by the product that makes `fv`: the product has weights, and
-// all readers are plain operators, not fused ones or products with weights, which could have taken it in, too.
+// Returns true if a scaling can only have been taken in by the product that makes `fv`: the product states one, or it
+// has weights, and all readers are plain operators, not fused ones or products with weights, which could have taken it
+// in, too.
 bool Correspondence::may_have_taken_in(ForeignValue fv) const {
   const auto weighs = [&](ForeignNode node) { return is_product(f_.nodes[node].op_class) && f_.reads_weights(node); };
-  const auto& uses = f_.heavy_uses(fv);
-  return std::ranges::any_of(f_.makers(fv), weighs) && std::ranges::all_of(uses, [&](const auto& use) {
+  const auto& makers = f_.makers(fv);
+  if (std::ranges::any_of(makers, [&](ForeignNode node) { return f_.nodes[node].scales; })) return true;
+  return std::ranges::any_of(makers, weighs) && std::ranges::all_of(f_.heavy_uses(fv), [&](const auto& use) {
            return f_.nodes[use.node].domain.empty() && !weighs(use.node);
          });
 }

@@ -81,6 +81,7 @@ double Correspondence::support(ForeignNode f, ReferenceNode r, Trust trust) cons
 }
 
 double Correspondence::constants_alike(ForeignNode f, ReferenceNode r) const {
+  const bool in_blocks = computes_in_blocks(f_.nodes[f].domain);
   double total = 0;
   for (const ForeignValue x : f_.nodes[f].inputs) {
     if (!x.exists() || !f_.values[x].constant) continue;
@@ -97,8 +98,9 @@ double Correspondence::constants_alike(ForeignNode f, ReferenceNode r) const {
       if (f_tensor.single && r_tensor.single) {
         const double scale = std::max(std::abs(f_tensor.number), std::abs(r_tensor.number));
         agrees |= std::abs(f_tensor.number - r_tensor.number) <= 1e-3 * scale;
-      } else if (!f_tensor.dims.empty() && sorted_sizes(f_tensor) == sorted_sizes(r_tensor)) {
-        agrees = true;
+      } else if (!f_tensor.dims.empty()) {
+        agrees |= sorted_sizes(f_tensor) == sorted_sizes(r_tensor) ||
+                  (in_blocks && is_filled_up(r_tensor.dims, f_tensor.dims));
       }
     }
     if (comparable) total += agrees ? constant_agrees : constant_disagrees;
@@ -106,7 +108,8 @@ double Correspondence::constants_alike(ForeignNode f, ReferenceNode r) const {
   return std::clamp(total, -0.8, 0.8);
 }
 
-// No tool changes a convolution kernel's sizes; matrices are packed, split and put side by side.
+// No tool changes a convolution kernel's sizes, but for channels that fill a block; matrices are packed, split and put
+// side by side.
 bool Correspondence::kernels_differ(ForeignNode f, ReferenceNode r) const {
   const auto kernel = [](const auto& s, const auto& inputs) -> const StructureTensor* {
     constexpr std::size_t weight = 1;
@@ -116,7 +119,9 @@ bool Correspondence::kernels_differ(ForeignNode f, ReferenceNode r) const {
   };
   if (!is_product(f_.nodes[f].op_class)) return false;
   const StructureTensor *f_kernel = kernel(f_, f_.nodes[f].inputs), *r_kernel = kernel(r_, r_.nodes[r].inputs);
-  return f_kernel != nullptr && r_kernel != nullptr && sorted_sizes(*f_kernel) != sorted_sizes(*r_kernel);
+  if (f_kernel == nullptr || r_kernel == nullptr) return false;
+  if (computes_in_blocks(f_.nodes[f].domain) && is_filled_up(r_kernel->dims, f_kernel->dims)) return false;
+  return sorted_sizes(*f_kernel) != sorted_sizes(*r_kernel);
 }
 
 bool Correspondence::producers_alike(ForeignValue fv, ReferenceValue rv) const {

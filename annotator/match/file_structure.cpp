@@ -192,6 +192,9 @@ class Builder {
     entry.states_activation =
         origin::is_of_runtime(node.domain) &&
         std::ranges::any_of(node.attributes, [&](auto& each) { return each.name == "activation" && is_text(each); });
+    entry.scales = origin::is_of_runtime(node.domain) && std::ranges::any_of(node.attributes, [&](auto& each) {
+                     return each.name == "alpha" && is_not_one(each);
+                   });
     entry.transposes =
         origin::is_of_runtime(node.domain) && operators::has(node.op_type, operators::reorders) &&
         std::ranges::any_of(node.attributes, [&](auto& each) { return each.name == "channels_last" && is_set(each); });
@@ -278,6 +281,15 @@ class Builder {
     for (FieldReader reader(attribute.message, place_); !reader.done();) {
       const Field field = reader.next();
       if (field.number == 3) return field.value != 0;
+    }
+    return false;
+  }
+
+  // True for another number than 1.
+  bool is_not_one(const onnx_file::OnnxAttribute& attribute) const {
+    for (FieldReader reader(attribute.message, place_); !reader.done();) {
+      const Field field = reader.next();
+      if (field.number == 2 && std::bit_cast<float>(static_cast<std::uint32_t>(field.value)) != 1.0F) return true;
     }
     return false;
   }

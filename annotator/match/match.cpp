@@ -12,6 +12,7 @@
 #include "annotator/match/placement.h"
 #include "annotator/match/rules/rule.h"
 #include "annotator/match/tensor_sources.h"
+#include "annotator/operators/onnx_operators.h"
 #include "annotator/origin/keys/program.h"
 #include "schema/sort_unique.h"
 
@@ -63,6 +64,16 @@ void adopt(NodeMatch& match, const Evidence& evidence, Confidence confidence) {
   match.rule = evidence.rule;
 }
 
+// Returns false for an operator that the module has in no form of the reference: it keeps the name of an operation that
+// it took in, or it is another model's.
+bool may_be_of(const Reference& reference, ScopeIndex scope, const StructureNode<Side::foreign>& node) {
+  if (reference.structure.nodes.empty() || node.kind != NodeKind::heavy) return true;
+  if (!node.domain.empty() && !origin::is_of_runtime(node.domain)) return true;  // a user's operator
+  if (operators::has(node.op_type, operators::size_arithmetic)) return true;     // each exporter has its own
+  const auto found = reference.classes_of_scope.find(scope);
+  return found != reference.classes_of_scope.end() && found->second.contains(node.op_class);
+}
+
 // Certain answers of structure prevail over names; where structure is not certain, names and keys decide.
 void weigh_names(Placement& placement, ForeignNode node, const std::vector<Evidence>& evidence) {
   NodeMatch& match = placement.matches[node];
@@ -98,7 +109,8 @@ void weigh_names(Placement& placement, ForeignNode node, const std::vector<Evide
   }
   // Tools that merge rearrangements keep the name of either; what stands where they stood says more.
   if (match.rule == MatchRule::layout && match.confidence == Confidence::inferred) return;
-  adopt(match, *stated, stated->strength > 1 ? Confidence::matched : Confidence::inferred);
+  const bool sure = stated->strength > 1 && may_be_of(reference, stated->scope, placement.foreign.nodes[node]);
+  adopt(match, *stated, sure ? Confidence::matched : Confidence::inferred);
 }
 
 // Joins the matches of a node in several calls of one local function: it belongs to all of them.

@@ -28,6 +28,8 @@ struct ModelFit {
   std::int64_t distinct = 0;  // parameters found by bytes that no other parameter has
   // Nodes of the foreign graph that read matrices, and those of them matched to a parameter of the same size.
   std::int64_t nodes = 0, placed = 0;
+  // Nodes of the foreign graph that compute, and those of them that correspond to a node of the reference.
+  std::int64_t computing = 0, corresponding = 0;
   // Weights of corresponding nodes that should have the parameter's very bytes (same dtype and shape, nothing folded
   // in, bytes that no other parameter has), and those that do.
   std::int64_t comparable = 0, same = 0;

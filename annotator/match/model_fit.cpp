@@ -15,7 +15,9 @@ namespace whence::match {
 // fits them; two models of one hidden size have many weights of the same sizes.
 bool ModelFit::of_another_model() const {
   constexpr std::int64_t few_bytes = 10, few_names = 4, few_same = 4;  // one in so many
-  if (nodes == 0 || (same > 0 && same * few_same >= std::max(comparable, nodes))) return false;
+  constexpr std::int64_t enough_to_compare = 2;
+  if (nodes == 0) return computing >= enough_to_compare && corresponding == 0;
+  if (same > 0 && same * few_same >= std::max(comparable, nodes)) return false;
   if (distinct * few_bytes >= parameters.all) return false;
   if (parameters.all_by_name * 10 >= parameters.all * 9) return false;
   // Models of one family share some names; then at least some of the weights are where they belong.
@@ -61,18 +63,10 @@ bool uniform(const StructureTensor& tensor) {
          tensor.bytes.substr(element) == tensor.bytes.substr(0, tensor.bytes.size() - element);
 }
 
-// ONNX Runtime fills channels up to whole blocks, of 8 or 16, where it computes in them.
-bool is_filled_up(const std::vector<std::int64_t>& dims, const std::vector<std::int64_t>& to) {
-  const auto up_to = [](std::int64_t size, std::int64_t block) { return (size + block - 1) / block * block; };
-  return std::ranges::equal(dims, to, [&](std::int64_t size, std::int64_t filled) {
-    return filled == size || filled == up_to(size, 8) || filled == up_to(size, 16);
-  });
-}
-
 // Returns true if one of the parameters that these units read has the sizes of one of the matrices that the node reads.
 bool fits(const ForeignStructure& s, ForeignNode node, const std::vector<ForeignTensor>& matrices,
           const Reference& reference, const std::vector<UnitIndex>& units) {
-  const bool in_blocks = s.nodes[node].domain == "com.microsoft.nchwc";
+  const bool in_blocks = computes_in_blocks(s.nodes[node].domain);
   for (const UnitIndex unit : units) {
     for (const ParameterIndex id : reference.parameters_of_unit[unit]) {
       const std::vector<std::int64_t>& dims = reference.parameters[id].dims;
@@ -109,6 +103,8 @@ ModelFit model_fit(const Placement& placement, const TensorSources& tensors) {
   for (const ForeignNode node : foreign.nodes.keys()) {
     if (foreign.nodes[node].kind != NodeKind::heavy) continue;
     const NodeMatch& match = placement.matches[node];
+    ++fit.computing;
+    fit.corresponding += placement.pairs.node(node).exists();
     if (const auto matrices = matrices_of(foreign, foreign.nodes[node]); !matrices.empty()) {
       ++fit.nodes;
       const origin::Confidence as_sure_as_can_be = std::max(origin::Confidence::matched, placement.surest(match.units));

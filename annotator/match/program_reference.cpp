@@ -3,6 +3,7 @@
 #include <cstring>
 #include <functional>
 #include <map>
+#include <random>
 #include <unordered_map>
 
 #include <sys/mman.h>
@@ -27,26 +28,41 @@ using graph::no_value;
 
 namespace {
 
-// A sidecar leaves weights out, and converters rearrange some. Their values do not matter here, so every missing
-// tensor reads from one stretch of zero pages, which costs address space and no memory.
-class ZeroPages {
+// Stands for the weights that a sidecar leaves out. Their values must not matter: zeros would be sums without effect
+// and weights that are all equal, which the exporter drops and merges. So each tensor begins at a place of its own in a
+// stretch of noise, and goes on in zero pages, which cost address space and no memory.
+class Filler {
  public:
-  explicit ZeroPages(std::size_t size) {
-    void* pages =
-        mmap(nullptr, std::max<std::size_t>(size, 1), PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  explicit Filler(std::size_t largest) : size_(noise + largest) {
+    void* pages = mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (pages == MAP_FAILED) {
-      throw Error(Code::over_limit, "no address space for a tensor of " + std::to_string(size) + " bytes",
+      throw Error(Code::over_limit, "no address space for a tensor of " + std::to_string(size_) + " bytes",
                   "free memory, or match on another machine", {.stage = "match"});
     }
-    pages_ = std::shared_ptr<const void>(pages, [size](void* at) { munmap(at, std::max<std::size_t>(size, 1)); });
+    pages_ = std::shared_ptr<std::byte>(static_cast<std::byte*>(pages), [size = size_](void* at) { munmap(at, size); });
+    // 0x3e00 to 0x3eff in every two bytes: a moderate positive number in each floating dtype.
+    std::minstd_rand random;
+    for (std::size_t i = 0; i < noise; i += 2) {
+      pages_.get()[i] = static_cast<std::byte>(random() >> 8);
+      pages_.get()[i + 1] = std::byte{0x3e};
+    }
   }
-  Bytes of(std::size_t size) const { return Bytes::part_of(pages_, pages_.get(), size); }
+
+  Bytes of(const TensorData& data) {
+    constexpr std::size_t step = 64, least = noise / 16;  // bytes between two tensors, and of noise in a large one
+    // Integers index and count: zero is what every place allows.
+    const std::size_t start = is_floating(data.dtype) ? next_ : noise;
+    if (is_floating(data.dtype)) next_ = (next_ + step) % (noise - least);
+    return Bytes::part_of(pages_, pages_.get() + start, data.bytes.size());
+  }
 
  private:
-  std::shared_ptr<const void> pages_;
+  static constexpr std::size_t noise = std::size_t{1} << 20;  // bytes
+  std::size_t size_, next_ = 0;
+  std::shared_ptr<std::byte> pages_;
 };
 
-Program with_zero_weights(const Program& program) {
+Program with_filled_weights(const Program& program) {
   Program filled = program;
   std::vector<TensorData*> missing;
   std::size_t largest = 0;
@@ -58,8 +74,8 @@ Program with_zero_weights(const Program& program) {
   for (Parameter& parameter : filled.parameters) look_at(parameter.data);
   for (Constant& constant : filled.constants) look_at(constant.data);
   if (missing.empty()) return filled;
-  const ZeroPages zeros(largest);
-  for (TensorData* data : missing) data->bytes = zeros.of(data->bytes.size());
+  Filler filler(largest);
+  for (TensorData* data : missing) data->bytes = filler.of(*data);
   return filled;
 }
 
@@ -321,7 +337,7 @@ void add_parameters(const Program& program, Reference& reference) {
 }  // namespace
 
 Reference make_reference(const Program& program, int opset) {
-  const Program filled = with_zero_weights(program);
+  const Program filled = with_filled_weights(program);
   const int near = std::clamp(opset, oldest_opset, newest_opset);
   const Program unfolded = literal(filled);
   struct Form {

@@ -13,6 +13,7 @@ void Reference::index_units() {
       std::vector<std::uint16_t>& classes = classes_of_unit[unit];
       const std::uint16_t op_class = structure.nodes[node].op_class;
       if (std::ranges::find(classes, op_class) == classes.end()) classes.push_back(op_class);
+      if (units[unit].scope.exists()) classes_of_scope[units[unit].scope].insert(op_class);
     }
     if (structure.nodes[node].kind != NodeKind::heavy) continue;
     for (const UnitIndex unit : units_of_node[node]) nodes_of_unit[unit].push_back(node);

@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -68,7 +69,10 @@ struct Reference {
   IndexedVector<UnitIndex, std::vector<ParameterIndex>> parameters_of_unit;
   IndexedVector<UnitIndex, std::vector<std::uint16_t>> classes_of_unit;  // operators that some form uses for the unit
 
-  void index_units();  // fills nodes_of_unit, parameters_of_unit, classes_of_unit
+  // The same for all units of a scope, without those of the scopes within; of several calls, the one that is asked for.
+  std::map<ScopeIndex, std::set<std::uint16_t>> classes_of_scope;
+
+  void index_units();  // fills nodes_of_unit, parameters_of_unit, classes_of_unit, classes_of_scope
 
   std::vector<std::shared_ptr<const void>> owners;  // keep alive the text that `structure` points to
 };

@@ -15,6 +15,13 @@ bool StructureTensor::is_vector() const {
   return std::count_if(dims.begin(), dims.end(), [](std::int64_t size) { return size != 1; }) <= 1;
 }
 
+bool is_filled_up(const std::vector<std::int64_t>& dims, const std::vector<std::int64_t>& to) {
+  const auto up_to = [](std::int64_t size, std::int64_t block) { return (size + block - 1) / block * block; };
+  return std::ranges::equal(dims, to, [&](std::int64_t size, std::int64_t filled) {
+    return filled == size || filled == up_to(size, 8) || filled == up_to(size, 16);
+  });
+}
+
 template <Side S>
 ValueIndex<S> Structure<S>::add_value(std::string_view name) {
   StructureValue<S> value;

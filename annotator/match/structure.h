@@ -38,6 +38,7 @@ struct StructureNode {
   bool holds_bodies = false;
   bool computes_sizes = false;                 // arithmetic on sizes of tensors alone
   bool states_activation = false;              // an operator of a runtime that ends in the activation it names
+  bool scales = false;                         // a product of a runtime that took in a scaling: alpha
   bool transposes = false;                     // an operator of a runtime that took in a Transpose: channels_last
   std::uint64_t attributes = 0;                // digest of all but graphs
   std::uint64_t padding = 0;                   // digest of `pads` alone; 0 when nothing is padded
@@ -66,6 +67,10 @@ struct StructureTensor {
   std::int64_t elements() const;
   bool is_vector() const;  // at most one axis longer than 1
 };
+
+// ONNX Runtime fills channels up to whole blocks, of 8 or 16, where it computes in them.
+inline bool computes_in_blocks(std::string_view domain) { return domain == "com.microsoft.nchwc"; }
+bool is_filled_up(const std::vector<std::int64_t>& dims, const std::vector<std::int64_t>& to);
 
 template <Side S>
 class Structure {

@@ -1,0 +1,220 @@
+"""What tools fold into one operator, across modules: every module is named, and no other, with a sidecar and with the
+file before the tool.
+
+The truth is how each model is put together: its operators are one to a module."""
+
+import json
+
+import onnx
+import pytest
+import torch
+from torch import nn
+
+import command
+from accuracy import rename, tools
+from match.test_calls import keys
+
+WAYS = ("sidecar", "from")
+
+
+def exported(model: nn.Module, inputs: tuple, folder, dynamo: bool = False):
+    """The sidecar, PyTorch's file, and that file annotated."""
+    torch.jit.trace(model, inputs, check_trace=False).save(folder / "model.pt")
+    torch.save(inputs, folder / "inputs.pt")
+    command.run("record", folder / "model.pt", "-o", folder / "model.json", "--inputs", folder / "inputs.pt")
+    torch.onnx.export(model, inputs, folder / "plain.onnx", dynamo=dynamo, opset_version=18, verbose=False,
+                      **({"external_data": False} if dynamo else {}))
+    command.run("annotate", folder / "plain.onnx", "--sidecar", folder / "model.json", "-o", folder / "before.onnx")
+
+
+def optimised(folder, level: str, way: str) -> list[onnx.NodeProto]:
+    tools.onnxruntime_offline(level)("", folder / "plain.onnx", folder / "tool.onnx")
+    reference = {"sidecar": ("--sidecar", folder / "model.json"), "from": ("--from", folder / "before.onnx")}[way]
+    command.run("annotate", folder / "tool.onnx", *reference, "-o", folder / "annotated.onnx")
+    return list(onnx.load(folder / "annotated.onnx").graph.node)
+
+
+def modules(node: onnx.NodeProto) -> list[str]:
+    said = keys(node)
+    return sorted(json.loads(said["modules"])) if "modules" in said else [said["module"]]
+
+
+class Channels(nn.Module):
+    """So many channels that ONNX Runtime fills its blocks up, by a few."""
+
+    def __init__(self, channels: int, head: bool):
+        super().__init__()
+        self.c1, self.r1 = nn.Conv2d(3, channels, 3, padding=1), nn.ReLU()
+        self.c2, self.r2 = nn.Conv2d(channels, channels, 3, padding=1), nn.ReLU()
+        self.head = nn.Linear(channels, 5) if head else nn.Identity()
+
+    def forward(self, x):
+        return self.head(self.r2(self.c2(self.r1(self.c1(x)))).mean((2, 3)))
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("channels, head", [(4, True), (12, True), (12, False), (20, False), (24, True)])
+def test_convolutions_in_blocks(channels, head, way, tmp_path):
+    exported(Channels(channels, head).eval(), (torch.randn(1, 3, 12, 12),), tmp_path)
+    nodes = optimised(tmp_path, "all", way)
+    convolutions = [node for node in nodes if node.op_type == "Conv"]
+    assert {node.domain for node in convolutions} == {"com.microsoft.nchwc"}
+    assert [modules(node) for node in convolutions] == [["c1", "r1"], ["c2", "r2"]]
+    assert {keys(node)["confidence"] for node in convolutions} == {"matched"}
+
+
+class Bias(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.b = nn.Parameter(torch.randn(8))
+
+    def forward(self, x):
+        return x + self.b
+
+
+class Biased(nn.Module):
+    """A product and a sum of another module become one Gemm."""
+
+    def __init__(self):
+        super().__init__()
+        self.product, self.bias = nn.Linear(8, 8, bias=False), Bias()
+
+    def forward(self, x):
+        return self.bias(self.product(x))
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_product_with_the_bias_of_another_module(way, tmp_path):
+    exported(Biased().eval(), (torch.randn(2, 8),), tmp_path)
+    nodes = optimised(tmp_path, "basic", way)
+    assert [node.op_type for node in nodes] == ["Gemm"]
+    assert modules(nodes[0]) == ["bias", "product"] and keys(nodes[0])["module"] == ""
+
+
+class Scale(nn.Module):
+    def forward(self, x):
+        return x / 2.8
+
+
+class Scaled(nn.Module):
+    """A scale of its own module goes into the product before it, not into the Softmax behind it."""
+
+    def __init__(self):
+        super().__init__()
+        self.keys, self.scale, self.softmax = nn.Linear(8, 8), Scale(), nn.Softmax(-1)
+
+    def forward(self, x):
+        return self.softmax(self.scale(x @ self.keys(x).transpose(-1, -2)))
+
+
+@pytest.mark.parametrize("dynamo", [False, True], ids=["torchscript", "dynamo"])
+@pytest.mark.parametrize("way", WAYS)
+def test_a_product_with_a_scale(dynamo, way, tmp_path):
+    exported(Scaled().eval(), (torch.randn(2, 3, 8),), tmp_path, dynamo)
+    found = {node.op_type: modules(node) for node in optimised(tmp_path, "extended", way)}
+    assert found["FusedMatMul"] == ["", "scale"] and found["Softmax"] == ["softmax"]
+
+
+class Embeddings(nn.Module):
+    """The second summand depends on no input: a tool computes it."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.places, self.norm = nn.Embedding(50, 32), nn.Embedding(20, 32), nn.LayerNorm(32)
+        self.register_buffer("position_ids", torch.arange(20)[None])
+
+    def forward(self, ids):
+        return self.norm(self.words(ids) + self.places(self.position_ids[:, :ids.shape[1]]))
+
+
+class Embedded(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embeddings, self.head = Embeddings(), nn.Linear(32, 4)
+
+    def forward(self, ids):
+        return self.head(self.embeddings(ids))
+
+
+@pytest.mark.parametrize("dynamo", [False, True], ids=["torchscript", "dynamo"])
+@pytest.mark.parametrize("way", WAYS)
+def test_a_norm_that_adds_a_constant(dynamo, way, tmp_path):
+    exported(Embedded().eval(), (torch.randint(0, 50, (1, 12)),), tmp_path, dynamo)
+    found = {node.op_type: modules(node) for node in optimised(tmp_path, "extended", way)}
+    assert found["SkipLayerNormalization"] == ["embeddings", "embeddings.norm"]
+
+
+class Padded(nn.Module):
+    """ONNX Runtime takes the padding, the norm and the activation into the convolution."""
+
+    def __init__(self, channels: int, stride: int):
+        super().__init__()
+        self.pad, self.act = nn.ConstantPad2d((0, 1, 0, 1), 0.0), nn.ReLU6()
+        self.conv, self.norm = nn.Conv2d(channels, 16, 3, stride, bias=False), nn.BatchNorm2d(16)
+
+    def forward(self, x):
+        return self.act(self.norm(self.conv(self.pad(x))))
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_an_activation_is_the_convolutions_before_it(way, tmp_path):
+    torch.manual_seed(0)
+    model = nn.Sequential(Padded(3, 2), Padded(16, 1), Padded(16, 2)).eval()
+    for module in model.modules():
+        if isinstance(module, nn.BatchNorm2d):
+            module.running_mean.normal_()
+            module.running_var.uniform_(0.5, 2)
+    exported(model, (torch.randn(1, 3, 32, 32),), tmp_path)
+    found = [modules(node) for node in optimised(tmp_path, "all", way) if node.op_type == "Conv"]
+    assert len(found) == 3
+    for number, named in enumerate(found):
+        assert f"{number}.conv" in named
+        assert not [each for each in named if not each.startswith(f"{number}.")]
+
+
+class Other(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.act, self.post = nn.Tanh(), nn.Sigmoid()
+
+    def forward(self, x):
+        return self.post(self.act(x)).exp()
+
+
+class Own(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.pre, self.act = nn.Linear(4, 4), nn.ReLU()
+
+    def forward(self, x):
+        return self.act(self.pre(x)) * 2
+
+
+def test_the_sidecar_of_another_model_where_no_weight_can_tell(tmp_path):
+    x = torch.randn(2, 4)
+    exported(Own().eval(), (x,), tmp_path)
+    torch.onnx.export(Other(), (x,), tmp_path / "other.onnx", dynamo=False, verbose=False)
+    error = command.run("annotate", tmp_path / "other.onnx", "--sidecar", tmp_path / "model.json", "-o",
+                        tmp_path / "out.onnx", code=3).stderr
+    assert error.startswith("E0206") and "describes another model" in error and "3" in error
+    assert not (tmp_path / "out.onnx").exists()
+
+
+def test_a_conversion_without_effect_is_its_own_modules(tmp_path):
+    """CLIP converts the pixels to the weights' dtype before it calls the convolution of the patches. A trace has the
+    operation and no form of the reference writes it, so the Cast may be it: then the module around the convolution's."""
+    from transformers import CLIPVisionConfig, CLIPVisionModel
+
+    torch.manual_seed(0)
+    model = CLIPVisionModel(CLIPVisionConfig(hidden_size=16, intermediate_size=32, num_hidden_layers=1, image_size=16,
+                                             num_attention_heads=2, patch_size=8)).eval()
+    forward = model.forward
+    model.forward = lambda pixels: forward(pixel_values=pixels, return_dict=False)[0]
+    exported(model, (torch.randn(1, 3, 16, 16),), tmp_path)
+    renamed = onnx.load(tmp_path / "plain.onnx")
+    rename.rename_everything(renamed)
+    onnx.save(renamed, tmp_path / "renamed.onnx")
+    command.run("annotate", tmp_path / "renamed.onnx", "--sidecar", tmp_path / "model.json", "-o", tmp_path / "out.onnx")
+    cast = next(node for node in onnx.load(tmp_path / "out.onnx").graph.node if node.op_type == "Cast")
+    assert cast.input[0] in {value.name for value in renamed.graph.input}
+    assert not keys(cast)["module"].endswith("patch_embedding")
