@@ -131,6 +131,7 @@ class ArchiveExport {
   bool annotates() const { return options_.annotate || choice_; }
 
   onnx_file::ModelOutput checked_output(const std::string& archive, const std::string& output) const {
+    require_sidecar_name(options_.sidecar);
     std::vector<app::NamedFile> inputs = {
         {"archive", archive}, {"--inputs", options_.inputs_file}, {"--converters", options_.converters}};
     for (const std::string& library : options_.libraries) inputs.push_back({"--library", library});

@@ -9,6 +9,7 @@
 namespace whence::app {
 
 RecordReport record_archive(const std::string& archive, const std::string& output, const Options& options, bool run) {
+  require_sidecar_name(output);
   ReadOptions read = read_options(archive, options);
   read.digests = true;
   read.run = run;

@@ -78,6 +78,7 @@ const std::string& checked(const std::string& path) {
     throw Error(Code::cannot_write, "'" + path + "' names no file", "name the sidecar: model.whence.json",
                 {.file = path, .stage = "record"});
   }
+  require_sidecar_name(path);
   const AtomicFile probe(path);
   return path;
 }

@@ -17,9 +17,9 @@ namespace whence::recorder::live {
 // Throws Error: recording_state (one is running, here or in another process to the same file), cannot_write.
 void start(const std::string& path);
 
-// Reports the qualified name of the module that the running trace of this thread calls next. torch.onnx.export gives its
-// trace only the end of that name, so a caller that knows the modules reports every call, or none. Without a recording
-// or a trace it does nothing.
+// Reports the qualified name of the module that the running trace of this thread calls next. torch.onnx.export gives
+// its trace only the end of that name, so a caller that knows the modules reports every call, or none. Without a
+// recording or a trace it does nothing.
 void name_call(const std::string& path);
 
 // Ends the recording and writes: the first trace to `path`, further ones of other programs beside it

@@ -319,6 +319,15 @@ class Writer {
 
 std::string to_json_text(const Sidecar& sidecar) { return Writer(sidecar).text(); }
 
-void write_sidecar(const Sidecar& sidecar, const std::string& path) { write_file(path, to_json_text(sidecar)); }
+void require_sidecar_name(const std::string& path) {
+  if (!path.ends_with(".onnx")) return;
+  throw Error(Code::usage, "'" + path + "' is named as an ONNX file, but a sidecar is written",
+              "name it model.whence.json", {.file = path, .stage = "command line"});
+}
+
+void write_sidecar(const Sidecar& sidecar, const std::string& path) {
+  require_sidecar_name(path);
+  write_file(path, to_json_text(sidecar));
+}
 
 }  // namespace whence

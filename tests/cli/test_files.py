@@ -510,6 +510,16 @@ def test_an_onnx_file_is_not_written_under_a_sidecars_name(writer, small_archive
     assert files(tmp_path) == before
 
 
+@pytest.mark.parametrize("use", ["record", "export"])
+def test_a_sidecar_does_not_replace_a_model(use, small_archive, tmp_path):
+    model = a_model(tmp_path / "m", 1)
+    before = files(tmp_path)
+    words = {"record": ["-o", model], "export": ["-o", tmp_path / "out.onnx", "--sidecar-out", model]}[use]
+    error = command.run(use, small_archive, *words, code=2).stderr
+    assert error.startswith("E0101") and "sidecar" in error and "model.whence.json" in error
+    assert files(tmp_path) == before
+
+
 def test_strip_counts_the_nodes_of_a_file_that_was_not_annotated(tmp_path):
     model = a_model(tmp_path / "m", 1)
     assert "0 of 3 nodes stripped" in command.run("strip", model, "-o", tmp_path / "out.onnx").stdout

@@ -107,3 +107,11 @@ def test_the_file_is_what_it_would_be_without_a_recording(tmp_path):
             torch.onnx.export(model, (x,), tmp_path / "recorded.onnx", dynamo=False, opset_version=17)
     assert (tmp_path / "recorded.onnx").read_bytes() == (tmp_path / "plain.onnx").read_bytes()
     onnx.checker.check_model(tmp_path / "recorded.onnx")
+
+
+def test_a_recording_does_not_replace_a_model(tmp_path):
+    (tmp_path / "model.onnx").write_bytes(b"a model")
+    with pytest.raises(whence.WhenceError, match="E0101") as raised:
+        with whence.record(tmp_path / "model.onnx"):
+            raise AssertionError("the block does not run")
+    assert "sidecar" in str(raised.value) and (tmp_path / "model.onnx").read_bytes() == b"a model"
