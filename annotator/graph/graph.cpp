@@ -31,6 +31,7 @@ Graph& Graph::operator=(Graph&& other) noexcept {
   inputs = std::move(other.inputs);
   outputs = std::move(other.outputs);
   symbols = std::move(other.symbols);
+  folded = std::move(other.folded);
   outer = other.outer;
   adopt_bodies();
   return *this;
