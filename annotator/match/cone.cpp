@@ -98,7 +98,11 @@ std::vector<UnitIndex> taken_in_behind(const Placement& placement, ForeignNode f
   if (!own.exists()) return {};
   if (!later.exists() || later == own) return stated_activation(placement, f, own);
   Cone cone(placement, {own});
-  return cone.reaches(later, 0) ? cone.units : std::vector<UnitIndex>();
+  if (!cone.reaches(later, 0)) return {};
+  // The activation may stand behind a sum that the node adds, too.
+  const std::vector<UnitIndex> ends = stated_activation(placement, f, later);
+  cone.units.insert(cone.units.end(), ends.begin(), ends.end());
+  return cone.units;
 }
 
 std::vector<UnitIndex> taken_in(const Placement& placement, ForeignNode f, ReferenceNode r) {

@@ -168,6 +168,17 @@ bool Correspondence::taken_in_by_product(ReferenceValue value) const {
   });
 }
 
+// Returns true for a convolution of ONNX Runtime that adds the value to its result.
+bool Correspondence::adds(const StructureUse<Side::foreign>& use) const {
+  const auto& node = f_.nodes[use.node];
+  return origin::is_of_runtime(node.domain) && is_product(node.op_class) && use.slot == static_cast<int>(addend);
+}
+
+// Returns true if the reader cannot have taken in a scaling of the value: a plain operator, or a sum.
+bool Correspondence::reads_as_it_is(const StructureUse<Side::foreign>& use) const {
+  return f_.nodes[use.node].domain.empty() || adds(use);
+}
+
 // Returns true if a scaling can only have been taken in by the product that makes `fv`: the product states one, or it
 // has weights, and all readers are plain operators, not fused ones or products with weights, which could have taken it
 // in, too.
@@ -176,7 +187,7 @@ bool Correspondence::may_have_taken_in(ForeignValue fv) const {
   const auto& makers = f_.makers(fv);
   if (std::ranges::any_of(makers, [&](ForeignNode node) { return f_.nodes[node].scales; })) return true;
   return std::ranges::any_of(makers, weighs) && std::ranges::all_of(f_.heavy_uses(fv), [&](const auto& use) {
-           return f_.nodes[use.node].domain.empty() && !weighs(use.node);
+           return reads_as_it_is(use) && (adds(use) || !weighs(use.node));
          });
 }
 
@@ -225,7 +236,7 @@ ReferenceValue Correspondence::behind_folded(ForeignValue fv, ReferenceValue rv)
   });
   const auto& f_uses = f_.heavy_uses(fv);
   const bool may_have = weights && !f_uses.empty() && std::ranges::none_of(f_uses, [&](const auto& use) {
-                          return !use.node.exists() || !f_.nodes[use.node].domain.empty() || scales(f_, use.node);
+                          return !use.node.exists() || !reads_as_it_is(use) || scales(f_, use.node);
                         });
   ReferenceValue value = rv;
   for (int step = 0; may_have && step < longest_step; ++step) {

@@ -151,15 +151,17 @@ double Correspondence::consumers_alike(ForeignValue fv, ReferenceValue rv) const
   const auto& f_uses = f_.heavy_uses(fv);
   const auto& r_uses = r_.heavy_uses(rv);
   double met = 0, all = 0;
-  const auto look_for = [&](ForeignNode reader) {
+  const auto look_for = [&](const StructureUse<Side::foreign>& reader) {
     all += 1;
     met +=
         std::any_of(r_uses.begin(), r_uses.begin() + static_cast<std::ptrdiff_t>(std::min(r_uses.size(), max_readers)),
-                    [&](const auto& use) { return does_the_same(reader, use.node); });
+                    [&](const auto& use) {
+                      return adds(reader) ? r_.nodes[use.node].op_type == "Add" : does_the_same(reader.node, use.node);
+                    });
   };
   for (std::size_t i = 0; i < f_uses.size() && i < max_readers; ++i) {
     // Exporters differ in where they read sizes, so a Shape says nothing.
-    if (f_.nodes[f_uses[i].node].op_type != "Shape") look_for(f_uses[i].node);
+    if (f_.nodes[f_uses[i].node].op_type != "Shape") look_for(f_uses[i]);
   }
   if (all == 0) return r_uses.empty() ? 1 : 0;
   return met / all;

@@ -109,8 +109,13 @@ void weigh_names(Placement& placement, ForeignNode node, const std::vector<Evide
   }
   // Tools that merge rearrangements keep the name of either; what stands where they stood says more.
   if (match.rule == MatchRule::layout && match.confidence == Confidence::inferred) return;
-  const bool sure = stated->strength > 1 && may_be_of(reference, stated->scope, placement.foreign.nodes[node]);
-  adopt(match, *stated, sure ? Confidence::matched : Confidence::inferred);
+  const bool fits = may_be_of(reference, stated->scope, placement.foreign.nodes[node]);
+  adopt(match, *stated, stated->strength > 1 && fits ? Confidence::matched : Confidence::inferred);
+  // A fused node is of the module around all that it replaced.
+  if (!fits && origin::is_of_runtime(placement.foreign.nodes[node].domain)) {
+    match.scope = std::max(reference.scopes[match.scope].parent, root_scope);
+    match.confidence = Confidence::ancestor;
+  }
 }
 
 // Joins the matches of a node in several calls of one local function: it belongs to all of them.

@@ -172,6 +172,55 @@ def test_an_activation_is_the_convolutions_before_it(way, tmp_path):
         assert not [each for each in named if not each.startswith(f"{number}.")]
 
 
+class Frozen(nn.Module):
+    """A batch norm whose statistics are fixed, spelled out: DETR's backbones have it."""
+
+    def __init__(self, channels: int):
+        super().__init__()
+        for name in ("scale", "shift"):
+            self.register_buffer(name, torch.rand(1, channels, 1, 1) + 0.5)
+
+    def forward(self, x):
+        return x * self.scale + self.shift
+
+
+class Residual(nn.Module):
+    """ONNX Runtime takes norms, the sum and the activation behind it into two convolutions."""
+
+    def __init__(self, channels: int):
+        super().__init__()
+        self.conv1, self.norm1, self.act1 = nn.Conv2d(3, channels, 3, padding=1, bias=False), Frozen(channels), nn.ReLU()
+        self.conv2, self.norm2, self.act2 = nn.Conv2d(channels, 20, 1, bias=False), Frozen(20), nn.ReLU()
+        self.shortcut = nn.Sequential(nn.Conv2d(3, 20, 1, bias=False), Frozen(20))
+
+    def forward(self, x):
+        return self.act2(self.norm2(self.conv2(self.act1(self.norm1(self.conv1(x))))) + self.shortcut(x))
+
+
+class Residuals(nn.Module):
+    def __init__(self, channels: int):
+        super().__init__()
+        self.block, self.head = Residual(channels), nn.Linear(20, 4)
+
+    def forward(self, x):
+        return self.head(self.block(x).mean((2, 3)))
+
+
+@pytest.mark.parametrize("dynamo", [False, True], ids=["torchscript", "dynamo"])
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("channels", [16, 12])
+def test_a_sum_that_a_convolution_adds(channels, dynamo, way, tmp_path):
+    torch.manual_seed(0)
+    exported(Residuals(channels).eval(), (torch.randn(1, 3, 16, 16),), tmp_path, dynamo)
+    convolutions = [node for node in optimised(tmp_path, "all", way) if node.op_type == "Conv"]
+    adding = next(node for node in convolutions if len(node.input) > 3)
+    first, shortcut = (next(node for node in convolutions if node is not adding and keys(node)["module"] == module)
+                       for module in ("block", "block.shortcut"))
+    assert modules(first) == ["block.act1", "block.conv1", "block.norm1"]
+    assert modules(shortcut) == ["block.shortcut.0", "block.shortcut.1"]
+    assert modules(adding) == ["block", "block.act2", "block.conv2", "block.norm2"]
+
+
 class Other(nn.Module):
     def __init__(self):
         super().__init__()
