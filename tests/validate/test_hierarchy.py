@@ -173,10 +173,10 @@ def test_nodes_that_lost_their_stamps_leave_operations_unknown(exported, tmp_pat
     (tmp_path / "m.onnx").write_bytes(proto.SerializeToString())
     found = hierarchy(tmp_path / "m.onnx", "-s", exported[1], code=None)
     unknown = [(row["module"], row["call"]) for row in found["operations_without_own_node"] if row["fate"] == "unknown"]
-    # The node may also be what a constant was computed by; dropout computes nothing, whatever the node is.
-    assert ("twice", 0) in unknown and len(unknown) == 2
+    # The file says what was computed into constants, and dropout computes nothing, whatever the node is.
+    assert unknown == [("twice", 0)]
     lost = {row["op"]: row["fate"] for row in found["operations_without_own_node"]}
-    assert lost["aten::dropout"] == "eliminated" and lost["aten::_weight_norm"] == "unknown"
+    assert lost["aten::dropout"] == "eliminated" and lost["aten::_weight_norm"] == "folded"
 
 
 def test_a_file_of_another_exporter_says_nothing_until_it_is_annotated(exported, tmp_path):
