@@ -26,7 +26,7 @@ void check_domain(const std::string& domain, int version) {
               "give it as mylib=1; the version of ONNX's own operators is --opset", command_line);
 }
 
-// Whoever says how the files are made wants them.
+// An option about the files beside the model asks for them, too.
 ExternalData external_data(ExternalData external) {
   external.always |= external.per_tensor || external.threshold || external.alignment;
   if (std::has_single_bit(external.alignment.value_or(1))) return external;

@@ -69,7 +69,8 @@ struct Reference {
   IndexedVector<UnitIndex, std::vector<ParameterIndex>> parameters_of_unit;
   IndexedVector<UnitIndex, std::vector<std::uint16_t>> classes_of_unit;  // operators that some form uses for the unit
 
-  // The same for all units of a scope, without those of the scopes within; of several calls, the one that is asked for.
+  // The operators of the units that stand directly in a scope, which is one call of a module; none for the scopes
+  // within.
   std::map<ScopeIndex, std::set<std::uint16_t>> classes_of_scope;
 
   void index_units();  // fills nodes_of_unit, parameters_of_unit, classes_of_unit, classes_of_scope
