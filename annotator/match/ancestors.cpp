@@ -28,10 +28,6 @@ class Ancestors {
         nodes_of_unit_(placement.reference.units.size()),
         behind_(placement.reference.units.size()),
         bounds_(f_.nodes.size()) {
-    const auto& forms = placement.reference.classes_of_unit;
-    for (const UnitIndex unit : forms.keys()) {
-      if (forms[unit].empty()) vanished_.push_back(unit);
-    }
     for (const ReferenceNode i : r_.nodes.keys()) {
       for (const UnitIndex unit : placement.reference.units_of_node[i]) {
         nodes_of_unit_[unit].push_back(i);
@@ -64,23 +60,11 @@ class Ancestors {
 
   ScopeIndex together(ScopeIndex a, ScopeIndex b) const { return placement_.reference.scopes.together(a, b); }
 
-  // Operations between those before and behind the node that no form of the reference writes, such as a conversion to
-  // the type that a value has already.
+  // Returns the scope around the operations that the node may stand for and that no form of the reference writes.
   ScopeIndex around_vanished(ForeignNode node) const {
     const std::string_view op_type = f_.nodes[node].op_type;
     if (op_type != "Cast" && op_type != "Transpose") return {};
-    UnitIndex from(0), to(placement_.reference.units.size());
-    for (const ForeignNode source : placement_.sources(node)) {
-      for (const UnitIndex unit : placement_.matches[source].units) from = std::max(from, unit);
-    }
-    for (const ForeignNode reader : placement_.readers(node)) {
-      for (const UnitIndex unit : placement_.matches[reader].units) to = std::min(to, unit);
-    }
-    ScopeIndex scope;
-    for (auto unit = std::ranges::lower_bound(vanished_, from); unit != vanished_.end() && *unit < to; ++unit) {
-      scope = together(scope, placement_.reference.units[*unit].scope);
-    }
-    return scope;
+    return placement_.scope_of(placement_.vanished_between(placement_.sources(node), placement_.readers(node)));
   }
 
   ScopeIndex scope_of(ForeignNode node) const {
@@ -149,7 +133,6 @@ class Ancestors {
   const ForeignStructure& f_;
   const ReferenceStructure& r_;
   IndexedVector<UnitIndex, std::vector<ReferenceNode>> nodes_of_unit_;
-  std::vector<UnitIndex> vanished_;  // operations that no form of the reference writes
   IndexedVector<UnitIndex, ScopeIndex> behind_;
   IndexedVector<ForeignNode, ScopeIndex> bounds_;
 };

@@ -29,11 +29,6 @@ class Inserted {
  public:
   explicit Inserted(Placement& placement) : placement_(placement), f_(placement.foreign), seen_(f_.nodes.size()) {
     for (const ForeignNode i : f_.nodes.keys()) seen_[i] = may_be_inserted(i);
-    const auto& forms = placement.reference.classes_of_unit;
-    vanished_.assign(forms.size() + 1, 0);
-    std::int32_t count = 0;
-    for (const UnitIndex unit : forms.keys())
-      vanished_[UnitIndex(unit.number() + 1)] = count += forms[unit].empty() ? 1 : 0;
     for (const ForeignNode i : f_.nodes.keys()) {
       if (seen_[i] && is_among(where_the_program_has_none, f_.nodes[i].op_type)) seen_[i] = !may_be_recorded(i);
     }
@@ -62,18 +57,14 @@ class Inserted {
  private:
   static constexpr std::array<std::string_view, 2> where_the_program_has_none = {"Cast", "Transpose"};
 
-  // Returns true if the program has, between the operations before and behind the node, one that no form of the
-  // reference writes, such as a conversion to the type that the value has already.
+  // Returns true if the node may stand for an operation of the program that no form of the reference writes.
   bool may_be_recorded(ForeignNode node) const {
-    UnitIndex from(0), to(vanished_.size() - 1);
+    std::vector<ForeignNode> before;
     if (const ForeignNode maker = source(node); maker.exists()) {
       if (computes_in_integers(f_.nodes[maker].op_type)) return false;
-      for (const UnitIndex unit : placement_.matches[maker].units) from = std::max(from, unit);
+      before.push_back(maker);
     }
-    for (const ForeignNode reader : placement_.readers(node)) {
-      for (const UnitIndex unit : placement_.matches[reader].units) to = std::min(to, unit);
-    }
-    return from < to && vanished_[to] > vanished_[from];
+    return !placement_.vanished_between(before, placement_.readers(node)).empty();
   }
 
   bool may_be_inserted(ForeignNode node) const {
@@ -161,8 +152,7 @@ class Inserted {
 
   Placement& placement_;
   const ForeignStructure& f_;
-  IndexedVector<ForeignNode, bool> seen_;            // inserted nodes
-  IndexedVector<UnitIndex, std::int32_t> vanished_;  // operations before a unit that no form of the reference writes
+  IndexedVector<ForeignNode, bool> seen_;  // inserted nodes
 };
 
 }  // namespace

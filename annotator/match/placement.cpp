@@ -8,7 +8,7 @@ namespace whence::match {
 
 using origin::Confidence;
 
-ScopeIndex Placement::scope_of(const std::vector<UnitIndex>& units) const {
+ScopeIndex Placement::scope_of(std::span<const UnitIndex> units) const {
   ScopeIndex scope;
   for (const UnitIndex unit : units) scope = reference.scopes.together(scope, reference.units[unit].scope);
   return scope;
@@ -18,6 +18,19 @@ bool Placement::one_scope(const std::vector<UnitIndex>& units) const {
   return !units.empty() && std::all_of(units.begin(), units.end(), [&](UnitIndex unit) {
     return reference.units[unit].scope == reference.units[units.front()].scope;
   });
+}
+
+std::span<const UnitIndex> Placement::vanished_between(const std::vector<ForeignNode>& before,
+                                                       const std::vector<ForeignNode>& behind) const {
+  UnitIndex from(0), to(reference.units.size());
+  for (const ForeignNode node : before) {
+    for (const UnitIndex unit : matches[node].units) from = std::max(from, unit);
+  }
+  for (const ForeignNode node : behind) {
+    for (const UnitIndex unit : matches[node].units) to = std::min(to, unit);
+  }
+  const auto first = std::ranges::lower_bound(reference.vanished_units, from);
+  return {first, std::max(first, std::ranges::lower_bound(reference.vanished_units, to))};
 }
 
 std::vector<ForeignNode> Placement::readers(ForeignNode node) const {

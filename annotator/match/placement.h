@@ -17,6 +17,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -43,12 +44,16 @@ struct Placement {
   // Returns the confidence of the reference in the least certain of the units, the most that a node that stands for
   // them can have.
   origin::Confidence surest(const std::vector<UnitIndex>& units) const;
-  ScopeIndex scope_of(const std::vector<UnitIndex>& units) const;
+  ScopeIndex scope_of(std::span<const UnitIndex> units) const;
   // The units of one of `nodes` (placed ones only) that use an operator of this class somewhere; the first such.
   ForeignNode speaker_for(ForeignNode node, const std::vector<ForeignNode>& nodes) const;
   std::vector<ForeignNode> readers(ForeignNode node) const;  // nodes that read its results
   std::vector<ForeignNode> sources(ForeignNode node) const;  // nodes whose results it computes from, no constants
   bool one_scope(const std::vector<UnitIndex>& units) const;
+  // Returns the reference's vanished_units between the last unit of the nodes `before` and the first one of the nodes
+  // `behind`.
+  std::span<const UnitIndex> vanished_between(const std::vector<ForeignNode>& before,
+                                              const std::vector<ForeignNode>& behind) const;
 };
 
 void place_stamped(Placement& placement,

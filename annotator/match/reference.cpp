@@ -21,6 +21,10 @@ void Reference::index_units() {
   for (const ParameterIndex i : parameters.keys()) {
     for (const UnitIndex unit : parameters[i].units) parameters_of_unit[unit].push_back(i);
   }
+  vanished_units.clear();
+  for (const UnitIndex unit : classes_of_unit.keys()) {
+    if (classes_of_unit[unit].empty()) vanished_units.push_back(unit);
+  }
 }
 
 }  // namespace whence::match

@@ -73,7 +73,10 @@ struct Reference {
   // within.
   std::map<ScopeIndex, std::set<std::uint16_t>> classes_of_scope;
 
-  void index_units();  // fills nodes_of_unit, parameters_of_unit, classes_of_unit, classes_of_scope
+  // Ascending. Units that no form of the reference writes, such as a conversion to the type that the value has already.
+  std::vector<UnitIndex> vanished_units;
+
+  void index_units();  // fills nodes_of_unit, parameters_of_unit, classes_of_unit, classes_of_scope, vanished_units
 
   std::vector<std::shared_ptr<const void>> owners;  // keep alive the text that `structure` points to
 };
