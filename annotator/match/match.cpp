@@ -64,6 +64,14 @@ void adopt(NodeMatch& match, const Evidence& evidence, Confidence confidence) {
   match.rule = evidence.rule;
 }
 
+// Raises the match to the scope around its own, for a node that took in more than its name or parameters say.
+void raise_to_parent(NodeMatch& match, const Reference& reference) {
+  match.units.clear();
+  match.shared = false;
+  match.scope = std::max(reference.scopes[match.scope].parent, root_scope);
+  match.confidence = Confidence::ancestor;
+}
+
 // Returns false for an operator that the module has in no form of the reference: it keeps the name of an operation that
 // it took in, or it is another model's.
 bool may_be_of(const Reference& reference, ScopeIndex scope, const StructureNode<Side::foreign>& node) {
@@ -112,10 +120,7 @@ void weigh_names(Placement& placement, ForeignNode node, const std::vector<Evide
   const bool fits = may_be_of(reference, stated->scope, placement.foreign.nodes[node]);
   adopt(match, *stated, stated->strength > 1 && fits ? Confidence::matched : Confidence::inferred);
   // A fused node is of the module around all that it replaced.
-  if (!fits && origin::is_of_runtime(placement.foreign.nodes[node].domain)) {
-    match.scope = std::max(reference.scopes[match.scope].parent, root_scope);
-    match.confidence = Confidence::ancestor;
-  }
+  if (!fits && origin::is_of_runtime(placement.foreign.nodes[node].domain)) raise_to_parent(match, reference);
 }
 
 // Joins the matches of a node in several calls of one local function: it belongs to all of them.
@@ -194,11 +199,7 @@ void speak_softly(Placement& placement, const ForeignStructure& structure, Forei
   NodeMatch& match = placement.matches[node];
   if (match.confidence == Confidence::matched) match.confidence = Confidence::inferred;
   const bool fused = structure.nodes[node].domain == "com.microsoft";
-  if (!fused || match.confidence != Confidence::inferred) return;
-  const ScopeIndex parent = placement.reference.scopes[match.scope].parent;
-  match.scope = std::max(parent, root_scope);
-  match.units.clear();
-  match.confidence = Confidence::ancestor;
+  if (fused && match.confidence == Confidence::inferred) raise_to_parent(match, placement.reference);
 }
 
 // Exporters fold a BatchNorm into the convolution before it and name the result after either. The sign of it is a bias
@@ -214,9 +215,7 @@ void leave_folded_to_parent(Placement& placement, const ForeignStructure& struct
   const std::string& path = placement.reference.scopes[match.scope].path;
   const bool named = match.rule != MatchRule::initializers;
   if (path.empty() || (named && structure.values[entry.inputs[bias]].name == path + ".bias")) return;
-  match.scope = placement.reference.scopes[match.scope].parent;
-  match.units.clear();
-  match.confidence = Confidence::ancestor;
+  raise_to_parent(match, placement.reference);
 }
 
 // Matches without a structure to compare with, by names and keys, and by what lies between nodes of one module.
