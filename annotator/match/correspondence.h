@@ -114,6 +114,7 @@ class Correspondence {
   void link_outputs(ForeignNode f, ReferenceNode r);
   bool taken_in_by_product(ReferenceValue value) const;
   bool may_have_taken_in(ForeignValue fv) const;
+  ForeignValue added_value(ForeignNode f) const;
   bool adds(const StructureUse<Side::foreign>& use) const;
   bool reads_as_it_is(const StructureUse<Side::foreign>& use) const;
   bool is_own_scaling(ReferenceNode r) const;

@@ -168,10 +168,17 @@ bool Correspondence::taken_in_by_product(ReferenceValue value) const {
   });
 }
 
+// Returns the value that a convolution of ONNX Runtime adds to its result; none for a node that adds none.
+ForeignValue Correspondence::added_value(ForeignNode f) const {
+  const auto& node = f_.nodes[f];
+  if (!origin::is_of_runtime(node.domain) || !is_product(node.op_class)) return {};
+  const auto inputs = f_.data_inputs(f);
+  return inputs.size() > addend ? inputs[addend] : ForeignValue();
+}
+
 // Returns true for a convolution of ONNX Runtime that adds the value to its result.
 bool Correspondence::adds(const StructureUse<Side::foreign>& use) const {
-  const auto& node = f_.nodes[use.node];
-  return origin::is_of_runtime(node.domain) && is_product(node.op_class) && use.slot == static_cast<int>(addend);
+  return use.slot == static_cast<int>(addend) && added_value(use.node).exists();
 }
 
 // Returns true if the reader cannot have taken in a scaling of the value: a plain operator, or a sum.
@@ -253,13 +260,10 @@ ReferenceValue Correspondence::behind_folded(ForeignValue fv, ReferenceValue rv)
   return value;
 }
 
-// A convolution of ONNX Runtime adds an input. Returns the sum that follows the reference's convolution then,
-// and what is added in it; none for another node, and where no sum is seen.
+// Returns, for a convolution with an added_value(), the sum that follows the reference's convolution, and what is added
+// in it; none for another node, and where no sum is seen.
 std::optional<Correspondence::Residual> Correspondence::residual_of(ForeignNode f, ReferenceNode r) const {
-  const auto inputs = f_.data_inputs(f);
-  const auto& node = f_.nodes[f];
-  if (!origin::is_of_runtime(node.domain) || !is_product(node.op_class) || !f_.reads_weights(f)) return {};
-  if (inputs.size() <= addend || !inputs[addend].exists() || r_.nodes[r].outputs.empty()) return {};
+  if (!added_value(f).exists() || !f_.reads_weights(f) || r_.nodes[r].outputs.empty()) return {};
   ReferenceValue value = r_.loose(r_.nodes[r].outputs[0]);
   for (int step = 0; step < longest_step && value.exists(); ++step) {
     const auto& uses = r_.heavy_uses(value);
@@ -283,7 +287,7 @@ void Correspondence::link_inputs(ForeignNode f, ReferenceNode r) {
   const auto b = r_.data_inputs(r);
   if (const auto residual = residual_of(f, r)) {
     link_up(a[0], b[0]);
-    link_up(a[addend], residual->addend);
+    link_up(added_value(f), residual->addend);
     return;
   }
   const auto computed = [](const auto& values) {
