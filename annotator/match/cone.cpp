@@ -18,6 +18,10 @@ namespace {
 
 constexpr int deepest = 40;  // longest way through a cone, in nodes
 
+void append(std::vector<UnitIndex>& units, const std::vector<UnitIndex>& more) {
+  units.insert(units.end(), more.begin(), more.end());
+}
+
 class Cone {
  public:
   Cone(const Placement& placement, std::vector<ReferenceValue> stops)
@@ -41,8 +45,7 @@ class Cone {
       if (is_product && is_activation(r_.nodes[producer].op_class)) continue;
       if (r_.has_no_effect(producer)) continue;
       if (!has_weights && r_.reads_weights(producer)) continue;
-      const auto& found = placement_.reference.units_of_node[producer];
-      units.insert(units.end(), found.begin(), found.end());
+      append(units, placement_.reference.units_of_node[producer]);
     }
     return any;
   }
@@ -80,7 +83,7 @@ std::vector<UnitIndex> taken_in_before(const Placement& placement, ForeignNode f
     cone.pads_vanished = foreign.nodes[f].padding == reference.nodes[r].padding;
     cone.has_weights = foreign.reads_weights(f);
     cone.is_product = is_product(foreign.nodes[f].op_class);
-    if (cone.reaches(input, 0)) units.insert(units.end(), cone.units.begin(), cone.units.end());
+    if (cone.reaches(input, 0)) append(units, cone.units);
   }
   return units;
 }
@@ -100,8 +103,7 @@ std::vector<UnitIndex> taken_in_behind(const Placement& placement, ForeignNode f
   Cone cone(placement, {own});
   if (!cone.reaches(later, 0)) return {};
   // The activation may stand behind a sum that the node adds, too.
-  const std::vector<UnitIndex> ends = stated_activation(placement, f, later);
-  cone.units.insert(cone.units.end(), ends.begin(), ends.end());
+  append(cone.units, stated_activation(placement, f, later));
   return cone.units;
 }
 
@@ -110,8 +112,7 @@ std::vector<UnitIndex> taken_in(const Placement& placement, ForeignNode f, Refer
   const std::string_view op_type = placement.foreign.nodes[f].op_type;
   if (op_type == "Shape" || op_type == "Size") return {};
   std::vector<UnitIndex> units = taken_in_before(placement, f, r);
-  const std::vector<UnitIndex> behind = taken_in_behind(placement, f, r);
-  units.insert(units.end(), behind.begin(), behind.end());
+  append(units, taken_in_behind(placement, f, r));
   return units;
 }
 
@@ -135,8 +136,7 @@ std::vector<UnitIndex> units_of_bias_behind(const Placement& placement, Referenc
   std::vector<UnitIndex> units;
   for (const auto& use : reference.values[reference.nodes[product].outputs[0]].uses) {
     if (!use.node.exists() || !is_bias(reference.nodes[use.node])) continue;
-    const auto& found = placement.reference.units_of_node[use.node];
-    units.insert(units.end(), found.begin(), found.end());
+    append(units, placement.reference.units_of_node[use.node]);
   }
   return units;
 }
@@ -175,10 +175,8 @@ std::vector<UnitIndex> stated_activation(const Placement& placement, ForeignNode
              !placement.pairs.foreign_node(use.node).exists();
     });
     if (!all) return {};
-    for (const auto& use : uses) {  // several in a reference with several forms
-      const auto& found = placement.reference.units_of_node[use.node];
-      units.insert(units.end(), found.begin(), found.end());
-    }
+    // Several in a reference with several forms.
+    for (const auto& use : uses) append(units, placement.reference.units_of_node[use.node]);
     const auto& reader = reference.nodes[uses.front().node];
     ends = reader.op_type != "BatchNormalization";
     own = reader.outputs.empty() ? ReferenceValue() : reference.loose(reader.outputs[0]);
@@ -208,10 +206,10 @@ std::vector<UnitIndex> biases_taken_in(const Placement& placement, ForeignNode f
 
 namespace {
 
-// A product that reads a bias which its partner does not: the sum behind the partner is taken in, whosever it is.
-std::vector<UnitIndex> own_bias(const Placement& placement, ForeignNode f, ReferenceNode r) {
-  if (!is_product(placement.foreign.nodes[f].op_class)) return {};
-  if (vectors_read(placement.foreign, f) <= vectors_read(placement.reference.structure, r)) return {};
+// A product that reads a bias which its partner does not, so more vectors than the `needed` ones of the partner: the
+// sum behind the partner is taken in, whosever it is.
+std::vector<UnitIndex> own_bias(const Placement& placement, ForeignNode f, ReferenceNode r, std::ptrdiff_t needed) {
+  if (!is_product(placement.foreign.nodes[f].op_class) || vectors_read(placement.foreign, f) <= needed) return {};
   return units_of_bias_behind(placement, r);
 }
 
@@ -230,8 +228,7 @@ std::vector<UnitIndex> constant_added_before(const Placement& placement, Foreign
   std::vector<UnitIndex> units;
   for (const ReferenceNode maker : reference.values[normalized.front()].producers) {
     if (reference.nodes[maker].op_type != "Add") continue;
-    const auto& found = placement.reference.units_of_node[maker];
-    units.insert(units.end(), found.begin(), found.end());
+    append(units, placement.reference.units_of_node[maker]);
   }
   return units;
 }
@@ -250,14 +247,14 @@ void place_corresponding(Placement& placement) {
     std::vector<UnitIndex> units = placement.reference.units_of_node[r];
     leave_to_neighbours(placement, f, units);
     std::vector<UnitIndex> more = taken_in(placement, f, r);
-    for (const auto& sums : {biases_taken_in(placement, f, vectors_read(placement.reference.structure, r)),
-                             own_bias(placement, f, r), constant_added_before(placement, f, r)}) {
-      more.insert(more.end(), sums.begin(), sums.end());
-    }
+    const std::ptrdiff_t needed = vectors_read(placement.reference.structure, r);
+    append(more, biases_taken_in(placement, f, needed));
+    append(more, own_bias(placement, f, r, needed));
+    append(more, constant_added_before(placement, f, r));
     const bool fused = std::any_of(more.begin(), more.end(), [&](UnitIndex unit) {
       return std::find(units.begin(), units.end(), unit) == units.end();
     });
-    units.insert(units.end(), more.begin(), more.end());
+    append(units, more);
     placement.place(f, std::move(units), placement.pairs.certain(f) ? Confidence::matched : Confidence::inferred,
                     fused ? MatchRule::cone : MatchRule::structure);
   }
