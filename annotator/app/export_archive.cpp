@@ -20,6 +20,7 @@
 #include "schema/files/scratch_folder.h"
 #include "schema/sidecar/sidecar.h"
 #include "whence/export.h"
+#include "schema/sidecar/file_names.h"
 
 namespace whence {
 namespace {

@@ -4,6 +4,7 @@
 
 #include "annotator/app/read_options.h"
 #include "annotator/app/recorder_library.h"
+#include "schema/sidecar/file_names.h"
 #include "schema/sidecar/sidecar.h"
 
 namespace whence::app {

@@ -8,6 +8,7 @@
 #include "schema/files/new_file.h"
 #include "schema/files/paths.h"
 
+#include "schema/sidecar/file_names.h"
 namespace whence::app {
 
 namespace fs = std::filesystem;
@@ -94,10 +95,7 @@ void require_separate(const std::vector<NamedFile>& inputs, const std::vector<Na
 
 onnx_file::ModelOutput model_output(const std::vector<NamedFile>& inputs, const NamedFile& output, InPlace in_place,
                                     bool overwrite) {
-  if (output.path.ends_with(".whence.json")) {
-    throw Error(Code::usage, output.name + " is named as a sidecar, but an ONNX file is written: " + output.path,
-                "name it model.onnx", Place{.stage = "command line"});
-  }
+  require_model_name(output.path);
   require_separate(inputs, {output}, in_place == InPlace::allowed ? inputs.front().name : "");
   onnx_file::ModelOutput result(output.path);
   result.overwrite = overwrite;

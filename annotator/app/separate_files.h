@@ -21,7 +21,8 @@ void require_separate(const std::vector<NamedFile>& inputs, const std::vector<Na
 
 enum class InPlace { refused, allowed };  // says if the output may be the first input
 
-// The output of a use that writes a model, held against its inputs, none of which is ever replaced.
+// The output of a use that writes a model, held against its inputs, none of which is ever replaced. Throws Error(usage)
+// for a sidecar's name (schema/sidecar/file_names.h), too.
 onnx_file::ModelOutput model_output(const std::vector<NamedFile>& inputs, const NamedFile& output, InPlace in_place,
                                     bool overwrite);
 

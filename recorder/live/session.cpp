@@ -25,6 +25,7 @@
 #include "schema/files/files.h"
 #include "schema/files/paths.h"
 #include "schema/json_text.h"
+#include "schema/sidecar/file_names.h"
 #include "schema/sidecar/sidecar.h"
 
 namespace whence::recorder::live {

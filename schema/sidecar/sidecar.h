@@ -45,10 +45,7 @@ std::string to_json_text(const Sidecar& sidecar);
 Result<Sidecar> parse_sidecar(std::string_view text, const std::string& file);
 Result<Sidecar> read_sidecar(const std::string& path);  // also missing_file
 
-// Throws Error(usage) for a path that is named as an ONNX file: a model that stands there would be gone.
-void require_sidecar_name(const std::string& path);
-
-// Atomic. Throws Error: usage (require_sidecar_name), cannot_write, and what to_json_text throws.
+// Atomic. Throws Error: usage (file_names.h), cannot_write, and what to_json_text throws.
 void write_sidecar(const Sidecar& sidecar, const std::string& path);
 
 }  // namespace whence

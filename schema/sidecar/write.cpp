@@ -6,6 +6,7 @@
 #include "schema/files/files.h"
 #include "schema/json_text.h"
 #include "schema/sidecar/base64.h"
+#include "schema/sidecar/file_names.h"
 #include "schema/sidecar/form.h"
 #include "schema/sidecar/row_writer.h"
 #include "schema/sidecar/sidecar.h"
@@ -318,12 +319,6 @@ class Writer {
 }  // namespace
 
 std::string to_json_text(const Sidecar& sidecar) { return Writer(sidecar).text(); }
-
-void require_sidecar_name(const std::string& path) {
-  if (!path.ends_with(".onnx")) return;
-  throw Error(Code::usage, "'" + path + "' is named as an ONNX file, but a sidecar is written",
-              "name it model.whence.json", {.file = path, .stage = "command line"});
-}
 
 void write_sidecar(const Sidecar& sidecar, const std::string& path) {
   require_sidecar_name(path);
