@@ -16,6 +16,7 @@ from .axes import Axes
 from .errors import error
 from .expansion import Maker
 from .nested import identifier
+from .placing import require_model_name
 from .python_translations import PythonTranslation, part_of
 from .surroundings import log
 from .translations import NEWEST_OPSET, OLDEST_OPSET, write_functions
@@ -113,6 +114,8 @@ def check_opset(opset: Any) -> int:
 def check_file(f: Any) -> None:
     """A path, None, or what bytes can be written to."""
     named = isinstance(f, (str, os.PathLike))
+    if named:
+        require_model_name(Path(f))
     if named and Path(f).name or f is None or not named and hasattr(f, "write") and not isinstance(f, io.TextIOBase):
         return
     raise error("E0101", "usage", f"f={f!r} is neither a file's path nor a binary stream",

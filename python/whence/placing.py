@@ -147,6 +147,14 @@ def _move(names: list[tuple[Path, Path]], made: Path) -> None:
         raise
 
 
+def require_model_name(model: Path) -> None:
+    """A model does not take a sidecar's name, where it would replace one; the command has the same rule
+    (schema/sidecar/file_names.h). Raises WhenceError E0101."""
+    if model.name.endswith(".whence.json"):
+        raise error("E0101", "usage", f"'{model}' is named as a sidecar, but an ONNX file is written",
+                    "name it model.onnx", file=str(model))
+
+
 def require_sidecar_place(record: Path, option: str, overwrite: bool = False) -> None:
     """A name that was derived, and that no caller gave, replaces an older sidecar alone, and follows no link.
 

@@ -17,7 +17,7 @@ import torch
 from . import calls, editing, fixed_values, nested, running
 from .errors import WhenceError, WhenceWarning, error
 from .functions import FunctionsReport
-from .placing import draft_folder, folder_of, place, write_whole
+from .placing import draft_folder, folder_of, place, require_model_name, write_whole
 from .reports import AnnotateReport, ValidationReport
 from .surroundings import select_model_mode_for_export
 from .verifying import Verification, verify
@@ -202,6 +202,7 @@ class ONNXProgram:
             raise error("E0101", "usage", f"{destination!r} is neither a file's path nor a binary stream",
                         "give 'model.onnx', or a BytesIO")
         target = Path(destination)
+        require_model_name(target)
         data_files = self._data_files()
         if any(target.exists() and target.samefile(self.path.with_name(name)) for name in data_files):
             raise error("E0101", "usage", f"{target} holds the weights of this program", "give another name",

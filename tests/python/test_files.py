@@ -38,6 +38,21 @@ def assert_computes(path, model):
     np.testing.assert_allclose(found, model(x).detach().numpy(), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("backend", ["native", "native-export", "torch-dynamo", "torch-torchscript"])
+def test_a_model_does_not_replace_a_sidecar(backend, tmp_path):
+    (tmp_path / "m.whence.json").write_text("before")
+    before = files(tmp_path)
+    refused = "E0101.*m.whence.json.*is named as a sidecar.*model.onnx"
+    with pytest.raises(whence.WhenceError, match=refused):
+        whence.export(net(1), (X,), tmp_path / "m.whence.json", backend, sidecar=tmp_path / "s.whence.json")
+    assert files(tmp_path) == before
+    program = whence.export(net(1), (X,), backend=backend)
+    for data in (False, True):
+        with pytest.raises(whence.WhenceError, match=refused):
+            program.save(tmp_path / "m.whence.json", external_data=data)
+    assert files(tmp_path) == before
+
+
 @pytest.mark.parametrize("backend", ["native", "native-export", "torch-dynamo"])
 def test_weights_of_something_else_stay(backend, tmp_path):
     (tmp_path / "m.onnx.data").write_text("somebody's")
