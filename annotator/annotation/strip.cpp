@@ -35,12 +35,16 @@ bool lists(std::string_view items, std::string_view item) {
 
 class StripEditor : public NodeEditor {
  public:
-  // `stamps`: annotate wrote some, too.
-  StripEditor(StripReport& report, bool stamps) : report_(report), stamps_(stamps) { report_ = {}; }
+  // `annotated`: by whence; the nodes of other files are counted and stay. `stamps`: annotate wrote some, too.
+  StripEditor(StripReport& report, bool annotated, bool stamps)
+      : report_(report), annotated_(annotated), stamps_(stamps) {
+    report_ = {};
+  }
 
   NodeEdit edit(const NodeView& node) override {
     ++report_.nodes;
     NodeEdit edit;
+    if (!annotated_) return edit;
     const std::string_view kept = find_property(node.metadata, keys::kept).value_or("");
     for (const std::string_view key : metadata::annotation_keys()) drop(node, key, kept, edit);
     drop(node, keys::kept, "", edit);
@@ -75,21 +79,7 @@ class StripEditor : public NodeEditor {
   }
 
   StripReport& report_;
-  bool stamps_;
-};
-
-// Leaves a file that whence never annotated as it is.
-class LeaveAsIs : public NodeEditor {
- public:
-  explicit LeaveAsIs(StripReport& report) : report_(report) { report_ = {}; }
-
-  NodeEdit edit(const NodeView&) override {
-    ++report_.nodes;
-    return {};
-  }
-
- private:
-  StripReport& report_;
+  bool annotated_, stamps_;
 };
 
 ModelEdit model_edit(const onnx_file::OnnxSummary& model, const Place& place) {
@@ -122,10 +112,7 @@ Result<StripReport> strip_file(const onnx_file::ModelSource& input, const onnx_f
       data_files = onnx_file::data_files_of(model);
     }
     StripReport report;
-    const auto make_editor = [&]() -> std::unique_ptr<NodeEditor> {
-      if (!annotated) return std::make_unique<LeaveAsIs>(report);
-      return std::make_unique<StripEditor>(report, stamps);
-    };
+    const auto make_editor = [&] { return std::make_unique<StripEditor>(report, annotated, stamps); };
     report.changed = onnx_file::rewrite_file(input, output, make_editor, std::move(edit), data_files);
     return report;
   });

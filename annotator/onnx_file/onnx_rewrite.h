@@ -49,11 +49,12 @@ struct NodeEdit {
   std::vector<std::pair<std::string_view, std::string>> added;  // metadata, behind everything that is there
 };
 
+// By itself it leaves every node as it is.
 class NodeEditor {
  public:
   virtual ~NodeEditor() = default;
   // Called once for each node, a node before those of its bodies. Must give the same answers in both walks.
-  virtual NodeEdit edit(const NodeView& node) = 0;
+  virtual NodeEdit edit(const NodeView&) { return {}; }
 };
 
 struct ModelEdit {
