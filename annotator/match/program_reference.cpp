@@ -40,25 +40,34 @@ class Filler {
                   "free memory, or match on another machine", {.stage = "match"});
     }
     pages_ = std::shared_ptr<std::byte>(static_cast<std::byte*>(pages), [size = size_](void* at) { munmap(at, size); });
-    // 0x3e00 to 0x3eff in every two bytes: a moderate positive number in each floating dtype.
-    std::minstd_rand random;
-    for (std::size_t i = 0; i < noise; i += 2) {
-      pages_.get()[i] = static_cast<std::byte>(random() >> 8);
-      pages_.get()[i + 1] = std::byte{0x3e};
-    }
   }
 
   Bytes of(const TensorData& data) {
     constexpr std::size_t step = 64, least = noise / 16;  // bytes between two tensors, and of noise in a large one
     // Integers index and count: zero is what every place allows.
-    const std::size_t start = is_floating(data.dtype) ? next_ : noise;
-    if (is_floating(data.dtype)) next_ = (next_ + step) % (noise - least);
+    std::size_t start = noise;
+    if (is_floating(data.dtype)) {
+      start = next_;
+      next_ = (next_ + step) % (noise - least);
+      make_noise(std::min(start + data.bytes.size(), noise));
+    }
     return Bytes::part_of(pages_, pages_.get() + start, data.bytes.size());
   }
 
  private:
-  static constexpr std::size_t noise = std::size_t{1} << 20;  // bytes
+  static constexpr std::size_t noise = std::size_t{1} << 20;  // bytes; all of it takes milliseconds to make
+
+  // 0x3e00 to 0x3eff in every two bytes: a moderate positive number in each floating dtype.
+  void make_noise(std::size_t end) {
+    for (; made_ < end; made_ += 2) {
+      pages_.get()[made_] = static_cast<std::byte>(random_() >> 8);
+      pages_.get()[made_ + 1] = std::byte{0x3e};
+    }
+  }
+
   std::size_t size_, next_ = 0;
+  std::size_t made_ = 0;  // bytes of noise, as many as the tensors so far reach
+  std::minstd_rand random_;
   std::shared_ptr<std::byte> pages_;
 };
 
