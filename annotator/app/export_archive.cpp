@@ -2,6 +2,7 @@
 // from.
 //
 //   archive -> recorder or pt2 -> Program -> exporter -> write, and on request the sidecar and the annotation
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -17,10 +18,11 @@
 #include "schema/files/files.h"
 #include "schema/files/new_file.h"
 #include "schema/files/output_files.h"
+#include "schema/files/paths.h"
 #include "schema/files/scratch_folder.h"
+#include "schema/sidecar/file_names.h"
 #include "schema/sidecar/sidecar.h"
 #include "whence/export.h"
-#include "schema/sidecar/file_names.h"
 
 namespace whence {
 namespace {
@@ -136,8 +138,14 @@ class ArchiveExport {
     std::vector<app::NamedFile> inputs = {
         {"archive", archive}, {"--inputs", options_.inputs_file}, {"--converters", options_.converters}};
     for (const std::string& library : options_.libraries) inputs.push_back({"--library", library});
-    app::require_separate(
-        inputs, {{"--output", output}, {"--sidecar-out", options_.sidecar}, {"--report", options_.report}}, "");
+    std::vector<app::NamedFile> outputs = {
+        {"--output", output}, {"--sidecar-out", options_.sidecar}, {"--report", options_.report}};
+    app::require_separate(inputs, outputs, "");
+    const ExternalData external = app::external_data(options_);
+    if (external.always && !external.per_tensor) {  // the names of other files are known when they are written
+      outputs.push_back({"the weights", output + ".data"});
+      app::require_apart(outputs);
+    }
     return app::model_output(inputs, {"--output", output}, app::InPlace::refused, options_.external_data.overwrite);
   }
 
@@ -181,12 +189,14 @@ class ArchiveExport {
     return to_json_text(sidecar_);
   }
 
-  // Throws everything that was found; the report that was asked for says it too.
+  // Throws everything that was found; the report that was asked for says it too, unless the error is about its place.
   [[noreturn]] void fail(Diagnostics found) {
     run_.diagnostics.insert(run_.diagnostics.end(), found.begin(), found.end());
     run_.written = false;
     run_.stages.end();
-    if (!options_.report.empty()) {
+    const bool in_the_way =
+        std::ranges::any_of(found, [&](const Diagnostic& each) { return same_file(each.where.file, options_.report); });
+    if (!options_.report.empty() && !in_the_way) {
       try {
         write_file(options_.report, app::to_markdown(run_));
       } catch (const Error& unwritten) {  // which is not to hide why the export failed

@@ -26,16 +26,16 @@ void check_domain(const std::string& domain, int version) {
               "give it as mylib=1; the version of ONNX's own operators is --opset", command_line);
 }
 
-// An option about the files beside the model asks for them, too.
-ExternalData external_data(ExternalData external) {
+}  // namespace
+
+ExternalData external_data(const Options& options) {
+  ExternalData external = options.external_data;
   external.always |= external.per_tensor || external.threshold || external.alignment;
   if (std::has_single_bit(external.alignment.value_or(1))) return external;
   throw Error(Code::usage,
               "--external-data-alignment " + std::to_string(*external.alignment) + " is not a power of two",
               "1 for none, 4096 for pages", command_line);
 }
-
-}  // namespace
 
 exporter::ExportOptions conversion_options(const Options& options) {
   exporter::ExportOptions conversion;
@@ -59,7 +59,7 @@ write::WriteOptions write_options(const Program& program, const Options& options
   writing.opset = options.opset;
   writing.producer_version = WHENCE_VERSION;
   writing.metadata = {{std::string(origin::keys::program), program_digest(program)}};
-  writing.external = external_data(options.external_data);
+  writing.external = external_data(options);
   writing.initializers_as_inputs = options.keep_initializers_as_inputs;
   for (const auto& [domain, version] : options.custom_opsets) writing.domain_versions[domain] = version;
   return writing;

@@ -11,7 +11,11 @@ namespace whence::app {
 // Throws Error(usage) for an opset that is not supported or a domain that cannot be one.
 exporter::ExportOptions conversion_options(const Options& options);
 
-// Throws Error(usage) for an alignment that is not a power of two.
+// The place of the weights: an option about the files beside the model asks for them, too. Throws Error(usage) for an
+// alignment that is not a power of two.
+ExternalData external_data(const Options& options);
+
+// Throws what external_data() throws.
 write::WriteOptions write_options(const Program& program, const Options& options);
 
 }  // namespace whence::app

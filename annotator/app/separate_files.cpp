@@ -1,14 +1,15 @@
 #include "annotator/app/separate_files.h"
 
 #include <filesystem>
+#include <map>
 
 #include "annotator/onnx_file/data_file.h"
 #include "annotator/onnx_file/onnx_summary.h"
 #include "schema/files/leftovers.h"
 #include "schema/files/new_file.h"
 #include "schema/files/paths.h"
-
 #include "schema/sidecar/file_names.h"
+
 namespace whence::app {
 
 namespace fs = std::filesystem;
@@ -86,10 +87,16 @@ void require_separate(const std::vector<NamedFile>& inputs, const std::vector<Na
       if (!input.path.empty()) require_separate(input, outputs[i], i == 0 && input.name == in_place);
     }
     require_no_weights_of_neighbours(outputs[i]);
-    for (std::size_t j = 0; j < i; ++j) {
-      if (place_of(outputs[i].path) != place_of(outputs[j].path)) continue;
-      refuse(outputs[j].name + " and " + outputs[i].name + " would be one file: " + outputs[i].path);
-    }
+  }
+  require_apart(outputs);
+}
+
+void require_apart(const std::vector<NamedFile>& outputs) {
+  std::map<std::string, std::string> names;  // by place
+  for (const NamedFile& output : outputs) {
+    if (output.path.empty() || is_device(output.path)) continue;
+    const auto [other, first] = names.emplace(place_of(output.path), output.name);
+    if (!first) refuse(other->second + " and " + output.name + " would be one file: " + output.path);
   }
 }
 

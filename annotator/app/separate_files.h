@@ -19,6 +19,9 @@ struct NamedFile {
 void require_separate(const std::vector<NamedFile>& inputs, const std::vector<NamedFile>& outputs,
                       const std::string& in_place);
 
+// Throws Error(usage) when two of the outputs are one file.
+void require_apart(const std::vector<NamedFile>& outputs);
+
 enum class InPlace { refused, allowed };  // says if the output may be the first input
 
 // The output of a use that writes a model, held against its inputs, none of which is ever replaced. Throws Error(usage)

@@ -75,6 +75,7 @@ AtomicFile* add_data_file(const std::string& data, const std::string& target, co
                           OutputFiles& files) {
   const Place place{.file = output.path, .stage = "write"};
   refuse_link_to_another_folder(output.path, place);
+  files.require_new(target);
   std::error_code ignored;
   const fs::file_status status = fs::symlink_status(target, ignored);
   if (fs::exists(status)) {

@@ -55,7 +55,7 @@ DataFiles data_files_of(const OnnxSummary& model);
 Locations parse_former(std::string_view text);
 
 // The new file for the content of `data`; null when the same bytes stand under the name `target` already. Throws Error:
-// cannot_write when other bytes stand there; usage for a file that the command reads.
+// cannot_write when other bytes stand there; usage for a file that the command reads or writes.
 AtomicFile* add_data_file(const std::string& data, const std::string& target, const ModelOutput& output,
                           OutputFiles& files);
 

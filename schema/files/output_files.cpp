@@ -19,13 +19,17 @@ void sync(const std::deque<FolderLock>& locks) {
 
 }  // namespace
 
+void OutputFiles::require_new(const std::string& target) const {
+  if (!places_.contains(place_of(target))) return;
+  throw Error(Code::usage, "two outputs would be one file: " + target, "name another file for one of them",
+              {.file = target, .stage = "write"});
+}
+
 AtomicFile& OutputFiles::add(const std::string& target) {
+  require_new(target);
   std::error_code ignored;
   const bool device = fs::exists(target, ignored) && !fs::is_regular_file(target, ignored);
-  if (!device && !places_.insert(place_of(target)).second) {
-    throw Error(Code::usage, "two outputs would be one file: " + target, "name another file for one of them",
-                {.file = target, .stage = "write"});
-  }
+  if (!device) places_.insert(place_of(target));
   return files_.emplace_back(target);
 }
 

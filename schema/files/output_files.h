@@ -22,6 +22,9 @@ class OutputFiles {
   // that a run that is killed leaves no file that refers to one that is not there.
   AtomicFile& add(const std::string& target);
 
+  // Throws Error(usage) for a file that was added, other than a device.
+  void require_new(const std::string& target) const;
+
   // A file that is there already, and that what is written refers to: commit() throws Error(cannot_write) if another
   // process has replaced it by then.
   void rely_on(const std::string& file, const FileIdentity& identity);

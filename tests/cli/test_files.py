@@ -614,6 +614,25 @@ def test_no_two_outputs_are_one_file(wide_archive, tmp_path):
         assert files(tmp_path) == before
 
 
+@pytest.mark.parametrize("before", [None, "somebody's", "the same"])
+@pytest.mark.parametrize("overwrite", [[], ["--overwrite"]])
+@pytest.mark.parametrize("data, words", [("m.onnx.data", ["--external-data"]),
+                                         ("m.onnx.weight", ["--external-data-per-tensor"])])
+@pytest.mark.parametrize("option", ["--sidecar-out", "--report"])
+def test_no_output_of_export_is_its_weights(option, data, words, overwrite, before, wide_archive, tmp_path):
+    if before == "the same":  # an earlier export left them
+        command.run("export", wide_archive, "-o", tmp_path / "m.onnx", *words)
+        (tmp_path / "m.onnx").unlink()
+        assert (tmp_path / data).exists()
+    elif before:
+        (tmp_path / data).write_text(before)
+    there = files(tmp_path)
+    refused = command.run("export", wide_archive, "-o", tmp_path / "m.onnx", *words, *overwrite, option, tmp_path / data,
+                          code=2)
+    assert refused.stderr.startswith("E0101") and "would be one file" in refused.stderr and data in refused.stderr
+    assert files(tmp_path) == there
+
+
 @pytest.mark.parametrize("option", ["--sidecar", "--from"])
 def test_annotate_does_not_replace_what_it_is_told_by(option, small_export, tmp_path):
     model, sidecar = tmp_path / "m.onnx", tmp_path / "m.whence.json"
@@ -640,6 +659,14 @@ def test_an_export_whose_second_file_cannot_be_written(option, wide_archive, tmp
     refused = command.run("export", wide_archive, "-o", tmp_path / "m.onnx", "--external-data", *words, code=5)
     assert refused.stderr.startswith("E0401") and "No space" in refused.stderr
     assert files(tmp_path) == before and len(os.listdir(tmp_path)) == 3
+
+
+def test_a_report_that_is_not_in_the_way_says_why_an_export_was_refused(wide_archive, tmp_path):
+    (tmp_path / "m.onnx.data").write_text("somebody's")
+    command.run("export", wide_archive, "-o", tmp_path / "m.onnx", "--external-data", "--report", tmp_path / "m.onnx.md",
+                code=5)
+    assert "Nothing was written" in (tmp_path / "m.onnx.md").read_text()
+    assert (tmp_path / "m.onnx.data").read_text() == "somebody's" and not (tmp_path / "m.onnx").exists()
 
 
 @pytest.mark.parametrize("annotate", [[], ["--annotate"]])
