@@ -2,6 +2,7 @@
 #include "annotator/validation/validation_text.h"
 
 #include <algorithm>
+#include <set>
 
 #include "annotator/validation/problems.h"
 #include "annotator/view/tree_text.h"
@@ -158,9 +159,12 @@ std::string to_text(const Validation& validation, const ReportExtent& extent, co
     text += "  " + std::string(palette.red) + shortfall.rule->code + std::string(palette.reset) + " " +
             printable(message_of(shortfall)) + "; try: " + shortfall.rule->remedy + "\n";
   }
-  const std::size_t passed = validation.checks.size() - validation.findings.size();
-  return text + "  " + std::to_string(passed) + " of " + std::to_string(validation.checks.size()) +
-         " checks found nothing\n";
+  // A gate that was asked for is a check, too.
+  std::set<const Rule*> missed;
+  for (const Shortfall& shortfall : validation.shortfalls) missed.insert(shortfall.rule);
+  const std::size_t checks = validation.checks.size() + validation.gates.size();
+  const std::size_t passed = checks - validation.findings.size() - missed.size();
+  return text + "  " + std::to_string(passed) + " of " + std::to_string(checks) + " checks found nothing\n";
 }
 
 }  // namespace whence::validation

@@ -94,6 +94,19 @@ def test_a_configuration_file_asks_the_same(path, tmp_path):
         assert command.run("validate", path, "--config", config, code=3).stderr.startswith("E0203")
 
 
+@pytest.mark.parametrize("options, gates, missed", [
+    ([], 0, 0),
+    (["--require", "encoder.0", "--min", "exact=1"], 2, 0),
+    (["--require", "gone"], 1, 1),
+    (["--require", "gone", "--require", "gone.too"], 1, 1),  # one check, as it is one code
+    (["--require", "encoder.0", "--min", "exact=100"], 2, 1),
+])
+def test_the_last_line_counts_gates_among_the_checks(path, options, gates, missed):
+    checks = len(command.run_json("validate", path)["checks"])
+    said = command.run("validate", path, *options, code=1 if missed else 0).stdout
+    assert said.endswith(f"\n  {checks + gates - missed} of {checks + gates} checks found nothing\n")
+
+
 # ---- forms that other tools read ------------------------------------------------------------------------------------
 
 def test_sarif_names_rules_and_places(path):
