@@ -2,9 +2,12 @@
 needs once: for small models this is most of the time that they take."""
 
 import functools
+import logging
 import types
 import typing
 
+import torch
+from torch._export import utils
 from torch._export.serde import schema, serialize
 from torch.onnx._internal.exporter._registration import ONNXRegistry
 
@@ -12,6 +15,8 @@ from torch.onnx._internal.exporter._registration import ONNXRegistry
 def share() -> None:
     share_translations()
     share_type_hints()
+    share_operators()
+    leave_out_traces()
 
 
 def share_translations() -> None:
@@ -40,3 +45,23 @@ def share_type_hints() -> None:
     module = types.ModuleType("typing")
     vars(module).update(vars(typing), get_type_hints=get_type_hints)
     serialize.typing = module  # in this module alone
+
+
+def share_operators() -> None:
+    """Each decomposition looks up the thousand composite operators of C++ in torch.ops once for every namespace there.
+    They stay there; what was looked up before is, again, when another library registers one."""
+    look_up, known = utils._materialize_cpp_cia_ops, []
+
+    def look_up_new() -> None:
+        registered = torch._C._dispatch_get_registrations_for_dispatch_key("CompositeImplicitAutograd")
+        if registered != known:
+            look_up()
+            known[:] = registered
+
+    utils._materialize_cpp_cia_ops = look_up_new
+
+
+def leave_out_traces() -> None:
+    """pytest adds handlers to each logger that does not propagate. PyTorch's log of what it compiles has none, unless
+    somebody asks for it; with any, it writes down the stack and the sizes of every tensor that it meets."""
+    logging.getLogger("torch.__trace").propagate = True

@@ -7,6 +7,7 @@ The operator in its key has to occur in the traced graph. The same function goes
 operators may be others.
 """
 
+import functools
 import inspect
 import itertools
 import math
@@ -157,6 +158,7 @@ class Case:
     not_as: dict[str, str] = field(default_factory=dict)
     family: str = ""  # the table that the case is from
 
+    @functools.cached_property
     def argument_names(self) -> list[str]:
         if isinstance(self.function, str):
             return [argument.debugName().split(".")[0] for argument in list(self.module().graph.inputs())[1:]]
@@ -177,7 +179,7 @@ class Case:
 
     def sizes(self) -> dict[str, int]:
         """The dynamic sizes at which the case is traced."""
-        return {symbol: given.shape[axis] for name, given in zip(self.argument_names(), self.inputs, strict=True)
+        return {symbol: given.shape[axis] for name, given in zip(self.argument_names, self.inputs, strict=True)
                 for axis, symbol in self.axes().get(name, {}).items()}
 
     def larger(self, growth: int) -> dict[str, int]:
@@ -187,7 +189,7 @@ class Case:
     def tensors(self, sizes: dict[str, int] | None = None, draw: int = 0) -> list[torch.Tensor]:
         """The example inputs, with dynamic axes of these sizes where given; each `draw` has other values."""
         made = []
-        for name, given in zip(self.argument_names(), self.inputs, strict=True):
+        for name, given in zip(self.argument_names, self.inputs, strict=True):
             shape = list(given.shape)
             for axis, symbol in self.axes().get(name, {}).items():
                 shape[axis] = (sizes or {}).get(symbol, shape[axis])
@@ -202,7 +204,7 @@ class Case:
             module = type(f"Operator{next(_numbers)}", (torch.jit.ScriptModule,), {})()
             module.define(self.function + "\n")
             return module.eval()
-        arguments = ", ".join(self.argument_names())
+        arguments = ", ".join(self.argument_names)
         scope = {"function": lambda *given: plain(self.function(*given))}
         exec(f"def forward(self, {arguments}): return function({arguments})", scope)  # noqa: S102
         return type("Operator", (torch.nn.Module,), {"forward": scope["forward"]})().eval()
@@ -217,7 +219,7 @@ class Case:
         """What torch.export makes of it, at any size of the dynamic axes."""
         axes = self.axes()
         shapes = tuple({axis: torch.export.Dim.DYNAMIC for axis in axes.get(name, {})} or None
-                       for name in self.argument_names())
+                       for name in self.argument_names)
         with torch.no_grad():
             return torch.export.export(self.module(), tuple(self.tensors()), dynamic_shapes=shapes if axes else None)
 

@@ -40,7 +40,7 @@ def run_reference(reference: Callable, tensors: Sequence[torch.Tensor]) -> list[
 
 def run_file(case: Case, session: onnxruntime.InferenceSession, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     read = {value.name for value in session.get_inputs()}
-    feed = {name: tensor.numpy() for name, tensor in zip(case.argument_names(), tensors, strict=True) if name in read}
+    feed = {name: tensor.numpy() for name, tensor in zip(case.argument_names, tensors, strict=True) if name in read}
     return [torch.from_numpy(array) for array in session.run(None, feed)]
 
 
