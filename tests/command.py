@@ -10,12 +10,12 @@ import os
 import subprocess
 from pathlib import Path
 
-from command_server.client import CommandServer
+from command_server.client import WITH_LIBTORCH, WITHOUT_LIBTORCH, CommandServer
 
 ROOT = Path(__file__).resolve().parents[1]
 BINARY = Path(os.environ.get("WHENCE", ROOT / "build" / "bin" / "whence"))
 SERVER = BINARY.parent / "command_server"
-LOADS_LIBTORCH = ("export", "record")  # the subcommands for which a process that has loaded it is worth having
+LOADS_LIBTORCH = ("export", "record", "ops")  # the subcommands that do, unless the archive is a .pt2
 BUG = 70  # exit code of a defect in whence
 TIMEOUT = 600
 
@@ -26,9 +26,9 @@ def has_server() -> bool:
 
 
 @functools.cache
-def server() -> CommandServer | None:
-    """The server of this test process."""
-    return CommandServer(SERVER) if has_server() else None
+def server(archive: Path = WITH_LIBTORCH) -> CommandServer | None:
+    """A server of this test process, which has exported the archive."""
+    return CommandServer(SERVER, archive) if has_server() else None
 
 
 def run_process(arguments: list[str], environment: dict) -> subprocess.CompletedProcess:
@@ -38,9 +38,11 @@ def run_process(arguments: list[str], environment: dict) -> subprocess.Completed
 
 
 def run_quickly(arguments: list[str], environment: dict) -> subprocess.CompletedProcess:
-    """In a process that the server forks, where that saves time and makes no difference."""
-    if arguments and arguments[0] in LOADS_LIBTORCH and server() and server().can_run(environment):
-        return server().run([str(BINARY), *arguments], environment, TIMEOUT)
+    """In a process that a server forks, where that makes no difference."""
+    loads = bool(arguments) and arguments[0] in LOADS_LIBTORCH and not any(each.endswith(".pt2") for each in arguments)
+    chosen = server(WITH_LIBTORCH if loads else WITHOUT_LIBTORCH)
+    if chosen and chosen.can_run(environment):
+        return chosen.run([str(BINARY), *arguments], environment, TIMEOUT)
     return run_process(arguments, environment)
 
 

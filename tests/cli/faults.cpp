@@ -37,11 +37,10 @@ Function* real(const char* name, Function*) {
   return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
 }
 
-const std::string& setting(const char* name) {
-  static std::string folder = std::getenv("WHENCE_FAULT_FOLDER") != nullptr ? std::getenv("WHENCE_FAULT_FOLDER") : "";
-  static std::string log = std::getenv("WHENCE_FAULT_LOG") != nullptr ? std::getenv("WHENCE_FAULT_LOG") : "";
-  static std::string fault = std::getenv("WHENCE_FAULT") != nullptr ? std::getenv("WHENCE_FAULT") : "";
-  return std::strcmp(name, "folder") == 0 ? folder : std::strcmp(name, "log") == 0 ? log : fault;
+// Asked at each call: a process that was forked gets an environment of its own later.
+std::string setting(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr ? value : "";
 }
 
 std::string link_of(const std::string& link) {
@@ -70,7 +69,8 @@ const std::array<std::pair<const char*, int>, 10> errors = {{{"EIO", EIO},
                                                              {"EROFS", EROFS}}};
 
 void write_log(const std::string& line) {
-  const long fd = syscall(SYS_openat, AT_FDCWD, setting("log").c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644);
+  const std::string log = setting("WHENCE_FAULT_LOG");
+  const long fd = syscall(SYS_openat, AT_FDCWD, log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644);
   if (fd < 0) return;
   syscall(SYS_write, fd, line.data(), line.size());
   syscall(SYS_close, fd);
@@ -80,14 +80,14 @@ void write_log(const std::string& line) {
 Fault meet(const char* call, const std::string& path) {
   static int count = 0;
   const int before = errno;
-  const std::string& folder = setting("folder");
+  const std::string folder = setting("WHENCE_FAULT_FOLDER");
   if (folder.empty() || path.compare(0, folder.size(), folder) != 0) {
     errno = before;
     return Fault::none;
   }
   ++count;
-  if (!setting("log").empty()) write_log(std::to_string(count) + " " + call + " " + path + "\n");
-  const std::string& fault = setting("fault");
+  if (!setting("WHENCE_FAULT_LOG").empty()) write_log(std::to_string(count) + " " + call + " " + path + "\n");
+  const std::string fault = setting("WHENCE_FAULT");
   const std::size_t space = fault.find(' ');
   errno = before;
   if (space == std::string::npos || std::atoi(fault.c_str() + space) != count) return Fault::none;

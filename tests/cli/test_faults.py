@@ -18,6 +18,7 @@ import torch
 
 import command
 from cli.test_files import a_model
+from command_server.client import WITHOUT_LIBTORCH, CommandServer
 
 # Calls that change what is on the disk: only there is it of interest that a process dies. An `open` may make a file.
 CHANGING = ("open", "write", "copy_file_range", "fsync", "rename", "link", "unlink", "rmdir", "mkdir", "chmod", "close")
@@ -90,6 +91,14 @@ def library(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
+def server(library):
+    """Forks the processes that have the library, which are thousands."""
+    if not command.has_server():
+        return None
+    return CommandServer(command.SERVER, WITHOUT_LIBTORCH, {"LD_PRELOAD": str(library)})
+
+
+@pytest.fixture(scope="module")
 def inputs(tmp_path_factory, small_archive, small_export):
     """The folder `in` of every writer."""
     folder = tmp_path_factory.mktemp("inputs") / "in"
@@ -118,6 +127,7 @@ class Stage:
     writer: Writer
     root: Path
     library: Path
+    server: CommandServer | None
     old: dict[str, bytes] | None = None  # what the targets hold before
     new: dict[str, bytes] | None = None
     said: str = ""  # by the last run with a fault, on standard error
@@ -143,6 +153,8 @@ class Stage:
 
     def run(self, fault: str = "", log: str = "", words: str = "") -> subprocess.CompletedProcess:
         arguments, environment = self.command(fault, log, words)
+        if self.server:
+            return self.server.run(arguments, environment, timeout=60)
         return subprocess.run(arguments, env=environment, capture_output=True, text=True, timeout=60, check=False)
 
     def calls(self) -> list[tuple[int, str, str]]:
@@ -182,8 +194,8 @@ def without_times(name: str, content: bytes | None) -> bytes | None:
 
 
 @pytest.fixture
-def stage(request, library, inputs, tmp_path):
-    made = Stage(WRITERS[request.param], tmp_path, library)
+def stage(request, library, server, inputs, tmp_path):
+    made = Stage(WRITERS[request.param], tmp_path, library, server)
     shutil.copytree(inputs, tmp_path / "in")
     made.reset()
     made.old = made.files()

@@ -1,6 +1,6 @@
-// Runs the `whence` command for tests in processes that have LibTorch loaded already, and have exported an archive:
-// loading takes half a second, what LibTorch and ONNX set up at their first use another tenth, and thousands of tests
-// need them for a few milliseconds of work.
+// Runs the `whence` command for tests in processes that are linked already and have exported an archive. Where that is
+// a TorchScript archive, they have LibTorch loaded, too, which takes half a second; what LibTorch and ONNX set up at
+// their first use takes another tenth, and thousands of tests need them for a few milliseconds of work.
 //
 //   command_server LISTENING_SOCKET ARCHIVE FOLDER
 //
@@ -36,6 +36,8 @@
 int whence_main(int argc, char** argv);  // of tools/whence/main.cpp
 
 namespace {
+
+sigset_t mask_before;  // as the server was started
 
 struct Request {
   int standard[3] = {-1, -1, -1};
@@ -99,6 +101,8 @@ std::vector<char*> pointers(std::vector<std::string>::iterator from, std::vector
     if (::dup2(request.standard[number], number) < 0) fail("command_server: dup2");
   }
   for (const int descriptor : request.standard) ::close(descriptor);
+  std::signal(SIGCHLD, SIG_DFL);
+  ::sigprocmask(SIG_SETMASK, &mask_before, nullptr);
   if (::chdir(request.strings.at(0).c_str()) != 0) fail("command_server: chdir");
   const auto arguments_begin = request.strings.begin() + 2;
   const auto arguments_end = arguments_begin + std::stol(request.strings.at(1));
@@ -112,22 +116,39 @@ void send(int connection, std::int32_t number) {
   [[maybe_unused]] const auto sent = ::send(connection, &number, sizeof number, MSG_NOSIGNAL);
 }
 
-// Stays with a request until its process has ended, so that the server can take the next one.
-[[noreturn]] void serve(int connection) {
-  std::signal(SIGCHLD, SIG_DFL);
+struct Running {
+  int connection = -1;
+  pid_t process = -1;
+};
+
+// Forks the command. Files that other requests brought are closed by then, and the connections to them here.
+Running start(int listening, int connection, const std::vector<Running>& others) {
   Request request = receive(connection);
   const pid_t process = ::fork();
   if (process < 0) fail("command_server: fork");
   if (process == 0) {
+    ::close(listening);
     ::close(connection);
+    for (const Running& other : others) ::close(other.connection);
     run(request);
   }
   for (const int descriptor : request.standard) ::close(descriptor);
   send(connection, process);
+  return {connection, process};
+}
+
+// Answers the requests whose processes have ended.
+void finish(std::vector<Running>& running) {
   int status = 0;
-  if (::waitpid(process, &status, 0) != process) fail("command_server: waitpid");
-  send(connection, status);
-  std::_Exit(EXIT_SUCCESS);
+  while (const pid_t process = ::waitpid(-1, &status, WNOHANG)) {
+    if (process < 0) return;  // there is none
+    const auto ended = std::find_if(running.begin(), running.end(),
+                                    [&](const Running& each) { return each.process == process; });
+    if (ended == running.end()) continue;
+    send(ended->connection, status);
+    ::close(ended->connection);
+    running.erase(ended);
+  }
 }
 
 // A fork copies only the thread that calls it: a lock that another one holds would stay locked for ever.
@@ -150,18 +171,22 @@ int main(int argc, char** argv) {
     if (error.diagnostics().front().code != whence::Code::needs_libtorch) fail(error.what());
   }
   require_single_thread();
-  std::signal(SIGCHLD, SIG_IGN);  // those who stay with a request are not waited for
+  // The end of a process is noticed while waiting, and at no other time.
+  sigset_t ends;
+  sigemptyset(&ends);
+  sigaddset(&ends, SIGCHLD);
+  ::sigprocmask(SIG_BLOCK, &ends, &mask_before);
+  std::signal(SIGCHLD, [](int) {});
+  std::vector<Running> running;
   pollfd watched[] = {{STDIN_FILENO, POLLIN, 0}, {listening, POLLIN, 0}};
-  while (::poll(watched, std::size(watched), -1) >= 0 || errno == EINTR) {
+  for (;;) {
+    const int ready = ::ppoll(watched, std::size(watched), nullptr, &mask_before);
+    if (ready < 0 && errno != EINTR) fail("command_server: ppoll");
+    finish(running);
+    if (ready <= 0) continue;
     if (watched[0].revents != 0) return EXIT_SUCCESS;
     if (watched[1].revents == 0) continue;
     const int connection = ::accept(listening, nullptr, nullptr);
-    if (connection < 0) continue;
-    if (::fork() == 0) {
-      ::close(listening);
-      serve(connection);
-    }
-    ::close(connection);
+    if (connection >= 0) running.push_back(start(listening, connection, running));
   }
-  fail("command_server: poll");
 }

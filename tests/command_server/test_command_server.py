@@ -7,15 +7,16 @@ import subprocess
 import pytest
 
 import command
+from command_server.client import WITH_LIBTORCH, WITHOUT_LIBTORCH
 from models import zoo
 
 ENVIRONMENT = dict(os.environ)
 
 
-@pytest.fixture(scope="module")
-def server():
-    assert command.server(), f"no {command.SERVER}, or one older than the command: build all"
-    return command.server()
+@pytest.fixture(scope="module", params=[WITH_LIBTORCH, WITHOUT_LIBTORCH], ids=["with LibTorch", "without"])
+def server(request):
+    assert command.has_server(), f"no {command.SERVER}, or one older than the command: build all"
+    return command.server(request.param)
 
 
 def both(server, *arguments, env=ENVIRONMENT) -> list[subprocess.CompletedProcess]:
@@ -48,6 +49,22 @@ def test_files_are_the_same_bytes(server, subcommand, name, tmp_path, monkeypatc
     assert written[0] == written[1] and written[0][1] == 0
 
 
+@pytest.mark.parametrize("line", ["annotate {model} --sidecar {sidecar} -o out", "validate {model}", "show {model}",
+                                  "show {sidecar} --json", "diff {model} {sidecar}", "dot {model} -o out",
+                                  "report {model} -o out --format md", "explain {model} nothing", "ops"])
+def test_other_subcommands_are_the_same(server, line, small_export, tmp_path, monkeypatch):
+    model, sidecar = small_export
+    arguments, results = line.format(model=model, sidecar=sidecar).split(), []
+    for run in (lambda: server.run([str(command.BINARY), *arguments], ENVIRONMENT, command.TIMEOUT),
+                lambda: command.run_process(arguments, ENVIRONMENT)):
+        monkeypatch.chdir(tmp_path)
+        result = run()
+        out = tmp_path / "out"
+        results.append((out.exists() and out.read_bytes(), result.returncode, result.stdout, result.stderr))
+        out.unlink(missing_ok=True)
+    assert results[0] == results[1]
+
+
 def test_the_environment_of_a_request_is_the_one_that_counts(server, small_archive, tmp_path):
     wrong = {**ENVIRONMENT, "WHENCE_RECORDER": "/nowhere/recorder.so"}
     assert not server.can_run(wrong), "what is read while libraries are loaded needs a process of its own"
@@ -71,6 +88,12 @@ def test_one_that_does_not_end_is_ended(server):
     with pytest.raises(subprocess.TimeoutExpired):
         running.finish(0.1)
     assert server.run([str(command.BINARY), "--version"], ENVIRONMENT, command.TIMEOUT).returncode == 0
+
+
+def test_several_at_once_end_in_any_order(server):
+    running = [server.start([str(command.BINARY), "ops", "--json"], ENVIRONMENT) for _ in range(5)]
+    expected = command.run_process(["ops", "--json"], ENVIRONMENT).stdout
+    assert all(each.finish(command.TIMEOUT).stdout == expected for each in reversed(running))
 
 
 @pytest.mark.parametrize("code, error", [(-11, ""), (-6, "E0204 corrupt file"), (70, "E0901 internal error"),
