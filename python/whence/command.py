@@ -37,10 +37,15 @@ def environment() -> dict[str, str]:
     return values
 
 
+def run(arguments: list[str], variables: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """Runs the command in a process of its own, and waits for it."""
+    return subprocess.run(arguments, capture_output=True, text=True, env=variables, stdin=subprocess.DEVNULL,
+                          check=False)
+
+
 def run_json(*arguments: object, accepted: tuple[int, ...] = (0,)) -> dict:
     """Runs the command with --json and returns what it printed. Raises WhenceError for other exit codes."""
-    result = subprocess.run([str(binary()), *map(str, arguments), "--json"], capture_output=True, text=True,
-                            env=environment(), stdin=subprocess.DEVNULL, check=False)
+    result = run([str(binary()), *map(str, arguments), "--json"], environment())
     if result.returncode not in accepted:
         raise from_command(result.stdout, result.stderr, result.returncode)
     return json.loads(result.stdout)
