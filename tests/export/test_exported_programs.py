@@ -20,12 +20,12 @@ NOT_DYNAMIC = {"lstm_tagger"}  # torch.export fixes the length of a packed seque
 
 
 def exported(name: str, kind: str) -> torch.export.ExportedProgram:
+    if kind != "dynamic":
+        return zoo.program(name).run_decompositions() if kind == "decomposed" else zoo.program(name)
     entry = zoo.MODELS[name]
-    inputs, shapes = entry.inputs(entry.second if kind == "dynamic" else entry.first), None
-    if kind == "dynamic":
-        shapes = {key: {axis: torch.export.Dim.AUTO for axis in entry.dynamic.get(key, {})} or None for key in inputs}
-    program = torch.export.export(entry.model(), (), dict(inputs), dynamic_shapes=shapes, strict=False)
-    return program.run_decompositions() if kind == "decomposed" else program
+    inputs = entry.inputs(entry.second)
+    shapes = {key: {axis: torch.export.Dim.AUTO for axis in entry.dynamic.get(key, {})} or None for key in inputs}
+    return torch.export.export(entry.model(), (), dict(inputs), dynamic_shapes=shapes, strict=False)
 
 
 @pytest.fixture(scope="module")

@@ -50,10 +50,9 @@ def save(program, path):
 @functools.cache  # which takes f(False) and f(decomposed=False) for two
 def archived(name: str, decomposed: bool, /):
     """Path of the model's archive. Decomposed until doing so again, as exporting does, leaves every name as it is."""
-    entry = zoo.MODELS[name]
     path = zoo.folder() / f"{name}.{'decomposed' if decomposed else 'plain'}.pt2"
     if not decomposed:
-        torch.export.save(torch.export.export(entry.model(), (), dict(entry.inputs(entry.first))), path)
+        torch.export.save(zoo.program(name), path)
         return path
     program = torch.export.load(archived(name, False))
     for _ in range(2):

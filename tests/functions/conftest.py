@@ -1,5 +1,7 @@
 """Exports of zoo models that say their modules: by whence with all keys, by PyTorch's dynamo exporter with its own."""
 
+import functools
+
 import pytest
 import torch
 
@@ -20,14 +22,20 @@ class Exports:
 
     def export(self, name: str):
         folder = self.factory.mktemp(f"{name}_{self.exporter}")
-        entry, path = zoo.MODELS[name], folder / f"{name}.onnx"
-        program = torch.export.export(self.model(name), (), dict(entry.inputs(entry.first)), strict=False)
+        program, path = self.program(name), folder / f"{name}.onnx"
         if self.exporter == "whence":
             torch.export.save(program, folder / f"{name}.pt2")
             command.run("export", folder / f"{name}.pt2", "-o", path, "--annotate")
         else:
             torch.onnx.export(program, dynamo=True, f=path, opset_version=18, verbose=False, external_data=False)
         return path
+
+    @staticmethod
+    @functools.cache
+    def program(name: str) -> torch.export.ExportedProgram:
+        """One for both exporters."""
+        entry = zoo.MODELS[name]
+        return torch.export.export(Exports.model(name), (), dict(entry.inputs(entry.first)), strict=False)
 
     @staticmethod
     def model(name: str):

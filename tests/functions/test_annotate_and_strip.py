@@ -13,9 +13,7 @@ from models import zoo
 def bert(tmp_path_factory):
     """A folder with plain.onnx as exported, annotated.onnx, functions.onnx and bert.json, the sidecar."""
     folder = tmp_path_factory.mktemp("bert")
-    entry = zoo.MODELS["bert_tiny"]
-    torch.export.save(torch.export.export(entry.model(), (), dict(entry.inputs(entry.first)), strict=False),
-                      folder / "bert.pt2")
+    torch.export.save(zoo.program("bert_tiny"), folder / "bert.pt2")
     command.run("export", folder / "bert.pt2", "-o", folder / "plain.onnx", "--sidecar-out", folder / "bert.json")
     command.run("annotate", folder / "plain.onnx", "--sidecar", folder / "bert.json", "-o", folder / "annotated.onnx")
     command.run("functions", folder / "annotated.onnx", "--depth", 9, "-o", folder / "functions.onnx")

@@ -126,6 +126,13 @@ def trace(name: str) -> Path:
 
 
 @functools.cache
+def program(name: str) -> torch.export.ExportedProgram:
+    """What torch.export makes of the model at its first sizes. Callers do not change it."""
+    entry = MODELS[name]
+    return torch.export.export(entry.model(), (), dict(entry.inputs(entry.first)), strict=False)
+
+
+@functools.cache
 def inputs_file(name: str) -> Path:
     """The example inputs as `--inputs` takes them: a torch-saved dict."""
     path = folder() / f"{name}.inputs.pt"
