@@ -142,8 +142,8 @@ void finish(std::vector<Running>& running) {
   int status = 0;
   while (const pid_t process = ::waitpid(-1, &status, WNOHANG)) {
     if (process < 0) return;  // there is none
-    const auto ended = std::find_if(running.begin(), running.end(),
-                                    [&](const Running& each) { return each.process == process; });
+    const auto ended =
+        std::find_if(running.begin(), running.end(), [&](const Running& each) { return each.process == process; });
     if (ended == running.end()) continue;
     send(ended->connection, status);
     ::close(ended->connection);
