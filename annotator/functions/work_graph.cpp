@@ -47,7 +47,10 @@ void WorkGraph::number() {
   nodes_.assign(count, {});
   for (std::size_t i = 0; i < all.size(); ++i) {
     const auto node = static_cast<std::int32_t>(i);
-    if (index_->holder(node) < 0) nodes_[++next] = {all[i], of_nodes_[next], {}, index_->writes(node)};
+    if (index_->holder(node) < 0) {
+      ++next;
+      nodes_[next] = {all[i], of_nodes_[next], {}, index_->writes(node)};
+    }
     outer[i] = next;
   }
   values_.clear();
