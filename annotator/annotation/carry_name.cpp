@@ -9,7 +9,8 @@ namespace keys = origin::keys;
 
 void carry_name(const onnx_file::NodeView& node, origin::Confidence confidence, onnx_file::NodeEdit& edit) {
   const std::string_view name = edit.name ? std::string_view(*edit.name) : node.name;
-  if (name.empty() || onnx_file::find_property(node.metadata, keys::carry)) return;
+  // The token is a line; no name that an exporter gives is two.
+  if (name.empty() || name.find('\n') != name.npos || onnx_file::find_property(node.metadata, keys::carry)) return;
   edit.doc_string = origin::with_token(node.doc_string, node.has_doc_string, {name, confidence});
   edit.added.emplace_back(keys::carry, "doc_string");
 }

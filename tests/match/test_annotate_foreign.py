@@ -390,6 +390,18 @@ def test_strip_takes_carried_names_back(folder, tmp_path, doc_string):
     assert (tmp_path / "stripped.onnx").read_bytes() == (tmp_path / "source.onnx").read_bytes()
 
 
+def test_a_name_of_two_lines_is_not_carried(folder, tmp_path):
+    """A token is a line of the doc_string: of two, strip would leave one behind."""
+    model = onnx.load(folder / "exported.onnx")
+    model.graph.node[0].name = "/encoder/two\nlines/Softmax"
+    onnx.save(model, tmp_path / "source.onnx")
+    annotate(tmp_path / "source.onnx", tmp_path / "a.onnx", "--carry", "--no-names")
+    first, second = onnx.load(tmp_path / "a.onnx").graph.node[:2]
+    assert first.name == model.graph.node[0].name and not first.doc_string and second.doc_string.startswith("whence: ")
+    command.run("strip", tmp_path / "a.onnx", "-o", tmp_path / "stripped.onnx")
+    assert (tmp_path / "stripped.onnx").read_bytes() == (tmp_path / "source.onnx").read_bytes()
+
+
 def test_what_was_annotated_by_names_says_how_a_sidecar_can_be_used(folder, tmp_path):
     """Also where a tool dropped the nodes' metadata and left the model's, which names the sidecar."""
     annotate(folder / "exported.onnx", tmp_path / "known.onnx", "--sidecar", folder / "model.json")
