@@ -7,8 +7,9 @@
 namespace whence::fuzz {
 namespace {
 
+// Zeros behind the eight bytes of the value.
 void put(std::string& to, std::uint64_t value, int bytes) {
-  for (int i = 0; i < bytes; ++i) to += static_cast<char>(value >> 8 * i);
+  for (int i = 0; i < bytes; ++i, value >>= 8) to += static_cast<char>(value);
 }
 
 // What the header of a member and its entry in the directory have in common: from the version to the extra's length.
