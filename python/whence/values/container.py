@@ -1,0 +1,174 @@
+"""Values: what was recorded of one or more runs, in memory or in a safetensors file.
+
+A tensor's key is ``RUN/MODULE#CALL/result.N``, ``.../given.N``, or ``RUN/input/NAME``; of a sketch there are three,
+``KEY:moments``, ``KEY:samples`` and ``KEY:projection``. The file's metadata has one entry, "whence", with the runs as
+JSON (docs/values.md).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ..errors import error
+from ..placing import write_whole
+from ..running import needs
+from .sketch import MOMENTS, PARTS, SAMPLES, BUCKETS, Sketch
+
+VERSION = 1
+_REMEDY = "record the values again: whence.record_values"
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """One tensor of a run."""
+
+    key: str
+    dtype: str             # as torch names it: "float32"
+    dims: tuple[int, ...]
+    form: str              # "whole" or "sketch"
+
+    @property
+    def count(self) -> int:
+        count = 1
+        for size in self.dims:
+            count *= size
+        return count
+
+
+@dataclass(frozen=True)
+class ModuleCall:
+    """One call of one module. Calls stand in the order in which they ended, so those within a call before it."""
+
+    module: str                     # qualified name; the root is ""
+    type: str                       # its class
+    call: int                       # 0 for the module's first call in the run
+    parent: int | None              # the call that made this one, as its place among the run's calls
+    given: tuple[Recorded, ...]     # tensors among the arguments, in order, however deep
+    results: tuple[Recorded, ...]   # tensors that it returned, likewise
+
+    @property
+    def name(self) -> str:
+        return f"{self.module or '(root)'}" + (f" call {self.call}" if self.call else "")
+
+
+@dataclass
+class Run:
+    """One call of the model."""
+
+    inputs: dict[str, Recorded] = field(default_factory=dict)  # by the name of forward's argument; always whole
+    calls: list[ModuleCall] = field(default_factory=list)
+
+
+@dataclass
+class Values:
+    runs: list[Run]
+    place: str                                   # the file, or what is said of values in memory
+    _get: Callable[[str], torch.Tensor]
+
+    def whole(self, recorded: Recorded) -> torch.Tensor:
+        tensor = self._get(recorded.key)
+        if tuple(tensor.shape) != recorded.dims or str(tensor.dtype) != f"torch.{recorded.dtype}":
+            raise _corrupt(self.place, f"'{recorded.key}' is {tuple(tensor.shape)} of {tensor.dtype}, which its entry "
+                           f"calls {recorded.dims} of {recorded.dtype}")
+        return tensor
+
+    def sketch(self, recorded: Recorded) -> Sketch:
+        moments, samples, projection = (self._get(f"{recorded.key}:{part}") for part in PARTS)
+        sizes = (moments.numel(), samples.numel(), projection.numel())
+        if sizes != (len(MOMENTS), min(SAMPLES, recorded.count), BUCKETS):
+            raise _corrupt(self.place, f"the sketch '{recorded.key}' has parts of {sizes} elements")
+        return Sketch(moments.double(), samples, projection.float())
+
+
+def in_memory(runs: list[Run], tensors: dict[str, torch.Tensor]) -> Values:
+    return Values(runs, "values in memory", tensors.__getitem__)
+
+
+def write(path: str | os.PathLike, runs: list[Run], tensors: dict[str, torch.Tensor]) -> None:
+    """Raises WhenceError: E0307 without safetensors, E0401."""
+    needs("safetensors", "recorded values")
+    from safetensors.torch import save_file
+
+    text = json.dumps({"version": VERSION, "runs": [asdict(run) for run in runs]}, separators=(",", ":"))
+    try:
+        write_whole(Path(path), lambda part: save_file(tensors, part, {"whence": text}))
+    except OSError as failure:
+        raise error("E0401", "cannot_write", f"the values cannot be written: {failure}", "name another file",
+                    file=str(path)) from failure
+
+
+def read(path: str | os.PathLike) -> Values:
+    """Opens a file of values; tensors are read when they are asked for.
+
+    Raises WhenceError: E0102, E0202, E0203, E0204, E0205, E0307 without safetensors.
+    """
+    path = os.fspath(path)
+    safetensors = needs("safetensors", "recorded values")
+    if not os.path.isfile(path):
+        raise error("E0102", "missing_file", f"there is no file {path}", "check the path", file=path)
+    try:
+        opened = safetensors.safe_open(path, framework="pt")
+        metadata = opened.metadata() or {}
+    except OSError as failure:
+        raise error("E0102", "missing_file", f"{path} cannot be read: {failure}", "check the path", file=path) from None
+    except safetensors.SafetensorError as failure:
+        shortened = "Incomplete" in str(failure) or "TooSmall" in str(failure)
+        raise error(*(("E0202", "truncated_file") if shortened else ("E0203", "wrong_kind")),
+                    f"{path} is not a complete safetensors file: {failure}", _REMEDY, file=path) from None
+    if "whence" not in metadata:
+        raise error("E0203", "wrong_kind", f"{path} is a safetensors file, but not one of recorded values",
+                    _REMEDY, file=path)
+    names = set(opened.keys())
+
+    def get(key: str) -> torch.Tensor:
+        if key not in names:
+            raise _corrupt(path, f"it has no tensor '{key}'")
+        try:
+            return opened.get_tensor(key)
+        except (safetensors.SafetensorError, TypeError, KeyError) as failure:
+            raise _corrupt(path, f"'{key}': {failure}") from None
+
+    return Values(_runs(metadata["whence"], path), path, get)
+
+
+def _runs(text: str, path: str) -> list[Run]:
+    try:
+        stated = json.loads(text)
+        version = stated["version"]
+    except (ValueError, KeyError, TypeError, RecursionError) as failure:
+        raise _corrupt(path, f"its metadata 'whence' is not what was written there: {failure!r}") from None
+    if not isinstance(version, int) or version > VERSION:
+        raise error("E0205", "newer_version", f"{path} has version {version} of recorded values, this whence reads "
+                    f"{VERSION}", "install a newer whence", file=path)
+    try:
+        return [Run({str(name): _recorded(entry) for name, entry in run["inputs"].items()}, list(_calls(run["calls"])))
+                for run in stated["runs"]]
+    except (ValueError, KeyError, TypeError, AttributeError) as failure:
+        raise _corrupt(path, f"its metadata 'whence' is not what was written there: {failure!r}") from None
+
+
+def _calls(entries: list[dict]) -> Iterator[ModuleCall]:
+    for at, entry in enumerate(entries):
+        parent = entry["parent"]
+        if parent is not None and not at < int(parent) < len(entries):  # a call ends before the one around it
+            raise ValueError(f"call {at} of {len(entries)} is within {parent}")
+        yield ModuleCall(str(entry["module"]), str(entry["type"]), int(entry["call"]), parent,
+                         tuple(map(_recorded, entry["given"])), tuple(map(_recorded, entry["results"])))
+
+
+def _recorded(entry: dict[str, Any]) -> Recorded:
+    dims = tuple(int(size) for size in entry["dims"])
+    if entry["form"] not in ("whole", "sketch") or any(size < 0 for size in dims):
+        raise ValueError(f"form {entry['form']!r}, sizes {dims}")
+    return Recorded(str(entry["key"]), str(entry["dtype"]), dims, entry["form"])
+
+
+def _corrupt(path: str, what: str):
+    return error("E0204", "corrupt_file", f"{path} is damaged: {what}", _REMEDY, file=path)

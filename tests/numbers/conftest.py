@@ -1,0 +1,59 @@
+"""A small encoder, its export and its recorded values, shared by the tests of this folder."""
+
+import os
+import sys
+import warnings
+
+import pytest
+import torch
+
+import command
+
+sys.path.insert(0, str(command.ROOT / "python"))
+os.environ.setdefault("WHENCE", str(command.BINARY))
+
+from numbers_models import Encoder, example  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def quiet():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+@pytest.fixture(scope="session")
+def encoder(tmp_path_factory):
+    """The folder of encoder.onnx, encoder.whence.json and encoder.values.safetensors."""
+    import whence
+
+    folder = tmp_path_factory.mktemp("encoder")
+    model = Encoder()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        whence.export(model, example(), folder / "encoder.onnx", dynamic_axes={"ids": {0: "batch", 1: "seq"}})
+    whence.record_values(model, example(), folder / "encoder.values.safetensors")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def exported(tmp_path_factory):
+    """Exports a changed model, a change that has a name once; returns the file's path."""
+    import whence
+
+    files = {}
+
+    def export(change, name=None):
+        if name in files:
+            return files[name]
+        model = Encoder()
+        with torch.no_grad():
+            change(model)
+        path = tmp_path_factory.mktemp("changed") / "changed.onnx"
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            whence.export(model, example(), path, dynamic_axes={"ids": {0: "batch", 1: "seq"}})
+        if name is not None:
+            files[name] = path
+        return path
+    return export
