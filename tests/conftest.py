@@ -14,6 +14,11 @@ import pytest
 # Test processes run side by side, so each takes one core; read when PyTorch is loaded, here and in what tests start.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+# Subcommands that are written in Python are those of this tree.
+os.environ.setdefault("WHENCE_PYTHON", sys.executable)
+os.environ["PYTHONPATH"] = os.pathsep.join(
+    [str(Path(__file__).resolve().parents[1] / "python"), *filter(None, [os.environ.get("PYTHONPATH")])])
+
 # Imports and exports make millions of objects that stay, which the collector would visit again after every 700 of them.
 gc.set_threshold(50_000, 20, 100)
 

@@ -17,11 +17,15 @@ from .plugin import Recording, record
 from .reports import AnnotateReport, Comparison, Coverage, ValidationReport, annotate, compare, validate
 
 if TYPE_CHECKING:
+    from .numerics.api import accuracy
+    from .numerics.report import AccuracyReport, FirstDifference, ModuleAccuracy
     from .exporting import export
     from .missing import UnconvertibleOp, unconvertible_ops
     from .program import ONNXProgram
     from .surroundings import is_in_onnx_export, select_model_mode_for_export
     from .translations import register_custom_op, unregister_custom_op
+    from .values.container import Values
+    from .values.recording import record_values
     from .verifying import OutputDifference, Verification, verify
 
 __version__ = "0.1.0"
@@ -32,6 +36,8 @@ _LATER = {
     "is_in_onnx_export": "surroundings", "select_model_mode_for_export": "surroundings",
     "register_custom_op": "translations", "unregister_custom_op": "translations",
     "OutputDifference": "verifying", "Verification": "verifying", "verify": "verifying",
+    "accuracy": "numerics.api", "AccuracyReport": "numerics.report", "FirstDifference": "numerics.report",
+    "ModuleAccuracy": "numerics.report", "Values": "values.container", "record_values": "values.recording",
 }
 
 # Removed names, with their replacements.
@@ -39,11 +45,11 @@ _REMOVED = {name: "validate(model).raw['naming'] counts kinds of names; compare(
             for name in ("Naming", "naming")}
 
 __all__ = [
-    "AnnotateReport", "Comparison", "Coverage", "Diagnostic", "Function", "FunctionsReport", "ONNXProgram",
-    "OutputDifference", "Recording", "UnconvertibleOp", "ValidationReport", "Verification", "WhenceError",
-    "WhenceWarning", "annotate", "compare", "export", "functions", "inline", "is_in_onnx_export", "record",
-    "register_custom_op", "select_model_mode_for_export", "unconvertible_ops", "unregister_custom_op", "validate",
-    "verify",
+    "AccuracyReport", "AnnotateReport", "Comparison", "Coverage", "Diagnostic", "FirstDifference", "Function",
+    "FunctionsReport", "ModuleAccuracy", "ONNXProgram", "OutputDifference", "Recording", "UnconvertibleOp",
+    "ValidationReport", "Values", "Verification", "WhenceError", "WhenceWarning", "accuracy", "annotate", "compare",
+    "export", "functions", "inline", "is_in_onnx_export", "record", "record_values", "register_custom_op",
+    "select_model_mode_for_export", "unconvertible_ops", "unregister_custom_op", "validate", "verify",
 ]
 
 

@@ -52,5 +52,9 @@ def run_json(*arguments: object, accepted: tuple[int, ...] = (0,)) -> dict:
 
 
 def main() -> int:
-    """The console script: the command itself, in the place of this process."""
+    """The console script: a subcommand of this package, or the command itself in the place of this process."""
+    if sys.argv[1:2] == ["accuracy"]:
+        from .numerics.command_line import main as accuracy
+
+        return accuracy(sys.argv[2:])
     os.execve(str(binary()), ["whence", *sys.argv[1:]], environment())

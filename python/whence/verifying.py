@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -15,7 +13,9 @@ import torch
 from . import calls, nested, running
 from .errors import WhenceError, error
 from .keeping import refuse_results_without_data, state_restored
+from .numerics.api import accuracy_on
 from .surroundings import without_fast_path
+from .values.recording import Recorder, modules_of
 
 
 @dataclass(frozen=True)
@@ -31,8 +31,8 @@ class OutputDifference:
 @dataclass(frozen=True)
 class Verification:
     outputs: tuple[OutputDifference, ...]
-    first_module: str | None = None  # the first, as executed, whose values differ; None: none, or not known
-    modules_compared: int = 0        # calls of modules whose result stands in the file
+    first_module: str | None = None  # the first that differs while all it reads agrees; None: none, or not known
+    modules_compared: int = 0        # calls of modules whose results the file shows
 
     @property
     def ok(self) -> bool:
@@ -55,19 +55,20 @@ def verify(path: str | os.PathLike | Any, model, args: Sequence[Any] | Any = (),
 
     ``path`` may be an ONNXProgram. The file's inputs are the call's tensors by forward's names, or, where it has
     others, in the order of forward's signature; ``input_names`` are those that the export was given. Where outputs
-    differ and the file is annotated, results of single modules are compared too, and the first that differs is named.
+    differ and the file is annotated, results of modules are compared too, as ``accuracy`` does with ``rtol``, and the
+    first that differs is named.
     ``model`` may be a scripted module, or a torch.export.ExportedProgram, whose own example is taken without ``args``.
     A file without its weights is given the model's.
     Raises WhenceError: E0104 when inputs or outputs do not fit, E0207 when the model does not run on the arguments,
     E0307 without onnxruntime or onnx.
     """
-    onnx = running.needs("onnx", "verifying")
+    running.needs("onnx", "verifying")
     input_names = input_names or getattr(getattr(path, "_source", None), "input_names", ())
     program, path = path, getattr(path, "path", path)  # held: a program in memory has a file as long as it lives
     session = running.session(path)
-    results: list[tuple[str, int, Any]] = []
+    recorder = Recorder()
     try:
-        tensors, wanted = _called(model, args, kwargs, results)
+        tensors, wanted = _called(model, args, kwargs, recorder)
     except WhenceError:
         raise
     except (RuntimeError, TypeError, ValueError, IndexError) as failure:
@@ -83,9 +84,13 @@ def verify(path: str | os.PathLike | Any, model, args: Sequence[Any] | Any = (),
                     "export again with the same arguments", file=str(path))
     compared = tuple(_difference(name, value, tensor, rtol, atol) for (name, value), tensor in zip(got, wanted))
     verification = Verification(compared)
-    if verification.ok:
+    if verification.ok or not recorder.runs:
         return verification
-    return _bisected(onnx, Path(path), feed, results, compared, rtol, atol)
+    try:
+        report = accuracy_on(path, recorder.values(), feed, rtol)
+    except WhenceError:  # it is not annotated, or not with the modules of this model
+        return verification
+    return Verification(compared, report.first and report.first.module, report.observable)
 
 
 def _tensors_by_name(session: Any, results: Sequence[Any]) -> list[tuple[str, Any]]:
@@ -99,7 +104,7 @@ def _tensors_by_name(session: Any, results: Sequence[Any]) -> list[tuple[str, An
     return found
 
 
-def _called(model, args, kwargs, results: list) -> tuple[dict[str, torch.Tensor], list[torch.Tensor]]:
+def _called(model, args, kwargs, recorder: Recorder) -> tuple[dict[str, torch.Tensor], list[torch.Tensor]]:
     """The call's tensors, and those that the model returns for copies of them."""
     with torch.no_grad(), without_fast_path():  # the file was made so, too
         if isinstance(model, torch.export.ExportedProgram):
@@ -115,30 +120,10 @@ def _called(model, args, kwargs, results: list) -> tuple[dict[str, torch.Tensor]
             call = calls.opened(calls.signature_of(model), args, kwargs)
             # A copy, for its state is not in Python.
             return call.tensors, nested.tensors_in(copy.deepcopy(model)(**nested.copied(call.arguments)))
-        with calls.tensors_only(model, args, kwargs) as call, _results_of_modules(model, results):
-            return call.tensors, nested.tensors_in(model(*call.copies()))
-
-
-def _results_of_modules(model, results: list):
-    """A context in which the result of every module without children is noted, with its path and call number."""
-    # A module that holds others may return what one of them made, under that one's name.
-    paths = {module: path for path, module in model.named_modules() if not any(module.children())}
-    count: dict = {}
-
-    def note(module, _, output):
-        call = count[module] = count.get(module, -1) + 1
-        if isinstance(output, torch.Tensor):
-            results.append((paths[module], call, output.detach().clone()))
-
-    @contextlib.contextmanager
-    def noted():
-        handles = [module.register_forward_hook(note) for module in paths]
-        try:
-            yield
-        finally:
-            for handle in handles:
-                handle.remove()
-    return noted()
+        with calls.tensors_only(model, args, kwargs) as call:
+            given = dict(zip(call.tensors, call.copies()))
+            with recorder.run(modules_of(model), given):
+                return call.tensors, nested.tensors_in(model(*given.values()))
 
 
 def _difference(name: str, got, wanted, rtol: float, atol: float) -> OutputDifference:
@@ -151,29 +136,3 @@ def _difference(name: str, got, wanted, rtol: float, atol: float) -> OutputDiffe
     largest = float((a - b).abs().nan_to_num(nan=0.0 if torch.equal(a.isnan(), b.isnan()) else float("nan")).max()) \
         if a.numel() else 0.0
     return OutputDifference(name, True, largest, torch.allclose(a, b, rtol=rtol, atol=atol, equal_nan=True))
-
-
-def _bisected(onnx, path: Path, feed: dict, results: list, compared: tuple, rtol: float,
-              atol: float) -> Verification:
-    """The last value that the nodes of a call made is its result, where the shape is the same."""
-    file = onnx.load(path)
-    last: dict[tuple[str, int], str] = {}
-    for node in file.graph.node:
-        origin = {entry.key: entry.value for entry in node.metadata_props}
-        if "pkg.whence.module" in origin and origin.get("pkg.whence.call", "").isdigit() and node.output:
-            last[origin["pkg.whence.module"], int(origin["pkg.whence.call"])] = node.output[0]
-    wanted = [(module, call, last[module, call], tensor) for module, call, tensor in results if (module, call) in last]
-    known = {each.name for each in file.graph.output}
-    file.graph.output.extend(onnx.ValueInfoProto(name=name) for name in
-                             dict.fromkeys(value for _, _, value, _ in wanted) if name not in known)
-    session = running.session(file.SerializeToString(), optimised=False)
-    values = dict(zip((each.name for each in session.get_outputs()), running.run(session, feed)))
-    first, count = None, 0
-    for module, _, name, tensor in wanted:
-        difference = _difference(name, values[name], tensor, rtol, atol)
-        if not difference.shapes_equal:
-            continue  # its last node is not its result
-        count += 1
-        if not difference.within and first is None:
-            first = module
-    return Verification(compared, first, count)

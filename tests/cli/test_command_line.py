@@ -9,7 +9,7 @@ import pytest
 import command
 
 SUBCOMMANDS = ["record", "export", "annotate", "validate", "show", "explain", "diff", "strip", "functions", "inline",
-               "extract", "select", "report", "dot", "graphml", "profile", "ops", "codes", "rules"]
+               "extract", "select", "report", "dot", "graphml", "profile", "ops", "codes", "rules", "accuracy"]
 
 
 def test_help_lists_every_subcommand():
@@ -31,6 +31,25 @@ def test_every_subcommand_explains_itself(name):
 def test_help_names_both_kinds_of_archive(name):
     text = command.run(name, "--help").stdout
     assert ".pt2" in text and ".pt" in text.replace(".pt2", "")
+
+
+def test_a_subcommand_in_python_says_how_to_install_it_where_it_is_not(tmp_path):
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\nexit 1\n")
+    python.chmod(0o755)
+    for named in (python, tmp_path / "no such python"):
+        text = command.run("accuracy", "m.onnx", "--values", "v", code=2, env={"WHENCE_PYTHON": str(named)}).stderr
+        assert text.startswith("E0101") and str(named) in text and "pip install ." in text
+    told = command.run("accuracy", "m.onnx", "--json", code=2, env={"WHENCE_PYTHON": str(python)}).stdout
+    assert json.loads(told)["diagnostics"][0]["code"] == "E0101"
+
+
+def test_a_subcommand_in_python_has_errors_and_exit_codes_like_the_others(tmp_path):
+    (tmp_path / "empty.onnx").write_bytes(b"")
+    for arguments, code in [(["missing.onnx"], 2), ([tmp_path / "empty.onnx"], 3)]:
+        result = command.run("accuracy", *arguments, "--values", "v.safetensors", code=code)
+        assert result.stderr.startswith("E0") and "; try: " in result.stderr and not result.stdout
+    assert command.run_json("accuracy", "--frobnicate", code=2)["diagnostics"][0]["code"] == "E0101"
 
 
 def test_version():

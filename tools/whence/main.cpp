@@ -17,6 +17,7 @@
 #include "tools/whence/cli.h"
 #include "tools/whence/command.h"
 #include "tools/whence/crashes.h"
+#include "tools/whence/in_python.h"
 
 namespace whence {
 namespace {
@@ -37,7 +38,9 @@ void print_help(std::ostream& out) {
     name.resize(12, ' ');
     out << "  " << name << command->summary << "\n";
   }
-  out << "\noptions:\n"
+  out << "\nwith the Python package:\n"
+         "  accuracy    which module of an ONNX file is the first whose values differ from PyTorch's\n"
+         "\noptions:\n"
          "  --help      this text; `whence <command> --help` explains one command\n"
          "  --version   version of whence\n\n"
          "exit codes: 0 ok, 1 findings, 2 usage, 3 malformed input, 4 unsupported, 5 output, 6 security, 70 a bug\n";
@@ -70,6 +73,7 @@ ExitCode run(std::span<char*> arguments) {
     std::cout << "whence " WHENCE_VERSION "\n";
     return ExitCode::ok;
   }
+  if (is_in_python(first)) run_in_python(arguments);
   const auto rest = arguments.subspan(1);
   return find_command(first).run(static_cast<int>(rest.size()), rest.data());
 }

@@ -1,0 +1,93 @@
+"""``whence accuracy``: the command line of ``whence.accuracy``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+
+from ..errors import WhenceError, error
+
+_SIZES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+
+
+def _bytes(text: str) -> int:
+    number, unit = (text[:-1], text[-1].upper()) if text[-1:].isalpha() else (text, "")
+    if not number.isdigit() or unit not in _SIZES or int(number) == 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a size; give bytes, or 512M, 4G")
+    return int(number) * _SIZES[unit]
+
+
+def _tolerance(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a tolerance; give a number, such as 1e-3")
+    return number
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str):
+        raise error("E0101", "usage", message, f"`{self.prog} --help` lists the options")
+
+
+def parser() -> argparse.ArgumentParser:
+    options = _Parser(
+        prog="whence accuracy", description="Runs an annotated ONNX file on recorded inputs and says which module is "
+        "the first whose values differ from those that PyTorch computed.", epilog="Exit code 1: a module is above "
+        "--max-error. Values are recorded with whence.record_values in Python.", allow_abbrev=False)
+    options.add_argument("model", help="an annotated ONNX file")
+    options.add_argument("--values", required=True, metavar="FILE", help="recorded values, model.values.safetensors")
+    options.add_argument("--sidecar", "-s", metavar="FILE", help="says which operation made each module's result")
+    options.add_argument("--runtime", choices=["onnxruntime", "openvino", "reference"], default="onnxruntime",
+                         help="what runs the file (onnxruntime); reference is onnx's own evaluator")
+    options.add_argument("--provider", default="CPUExecutionProvider", metavar="NAME",
+                         help="ONNX Runtime's execution provider (CPUExecutionProvider)")
+    options.add_argument("--outputs", metavar="PLACE", help="instead of running: values by name that another runtime "
+                         "left, as .npz, a folder of .npy, or JSON of Polygraphy")
+    options.add_argument("--tolerance", type=_tolerance, metavar="X", help="the relative difference from which on a "
+                         "value differs; by default what rounding in this file does not explain")
+    options.add_argument("--memory", type=_bytes, default=2 << 30, metavar="SIZE",
+                         help="values that are held at once, 512M or 4G (2G); more are taken in rounds")
+    options.add_argument("--optimised", action="store_true", help="let ONNX Runtime optimise the file before it runs")
+    options.add_argument("--max-error", action="append", default=[], metavar="X[@GLOB]",
+                         help="the largest relative difference that modules may have; repeatable")
+    options.add_argument("--json", action="store_true", help="as schema/accuracy.schema.json describes it")
+    return options
+
+
+def main(arguments: Sequence[str]) -> int:
+    try:
+        given = parser().parse_args(arguments)
+        from .api import accuracy
+
+        report = accuracy(given.model, given.values, sidecar=given.sidecar, runtime=given.runtime,
+                          provider=given.provider, outputs=given.outputs, tolerance=given.tolerance,
+                          memory=given.memory, optimised=given.optimised, max_error=given.max_error)
+    except WhenceError as failure:
+        _print_errors(failure, "--json" in arguments)
+        return _exit_code(failure.code)
+    if given.json:
+        print(json.dumps(report.to_json(), indent=2))
+    else:
+        print(report)
+        for finding in report.findings:
+            print(f"finding: {finding['message']}")
+    return 1 if report.findings else 0
+
+
+def _exit_code(code: str) -> int:
+    """E0101 is of the kind that ends with 2, and so on (docs/errors.md)."""
+    return 70 if code == "E0901" else int(code[1:3]) + 1
+
+
+def _print_errors(failure: WhenceError, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps({"diagnostics": [
+            {"code": each.code, "name": each.name, "severity": each.severity, "message": each.message,
+             "remedy": each.remedy, "where": each.where} for each in failure.diagnostics]}, indent=2))
+    for each in failure.diagnostics:
+        print(each, file=sys.stderr)

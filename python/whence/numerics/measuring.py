@@ -1,0 +1,206 @@
+"""Measures the points of a run: takes candidate values from a runtime, in rounds, and compares them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import torch
+
+from ..errors import error
+from ..running import needs
+from ..values.container import Recorded, Run, Values
+from . import points as finding
+from .figures import Figures, compare
+from .origins import File
+from .points import Calls, Point
+from .recorded_program import RecordedProgram
+from .runtimes import Runtime
+
+MEMORY = 2 << 30  # bytes of values that are held at once, by default
+
+
+@dataclass
+class Measured:
+    """A point, and the value of the file that it is."""
+
+    point: Point
+    value: str | None = None        # None: not observable
+    figures: Figures | None = None
+    certain: bool = False           # the file or equal numbers say that the value is the point
+    reason: str = ""                # why it is not observable
+
+    def differs(self, tolerance: float) -> bool:
+        return self.figures is not None and not self.figures.relative <= tolerance
+
+
+@dataclass
+class Measurement:
+    """One run of the file against one recorded run."""
+
+    calls: Calls
+    points: list[Measured]          # in the order of the file's nodes, those that are not observable last
+    rounds: int
+    casts: dict[str, str]           # inputs whose dtype in the file is another than recorded, with the file's
+
+
+def measure(file: File, values: Values, run: Run, runtime: Runtime, program: RecordedProgram | None,
+            agreeing: float, memory: int = MEMORY,
+            feed: Mapping[str, torch.Tensor] | None = None) -> Measurement:
+    """``agreeing``: a value that is off by that much at most, relatively, is the point, whatever the file says of it. ``feed``:
+    what the file is given, where that is not what was recorded.
+
+    Raises WhenceError: E0104 when the file's inputs are not those that were recorded, E0206 when the values are of
+    another model, E0207 when the runtime does not run the file."""
+    calls = Calls(file, run)
+    if calls.of_another_model():
+        raise error("E0206", "sidecar_mismatch", f"no module of {file.path} has values in {values.place}: they are of "
+                    "another model", "record the values of this model", file=file.path)
+    points = finding.find(file, calls, program)
+    casts: dict[str, str] = {}
+    if feed is None:
+        feed, casts = feed_of(file, values, run) if runtime.rounds else ({}, {})
+    of_value: dict[str, list[Point]] = {}
+    for point in points:
+        for name in point.candidates:
+            of_value.setdefault(name, []).append(point)
+    found: dict[tuple[str, str], Figures] = {}
+    rounds = 0
+    for names in _rounds(of_value, memory):
+        rounds += 1
+        for name, tensor in runtime.take(feed, names):
+            for point in of_value.get(name, ()):
+                figures = compare(values, point.recorded, tensor) if isinstance(tensor, torch.Tensor) else None
+                if figures is not None:
+                    found[point.recorded.key, name] = figures
+    measured = [_chosen(file, calls, point, found, agreeing) for point in points]
+    nearest: dict[str, float] = {}
+    for each in measured:
+        if each.value is not None:
+            nearest[each.value] = min(each.figures.relative, nearest.get(each.value, each.figures.relative))
+    for each in measured:
+        if each.value is not None and not each.certain and each.figures.relative > nearest[each.value]:
+            each.value, each.figures, each.reason = None, None, "no value of the file is it"  # it is another point
+    measured.sort(key=lambda each: file.place(each.value) if each.value is not None else len(file.nodes) + 1)
+    return Measurement(calls, measured, rounds, casts)
+
+
+def _rounds(of_value: Mapping[str, list[Point]], memory: int) -> Iterator[list[str]]:
+    """Names for each round, whose values together stay below ``memory``, as far as recorded sizes say."""
+    names: list[str] = []
+    held = 0
+    for name, points in of_value.items():
+        size = 8 * max(point.recorded.count for point in points)
+        if names and held + size > memory:
+            yield names
+            names, held = [], 0
+        names.append(name)
+        held += size
+    if names:
+        yield names
+
+
+def _chosen(file: File, calls: Calls, point: Point, found: Mapping[tuple[str, str], Figures],
+            agreeing: float) -> Measured:
+    key = point.recorded.key
+    stated = [name for name in point.stated if (key, name) in found]
+    if stated:
+        best = min(stated, key=lambda name: found[key, name].relative)
+        return Measured(point, best, found[key, best], True)
+    likely = [name for name in point.likely if (key, name) in found]
+    best = min(likely, key=lambda name: found[key, name].relative, default=None)
+    if best is not None and found[key, best].relative <= agreeing:
+        return Measured(point, best, found[key, best], True)
+    if point.within is not None:
+        return Measured(point, reason=f"fused into {point.within.title}")
+    # Nothing is equal: what the module alone makes last is its result, if anything is.
+    own = [name for name in likely if point.maker is not None and _made_alone(file, calls, name, point.maker)]
+    if not own and len(likely) == 1 and (not point.returned_by or likely[0] in file.constants):
+        own = likely
+    if own:
+        return Measured(point, own[-1], found[key, own[-1]], len(own) == 1)
+    return Measured(point, reason="no value of the file is it" if not point.candidates else
+                    "no value of the file has its size and values")
+
+
+def _made_alone(file: File, calls: Calls, value: str, call: int) -> bool:
+    """Nodes of the call alone make the value, and none that computes a part of the call reads it: that one would add the
+    bias, for instance."""
+    made = value in file.maker and calls.within(file.maker[value], call) and not file.maker[value].quantized
+    return made and not any(calls.touches(reader, call) for reader in file.readers.get(value, ()))
+
+
+def feed_of(file: File, values: Values, run: Run) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
+    """The recorded inputs under the file's names and in its dtypes."""
+    names, recorded = file.inputs, run.inputs
+    if len(names) > len(recorded):
+        raise error("E0104", "input_mismatch", f"the file takes {len(names)} inputs, {len(recorded)} were recorded",
+                    f"its inputs are: {', '.join(names)}; recorded were: {', '.join(recorded) or 'none'}", file=file.path)
+    if set(names) <= set(recorded):
+        taken = {name: recorded[name] for name in names}
+    elif len(names) == len(recorded):
+        taken = dict(zip(names, recorded.values()))
+    else:
+        raise error("E0104", "input_mismatch", "the file has names of its own and takes fewer inputs than the "
+                    f"{len(recorded)} that were recorded", f"its inputs are: {', '.join(names)}", file=file.path)
+    feed, casts = {}, {}
+    for declared in file.model.graph.input:
+        if declared.name not in taken:
+            continue
+        tensor = values.whole(taken[declared.name])
+        _require_sizes(file, declared, taken[declared.name])
+        wanted = _dtype(declared.type.tensor_type.elem_type)
+        if wanted is not None and wanted != tensor.dtype:
+            if wanted.is_floating_point != tensor.dtype.is_floating_point:
+                raise error("E0104", "input_mismatch", f"the input '{declared.name}' is {str(wanted)[6:]} in the file, "
+                            f"{str(tensor.dtype)[6:]} was recorded", "record values of the model that was exported",
+                            file=file.path)
+            casts[declared.name] = str(wanted).removeprefix("torch.")
+            tensor = tensor.to(wanted)
+        feed[declared.name] = tensor
+    return feed, casts
+
+
+def _dtype(element_type: int) -> torch.dtype | None:
+    proto = needs("onnx", "reading a model").TensorProto
+    return {proto.FLOAT: torch.float32, proto.FLOAT16: torch.float16, proto.BFLOAT16: torch.bfloat16,
+            proto.DOUBLE: torch.float64, proto.INT32: torch.int32, proto.INT64: torch.int64,
+            proto.INT16: torch.int16, proto.INT8: torch.int8, proto.UINT8: torch.uint8,
+            proto.BOOL: torch.bool}.get(element_type)
+
+
+def _require_sizes(file: File, declared, recorded: Recorded) -> None:
+    if not declared.type.tensor_type.HasField("shape"):
+        return
+    dims = [each.dim_value if each.HasField("dim_value") else None for each in declared.type.tensor_type.shape.dim]
+    if len(dims) == len(recorded.dims) and all(size in (None, other) for size, other in zip(dims, recorded.dims)):
+        return
+    raise error("E0104", "input_mismatch", f"the input '{declared.name}' has sizes "
+                f"{['?' if size is None else size for size in dims]} in the file, {list(recorded.dims)} were recorded",
+                "record values at the sizes of the file", file=file.path)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """The numbers that a file computes in, and the bounds of their rounding."""
+
+    name: str
+    least: float  # relative; below it nothing is called a difference
+    most: float   # above it everything is
+
+
+def kind_of(file: File) -> Kind:
+    proto = needs("onnx", "reading a model").TensorProto
+    types = {node.op_type for node in file.nodes}
+    weights = {each.data_type for each in file.model.graph.initializer}
+    if types & {"MatMulNBits", "GatherBlockQuantized"} or weights & {proto.INT4, proto.UINT4}:
+        return Kind("weights of 4 bits", 0.1, 0.5)
+    if types & {"QuantizeLinear", "DynamicQuantizeLinear", "DequantizeLinear", "MatMulInteger", "ConvInteger",
+                "QLinearConv", "QLinearMatMul", "DynamicQuantizeMatMul", "MatMulIntegerToFloat", "QGemm"}:
+        return Kind("quantised to 8 bits", 0.08, 0.3)
+    if proto.BFLOAT16 in weights:
+        return Kind("bfloat16", 8e-3, 0.2)
+    if proto.FLOAT16 in weights or any(each.type.tensor_type.elem_type == proto.FLOAT16
+                                       for each in file.model.graph.value_info):
+        return Kind("float16", 1e-3, 0.05)
+    return Kind("float32", 1e-5, 1e-3)

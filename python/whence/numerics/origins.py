@@ -1,0 +1,144 @@
+"""Origins: what an annotated ONNX file says of its nodes, and which values run between them."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from ..errors import error
+from . import light
+
+_KEY = "pkg.whence."
+
+
+@dataclass(frozen=True)
+class Node:
+    """One node of the main graph."""
+
+    at: int
+    name: str
+    op_type: str
+    inputs: tuple[str, ...]   # also what its bodies read from around them
+    outputs: tuple[str, ...]
+    modules: tuple[str, ...]  # qualified names of the modules that it stands for; none where that is not known
+    call: int                 # number of the module's call, or of that of the one around its modules
+    confidence: str           # exact, matched, inferred, ancestor, unattributed
+    source: str               # "modeling_bert.py:88 forward"
+    operations: tuple[int, ...]  # recorded operations that it stands for, ascending; none where that is not known
+    quantized: bool           # its results are integers that stand for real numbers
+
+    @property
+    def title(self) -> str:
+        return self.name or f"{self.op_type} at {self.at}"
+
+
+@dataclass
+class File:
+    path: str
+    model: Any  # onnx.ModelProto, its large initializers without content
+    nodes: list[Node]
+    maker: dict[str, Node]
+    readers: dict[str, list[Node]]
+    constants: set[str] = field(default_factory=set)  # initializers and what is computed from them alone
+    sizes: set[str] = field(default_factory=set)      # computed from the sizes of values, and from nothing in them
+
+    def depends_on(self, node: Node) -> Iterator[str]:
+        """The values that the node reads and that elements of the graph's inputs have a part in."""
+        return (name for name in node.inputs if name and name not in self.constants and name not in self.sizes)
+
+    def place(self, value: str) -> int:
+        """The place in the order of nodes at which the value is there: its node's, or of a constant its first reader's."""
+        if value in self.maker:
+            return self.maker[value].at
+        return min((node.at for node in self.readers.get(value, ())), default=len(self.nodes))
+
+    @cached_property
+    def elements(self) -> dict[str, int]:
+        """Numbers of elements of initializers."""
+        return {each.name: math.prod(each.dims) for each in self.model.graph.initializer}
+
+    @property
+    def inputs(self) -> list[str]:
+        held = {each.name for each in self.model.graph.initializer}
+        return [each.name for each in self.model.graph.input if each.name not in held]
+
+    @property
+    def outputs(self) -> list[str]:
+        return [each.name for each in self.model.graph.output]
+
+
+def read(path: str | os.PathLike) -> File:
+    """Raises WhenceError: what ``light.without_weights`` raises, E0203 when no node says where it comes from."""
+    model = light.without_weights(path)
+    nodes = [_node(at, node) for at, node in enumerate(model.graph.node)]
+    if not any(node.modules for node in nodes):
+        raise error("E0203", "wrong_kind", f"{path} is not annotated: no node says which module it is of",
+                    "annotate it first: whence.annotate(path, sidecar)", file=os.fspath(path))
+    maker = {name: node for node in nodes for name in node.outputs if name}
+    readers: dict[str, list[Node]] = {}
+    for node in nodes:
+        for name in dict.fromkeys(node.inputs):
+            readers.setdefault(name, []).append(node)
+    file = File(os.fspath(path), model, nodes, maker, readers)
+    given = set(file.inputs)
+    file.constants = {each.name for each in model.graph.initializer if each.name not in given}
+    for node in nodes:
+        if all(not name or name in file.constants for name in node.inputs) and node.op_type not in RANDOM:
+            file.constants.update(node.outputs)
+        elif node.op_type in ("Shape", "Size") or not any(True for _ in file.depends_on(node)):
+            file.sizes.update(node.outputs)
+    return file
+
+
+RANDOM = {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli"}
+
+
+def _node(at: int, proto: Any) -> Node:
+    stated = {each.key: each.value for each in proto.metadata_props if each.key.startswith(_KEY)}
+    modules = _modules(stated)
+    call = stated.get(_KEY + "call", "0")
+    return Node(at, proto.name, proto.op_type, (*proto.input, *_captured(proto)), tuple(proto.output), modules,
+                int(call) if call.isdigit() else 0, stated.get(_KEY + "confidence", "unattributed"),
+                stated.get(_KEY + "source", ""), _operations(stated.get(_KEY + "op", "")),
+                proto.op_type.startswith("QLinear") or proto.op_type in _INTEGERS)
+
+
+_INTEGERS = {"QuantizeLinear", "DynamicQuantizeLinear", "ConvInteger", "MatMulInteger", "QGemm"}
+
+
+def _modules(stated: dict[str, str]) -> tuple[str, ...]:
+    if _KEY + "modules" in stated:
+        try:
+            modules = json.loads(stated[_KEY + "modules"])
+            if isinstance(modules, list) and modules and all(isinstance(each, str) for each in modules):
+                return tuple(modules)
+        except ValueError:
+            pass  # damaged: the one module says less, and nothing wrong
+    return (stated[_KEY + "module"],) if _KEY + "module" in stated else ()
+
+
+def _operations(text: str) -> tuple[int, ...]:
+    """``17``, ``fused:17,18``; of a node that several operations share, the first: it computes what that one does."""
+    kind, _, numbers = text.rpartition(":")
+    found = sorted(int(each) for each in numbers.split(",") if each.isdigit())
+    return tuple(found[:1] if kind == "shared" else found)
+
+
+def _captured(proto: Any) -> Iterator[str]:
+    for attribute in proto.attribute:
+        for body in ([attribute.g] if attribute.HasField("g") else []) + list(attribute.graphs):
+            yield from _read_from_around(body)
+
+
+def _read_from_around(body: Any) -> Iterable[str]:
+    own = {each.name for each in (*body.input, *body.initializer)} | {name for node in body.node for name in node.output}
+    read: dict[str, None] = {}
+    for node in body.node:
+        read.update(dict.fromkeys((*node.input, *_captured(node))))
+    read.update(dict.fromkeys(each.name for each in body.output))
+    return [name for name in read if name and name not in own]

@@ -1,0 +1,95 @@
+"""Reads from a sidecar which recorded operation made which result of a module."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import error
+
+
+@dataclass(frozen=True)
+class Result:
+    """A value that operations of a call made and others, or the caller, read."""
+
+    operation: int  # the recorded operation that made it
+    output: int     # which of that one's results
+    dims: tuple[int, ...] | None
+
+
+@dataclass
+class RecordedProgram:
+    results: dict[tuple[str, int], list[Result]]   # by module and call, in execution order
+    targets: list[str]                             # "aten::linear", by number of the operation
+
+
+def read(path: str | os.PathLike) -> RecordedProgram:
+    """Raises WhenceError: E0102, E0203 when it is not a sidecar, E0204."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            raw = json.load(file)
+    except OSError as failure:
+        raise error("E0102", "missing_file", f"{path} cannot be read: {failure}", "check the path",
+                    file=str(path)) from None
+    except (ValueError, RecursionError):
+        raise _no_sidecar(path) from None
+    if not isinstance(raw, dict) or raw.get("format") != "whence-sidecar":
+        raise _no_sidecar(path)
+    try:
+        return _program(raw)
+    except (KeyError, IndexError, TypeError, ValueError) as failure:
+        raise error("E0204", "corrupt_file", f"{path} is damaged: {failure!r}", "record the model again",
+                    file=str(path)) from None
+
+
+def _no_sidecar(path: str | os.PathLike):
+    return error("E0203", "wrong_kind", f"{path} is not a sidecar", "give the file that whence.record wrote",
+                 file=str(path))
+
+
+def _rows(raw: dict[str, Any], name: str) -> list[dict[str, Any]]:
+    return [dict(zip(raw[name]["columns"], row, strict=True)) for row in raw[name]["rows"]]
+
+
+def _program(raw: dict[str, Any]) -> RecordedProgram:
+    strings, modules, scopes = raw["strings"], _rows(raw, "modules"), _rows(raw, "scopes")
+    operations, values = _rows(raw, "operations"), _rows(raw, "values")
+    ways = _ways(scopes)
+    names = [(strings[modules[scope["module"]]["path"]], scope["call"]) for scope in scopes]
+    maker = {value: (at, number) for at, each in enumerate(operations) for number, value in enumerate(each["outputs"])}
+    used_by: dict[int, set[int]] = {}  # value -> scopes that read it
+    for each in operations:
+        for value in _values(each["arguments"]):
+            used_by.setdefault(value, set()).add(each["scope"])
+    returned = {value for each in _rows(raw, "outputs") for value in _values(each["value"])}
+    results: dict[tuple[str, int], list[Result]] = {}
+    for value, (at, number) in sorted(maker.items(), key=lambda entry: entry[1]):
+        readers = used_by.get(value, set())
+        for scope in ways[operations[at]["scope"]]:
+            if value in returned or any(scope not in ways[reader] for reader in readers):
+                dims = values[value]["dims"]
+                known = None if dims is None else tuple(each if isinstance(each, int) else -1 for each in dims)
+                results.setdefault(names[scope], []).append(Result(at, number, known))
+    return RecordedProgram(results, [strings[each["target"]] for each in operations])
+
+
+def _ways(scopes: list[dict[str, Any]]) -> list[frozenset[int]]:
+    """Each scope and those around it; a parent stands before its children."""
+    ways: list[frozenset[int]] = []
+    for at, scope in enumerate(scopes):
+        around = ways[scope["parent"]] if scope["parent"] >= 0 else frozenset()
+        ways.append(around | {at})
+    return ways
+
+
+def _values(argument: Any) -> list[int]:
+    """The numbers of the values among arguments, however deep."""
+    if isinstance(argument, dict):
+        if "value" in argument and isinstance(argument["value"], int):
+            return [argument["value"]]
+        return [found for each in argument.values() for found in _values(each)]
+    if isinstance(argument, list):
+        return [found for each in argument for found in _values(each)]
+    return []

@@ -1,0 +1,195 @@
+"""The report of an accuracy measurement: as objects, as a tree, as JSON."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class ModuleAccuracy:
+    """One call of one module. Figures are those of the result that is furthest off."""
+
+    module: str            # qualified name; the root is ""
+    call: int
+    type: str
+    status: str            # "equal", "differs" or "not observable"
+    value: str = ""        # the file's value that is the result
+    relative: float = 0.0  # length of the difference by the length of what was recorded
+    largest: float = 0.0   # largest absolute difference; where ``estimated``, at least so much
+    sqnr: float = math.inf  # in dB
+    cosine: float = 1.0
+    unequal: float | None = None  # share of elements that are not equal; None for floating numbers
+    estimated: bool = False       # from a sketch
+    inherited: float = 0.0        # the largest ``relative`` among the values that the result is computed from
+    not_finite: bool = False      # NaN or infinite in one of the two alone
+    layout: str = ""              # the order in which the file has the axes, where it is another
+    note: str = ""                # why it is not observable, and where it is first seen
+
+    @property
+    def name(self) -> str:
+        return (self.module or "(root)") + (f" call {self.call}" if self.call else "")
+
+
+@dataclass(frozen=True)
+class FirstDifference:
+    """A value that differs, while everything that it is computed from agrees."""
+
+    module: str                   # the innermost module that holds all of ``nodes``
+    call: int
+    suspects: tuple[str, ...]     # the modules among them, where they are several that the file does not tell apart
+    operation: str                # the recorded operation, "aten::linear", where one alone can be it; or ""
+    source: str                   # its source line, or that of the first node
+    value: str                    # the first value that differs
+    nodes: tuple[str, ...]        # the nodes that compute it from values that agree
+    relative: float
+    largest: float
+    estimated: bool
+
+    def __str__(self) -> str:
+        return (self.module or "(root)") + (f" call {self.call}" if self.call else "")
+
+
+@dataclass(frozen=True)
+class AccuracyReport:
+    path: Path
+    settings: str                 # the runtime and how it ran
+    tolerance: float              # relative; from it on a value differs
+    tolerance_of: str             # why so much: "float16", or "as given"
+    modules: tuple[ModuleAccuracy, ...]  # in the order in which the calls ended
+    first: FirstDifference | None        # None: nothing differs, or nothing that lasts
+    beginnings: tuple[FirstDifference, ...]  # all places where differences begin, in the order of data
+    notes: tuple[str, ...] = ()
+    findings: tuple[dict, ...] = field(default=())  # modules above ``max_error``
+
+    @property
+    def observable(self) -> int:
+        return sum(each.status != "not observable" for each in self.modules)
+
+    @property
+    def clean(self) -> bool:
+        """Nothing differs, or where limits were given, all are kept."""
+        return not self.findings if self.findings or self.tolerance_of == "limits" else self.first is None
+
+    def of(self, module: str, call: int = 0) -> ModuleAccuracy:
+        return next(each for each in self.modules if (each.module, each.call) == (module, call))
+
+    def to_json(self) -> dict:
+        """As schema/accuracy.schema.json describes it; infinite figures are null."""
+        return {
+            "model": self.path.name, "settings": self.settings, "tolerance": self.tolerance,
+            "tolerance_of": self.tolerance_of, "observable": self.observable,
+            "first": self.first and _beginning(self.first), "beginnings": [_beginning(each) for each in self.beginnings],
+            "modules": [_module(each) for each in self.modules], "notes": list(self.notes),
+            "findings": list(self.findings)}
+
+    def __str__(self) -> str:
+        return "\n".join([*_head(self), "", *_tree(self)])
+
+
+def _number(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _beginning(each: FirstDifference) -> dict:
+    return {"module": each.module, "call": each.call, "suspects": list(each.suspects), "operation": each.operation,
+            "source": each.source, "value": each.value, "nodes": list(each.nodes),
+            "error": {"relative": _number(each.relative), "largest": _number(each.largest),
+                      "estimated": each.estimated}}
+
+
+def _module(each: ModuleAccuracy) -> dict:
+    entry = {"module": each.module, "call": each.call, "type": each.type, "status": each.status}
+    if each.status == "not observable":
+        return {**entry, "note": each.note}
+    return {**entry, "value": each.value, "relative": _number(each.relative), "largest": _number(each.largest),
+            "sqnr_db": _number(each.sqnr), "cosine": each.cosine, "unequal": each.unequal, "estimated": each.estimated,
+            "inherited": _number(each.inherited), "not_finite": each.not_finite, "layout": each.layout}
+
+
+def _head(report: AccuracyReport) -> list[str]:
+    lines = [f"{report.path.name}: {report.settings}",
+             f"{report.observable} of {len(report.modules)} module calls observable; a relative difference above "
+             f"{report.tolerance:g} counts ({report.tolerance_of})"]
+    lines += [f"note: {each}" for each in report.notes]
+    if report.first is None:
+        return [*lines, _why_none(report)]
+    first = report.first
+    lines += [f"first module that differs: {first}" + (f", {first.source}" if first.source else ""),
+              f"  relative difference {_percent(first.relative)}, largest {first.largest:.3g}"
+              + (" at least" if first.estimated else "") + "; everything it is computed from agrees"]
+    if first.operation:
+        lines.append(f"  operation: {first.operation}")
+    if len(first.suspects) > 1:
+        lines.append("  one of: " + ", ".join(each or "(root)" for each in first.suspects[:8])
+                     + (f" and {len(first.suspects) - 8} more" if len(first.suspects) > 8 else ""))
+    shown = ", ".join(first.nodes[:6]) + (f" and {len(first.nodes) - 6} more" if len(first.nodes) > 6 else "")
+    lines.append(f"  nodes: {shown}")
+    later = [each for each in report.beginnings if each is not first]
+    if later:
+        lines.append("  differences begin elsewhere, too: " + ", ".join(map(str, later[:6]))
+                     + (f" and {len(later) - 6} more" if len(later) > 6 else ""))
+    return lines
+
+
+def _why_none(report: AccuracyReport) -> str:
+    differing = [each for each in report.modules if each.status == "differs"]
+    if not differing:
+        return "no module differs"
+    if report.beginnings:
+        return "no difference lasts: what differs in places is equal again behind them"
+    return f"rounding adds up: no module is the first; it is above {report.tolerance:g} from {differing[0].name} on"
+
+
+def _percent(relative: float) -> str:
+    return "infinite" if not math.isfinite(relative) else f"{relative:.2g}"
+
+
+def _tree(report: AccuracyReport) -> list[str]:
+    """Modules as a tree, parents first, siblings in the order in which they ended."""
+    rows = _in_order(report.modules)
+    labels = _labels(rows)
+    width = max((len(label) for label in labels), default=0)
+    lines = [f"{'module':<{width}}  {'relative':>9}  {'largest':>9}  {'SQNR dB':>8}  {'cosine':>8}"]
+    for each, label in zip(rows, labels):
+        if each.status == "not observable":
+            lines.append(f"{label:<{width}}  {each.note}")
+            continue
+        begins = report.first and (each.module, each.call) == (report.first.module, report.first.call)
+        mark = "  differs" + (", first" if begins else "") if each.status == "differs" else ""
+        lines.append(f"{label:<{width}}  {_short(each.relative):>9}  {_short(each.largest):>9}  "
+                     f"{each.sqnr:>8.1f}  {each.cosine:>8.5f}{mark}")
+    return lines
+
+
+def _in_order(modules: tuple[ModuleAccuracy, ...]) -> list[ModuleAccuracy]:
+    first: dict[str, int] = {}
+    for at, each in enumerate(modules):
+        for path in _paths(each.module):
+            first.setdefault(path, at)
+    return sorted(modules, key=lambda each: ([first[path] for path in _paths(each.module)], each.call))
+
+
+def _paths(module: str) -> list[str]:
+    """encoder.layer.0 -> encoder, encoder.layer, encoder.layer.0"""
+    parts = module.split(".") if module else []
+    return [".".join(parts[:depth + 1]) for depth in range(len(parts))]
+
+
+def _labels(rows: list[ModuleAccuracy]) -> list[str]:
+    """Each below the next module around it that has a row; a list of modules has none."""
+    shown = {each.module for each in rows}
+    depth = {"": 0 if "" in shown else -1}
+    labels = []
+    for each in rows:
+        around = next((path for path in reversed(_paths(each.module)[:-1]) if path in shown), "")
+        name = each.module[len(around):].lstrip(".") if each.module else "(root)"
+        if each.module:
+            depth[each.module] = depth[around] + 1
+        labels.append("  " * depth[each.module] + name + (f" call {each.call}" if each.call else ""))
+    return labels
+
+
+def _short(number: float) -> str:
+    return f"{number:.2g}" if math.isfinite(number) else "inf"

@@ -1,0 +1,203 @@
+"""Runtimes: what can run a file and give values of it, and what another runtime left behind."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from .. import running
+from ..errors import WhenceError, error
+from . import light
+from .origins import File
+
+# Runs the file on a feed and gives the values of these names; those that it does not have are left out.
+Taker = Callable[[Mapping[str, torch.Tensor], list[str]], Iterator[tuple[str, torch.Tensor]]]
+
+
+@dataclass(frozen=True)
+class Runtime:
+    settings: str    # under which was measured, for the report
+    take: Taker
+    rounds: bool     # takes values in rounds; False: they are there already
+
+
+def onnxruntime(file: File, provider: str = "CPUExecutionProvider", optimised: bool = False) -> Runtime:
+    runtime = running.needs("onnxruntime", "running a file")
+    if provider not in runtime.get_available_providers():
+        raise error("E0101", "usage", f"this ONNX Runtime has no provider '{provider}'",
+                    "one of " + ", ".join(runtime.get_available_providers()))
+
+    def take(feed: Mapping[str, torch.Tensor], names: list[str]) -> Iterator[tuple[str, torch.Tensor]]:
+        options = runtime.SessionOptions()
+        options.log_severity_level = 3
+        if not optimised:
+            options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        wanted = [name for name in names if name not in file.outputs]
+        with _with_outputs(file, wanted) as given:
+            if isinstance(given, bytes):
+                options.add_session_config_entry("session.model_external_initializers_file_folder_path",
+                                                 os.path.dirname(os.path.abspath(file.path)))
+            session = _started(lambda: runtime.InferenceSession(given, options, providers=[provider]), file)
+            arrays = {name: running._given(tensor) for name, tensor in feed.items()}
+            made = {each.name for each in session.get_outputs() if each.type.startswith("tensor(")}
+            asked = [name for name in names if name in made]
+            results = _ran(lambda: session.run_with_ort_values(asked, arrays), file)
+        for name, value in zip(asked, results):
+            yield name, running._result(value)
+
+    level = "as the runtime optimises it" if optimised else "session optimisation off"
+    return Runtime(f"ONNX Runtime {runtime.__version__}, {provider}, {level}", take, True)
+
+
+def openvino(file: File) -> Runtime:
+    library = running.needs("openvino", "running a file in OpenVINO")
+
+    def take(feed: Mapping[str, torch.Tensor], names: list[str]) -> Iterator[tuple[str, torch.Tensor]]:
+        wanted = [name for name in names if name not in file.outputs]
+        with tempfile.TemporaryDirectory(prefix="whence-") as folder:
+            path = light.with_outputs(file.path, wanted, Path(folder)) if light.is_embedded(file.model) else None
+            if path is None:
+                raise error("E0303", "unsupported_feature", "OpenVINO is given a copy of the file, and its weights lie "
+                            "beside it", "use onnxruntime, or store the weights in the file", file=file.path)
+            compiled = _started(lambda: library.Core().compile_model(
+                str(path), "CPU", {"INFERENCE_PRECISION_HINT": "f32"}), file)
+            results = _ran(lambda: compiled({name: tensor.numpy() for name, tensor in feed.items()}), file)
+        for port, array in results.items():
+            for name in port.get_names() & set(names):
+                yield name, torch.from_numpy(array)
+
+    return Runtime(f"OpenVINO {library.__version__.split('-')[0]}, CPU, f32", take, True)
+
+
+def reference(file: File) -> Runtime:
+    onnx = running.needs("onnx", "onnx's reference evaluator")
+
+    def take(feed: Mapping[str, torch.Tensor], names: list[str]) -> Iterator[tuple[str, torch.Tensor]]:
+        from onnx.reference import ReferenceEvaluator
+
+        model = onnx.load(file.path)
+        known = set(file.outputs)
+        model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names if name not in known)
+        evaluator = _started(lambda: ReferenceEvaluator(model), file)
+        results = _ran(lambda: evaluator.run(names, {name: tensor.numpy() for name, tensor in feed.items()}), file)
+        for name, array in zip(names, results):
+            if array is not None and not isinstance(array, list):
+                yield name, torch.as_tensor(array)
+
+    return Runtime(f"onnx {onnx.__version__}'s reference evaluator", take, True)
+
+
+def dumped(place: str | os.PathLike) -> Runtime:
+    """Values that another runtime left: an .npz, a folder of .npy, or JSON of Polygraphy, by the file's names."""
+    arrays = _dump(Path(place))
+    known = {_plain(name): name for name in arrays}
+
+    def take(feed: Mapping[str, torch.Tensor], names: list[str]) -> Iterator[tuple[str, torch.Tensor]]:
+        for name in names:
+            key = name if name in arrays else known.get(_plain(name))
+            if key is not None:
+                yield name, torch.as_tensor(arrays[key])
+
+    return Runtime(f"values from {Path(place).name}", take, False)
+
+
+def _plain(name: str) -> str:
+    """A name as a file may have it: without what separates folders."""
+    return name.replace("/", "_").replace(":", "_").strip("_")
+
+
+def _dump(place: Path) -> Mapping[str, Any]:
+    import zipfile
+
+    import numpy
+
+    if not place.exists():
+        raise error("E0102", "missing_file", f"there is no {place}", "check the path", file=str(place))
+    try:
+        if place.is_dir():
+            return {each.stem: numpy.load(each, allow_pickle=False) for each in sorted(place.glob("*.npy"))}
+        if place.suffix == ".json":
+            return _polygraphy(json.loads(place.read_text(encoding="utf-8")))
+        with numpy.load(place, allow_pickle=False) as archive:
+            return {name: archive[name] for name in archive.files}
+    except (OSError, ValueError, LookupError, TypeError, EOFError, AttributeError, zipfile.BadZipFile) as failure:
+        raise error("E0203", "wrong_kind", f"{place} is neither .npz nor a folder of .npy nor JSON of Polygraphy: {failure}",
+                    "write values by their names in the file: numpy.savez(path, **values)", file=str(place)) from None
+
+
+def _polygraphy(stated: Any) -> Mapping[str, Any]:
+    """Polygraphy's RunResults: pairs of a runner and its iterations; the first iteration of the first is taken. An
+    array is a .npy in base64."""
+    import base64
+    import io
+
+    import numpy
+
+    runs = stated["lst"] if isinstance(stated, dict) else stated
+    _, iterations = runs[0]
+    first = iterations[0]
+    return {name: numpy.load(io.BytesIO(base64.b64decode(_array_text(array))), allow_pickle=False)
+            for name, array in first["outputs"].items()}
+
+
+def _array_text(entry: Any) -> str:
+    """An array by itself, or the result of an iteration, whose "values" it is."""
+    return _array_text(entry["values"]) if "values" in entry else entry["array"]
+
+
+@contextmanager
+def _with_outputs(file: File, names: Iterable[str]) -> Iterator[str | bytes]:
+    """The file with more outputs, as ONNX Runtime loads it. Weights beside the file stay there; those in it are copied with it, by the kernel."""
+    if not light.is_embedded(file.model):
+        yield _with_small_weights(file) + light.more_outputs(names)
+        return
+    with tempfile.TemporaryDirectory(prefix="whence-") as folder:
+        yield str(light.with_outputs(file.path, names, Path(folder)))
+
+
+def _with_small_weights(file: File) -> bytes:
+    """The file with its small weights inside: sizes and axes, which ONNX Runtime reads before it opens other files."""
+    onnx = running.needs("onnx", "reading a model")
+    from onnx.external_data_helper import load_external_data_for_tensor, uses_external_data
+
+    model = onnx.load(file.path, load_external_data=False)
+    folder = os.path.dirname(os.path.abspath(file.path))
+    for each in model.graph.initializer:
+        if uses_external_data(each) and math.prod(each.dims) <= 1024:
+            _started(lambda each=each: load_external_data_for_tensor(each, folder), file)
+            each.data_location = onnx.TensorProto.DEFAULT
+            del each.external_data[:]
+    return model.SerializeToString()
+
+
+def _started(start: Callable[[], Any], file: File) -> Any:
+    try:
+        return start()
+    except Exception as failure:  # runtimes have classes of their own, without a common one
+        raise _refused(failure, file, "does not take") from failure
+
+
+def _ran(run: Callable[[], Any], file: File) -> Any:
+    try:
+        return run()
+    except Exception as failure:
+        raise _refused(failure, file, "cannot run") from failure
+
+
+def _refused(failure: Exception, file: File, what: str) -> WhenceError:
+    """The runtime's own words, and the module of the node that they name."""
+    said = str(failure)
+    node = next((each for each in sorted(file.nodes, key=lambda each: -len(each.name)) if each.name and
+                 f"'{each.name}'" in said), None)
+    place = {"module": node.modules[0], "source": node.source} if node is not None and node.modules else {}
+    return error("E0207", "run_failed", f"the runtime {what} the file: {said}",
+                 "whence.validate(path, full=True) says whether it is a valid one", file=file.path, **place)

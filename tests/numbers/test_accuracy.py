@@ -1,0 +1,471 @@
+"""whence.accuracy: what it says of files with a fault that is known, after tools, and on bad input."""
+
+import json
+import math
+import shutil
+
+import jsonschema
+import numpy
+import onnx
+import onnxruntime
+import pytest
+import torch
+from onnx import TensorProto, helper, numpy_helper
+
+import command
+import whence
+from numbers_models import Encoder, example
+from whence.values.container import in_memory
+
+SCHEMA = jsonschema.Draft202012Validator(json.loads((command.ROOT / "schema" / "accuracy.schema.json").read_text()))
+
+
+def measured(encoder, path, **options):
+    return whence.accuracy(path, encoder / "encoder.values.safetensors", **options)
+
+
+# ---- faults -------------------------------------------------------------------------------------------------------
+
+
+def swap(name):
+    def change(model):
+        weight = model.get_submodule(name).weight
+        weight.data = weight.data.roll(1, 0)
+    return change
+
+
+def no_bias(name):
+    return lambda model: model.get_submodule(name).bias.data.zero_()
+
+
+def other_eps(name):
+    def change(model):
+        model.get_submodule(name).eps = 1e-2
+    return change
+
+
+FAULTS = [("layers.0.attention.key", swap), ("layers.1.down", swap), ("embedding", swap), ("local", swap),
+          ("head", no_bias), ("layers.0.attention.value", no_bias), ("layers.1.first_norm", other_eps)]
+
+
+@pytest.mark.parametrize(("module", "fault"), FAULTS, ids=lambda each: getattr(each, "__name__", each))
+@pytest.mark.parametrize("with_sidecar", [True, False])
+def test_the_module_with_a_fault_is_the_first(encoder, exported, module, fault, with_sidecar):
+    path = exported(fault(module), (module, fault))
+    report = measured(encoder, path, sidecar=encoder / "encoder.whence.json" if with_sidecar else None)
+    assert report.first is not None and report.first.module == module, str(report)
+    assert report.first.suspects == (module,)
+    assert report.of(module).status == "differs" and report.of("").status == "differs"
+    assert not report.clean
+
+
+def test_a_file_without_a_fault_has_no_first(encoder):
+    report = measured(encoder, encoder / "encoder.onnx", sidecar=encoder / "encoder.whence.json")
+    assert report.first is None and report.beginnings == () and report.clean
+    assert {each.status for each in report.modules} == {"equal"}
+    assert report.observable == len(report.modules) == len(whence.record_values(Encoder(), example()).runs[0].calls)
+    assert max(each.relative for each in report.modules) < 1e-5
+    assert "no module differs" in str(report)
+
+
+def test_the_second_call_of_a_module_is_named_apart(encoder, tmp_path):
+    """The file's second product of the shared module reads another weight."""
+    model = onnx.load(encoder / "encoder.onnx")
+    node = next(node for node in model.graph.node if origin(node).get("call") == "1" and node.op_type in ("MatMul", "Gemm"))
+    weight = next(each for each in model.graph.initializer if each.name == node.input[1])
+    other = numpy_helper.from_array(numpy.roll(numpy_helper.to_array(weight), 1, 1), "other")
+    model.graph.initializer.append(other)
+    node.input[1] = "other"
+    onnx.save(model, tmp_path / "m.onnx")
+    report = measured(encoder, tmp_path / "m.onnx")
+    assert (report.first.module, report.first.call) == ("scale", 1)
+    assert report.of("scale", 0).status == "equal" and report.of("scale", 1).status == "differs"
+
+
+def origin(node) -> dict:
+    return {each.key.removeprefix("pkg.whence."): each.value for each in node.metadata_props}
+
+
+def test_a_fault_in_the_code_between_modules_is_of_the_module_around(encoder, tmp_path):
+    """A Softmax over another axis: it is of the attention itself, not of a module within."""
+    model = onnx.load(encoder / "encoder.onnx")
+    node = next(node for node in model.graph.node if node.op_type == "Softmax" and "layers.1" in origin(node)["module"])
+    next(each for each in node.attribute if each.name == "axis").i = 1
+    onnx.save(model, tmp_path / "m.onnx")
+    report = measured(encoder, tmp_path / "m.onnx", sidecar=encoder / "encoder.whence.json")
+    assert report.first.module == "layers.1.attention" and node.name in report.first.nodes
+    assert report.of("layers.1.attention.out").status == "differs"
+    assert report.of("layers.1.attention.value").status == "equal"
+
+
+def test_the_operation_and_its_source_line_are_named(encoder, exported):
+    report = measured(encoder, exported(swap("layers.1.up"), ("layers.1.up", swap)), sidecar=encoder / "encoder.whence.json")
+    assert report.first.operation == "aten::linear"
+    assert report.first.source.split()[0].rpartition(":")[0].endswith("linear.py")
+    assert all("layers.1/up" in name for name in report.first.nodes)
+
+
+# ---- figures ------------------------------------------------------------------------------------------------------
+
+
+def test_figures_are_those_of_the_definition(encoder, exported):
+    """The bias of the head moved by a known amount: its difference is known exactly."""
+    moved = torch.tensor([0.5, 0.0, 0.0, -0.25, 0.0])
+
+    def change(model):
+        model.head.bias += moved
+
+    report = measured(encoder, exported(change))
+    with torch.no_grad():
+        wanted = Encoder()(*example())[0].double()
+    difference = moved.double().expand_as(wanted)
+    row = report.of("head")
+    assert row.relative == pytest.approx(float(difference.norm() / wanted.norm()), rel=1e-4)
+    assert row.largest == pytest.approx(0.5, rel=1e-4)
+    assert row.sqnr == pytest.approx(-20 * math.log10(float(difference.norm() / wanted.norm())), rel=1e-4)
+    cosine = torch.nn.functional.cosine_similarity(wanted.flatten(), (wanted + difference).flatten(), dim=0)
+    assert row.cosine == pytest.approx(float(cosine), abs=1e-5)
+    assert not row.estimated and row.inherited < 1e-5
+
+
+def test_an_error_from_a_sketch_is_an_estimate(encoder, exported):
+    def change(model):
+        model.layers[0].attention.query.bias += 0.3
+
+    row = measured(encoder, exported(change)).of("layers.0.attention.query")
+    with torch.no_grad():
+        model = Encoder()
+        wanted = whence.record_values(model, example(), full=["layers.0.attention.query"])
+    recorded = next(each for each in wanted.runs[0].calls if each.module == "layers.0.attention.query").results[0]
+    tensor = wanted.whole(recorded).double()
+    assert row.estimated
+    assert row.relative == pytest.approx(0.3 * math.sqrt(tensor.numel()) / float(tensor.norm()), rel=0.3)
+    assert row.largest == pytest.approx(0.3, rel=1e-3)
+
+
+def test_integers_are_equal_or_not(encoder, exported):
+    def change(model):
+        model.head.bias += torch.tensor([100.0, 0, 0, 0, 0])  # every class is the first
+
+    report = measured(encoder, exported(change))
+    wanted = Encoder()(*example())[1]
+    session = onnxruntime.InferenceSession(report.path, providers=["CPUExecutionProvider"])
+    got = torch.from_numpy(session.run(None, {"ids": example()[0].numpy()})[1])
+    unequal = float((got != wanted).double().mean())
+    assert unequal > 0
+    argmax = next(each for each in report.modules if each.module == "" and each.status == "differs")
+    assert argmax.unequal in (None, unequal) and argmax.relative > 0
+    assert "unequal" in report.to_json()["modules"][-1]
+
+
+def test_not_a_number_is_a_difference(encoder, exported):
+    def change(model):
+        model.layers[0].up.bias[3] = math.nan
+
+    report = measured(encoder, exported(change))
+    assert report.first.module == "layers.0.up" and report.of("layers.0.up").not_finite
+    assert report.of("layers.0.up").relative == math.inf
+    assert report.to_json()["first"]["error"]["relative"] is None
+
+
+# ---- tools --------------------------------------------------------------------------------------------------------
+
+
+def extended(source, target):
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+    options.optimized_model_filepath = str(target)
+    options.log_severity_level = 4
+    onnxruntime.InferenceSession(str(source), options, providers=["CPUExecutionProvider"])
+
+
+def slim(source, target):
+    import onnxslim
+
+    onnxslim.slim(str(source), str(target))
+
+
+def float16(source, target):
+    from onnxruntime.transformers.float16 import convert_float_to_float16
+
+    onnx.save(convert_float_to_float16(onnx.load(source), keep_io_types=True), target)
+
+
+def int8(source, target):
+    from onnxruntime.quantization import quantize_dynamic
+
+    quantize_dynamic(str(source), str(target), extra_options={"DefaultTensorType": TensorProto.FLOAT})
+
+
+TOOLS = [extended, slim, float16, int8]
+
+
+@pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.__name__)
+def test_after_a_tool_the_fault_is_still_found_and_nothing_else(encoder, exported, tmp_path, tool):
+    for module, fault in [("layers.0.attention.key", swap), (None, None)]:
+        source = exported(fault(module), (module, fault)) if fault else encoder / "encoder.onnx"
+        target = tmp_path / "tool.onnx"
+        copy = tmp_path / "copy.onnx"
+        shutil.copy(source, copy)
+        tool(copy, target)
+        whence.annotate(target, source=source)
+        report = measured(encoder, target)
+        named = report.first.module if report.first else None
+        assert named == module, f"{tool.__name__}: {report}"
+
+
+def test_the_tolerance_is_that_of_what_the_file_computes_in(encoder, tmp_path):
+    float16(encoder / "encoder.onnx", tmp_path / "half.onnx")
+    whence.annotate(tmp_path / "half.onnx", source=encoder / "encoder.onnx")
+    half = measured(encoder, tmp_path / "half.onnx")
+    assert half.tolerance_of == "float16" and 1e-3 <= half.tolerance <= 0.05
+    full = measured(encoder, encoder / "encoder.onnx")
+    assert full.tolerance_of == "float32" and 1e-5 <= full.tolerance <= 1e-3
+    given = measured(encoder, tmp_path / "half.onnx", tolerance=1e-6)
+    assert given.tolerance == 1e-6 and given.tolerance_of == "as given" and given.first is not None
+
+
+def test_a_result_in_another_order_of_axes_is_recognised(encoder, tmp_path):
+    """The convolution's channels last, as runtimes for NHWC lay them: two Transposes, and what is between moved."""
+    model = onnx.load(encoder / "encoder.onnx")
+    node = next(node for node in model.graph.node if node.op_type == "Conv")
+    before = node.output[0]
+    node.output[0] = "conv_first"
+    last = helper.make_node("Transpose", ["conv_first"], ["channels_last"], "to_last", perm=[0, 2, 1])
+    back = helper.make_node("Transpose", ["channels_last"], [before], "to_first", perm=[0, 2, 1])
+    last.metadata_props.extend(node.metadata_props)
+    at = list(model.graph.node).index(node)
+    for offset, each in enumerate((last, back)):
+        model.graph.node.insert(at + 1 + offset, each)
+    del model.graph.node[at].metadata_props[:]  # so that the result can only be seen behind the Transpose
+    onnx.save(model, tmp_path / "m.onnx")
+    row = measured(encoder, tmp_path / "m.onnx").of("local")
+    assert row.status == "equal" and row.layout == "axes 0 2 1"
+
+
+def test_a_result_that_a_tool_fused_away_is_not_observable(encoder, tmp_path):
+    extended(encoder / "encoder.onnx", tmp_path / "m.onnx")
+    whence.annotate(tmp_path / "m.onnx", source=encoder / "encoder.onnx")
+    report = measured(encoder, tmp_path / "m.onnx")
+    hidden = [each for each in report.modules if each.status == "not observable"]
+    for each in hidden:
+        assert each.note.startswith("not observable: ")
+    types = {node.op_type for node in onnx.load(tmp_path / "m.onnx").graph.node}
+    assert hidden or not types & {"BiasGelu", "SkipLayerNormalization", "FusedConv"}
+    assert report.observable > 20
+
+
+# ---- runtimes and rounds ------------------------------------------------------------------------------------------
+
+
+def test_rounds_hold_less_and_say_the_same(encoder):
+    whole = measured(encoder, encoder / "encoder.onnx")
+    pieces = measured(encoder, encoder / "encoder.onnx", memory=100_000)
+    assert pieces.modules == whole.modules
+    assert any(note.startswith("values were taken in ") for note in pieces.notes)
+    assert not any("rounds" in note for note in whole.notes)
+
+
+def test_onnx_reference_evaluator(encoder, exported):
+    report = measured(encoder, exported(swap("layers.0.up"), ("layers.0.up", swap)), runtime="reference")
+    assert report.first.module == "layers.0.up" and "reference evaluator" in report.settings
+
+
+def dumped_values(path) -> dict:
+    """All values of a file as another runtime would dump them."""
+    model = onnx.load(path)
+    known = {each.name for each in model.graph.output}
+    model.graph.output.extend(onnx.ValueInfoProto(name=name) for node in model.graph.node for name in node.output
+                              if name not in known)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    names = [each.name for each in session.get_outputs()]
+    return dict(zip(names, session.run(names, {"ids": example()[0].numpy()}), strict=True))
+
+
+def test_values_that_another_runtime_left(encoder, exported, tmp_path):
+    path = exported(swap("layers.1.up"), ("layers.1.up", swap))
+    values = dumped_values(path)
+    numpy.savez(tmp_path / "dump.npz", **{name.replace("/", "_"): each for name, each in values.items()})
+    (tmp_path / "folder").mkdir()
+    for name, each in values.items():
+        numpy.save(tmp_path / "folder" / (name.replace("/", "_").strip("_") + ".npy"), each)
+    for place in ("dump.npz", "folder"):
+        report = measured(encoder, path, outputs=tmp_path / place)
+        assert report.first.module == "layers.1.up" and place in report.settings
+
+
+def test_weights_in_a_file_of_their_own(encoder, tmp_path):
+    model = onnx.load(encoder / "encoder.onnx")
+    onnx.save(model, tmp_path / "m.onnx", save_as_external_data=True, location="m.data", size_threshold=0)
+    assert measured(encoder, tmp_path / "m.onnx").clean
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["m.data", "m.onnx"]
+
+
+def test_several_runs_are_all_compared(encoder, exported, tmp_path):
+    values = whence.record_values(Encoder(), example(), more=[example(1, 7)])
+    report = whence.accuracy(exported(swap("head"), ("head", swap)), values)
+    assert report.first.module == "head" and any("2 recorded runs" in note for note in report.notes)
+
+
+# ---- limits and the command line ----------------------------------------------------------------------------------
+
+
+def run(*arguments):
+    from whence.numerics.command_line import main
+
+    return main([str(each) for each in arguments])
+
+
+def test_json_follows_its_schema(encoder, exported, capsys):
+    path = exported(swap("layers.0.attention.key"), ("layers.0.attention.key", swap))
+    for extra in ([], ["--max-error", "1e-3"]):
+        code = run(path, "--values", encoder / "encoder.values.safetensors", "--sidecar", encoder / "encoder.whence.json",
+                   "--json", *extra)
+        stated = json.loads(capsys.readouterr().out)
+        SCHEMA.validate(stated)
+        assert stated["first"]["module"] == "layers.0.attention.key"
+        assert code == (1 if extra else 0) and bool(stated["findings"]) == bool(extra)
+
+
+def test_limits_are_of_modules(encoder, exported):
+    path = exported(swap("layers.1.down"), ("layers.1.down", swap))
+    assert not measured(encoder, path, max_error=["1e-3@layers.0", "1e-3@embedding"]).findings
+    found = measured(encoder, path, max_error=["1e-3@layers.1.down", "9@head"]).findings
+    assert [each["module"] for each in found] == ["layers.1.down"]
+    # The limit that is given last counts.
+    assert not measured(encoder, path, max_error=["1e-3", "1e9"]).findings
+
+
+def test_the_tree_shows_every_module_below_the_one_around_it(encoder, exported, capsys):
+    run(exported(swap("layers.1.down"), ("layers.1.down", swap)), "--values", encoder / "encoder.values.safetensors")
+    lines = capsys.readouterr().out.splitlines()
+    rows = [line.split("   0.")[0].rstrip() for line in lines]
+    assert any(line.startswith("  layers.0 ") for line in lines) and any(line.startswith("    attention ") for line in lines)
+    assert any(line.startswith("  scale call 1 ") for line in lines)
+    assert sum("first" in line for line in lines if line.startswith("    down")) == 1, rows
+
+
+# ---- bad input ----------------------------------------------------------------------------------------------------
+
+
+def failing(code, call):
+    with pytest.raises(whence.WhenceError) as raised:
+        call()
+    assert raised.value.code == code and raised.value.remedy, raised.value
+    return str(raised.value)
+
+
+def test_values_of_another_model(encoder, tmp_path):
+    class Other(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.something = torch.nn.Linear(3, 3)
+
+        def forward(self, ids):
+            return self.something(ids.float()[:, :3])
+
+    values = whence.record_values(Other(), example())
+    failing("E0206", lambda: whence.accuracy(encoder / "encoder.onnx", values))
+
+
+def test_inputs_that_do_not_fit(encoder, tmp_path):
+    class TwoInputs(Encoder):
+        def forward(self, first, second):
+            return super().forward(first + second)
+
+    values = whence.record_values(TwoInputs(), (example()[0] // 2, example()[0] // 2))
+    failing("E0104", lambda: whence.accuracy(encoder / "encoder.onnx", values))
+    model = onnx.load(encoder / "encoder.onnx")
+    model.graph.input[0].type.tensor_type.shape.dim[1].dim_value = 99
+    onnx.save(model, tmp_path / "m.onnx")
+    assert "99" in failing("E0104", lambda: measured(encoder, tmp_path / "m.onnx"))
+
+
+def test_a_file_that_is_not_annotated(encoder, tmp_path):
+    model = onnx.load(encoder / "encoder.onnx")
+    for node in model.graph.node:
+        del node.metadata_props[:]
+    onnx.save(model, tmp_path / "m.onnx")
+    failing("E0203", lambda: measured(encoder, tmp_path / "m.onnx"))
+
+
+def test_a_file_that_the_runtime_refuses(encoder, tmp_path):
+    model = onnx.load(encoder / "encoder.onnx")
+    node = next(node for node in model.graph.node if node.op_type == "Conv")
+    node.op_type = "NoSuchOperator"
+    onnx.save(model, tmp_path / "m.onnx")
+    text = failing("E0207", lambda: measured(encoder, tmp_path / "m.onnx"))
+    assert "NoSuchOperator" in text
+
+
+def test_a_runtime_or_provider_that_is_not_there(encoder):
+    failing("E0101", lambda: measured(encoder, encoder / "encoder.onnx", runtime="abacus"))
+    failing("E0101", lambda: measured(encoder, encoder / "encoder.onnx", provider="NoExecutionProvider"))
+    failing("E0101", lambda: measured(encoder, encoder / "encoder.onnx", max_error="1e-3"))
+    failing("E0101", lambda: measured(encoder, encoder / "encoder.onnx", max_error=["much"]))
+
+
+@pytest.mark.parametrize("content", [b"", b"not safetensors", b"\x08\0\0\0\0\0\0\0{}      ", b"\xff" * 64])
+def test_files_that_are_no_values(encoder, tmp_path, content):
+    path = tmp_path / "v.safetensors"
+    path.write_bytes(content)
+    with pytest.raises(whence.WhenceError) as raised:
+        whence.accuracy(encoder / "encoder.onnx", path)
+    assert raised.value.code in ("E0202", "E0203") and raised.value.remedy
+
+
+def test_values_that_were_cut_off_or_changed(encoder, tmp_path):
+    """Every cut and thousands of changed bytes of the header: an error with a code, or a report."""
+    whole = (encoder / "encoder.values.safetensors").read_bytes()
+    header = int.from_bytes(whole[:8], "little")
+    path = tmp_path / "v.safetensors"
+    for size in (4, 8, 100, header, header + 8, len(whole) - 1):
+        path.write_bytes(whole[:size])
+        assert failing_or_read(path) in ("E0202", "E0203")
+    random = numpy.random.default_rng(1)
+    codes = set()
+    for _ in range(300):
+        changed = bytearray(whole)
+        for at in random.integers(8, 8 + header, size=2):
+            changed[at] = random.integers(32, 127)
+        path.write_bytes(changed)
+        codes.add(failing_or_read(path))
+    assert codes & {"E0203", "E0204"} and codes <= {"E0202", "E0203", "E0204", "E0205", "read"}
+
+
+def failing_or_read(path) -> str:
+    from whence.values import container
+
+    try:
+        values = container.read(path)
+        for run in values.runs:
+            for each in (*run.inputs.values(), *(entry for call in run.calls for entry in (*call.given, *call.results))):
+                values.whole(each) if each.form == "whole" else values.sketch(each)
+    except whence.WhenceError as failure:
+        assert failure.remedy
+        return failure.code
+    return "read"
+
+
+def test_values_without_a_run(encoder):
+    failing("E0204", lambda: whence.accuracy(encoder / "encoder.onnx", in_memory([], {})))
+
+
+def test_dumps_that_cannot_be_read(encoder, tmp_path):
+    (tmp_path / "d.npz").write_bytes(b"PK\x03\x04 no")
+    (tmp_path / "d.json").write_text("[]")
+    failing("E0203", lambda: measured(encoder, encoder / "encoder.onnx", outputs=tmp_path / "d.npz"))
+    failing("E0203", lambda: measured(encoder, encoder / "encoder.onnx", outputs=tmp_path / "d.json"))
+    failing("E0102", lambda: measured(encoder, encoder / "encoder.onnx", outputs=tmp_path / "no.npz"))
+
+
+@pytest.mark.parametrize(("arguments", "code"), [
+    (["{model}"], 2), (["{model}", "--values", "{nothing}"], 2), (["{nothing}", "--values", "{values}"], 2),
+    (["{model}", "--values", "{model}"], 3), (["{model}", "--values", "{values}", "--memory", "0"], 2),
+    (["{model}", "--values", "{values}", "--tolerance", "-1"], 2), (["{values}", "--values", "{values}"], 3),
+    (["{model}", "--values", "{values}", "--sidecar", "{values}"], 3), (["{model}", "--val", "{values}"], 2)])
+def test_the_command_line_refuses(encoder, tmp_path, capsys, arguments, code):
+    names = {"model": encoder / "encoder.onnx", "values": encoder / "encoder.values.safetensors",
+             "nothing": tmp_path / "nothing"}
+    assert run(*(each.format(**names) for each in arguments)) == code
+    assert "; try: " in capsys.readouterr().err

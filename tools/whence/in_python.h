@@ -1,0 +1,15 @@
+// Subcommands that are written in Python: they run a model, which takes PyTorch or a runtime.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+namespace whence {
+
+bool is_in_python(std::string_view subcommand);
+
+// Runs `python3 -m whence` with these arguments in the place of this process; $WHENCE_PYTHON names another Python.
+// Throws Error(usage) where that has no package whence.
+[[noreturn]] void run_in_python(std::span<char*> arguments);
+
+}  // namespace whence
