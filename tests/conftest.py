@@ -120,8 +120,10 @@ def pytest_collection_finish():
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
     """With --dist loadgroup, the tests of a file share a process and what they make; so do those of native/, which would
-    wait for each other's build. Those of ops/, which share nothing, fill up what is left of the processes' time."""
+    wait for each other's build. Those of ops/, which share nothing, fill up what is left of the processes' time: they are
+    the last of all, behind files of one long test."""
     leave_out_other_shards(config, items)
+    items.sort(key=lambda item: Path(item.path).parent.name == "ops")
     for item in items:
         folder = Path(item.path).parent
         if folder.name != "ops":
