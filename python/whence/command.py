@@ -53,8 +53,13 @@ def run_json(*arguments: object, accepted: tuple[int, ...] = (0,)) -> dict:
 
 def main() -> int:
     """The console script: a subcommand of this package, or the command itself in the place of this process."""
-    if sys.argv[1:2] == ["accuracy"]:
+    name, *rest = sys.argv[1:] or [""]
+    if name == "accuracy":
         from .numerics.command_line import main as accuracy
 
-        return accuracy(sys.argv[2:])
+        return accuracy(rest)
+    if name == "record" and any(each == "--values" or each.startswith("--values=") for each in rest):
+        from .values.command_line import main as record
+
+        return record(rest)
     os.execve(str(binary()), ["whence", *sys.argv[1:]], environment())

@@ -45,6 +45,15 @@ def write_whole(target: Path, write: Callable[[Path], object]) -> None:
         os.close(handle)
 
 
+def write_text(target: Path, text: str) -> None:
+    """The same for a text. Raises WhenceError E0401."""
+    try:
+        write_whole(target, lambda path: path.write_text(text, encoding="utf-8"))
+    except OSError as failure:
+        raise error("E0401", "cannot_write", f"{target} cannot be written: {failure.strerror}", "name another file",
+                    file=str(target)) from failure
+
+
 @contextmanager
 def draft_folder(beside: Path) -> Iterator[Path]:
     """A folder for files that are not complete, in the folder ``beside``; gone in the end."""

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import shutil
 
 import jsonschema
@@ -343,6 +344,19 @@ def test_the_tree_shows_every_module_below_the_one_around_it(encoder, exported, 
     assert any(line.startswith("  layers.0 ") for line in lines) and any(line.startswith("    attention ") for line in lines)
     assert any(line.startswith("  scale call 1 ") for line in lines)
     assert sum("first" in line for line in lines if line.startswith("    down")) == 1, rows
+
+
+def test_the_page_shows_every_module_and_the_first(encoder, exported, tmp_path):
+    path = exported(swap("layers.1.down"), ("layers.1.down", swap))
+    values = encoder / "encoder.values.safetensors"
+    command.run("accuracy", path, "--values", values, "--html", tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    report = measured(encoder, path)
+    assert page.count("<circle ") == 23 and page.count("<tr") == 1 + len(report.modules)
+    assert page.count("class=first") == 1 and "first module that differs: layers.1.down" in page
+    assert not re.search(r'(src|href)=|url\(|<script', page)
+    command.run("accuracy", path, "--values", values, "--html", path, code=2)
+    command.run("accuracy", path, "--values", values, "--html", tmp_path / "no" / "page.html", code=5)
 
 
 # ---- bad input ----------------------------------------------------------------------------------------------------

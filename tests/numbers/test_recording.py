@@ -3,14 +3,17 @@
 import json
 import os
 
+import numpy
 import pytest
 import safetensors
 import safetensors.torch
 import torch
 from torch import nn
 
+import command
 import whence
 from numbers_models import Encoder, example
+from whence.values import container
 from whence.values.sketch import WHOLE
 
 
@@ -71,6 +74,92 @@ def test_a_program_of_torch_export_has_the_same_modules_and_numbers():
         single = len(tensors) == 1 and len(found[key].results) == 1
         if single and found[key].results[0].dims == tuple(tensors[0].shape):
             torch.testing.assert_close(values.whole(found[key].results[0]), tensors[0])
+
+
+def as_text(values) -> list:
+    """Every call with its tensors, for a comparison of two recordings."""
+    return [(each.module, each.call, each.type, each.parent, [values.whole(tensor).tolist() for tensor in each.results],
+             [tensor.key for tensor in each.given]) for each in values.runs[0].calls]
+
+
+def test_a_trace_has_the_same_calls_and_numbers():
+    traced = torch.jit.trace(Encoder(), example(), check_trace=False)
+    before = str(traced.head.graph)
+    live = whence.record_values(Encoder(), example(1, 4), full=["**"])
+    scripted = whence.record_values(traced, example(1, 4), full=["**"])
+    assert len(live.runs[0].calls) == 28 and as_text(scripted) == as_text(live)
+    assert str(traced.head.graph) == before
+
+
+class Step(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(3, 3)
+
+    def forward(self, x, parts: list[torch.Tensor]) -> tuple[torch.Tensor, tuple[torch.Tensor, list[torch.Tensor]]]:
+        y = self.linear(x)
+        return y, (y + 1, [x, y])
+
+
+class Loops(nn.Module):
+    """Calls in a loop and in a branch that depends on data."""
+
+    def __init__(self):
+        super().__init__()
+        self.steps, self.other = nn.ModuleList([Step(), Step()]), Step()
+
+    def forward(self, x, count: int = 3):
+        for _ in range(count):
+            for step in self.steps:
+                x, _ = step(x, [x])
+            if x.sum() < 0:
+                x = self.other(x, [x, x])[1][0]
+        return x
+
+
+def test_a_script_tells_of_calls_in_loops_and_branches():
+    torch.manual_seed(3)
+    model, x = Loops().eval(), torch.ones(2, 3)
+    live = whence.record_values(model, (x,), full=["**"])
+    scripted = whence.record_values(torch.jit.script(model), (x,), full=["**"])
+    calls = {(each.module, each.call) for each in live.runs[0].calls}
+    assert ("steps.1.linear", 2) in calls and ("other", 0) in calls
+    assert [row[:2] + row[4:5] for row in as_text(scripted)] == [row[:2] + row[4:5] for row in as_text(live)]
+
+
+@pytest.mark.parametrize("kind", ["pt", "pt2"])
+def test_archives_by_the_command(kind, tmp_path):
+    archive, target = tmp_path / f"m.{kind}", tmp_path / "m.values.safetensors"
+    if kind == "pt":
+        torch.jit.trace(Encoder(), example(), check_trace=False).save(archive)
+    else:
+        torch.export.save(torch.export.export(Encoder(), example()), archive)
+    for at, shape in enumerate([(3, 24), (3, 24)] if kind == "pt2" else [(3, 24), (1, 5)]):
+        numpy.savez(tmp_path / f"{at}.npz", ids=example(*shape)[0].numpy())
+    result = command.run("record", archive, "--inputs", tmp_path / "0.npz", "--inputs", tmp_path / "1.npz", "--values", target,
+                         "--full", "layers.0", "-o", tmp_path / "m.whence.json")
+    assert result.stdout.startswith(f"{target}: 2 runs, ") and (tmp_path / "m.whence.json").stat().st_size > 1000
+    values = container.read(target)
+    live = whence.record_values(Encoder(), example(), full=["layers.0"])
+    found = {(each.module, each.call): each for each in values.runs[0].calls}
+    assert set(found) == {(each.module, each.call) for each in live.runs[0].calls}
+    for each in live.runs[0].calls:
+        if len(each.results) == 1 and each.results[0].form == "whole":
+            torch.testing.assert_close(values.whole(found[each.module, each.call].results[0]), live.whole(each.results[0]))
+
+
+def test_the_command_says_what_is_wrong(tmp_path):
+    archive = tmp_path / "m.pt"
+    torch.jit.trace(Encoder(), example(), check_trace=False).save(archive)
+    (tmp_path / "damaged.npz").write_bytes(b"PK no")
+    numpy.savez(tmp_path / "others.npz", something=numpy.zeros(3))
+    target = tmp_path / "v.safetensors"
+    for arguments, code in [([tmp_path / "no.pt"], 2), ([archive, "--inputs", tmp_path / "no.npz"], 2),
+                            ([archive, "--inputs", tmp_path / "damaged.npz"], 3),
+                            ([archive, "--inputs", tmp_path / "others.npz"], 2), ([archive, "--frobnicate"], 2)]:
+        text = command.run("record", *arguments, "--values", target, code=code).stderr
+        assert text.startswith("E0") and "; try: " in text, arguments
+    assert not target.exists()
 
 
 def test_runs_have_sizes_of_their_own():
@@ -169,7 +258,8 @@ def test_a_file_is_replaced_as_a_whole(tmp_path):
 
 @pytest.mark.parametrize(("call", "code"), [
     (lambda: whence.record_values(Encoder(), ()), "E0104"),
-    (lambda: whence.record_values(torch.jit.script(nn.ReLU()), (torch.ones(2),)), "E0303"),
+    (lambda: whence.record_values(torch.jit.script(nn.ReLU()), (1, 2, 3)), "E0104"),
+    (lambda: whence.record_values(torch.jit.trace(Encoder(), example()), (torch.zeros(2, 3),)), "E0207"),
     (lambda: whence.record_values(Encoder(), example(), full="encoder"), "E0101"),
     (lambda: whence.record_values(Encoder(), example(), "/nowhere/at/all.safetensors"), "E0401"),
 ])

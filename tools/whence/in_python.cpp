@@ -1,8 +1,10 @@
 #include "tools/whence/in_python.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <fcntl.h>
@@ -46,10 +48,17 @@ bool has_package(const std::string& program) {
 
 }  // namespace
 
-bool is_in_python(std::string_view subcommand) { return subcommand == "accuracy"; }
+bool is_in_python(std::span<char*> arguments) {
+  const std::string_view subcommand = arguments.front();
+  if (subcommand != "record") return subcommand == "accuracy";
+  return std::ranges::any_of(arguments, [](std::string_view each) {
+    return each == "--values" || each.starts_with("--values=");
+  });
+}
 
 void run_in_python(std::span<char*> arguments) {
   const std::string program = python();
+  const bool is_record = std::string_view(arguments.front()) == "record";
   if (has_package(program)) {
     std::error_code ignored;
     // The package has a command of its own only where it was installed with it.
@@ -58,9 +67,8 @@ void run_in_python(std::span<char*> arguments) {
     words.insert(words.end(), arguments.begin(), arguments.end());
     execvp(program.c_str(), pointers(words).data());
   }
-  throw Error(Code::usage,
-              "`whence " + std::string(arguments.front()) + "` is written in Python, and " + program +
-                  " has no package whence",
+  const std::string what = std::string(arguments.front()) + (is_record ? " --values" : "");
+  throw Error(Code::usage, "`whence " + what + "` is written in Python, and " + program + " has no package whence",
               "`pip install .` in the environment of PyTorch (docs/install.md), or name its Python in $WHENCE_PYTHON",
               Place{.stage = "command line"});
 }

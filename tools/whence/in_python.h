@@ -2,11 +2,10 @@
 #pragma once
 
 #include <span>
-#include <string_view>
 
 namespace whence {
 
-bool is_in_python(std::string_view subcommand);
+bool is_in_python(std::span<char*> arguments);
 
 // Runs `python3 -m whence` with these arguments in the place of this process; $WHENCE_PYTHON names another Python.
 // Throws Error(usage) where that has no package whence.

@@ -73,7 +73,7 @@ ExitCode run(std::span<char*> arguments) {
     std::cout << "whence " WHENCE_VERSION "\n";
     return ExitCode::ok;
   }
-  if (is_in_python(first)) run_in_python(arguments);
+  if (is_in_python(arguments)) run_in_python(arguments);
   const auto rest = arguments.subspan(1);
   return find_command(first).run(static_cast<int>(rest.size()), rest.data());
 }

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Sequence
 
-from ..errors import WhenceError, error
+from ..command_lines import Parser, run_guarded
 
 _SIZES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
@@ -29,16 +28,11 @@ def _tolerance(text: str) -> float:
     return number
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str):
-        raise error("E0101", "usage", message, f"`{self.prog} --help` lists the options")
-
-
-def parser() -> argparse.ArgumentParser:
-    options = _Parser(
+def parser() -> Parser:
+    options = Parser(
         prog="whence accuracy", description="Runs an annotated ONNX file on recorded inputs and says which module is "
         "the first whose values differ from those that PyTorch computed.", epilog="Exit code 1: a module is above "
-        "--max-error. Values are recorded with whence.record_values in Python.", allow_abbrev=False)
+        "--max-error. Values are recorded by `whence record --values` or whence.record_values.", allow_abbrev=False)
     options.add_argument("model", help="an annotated ONNX file")
     options.add_argument("--values", required=True, metavar="FILE", help="recorded values, model.values.safetensors")
     options.add_argument("--sidecar", "-s", metavar="FILE", help="says which operation made each module's result")
@@ -55,21 +49,24 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument("--optimised", action="store_true", help="let ONNX Runtime optimise the file before it runs")
     options.add_argument("--max-error", action="append", default=[], metavar="X[@GLOB]",
                          help="the largest relative difference that modules may have; repeatable")
+    options.add_argument("--html", metavar="FILE", help="also write a page: the error along the model, the tree in colours")
     options.add_argument("--json", action="store_true", help="as schema/accuracy.schema.json describes it")
     return options
 
 
 def main(arguments: Sequence[str]) -> int:
-    try:
-        given = parser().parse_args(arguments)
-        from .api import accuracy
+    return run_guarded(arguments, _measure)
 
-        report = accuracy(given.model, given.values, sidecar=given.sidecar, runtime=given.runtime,
-                          provider=given.provider, outputs=given.outputs, tolerance=given.tolerance,
-                          memory=given.memory, optimised=given.optimised, max_error=given.max_error)
-    except WhenceError as failure:
-        _print_errors(failure, "--json" in arguments)
-        return _exit_code(failure.code)
+
+def _measure(arguments: Sequence[str]) -> int:
+    given = parser().parse_args(arguments)
+    from .api import accuracy
+
+    report = accuracy(given.model, given.values, sidecar=given.sidecar, runtime=given.runtime, provider=given.provider,
+                      outputs=given.outputs, tolerance=given.tolerance, memory=given.memory, optimised=given.optimised,
+                      max_error=given.max_error)
+    if given.html:
+        report.to_html(given.html)
     if given.json:
         print(json.dumps(report.to_json(), indent=2))
     else:
@@ -77,17 +74,3 @@ def main(arguments: Sequence[str]) -> int:
         for finding in report.findings:
             print(f"finding: {finding['message']}")
     return 1 if report.findings else 0
-
-
-def _exit_code(code: str) -> int:
-    """E0101 is of the kind that ends with 2, and so on (docs/errors.md)."""
-    return 70 if code == "E0901" else int(code[1:3]) + 1
-
-
-def _print_errors(failure: WhenceError, as_json: bool) -> None:
-    if as_json:
-        print(json.dumps({"diagnostics": [
-            {"code": each.code, "name": each.name, "severity": each.severity, "message": each.message,
-             "remedy": each.remedy, "where": each.where} for each in failure.diagnostics]}, indent=2))
-    for each in failure.diagnostics:
-        print(each, file=sys.stderr)

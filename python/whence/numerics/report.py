@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from ..errors import error
+from ..placing import write_text
 
 
 @dataclass(frozen=True)
@@ -84,8 +88,18 @@ class AccuracyReport:
             "modules": [_module(each) for each in self.modules], "notes": list(self.notes),
             "findings": list(self.findings)}
 
+    def to_html(self, path: str | os.PathLike) -> Path:
+        """Writes one page without outside parts: the error along the model, and the tree in colours. Returns its path."""
+        from .page import to_html
+
+        target = Path(path)
+        if target.exists() and self.path.exists() and target.samefile(self.path):
+            raise error("E0101", "usage", f"{target} is the model itself", "give another name", file=str(target))
+        write_text(target, to_html(self))
+        return target
+
     def __str__(self) -> str:
-        return "\n".join([*_head(self), "", *_tree(self)])
+        return "\n".join([*head(self), "", *_tree(self)])
 
 
 def _number(value: float) -> float | None:
@@ -108,7 +122,8 @@ def _module(each: ModuleAccuracy) -> dict:
             "inherited": _number(each.inherited), "not_finite": each.not_finite, "layout": each.layout}
 
 
-def _head(report: AccuracyReport) -> list[str]:
+def head(report: AccuracyReport) -> list[str]:
+    """The lines above the tree: what was measured, and where differences begin."""
     lines = [f"{report.path.name}: {report.settings}",
              f"{report.observable} of {len(report.modules)} module calls observable; a relative difference above "
              f"{report.tolerance:g} counts ({report.tolerance_of})"]
@@ -148,11 +163,11 @@ def _percent(relative: float) -> str:
 
 def _tree(report: AccuracyReport) -> list[str]:
     """Modules as a tree, parents first, siblings in the order in which they ended."""
-    rows = _in_order(report.modules)
-    labels = _labels(rows)
-    width = max((len(label) for label in labels), default=0)
+    rows = in_order(report.modules)
+    names = labels(rows)
+    width = max(map(len, names), default=0)
     lines = [f"{'module':<{width}}  {'relative':>9}  {'largest':>9}  {'SQNR dB':>8}  {'cosine':>8}"]
-    for each, label in zip(rows, labels):
+    for each, label in zip(rows, names):
         if each.status == "not observable":
             lines.append(f"{label:<{width}}  {each.note}")
             continue
@@ -163,7 +178,8 @@ def _tree(report: AccuracyReport) -> list[str]:
     return lines
 
 
-def _in_order(modules: tuple[ModuleAccuracy, ...]) -> list[ModuleAccuracy]:
+def in_order(modules: tuple[ModuleAccuracy, ...]) -> list[ModuleAccuracy]:
+    """Parents first, siblings in the order in which they ended."""
     first: dict[str, int] = {}
     for at, each in enumerate(modules):
         for path in _paths(each.module):
@@ -177,7 +193,7 @@ def _paths(module: str) -> list[str]:
     return [".".join(parts[:depth + 1]) for depth in range(len(parts))]
 
 
-def _labels(rows: list[ModuleAccuracy]) -> list[str]:
+def labels(rows: list[ModuleAccuracy]) -> list[str]:
     """Each below the next module around it that has a row; a list of modules has none."""
     shown = {each.module for each in rows}
     depth = {"": 0 if "" in shown else -1}

@@ -1,21 +1,22 @@
-"""Records values: hooks on the modules of a live model while it runs."""
+"""Records values while a model runs: by hooks on the modules of a live one, by operators in the graphs of a scripted one."""
 
 from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from torch.utils import _pytree as pytree
 
 from .. import calls, nested
 from ..errors import WhenceError, error
 from ..keeping import state_restored
 from ..surroundings import without_fast_path
-from . import container
+from . import container, scripted
 from .container import ModuleCall, Recorded, Run, Values
 from .globs import matcher
 from .sketch import PARTS, WHOLE, sketch
@@ -42,6 +43,46 @@ def _version(tensor: torch.Tensor) -> int:
     return 0 if tensor.is_inference() else tensor._version
 
 
+class _Calls:
+    """The calls of a run, those that are open and those that ended."""
+
+    def __init__(self, record: Callable[[str, str, Any], tuple[Recorded, ...]]) -> None:
+        self._record = record             # the tensors of a value under keys with this beginning, for a module
+        self._counts: dict[str, int] = {}
+        self._open: list[_Open] = []
+        self._ended: list[tuple[_Open, _Open | None, tuple[Recorded, ...]]] = []
+
+    def enter(self, owner: Any, path: str, kind: type | str, given: Any, call: int | None = None) -> None:
+        """``call``: its number, where that is known."""
+        number = self._counts[path] = self._counts.get(path, -1) + 1
+        number = number if call is None else call
+        self._open.append(_Open(owner, path, kind if isinstance(kind, str) else f"{kind.__module__}.{kind.__qualname__}",
+                                number, self._record(f"{path}#{number}/given", path, given)))
+
+    def leave(self, owner: Any, result: Any) -> None:
+        while self._open and self._open[-1].owner != owner:
+            self._open.pop()  # that call ended with an exception
+        if not self._open:
+            return
+        opened = self._open.pop()
+        results = self._record(f"{opened.path}#{opened.call}/result", opened.path, result)
+        self._ended.append((opened, self._open[-1] if self._open else None, results))
+
+    def ended_in_order(self) -> list[ModuleCall]:
+        places = {id(opened): at for at, (opened, _, _) in enumerate(self._ended)}
+        return [ModuleCall(opened.path, opened.kind, opened.call, places.get(id(around)), opened.given, results)
+                for opened, around, results in self._ended]
+
+
+@dataclass(frozen=True)
+class _Open:
+    owner: Any  # distinguishes the call when it ends: its module, or its depth
+    path: str
+    kind: str
+    call: int
+    given: tuple[Recorded, ...]
+
+
 class Recorder:
     """Collects the values of runs, one after the other."""
 
@@ -55,44 +96,51 @@ class Recorder:
             inputs: Mapping[str, torch.Tensor]) -> Iterator[None]:
         """Records the calls of ``modules`` inside the block. A number beside a qualified name is the call's, where one
         object stands for that call alone."""
+        with self._run(inputs) as calls:
+            def enter(module: torch.nn.Module, args: tuple, kwargs: dict) -> None:
+                path, call = modules[module]
+                calls.enter(module, path, type(module), (args, kwargs), call)
+
+            def leave(module: torch.nn.Module, args: tuple, kwargs: dict, result: Any) -> None:
+                calls.leave(module, result)
+
+            handles = []
+            try:
+                for module in modules:
+                    handles.append(module.register_forward_pre_hook(enter, with_kwargs=True))
+                    handles.append(module.register_forward_hook(leave, with_kwargs=True))
+                yield
+            finally:
+                for handle in handles:
+                    handle.remove()
+
+    @contextmanager
+    def run_scripted(self, types: Mapping[str, str], inputs: Mapping[str, torch.Tensor]) -> Iterator[_Calls]:
+        """The same for a module of ``scripted.telling``; ``types``: classes by qualified name. The block enters and leaves
+        the module itself."""
+        with self._run(inputs) as calls:
+            way: list[str] = []
+
+            def enter(name: str, given: list[torch.Tensor]) -> None:
+                way.append(f"{way[-1]}.{name}" if way and way[-1] else name)
+                calls.enter(len(way), way[-1], types.get(way[-1], ""), given)
+
+            def leave(results: list[torch.Tensor]) -> None:
+                calls.leave(len(way), results)
+                way.pop()
+
+            with scripted.listening(scripted.Listener(enter, leave)):
+                yield calls
+
+    @contextmanager
+    def _run(self, inputs: Mapping[str, torch.Tensor]) -> Iterator[_Calls]:
         number = len(self.runs)
         known = _Known()
-        recorded = Run({name: self._add(f"{number}/input/{name}", tensor, True, known)
-                        for name, tensor in inputs.items()})
-        counts: dict[str, int] = {}
-        open_calls: list[list] = []   # [module, call, given, calls within]
-        ended: list[list] = []        # [module object, path, call, given, results, the open call around it]
-
-        def enter(module: torch.nn.Module, args: tuple, kwargs: dict) -> None:
-            path, stated = modules[module]
-            call = counts[path] = counts.get(path, -1) + 1
-            call = call if stated is None else stated
-            given = self._all(f"{number}/{path}#{call}/given", path, (args, kwargs), known)
-            open_calls.append([module, path, call, given])
-
-        def leave(module: torch.nn.Module, args: tuple, kwargs: dict, result: Any) -> None:
-            while open_calls and open_calls[-1][0] is not module:
-                open_calls.pop()  # that call ended with an exception
-            if not open_calls:
-                return
-            _, path, call, given = opened = open_calls.pop()
-            results = self._all(f"{number}/{path}#{call}/result", path, result, known)
-            ended.append([opened, open_calls[-1] if open_calls else None, type(module), path, call, given, results])
-
-        handles = []
-        try:
-            for module in modules:
-                handles.append(module.register_forward_pre_hook(enter, with_kwargs=True, prepend=False))
-                handles.append(module.register_forward_hook(leave, with_kwargs=True, prepend=False))
-            yield
-        finally:
-            for handle in handles:
-                handle.remove()
-        places = {id(entry[0]): at for at, entry in enumerate(ended)}
-        recorded.calls = [ModuleCall(path, f"{kind.__module__}.{kind.__qualname__}", call,
-                                     places.get(id(around)) if around is not None else None, given, results)
-                          for _, around, kind, path, call, given, results in ended]
-        self.runs.append(recorded)
+        run = Run({name: self._add(f"{number}/input/{name}", tensor, True, known) for name, tensor in inputs.items()})
+        calls = _Calls(lambda prefix, path, value: self._all(f"{number}/{prefix}", path, value, known))
+        yield calls
+        run.calls = calls.ended_in_order()
+        self.runs.append(run)
 
     def _all(self, prefix: str, path: str, value: Any, known: _Known) -> tuple[Recorded, ...]:
         whole = self._is_full(path)
@@ -129,15 +177,15 @@ def record_values(model: Any, args: Any = (), path: str | os.PathLike | None = N
                   full: Collection[str] = ()) -> Values:
     """Runs ``model`` and records what each call of each of its modules was given and returned.
 
-    model   a torch.nn.Module, or a torch.export.ExportedProgram, whose own example is taken without ``args``.
+    model   a torch.nn.Module, scripted or not, or a torch.export.ExportedProgram, whose own example is taken without
+            ``args``. Archives: torch.jit.load(path), torch.export.load(path).
     args, kwargs  as forward takes them. ``more``: the args of further runs, which may have other sizes.
     path    a safetensors file that is written, or replaced as a whole: ``model.values.safetensors``. None: in memory.
     full    globs of modules whose tensors are kept whole: ["encoder.layer.3.**"]. Of others, those of more than 2,048
             elements are kept as a sketch of some 6 KB: moments, samples and a projection (docs/values.md).
 
     The model is in eval mode while it runs, and afterwards as before. Raises WhenceError: E0104 for arguments that do
-    not fit, E0207 when the model does not run, E0303 for a scripted module, whose calls Python does not see, E0307
-    without safetensors, E0401.
+    not fit, E0207 when the model does not run, E0307 without safetensors, E0401.
     """
     if isinstance(full, str):
         raise error("E0101", "usage", f"{full!r} is one text, where a list is expected", f"give [{full!r}]")
@@ -152,12 +200,11 @@ def record_values(model: Any, args: Any = (), path: str | os.PathLike | None = N
 
 def run_recorded(recorder: Recorder, model: Any, args: Any, kwargs: Mapping[str, Any] | None) -> Any:
     """One run of ``model``; returns what it returned."""
-    if isinstance(model, torch.jit.ScriptModule):
-        raise error("E0303", "unsupported_feature", "the calls of a scripted module's modules are not seen from Python",
-                    "record the module that it was made of, or its torch.export program")
     try:
         if isinstance(model, torch.export.ExportedProgram):
             return _run_exported(recorder, model, args, kwargs)
+        if isinstance(model, torch.jit.ScriptModule):
+            return _run_scripted(recorder, model, args, kwargs)
         with torch.no_grad(), without_fast_path(), _in_eval(model), calls.tensors_only(model, args, kwargs) as call:
             given = dict(zip(call.tensors, call.copies()))  # these very tensors are known as inputs
             with recorder.run(modules_of(model), given):
@@ -180,21 +227,43 @@ def _in_eval(model: torch.nn.Module) -> Iterator[None]:
             module.training = mode
 
 
+def _run_scripted(recorder: Recorder, model: torch.jit.ScriptModule, args: Any, kwargs: Mapping[str, Any] | None) -> Any:
+    call = calls.opened(calls.signature_of(model), args, kwargs)
+    given = nested.copied(call.arguments)
+    tensors = dict(zip(call.tensors, nested.tensors_in(given)))
+    types = {path: scripted.class_of(each) for path, each in model.named_modules()}
+    telling = scripted.telling(model).eval()
+    with torch.no_grad(), recorder.run_scripted(types, tensors) as run:
+        run.enter(0, "", types.get("", ""), given)
+        result = telling(**given)
+        run.leave(0, result)
+    return result
+
+
 def _run_exported(recorder: Recorder, program: torch.export.ExportedProgram, args: Any,
                   kwargs: Mapping[str, Any] | None) -> Any:
     """Modules of the program are rebuilt; what one returns are the values that others read, in order."""
-    if kwargs is None and isinstance(args, (tuple, list)) and not args:
-        args, kwargs = program.example_inputs
-    positional, keywords = nested.copied((args if isinstance(args, (tuple, list)) else (args,), dict(kwargs or {})))
+    names = [spec.arg.name for spec in program.graph_signature.input_specs
+             if spec.kind is torch.export.graph_signature.InputKind.USER_INPUT]
+    positional, keywords = nested.copied(_arguments_of(program, names, args, kwargs))
     module = torch.export.unflatten(program)
     modules = {}
     for path, each in module.named_modules():
         plain, _, call = path.partition("@")  # "layer@1": the second call of "layer"
         if "." not in call:
             modules[each] = (plain, int(call) if call.isdigit() else None)
-    names = [spec.arg.name for spec in program.graph_signature.input_specs
-             if spec.kind is torch.export.graph_signature.InputKind.USER_INPUT]
     tensors = nested.tensors_in((positional, keywords))
     with torch.no_grad(), state_restored([program.state_dict, program.constants]), \
             recorder.run(modules, dict(zip(names, tensors))):
         return module(*positional, **keywords)
+
+
+def _arguments_of(program: torch.export.ExportedProgram, names: list[str], args: Any,
+                  kwargs: Mapping[str, Any] | None) -> tuple[tuple, dict]:
+    """args and kwargs as the program was exported with; a dict alone has all of them by their names in the program."""
+    positional = tuple(args) if isinstance(args, (tuple, list)) else (args,)
+    if not positional and kwargs is None:
+        return program.example_inputs
+    if len(positional) == 1 and isinstance(positional[0], dict) and not kwargs and set(positional[0]) == set(names):
+        return pytree.tree_unflatten([positional[0][name] for name in names], program.call_spec.in_spec)
+    return positional, dict(kwargs or {})

@@ -1,0 +1,99 @@
+"""The report as one HTML page without outside parts: a plot of the error along the model, and the tree in colours."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Iterator
+
+from .report import AccuracyReport, ModuleAccuracy, head, in_order, labels
+
+_STYLE = """
+:root{--ink:#1c2530;--faint:#68727e;--line:#d5dae0;--paper:#fff;--good:#2f7d4f;--bad:#c0392b}
+@media(prefers-color-scheme:dark){:root{--ink:#e6e9ed;--faint:#98a2ae;--line:#3a424c;--paper:#171b20;--good:#6cc08b;
+--bad:#ff7b6b}}
+body{font:14px/1.45 system-ui,sans-serif;color:var(--ink);background:var(--paper);margin:2em auto;max-width:76em;
+padding:0 1em}
+h1{font-size:1.3em;margin:0}pre{font:13px/1.5 ui-monospace,monospace;white-space:pre-wrap}
+table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}
+th,td{padding:.15em .7em;text-align:right;border-bottom:1px solid var(--line)}
+th:first-child,td:first-child{text-align:left;font-family:ui-monospace,monospace;white-space:pre}
+th{color:var(--faint);font-weight:normal;position:sticky;top:0;background:var(--paper)}
+td.note{text-align:left;color:var(--faint)}tr.first td{font-weight:bold;color:var(--bad)}
+svg{width:100%;height:auto;margin:1em 0}svg text{font:11px system-ui,sans-serif;fill:var(--faint)}
+"""
+_WIDTH, _HEIGHT, _LEFT, _BOTTOM = 1100, 280, 60, 24
+
+
+def to_html(report: AccuracyReport) -> str:
+    said = "\n".join(head(report))
+    return (f"<!doctype html><html lang=en><meta charset=utf-8><title>{html.escape(report.path.name)}: accuracy by module"
+            f"</title><style>{_STYLE}</style><h1>{html.escape(report.path.name)}: accuracy by module</h1>"
+            f"<pre>{html.escape(said)}</pre>{_plot(report)}{_table(report)}</html>\n")
+
+
+def _plot(report: AccuracyReport) -> str:
+    """Relative error of the innermost modules in the order of data, on a logarithmic scale; a line at the tolerance."""
+    around = {path for each in report.modules for path in _around(each)}
+    rows = [each for each in report.modules if each.status != "not observable" and each.module not in around]
+    finite = [each.relative for each in rows if 0 < each.relative < math.inf] + [report.tolerance or 1e-6]
+    low, high = math.floor(math.log10(min(finite))), math.ceil(math.log10(max(finite)) + 1e-9)
+    high = max(high, low + 1)
+
+    def height(relative: float) -> float:
+        place = low if relative <= 0 else high if math.isinf(relative) else math.log10(relative)
+        return 10 + (high - min(max(place, low), high)) / (high - low) * (_HEIGHT - _BOTTOM - 10)
+
+    def across(at: int) -> float:
+        return _LEFT + (at + 0.5) * (_WIDTH - _LEFT - 10) / max(len(rows), 1)
+
+    parts = [f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role=img aria-label="relative error along the model">']
+    for exponent in range(low, high + 1):
+        y = height(10.0 ** exponent)
+        parts.append(f'<line x1={_LEFT} x2={_WIDTH} y1={y:.1f} y2={y:.1f} stroke="var(--line)"/>'
+                     f'<text x={_LEFT - 8} y={y + 4:.1f} text-anchor=end>1e{exponent}</text>')
+    if report.tolerance > 0:
+        y = height(report.tolerance)
+        parts.append(f'<line x1={_LEFT} x2={_WIDTH} y1={y:.1f} y2={y:.1f} stroke="var(--bad)" stroke-dasharray="5 4"/>'
+                     f'<text x={_WIDTH - 4} y={y - 5:.1f} text-anchor=end>above {report.tolerance:.2g} differs</text>')
+    path = " ".join(f"{across(at):.1f},{height(each.relative):.1f}" for at, each in enumerate(rows))
+    parts.append(f'<polyline points="{path}" fill=none stroke="var(--faint)" stroke-opacity=".5"/>')
+    for at, each in enumerate(rows):
+        colour = "var(--bad)" if each.status == "differs" else "var(--good)"
+        radius = 6 if _is_first(report, each) else 3
+        parts.append(f'<circle cx={across(at):.1f} cy={height(each.relative):.1f} r={radius} fill="{colour}">'
+                     f"<title>{html.escape(each.name)}: {each.relative:.3g}</title></circle>")
+    parts.append(f'<text x={_LEFT} y={_HEIGHT - 6}>relative difference of the innermost modules, in the order in which '
+                 f"they end; first: {html.escape(str(report.first) if report.first else 'none')}</text></svg>")
+    return "".join(parts)
+
+
+def _around(each: ModuleAccuracy) -> Iterator[str]:
+    parts = each.module.split(".") if each.module else []
+    return (".".join(parts[:depth]) for depth in range(len(parts)))
+
+
+def _is_first(report: AccuracyReport, each: ModuleAccuracy) -> bool:
+    return report.first is not None and (each.module, each.call) == (report.first.module, report.first.call)
+
+
+def _table(report: AccuracyReport) -> str:
+    rows = in_order(report.modules)
+    lines = ["<table><tr><th>module<th>relative<th>largest<th>SQNR dB<th>cosine<th>inherited</tr>"]
+    for each, label in zip(rows, labels(rows)):
+        if each.status == "not observable":
+            lines.append(f"<tr><td>{html.escape(label)}<td colspan=5 class=note>{html.escape(each.note)}</tr>")
+            continue
+        kind = " class=first" if _is_first(report, each) else ""
+        figures = (each.relative, each.largest, each.sqnr, each.cosine, each.inherited)
+        shown = "".join(f"<td>{figure:.3g}" for figure in figures)
+        lines.append(f'<tr{kind} style="background:{_colour(report, each)}"><td>{html.escape(label)}{shown}</tr>')
+    return "".join(lines) + "</table>"
+
+
+def _colour(report: AccuracyReport, each: ModuleAccuracy) -> str:
+    """Red from the tolerance on, the more the further; nothing below."""
+    if each.status != "differs":
+        return "none"
+    decades = 3.0 if math.isinf(each.relative) else math.log10(each.relative / max(report.tolerance, 1e-12))
+    return f"rgb(192 57 43 / {min(0.08 + 0.1 * max(decades, 0.0), 0.4):.2f})"

@@ -1,0 +1,81 @@
+"""``whence record ARCHIVE --values FILE``: the command line of ``record_values``."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ..command import run_json
+from ..command_lines import Parser, run_guarded
+from ..errors import error
+
+
+def parser() -> Parser:
+    options = Parser(
+        prog="whence record", description="Records what each call of each module of an archive was given and returned, "
+        "beside the sidecar. Without --values the sidecar alone is recorded, and there are more options.",
+        allow_abbrev=False)
+    options.add_argument("archive", help="a TorchScript (.pt) or torch.export (.pt2) archive")
+    options.add_argument("--values", required=True, metavar="FILE", help="what is written: model.values.safetensors")
+    options.add_argument("--inputs", action="append", default=[], metavar="FILE",
+                         help="inputs of one run, .npz or .pt; repeatable. Of a .pt2 its own example by default")
+    options.add_argument("--full", action="append", default=[], metavar="GLOB",
+                         help="modules whose tensors are kept whole; repeatable")
+    options.add_argument("--output", "-o", metavar="FILE", help="the sidecar, too")
+    options.add_argument("--json", action="store_true", help="what was written, as JSON")
+    return options
+
+
+def main(arguments: Sequence[str]) -> int:
+    return run_guarded(arguments, _record)
+
+
+def _record(arguments: Sequence[str]) -> int:
+    given = parser().parse_args(arguments)
+    sets = [_inputs(Path(each)) for each in given.inputs]
+    with tempfile.TemporaryDirectory(prefix="whence-") as folder:
+        sidecar = given.output or str(Path(folder) / "model.whence.json")
+        # It reads the archive with care, and refuses what must not be run, before PyTorch loads it here.
+        example = ["--inputs", given.inputs[0]] if sets and not given.archive.endswith(".pt2") else []
+        run_json("record", given.archive, "-o", sidecar, *example)
+    from .recording import record_values
+
+    model = _loaded(given.archive)
+    first, *more = sets or [()]
+    values = record_values(model, first, given.values, full=given.full, more=more)
+    calls = [len(run.calls) for run in values.runs]
+    size = Path(given.values).stat().st_size
+    if given.json:
+        print(json.dumps({"file": given.values, "size": size, "runs": len(calls), "calls": calls}))
+    else:
+        print(f"{given.values}: {len(calls)} run{'s' if len(calls) > 1 else ''}, {calls[0]} module calls, {size / 1e6:.1f} MB")
+    return 0
+
+
+def _loaded(archive: str) -> Any:
+    import torch
+
+    if archive.endswith(".pt2"):
+        return torch.export.load(archive)
+    return torch.jit.load(archive, map_location="cpu")
+
+
+def _inputs(path: Path) -> tuple:
+    """The args of a run; a dict at their end is taken for keyword arguments."""
+    import numpy
+    import torch
+
+    if not path.is_file():
+        raise error("E0102", "missing_file", f"there is no file {path}", "check the path", file=str(path))
+    try:
+        if path.suffix == ".npz":
+            with numpy.load(path, allow_pickle=False) as archive:
+                return ({name: torch.from_numpy(archive[name]) for name in archive.files},)
+        stored = torch.load(path, weights_only=True)
+    except Exception as failure:  # zip, pickle and numpy have classes of their own
+        raise error("E0203", "wrong_kind", f"{path} is neither .npz nor what torch.save wrote: {failure}",
+                    "numpy.savez(path, name=array), or torch.save({'name': tensor}, path)", file=str(path)) from None
+    return tuple(stored) if isinstance(stored, (tuple, list)) else (stored,)
