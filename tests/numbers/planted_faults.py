@@ -1,0 +1,147 @@
+"""How often `whence accuracy` names the module with a fault: faults planted in single modules of the models of
+tests/accuracy, which are exported, put through tools and annotated.
+
+    planted_faults.py --folder /tmp/faults [--models bert_tiny,gpt2] [--tools float16] [--faults 3]
+
+Prints a line for each fault, and a table: `named`, the module is the one; `around`, it is one of the suspects or within
+the module that is named; `wrong`, another module is named; `missed`, none is. A file that differs without a fault, as some
+quantised ones do, is listed and left out.
+"""
+
+import argparse
+import collections
+import logging
+import os
+import random
+import shutil
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "python")]
+os.environ.setdefault("WHENCE", str(ROOT / "build" / "bin" / "whence"))
+
+import torch  # noqa: E402
+
+import whence  # noqa: E402
+from accuracy import models, tools  # noqa: E402
+
+TOOLS = {"none": lambda name, source, target: shutil.copy(source, target), "onnxslim": tools.onnxslim,
+         "onnxsim": tools.onnxsim, "ort-extended": tools.onnxruntime_offline("extended"), "float16": tools.float16,
+         "int8": tools.dynamic_int8, "qdq": lambda name, source, target: static_products(name, source, target)}
+
+
+def static_products(name: str, source: Path, target: Path) -> None:
+    """QDQ of products and convolutions alone: quantised masks of large numbers are a fault of their own."""
+    import numpy
+    from onnxruntime.quantization import CalibrationDataReader, QuantFormat, quantize_static
+
+    class Example(CalibrationDataReader):
+        def __init__(self):
+            self.rows = iter([{key: numpy.asarray(value) for key, value in models.example(name).items()}])
+
+        def get_next(self):
+            return next(self.rows, None)
+
+    quantize_static(str(source), str(target), Example(), quant_format=QuantFormat.QDQ,
+                    op_types_to_quantize=["MatMul", "Conv", "Gemm"])
+
+
+def swapped(module: torch.nn.Module) -> None:
+    module.weight.data = module.weight.data.roll(1, 0)
+
+
+def coarse(module: torch.nn.Module) -> None:
+    """Rounded to three or four steps."""
+    scale = module.weight.data.abs().max() / 1.5
+    module.weight.data = (module.weight.data / scale).round() * scale
+
+
+def without_bias(module: torch.nn.Module) -> None:
+    module.bias.data.zero_()
+
+
+def other_eps(module: torch.nn.Module) -> None:
+    module.eps = 0.05
+
+
+def faults_of(module: torch.nn.Module) -> Iterator[Callable]:
+    weight = getattr(module, "weight", None)
+    if weight is not None and weight.dim() >= 2:
+        yield from (swapped, coarse)
+    if hasattr(module, "eps") and not isinstance(module, torch.nn.BatchNorm2d):
+        yield other_eps
+    if isinstance(getattr(module, "bias", None), torch.nn.Parameter):
+        yield without_bias
+
+
+def plantable(model: torch.nn.Module, called: set[str]) -> list[tuple[str, Callable]]:
+    """Modules without children that run, whose weights no other module has."""
+    owners = collections.Counter(id(each) for _, each in model.named_parameters(remove_duplicate=False))
+    return [(path, fault) for path, module in model.named_modules() if path in called and not list(module.children())
+            and all(owners[id(each)] == 1 for each in module.parameters()) for fault in faults_of(module)]
+
+
+def verdict(first, path: str) -> str:
+    if first is None:
+        return "missed"
+    if first.module == path:
+        return "named"
+    return "around" if path in first.suspects or not first.module or path.startswith(first.module + ".") else "wrong"
+
+
+def measured(folder: Path, name: str, tool: str, values, fault: tuple[str, Callable] | None):
+    """The first difference in the file that the tool made of the model with the fault."""
+    model = models.ENTRIES[name].model().eval()
+    if fault:
+        with torch.no_grad():
+            fault[1](model.get_submodule(fault[0]))
+    source, copied, target = (folder / f"{name}.{kind}.onnx" for kind in ("exported", "copy", tool))
+    with models.quiet():
+        whence.export(model, (), source, kwargs=models.example(name))
+        shutil.copy(source, copied)
+        TOOLS[tool](name, copied, target)
+        if tool != "none":
+            whence.annotate(target, source=source)
+    return whence.accuracy(target, values).first
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split(":")[0])
+    parser.add_argument("--folder", type=Path, required=True)
+    parser.add_argument("--models", default=",".join(models.NAMES))
+    parser.add_argument("--tools", default=",".join(TOOLS))
+    parser.add_argument("--faults", type=int, default=3, help="for each model (3)")
+    options = parser.parse_args()
+    options.folder.mkdir(parents=True, exist_ok=True)
+    warnings.simplefilter("ignore")
+    logging.disable(logging.WARNING)
+    chosen = random.Random(1)
+    counts: dict[str, collections.Counter] = collections.defaultdict(collections.Counter)
+    for name in options.models.split(","):
+        model = models.ENTRIES[name].model().eval()
+        values = whence.record_values(model, kwargs=models.example(name))
+        every = plantable(model, {each.module for each in values.runs[0].calls})
+        planted = chosen.sample(every, min(options.faults, len(every)))
+        for tool in options.tools.split(","):
+            try:
+                if (first := measured(options.folder, name, tool, values, None)) is not None:
+                    print(f"{name} {tool}: left out, it differs without a fault from {first} on")
+                    continue
+                for path, fault in planted:
+                    first = measured(options.folder, name, tool, values, (path, fault))
+                    said = verdict(first, path)
+                    counts[tool][said] += 1
+                    print(f"{said:7} {name} {tool} {fault.__name__} in {path}" + ("" if said == "named" else f": {first}"))
+            except Exception as failure:  # a tool fails in ways of its own
+                print(f"{name} {tool}: left out, {type(failure).__name__}: {str(failure).splitlines()[0][:100]}")
+    words = ("named", "around", "wrong", "missed")
+    print(f"\n{'tool':<14}" + "".join(f"{word:>8}" for word in words))
+    for tool, count in counts.items():
+        print(f"{tool:<14}" + "".join(f"{count[word]:>8}" for word in words))
+
+
+if __name__ == "__main__":
+    main()
