@@ -82,6 +82,12 @@ def error(code: str, name: str, message: str, remedy: str, **where: str) -> When
     return WhenceError([Diagnostic(code, name, "error", message, remedy, where)])
 
 
+def require_list(given: object) -> None:
+    """Raises WhenceError E0101 for one text where several are expected: its letters would be taken for them."""
+    if isinstance(given, str):
+        raise error("E0101", "usage", f"{given!r} is one text, where a list is expected", f"give [{given!r}]")
+
+
 def from_operator(raised: Exception) -> Exception:
     """An error of an operator of the plugin, as a WhenceError; any other error is returned unchanged."""
     match = re.match(r"(E\d{4}) (.*?): (.*?)(?:; try: (.*?))?(?:\n|$)", str(raised))

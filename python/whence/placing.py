@@ -45,6 +45,12 @@ def write_whole(target: Path, write: Callable[[Path], object]) -> None:
         os.close(handle)
 
 
+def require_other_than(target: Path, model: Path) -> None:
+    """Raises WhenceError E0101 where what is written about a model would replace it."""
+    if target.exists() and model.exists() and target.samefile(model):
+        raise error("E0101", "usage", f"{target} is the model itself", "give another name", file=str(target))
+
+
 def write_text(target: Path, text: str) -> None:
     """The same for a text. Raises WhenceError E0401."""
     try:

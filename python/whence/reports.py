@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .command import run_json
-from .errors import Diagnostic, error
-from .placing import write_whole
+from .errors import Diagnostic, require_list
+from .placing import require_other_than, write_whole
 
 CONFIDENCES = ("exact", "matched", "inferred", "ancestor", "unattributed")
 
@@ -101,8 +101,7 @@ class ValidationReport:
                 f"({self.coverage.percent:.1f} %) have a module; {len(self.findings)} findings.</p>"
                 f"<table><tr>{head}</tr>{rows}</table>\n")
         target = Path(path)
-        if target.exists() and target.samefile(self.path):
-            raise error("E0101", "usage", f"{target} is the model itself", "give another name", file=str(target))
+        require_other_than(target, self.path)
         write_whole(target, lambda path: path.write_text(text, encoding="utf-8"))
         return target
 
@@ -128,8 +127,7 @@ def validate(model: str | os.PathLike, sidecar: str | os.PathLike | None = None,
     options += ["--min-covered", min_covered] if min_covered is not None else []
     options += (["--baseline", baseline] if baseline else []) + (["--config", config] if config else [])
     for option, values in (("--min", minima), ("--require", required), ("--allow", allowed)):
-        if isinstance(values, str):
-            raise error("E0101", "usage", f"{values!r} is one text, where a list is expected", f"give [{values!r}]")
+        require_list(values)
         for value in values:
             options += [option, value]
     raw = run_json("validate", model, *options, accepted=(0, 1))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import torch
 
-from ..errors import error
+from ..errors import error, require_list
 from ..values import container
 from ..values.container import Run, Values
 from ..values.globs import matcher
@@ -48,7 +48,8 @@ def accuracy(model: str | os.PathLike, values: Values | str | os.PathLike, *,
     that cannot be read, E0206 for values of another model, E0207 when the runtime does not run the file, E0307 without
     the runtime.
     """
-    limits = [_limit(each) for each in _texts(max_error)]
+    require_list(max_error)
+    limits = [_limit(each) for each in max_error]
     file = origins.read(model)
     recorded = values if isinstance(values, Values) else container.read(values)
     if not recorded.runs:
@@ -98,12 +99,6 @@ def _report(file: File, parts: list[_Part], recorded: Values, runtime: Runtime,
     return AccuracyReport(Path(file.path), runtime.settings, part.limit, part.limit_of,
                           _modules(file, part.measurement, part.limit), lasting[0] if lasting else None, ordered,
                           tuple(_notes(file, part, len(recorded.runs), not runtime.rounds)))
-
-
-def _texts(given: Collection[str]) -> Collection[str]:
-    if isinstance(given, str):
-        raise error("E0101", "usage", f"{given!r} is one text, where a list is expected", f"give [{given!r}]")
-    return given
 
 
 def _limit(text: str) -> tuple[float, str]:

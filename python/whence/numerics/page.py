@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Iterator
 
-from .report import AccuracyReport, ModuleAccuracy, head, in_order, labels
+from .report import AccuracyReport, ModuleAccuracy, head, in_order, labels, paths
 
 _STYLE = """
 :root{--ink:#1c2530;--faint:#68727e;--line:#d5dae0;--paper:#fff;--good:#2f7d4f;--bad:#c0392b}
@@ -34,7 +33,7 @@ def to_html(report: AccuracyReport) -> str:
 
 def _plot(report: AccuracyReport) -> str:
     """Relative error of the innermost modules in the order of data, on a logarithmic scale; a line at the tolerance."""
-    around = {path for each in report.modules for path in _around(each)}
+    around = {path for each in report.modules if each.module for path in ("", *paths(each.module)[:-1])}
     rows = [each for each in report.modules if each.status != "not observable" and each.module not in around]
     finite = [each.relative for each in rows if 0 < each.relative < math.inf] + [report.tolerance or 1e-6]
     low, high = math.floor(math.log10(min(finite))), math.ceil(math.log10(max(finite)) + 1e-9)
@@ -66,11 +65,6 @@ def _plot(report: AccuracyReport) -> str:
     parts.append(f'<text x={_LEFT} y={_HEIGHT - 6}>relative difference of the innermost modules, in the order in which '
                  f"they end; first: {html.escape(str(report.first) if report.first else 'none')}</text></svg>")
     return "".join(parts)
-
-
-def _around(each: ModuleAccuracy) -> Iterator[str]:
-    parts = each.module.split(".") if each.module else []
-    return (".".join(parts[:depth]) for depth in range(len(parts)))
 
 
 def _is_first(report: AccuracyReport, each: ModuleAccuracy) -> bool:

@@ -7,8 +7,7 @@ import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..errors import error
-from ..placing import write_text
+from ..placing import require_other_than, write_text
 
 
 @dataclass(frozen=True)
@@ -93,8 +92,7 @@ class AccuracyReport:
         from .page import to_html
 
         target = Path(path)
-        if target.exists() and self.path.exists() and target.samefile(self.path):
-            raise error("E0101", "usage", f"{target} is the model itself", "give another name", file=str(target))
+        require_other_than(target, self.path)
         write_text(target, to_html(self))
         return target
 
@@ -182,12 +180,12 @@ def in_order(modules: tuple[ModuleAccuracy, ...]) -> list[ModuleAccuracy]:
     """Parents first, siblings in the order in which they ended."""
     first: dict[str, int] = {}
     for at, each in enumerate(modules):
-        for path in _paths(each.module):
+        for path in paths(each.module):
             first.setdefault(path, at)
-    return sorted(modules, key=lambda each: ([first[path] for path in _paths(each.module)], each.call))
+    return sorted(modules, key=lambda each: ([first[path] for path in paths(each.module)], each.call))
 
 
-def _paths(module: str) -> list[str]:
+def paths(module: str) -> list[str]:
     """encoder.layer.0 -> encoder, encoder.layer, encoder.layer.0"""
     parts = module.split(".") if module else []
     return [".".join(parts[:depth + 1]) for depth in range(len(parts))]
@@ -199,7 +197,7 @@ def labels(rows: list[ModuleAccuracy]) -> list[str]:
     depth = {"": 0 if "" in shown else -1}
     labels = []
     for each in rows:
-        around = next((path for path in reversed(_paths(each.module)[:-1]) if path in shown), "")
+        around = next((path for path in reversed(paths(each.module)[:-1]) if path in shown), "")
         name = each.module[len(around):].lstrip(".") if each.module else "(root)"
         if each.module:
             depth[each.module] = depth[around] + 1

@@ -13,7 +13,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from .. import calls, nested
-from ..errors import WhenceError, error
+from ..errors import WhenceError, error, require_list
 from ..keeping import state_restored
 from ..surroundings import without_fast_path
 from . import container, scripted
@@ -187,8 +187,7 @@ def record_values(model: Any, args: Any = (), path: str | os.PathLike | None = N
     The model is in eval mode while it runs, and afterwards as before. Raises WhenceError: E0104 for arguments that do
     not fit, E0207 when the model does not run, E0307 without safetensors, E0401.
     """
-    if isinstance(full, str):
-        raise error("E0101", "usage", f"{full!r} is one text, where a list is expected", f"give [{full!r}]")
+    require_list(full)
     recorder = Recorder(full)
     for at, given in enumerate([args, *more]):
         run_recorded(recorder, model, given, kwargs if at == 0 else None)
