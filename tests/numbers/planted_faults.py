@@ -73,7 +73,7 @@ def faults_of(module: torch.nn.Module) -> Iterator[Callable]:
         yield from (swapped, coarse)
     if hasattr(module, "eps") and not isinstance(module, torch.nn.BatchNorm2d):
         yield other_eps
-    if isinstance(getattr(module, "bias", None), torch.nn.Parameter):
+    if isinstance(getattr(module, "bias", None), torch.nn.Parameter) and bool(module.bias.any()):
         yield without_bias
 
 

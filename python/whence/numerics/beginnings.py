@@ -6,8 +6,9 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from .flow import Flow
 from .measuring import Kind, Measured, Measurement
-from .origins import File, Node
+from .origins import Node
 
 _CONVERTING = {"Cast", "QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"}
 
@@ -15,6 +16,19 @@ _CONVERTING = {"Cast", "QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLin
 # adds up, or what came before: behind a difference, values may be off by several times as much.
 _STEP, _STEP_BEHIND = 3.0, 10.0
 _USUAL, _ENOUGH = 10.0, 12  # usual steps that make a difference, and how many it takes to know the usual one
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The relative difference from which on a value differs."""
+
+    whole: float  # anywhere in the file
+    exact: float  # behind nodes that quantise nothing, where it is also far above what is read there
+
+    def above(self, flow: Flow, each: Measured) -> bool:
+        if each.differs(self.whole):
+            return True
+        return each.differs(max(self.exact, _STEP_BEHIND * flow.before(each.value))) and not flow.is_quantised(each.value)
 
 
 @dataclass
@@ -28,76 +42,43 @@ class Beginning:
     calls: list[int]            # the calls that the nodes belong to
     around: int | None          # the innermost call that holds all of those
     lasts: bool                 # the difference reaches an output of the file, or everything seen behind it
+    weighs: bool                # its figures are numbers, and weights have a part in them: no other way to mask
 
 
-def find(file: File, measurement: Measurement, tolerance: float) -> list[Beginning]:
-    """In the order of data. Forgets values that cannot be the point, see ``_forget_impossible``."""
-    _forget_impossible(file, measurement, tolerance)
-    observed = _observed(measurement)
-    regions = {value: region(file, value, observed) for value in observed}
-    # A node that an agreeing value is computed by computes what it should: a Reshape that a tool shares among readers.
-    cleared = {node.at for value, each in observed.items() if not each.differs(tolerance) for node in regions[value][0]}
-    found = []
-    for each in measurement.points:
-        if each.value is None or not each.differs(tolerance) or observed[each.value] is not each:
-            continue
-        nodes, reads = regions[each.value]
-        nodes = [node for node in nodes if node.at not in cleared] or nodes
-        before = max((other.figures.relative for other in reads), default=0.0)
-        if each.figures.relative <= before * (_STEP if before <= tolerance else _STEP_BEHIND):
-            continue
-        calls = _calls_of(measurement, nodes)
-        found.append(Beginning(each, nodes, reads, calls, _around(measurement, calls),
-                               _lasts(file, each, observed, tolerance)))
-    return found
-
-
-def inherited(file: File, measurement: Measurement) -> dict[str, float]:
-    """By value of the file, the largest relative difference among the observed values that it is computed from."""
-    observed = _observed(measurement)
-    return {name: max((each.figures.relative for each in region(file, name, observed)[1]), default=0.0)
-            for name in observed}
-
-
-def rounding(file: File, measurement: Measurement, kind: Kind) -> float:
-    """The relative difference from which on a value differs: ten times what is usual for one step from observed values
-    to the next in this file, within the bounds of what it computes in."""
-    before = inherited(file, measurement)
+def limits(flow: Flow, kind: Kind) -> Limits:
+    """Ten times what is usual for one step from observed values to the next in this file, within the bounds of what it
+    computes in."""
     steps = []
-    for name, each in _observed(measurement).items():
-        after = each.figures.relative
-        if math.isfinite(after) and after > 0 and math.isfinite(before[name]):
-            steps.append(math.sqrt(max(after**2 - before[name]**2, 0.0)))
+    for name, each in flow.observed.items():
+        before, after = flow.before(name), each.figures.relative
+        if math.isfinite(after) and after > 0 and math.isfinite(before):
+            steps.append(math.sqrt(max(after**2 - before**2, 0.0)))
     if len(steps) < _ENOUGH:
-        return math.sqrt(kind.least * kind.most)
+        return Limits(math.sqrt(kind.least * kind.most), kind.exact)
     steps.sort()
     # Many steps behind a difference are large, so the usual one is sought among the smaller half.
-    return min(max(_USUAL * steps[len(steps) // 3], kind.least), kind.most)
+    return Limits(min(max(_USUAL * steps[len(steps) // 3], kind.least), kind.most), kind.exact)
 
 
-def _observed(measurement: Measurement) -> dict[str, Measured]:
-    observed: dict[str, Measured] = {}
-    for each in measurement.points:
-        if each.value is not None:
-            observed.setdefault(each.value, each)
-    return observed
-
-
-def region(file: File, value: str, observed: dict[str, Measured]) -> tuple[list[Node], list[Measured]]:
-    """The nodes that compute ``value`` from observed ones, and those."""
-    nodes: dict[int, Node] = {}
-    reads: dict[str, Measured] = {}
-    todo = [value]
-    while todo:
-        node = file.maker.get(todo.pop())
-        if node is None or node.at in nodes:
+def find(flow: Flow, limits: Limits) -> list[Beginning]:
+    """In the order of data."""
+    differing = {value for value, each in flow.observed.items() if limits.above(flow, each)}
+    # A node that an agreeing value is computed by computes what it should: a Reshape that a tool shares among readers.
+    cleared = {node.at for value in flow.observed if value not in differing for node in flow.region(value)[0]}
+    found = []
+    for value, each in flow.observed.items():
+        if value not in differing:
             continue
-        nodes[node.at] = node
-        for name in node.inputs:
-            if name in observed and name != value:
-                reads[name] = observed[name]  # also a constant
-        todo += (name for name in file.depends_on(node) if name not in observed or name == value)
-    return [nodes[at] for at in sorted(nodes)], list(reads.values())
+        nodes, reads = flow.region(value)
+        nodes = [node for node in nodes if node.at not in cleared] or nodes
+        before = flow.before(value)
+        if each.figures.relative <= before * (_STEP if before <= limits.whole else _STEP_BEHIND):
+            continue
+        calls = _calls_of(flow.measurement, nodes)
+        weighs = each.certain and math.isfinite(each.figures.relative) and flow.has_weights(nodes)
+        found.append(Beginning(each, nodes, reads, calls, _around(flow.measurement, calls), _lasts(flow, each, limits),
+                               weighs))
+    return found
 
 
 def _calls_of(measurement: Measurement, nodes: Iterable[Node]) -> list[int]:
@@ -115,55 +96,30 @@ def _around(measurement: Measurement, calls: list[int]) -> int | None:
     return max(common, key=lambda at: len(measurement.calls.around[at]), default=None)
 
 
-def _behind(file: File, value: str, observed: dict[str, Measured]) -> tuple[list[Measured], bool]:
-    """The next observed values that are computed from this one, and whether an output of the file is, too."""
-    seen: set[int] = set()
-    found: dict[str, Measured] = {}
-    reaches = value in file.outputs
-    todo = [value]
-    while todo:
-        for node in file.readers.get(todo.pop(), ()):
-            if node.at in seen:
-                continue
-            seen.add(node.at)
-            for name in node.outputs:
-                if name in observed and name != value:
-                    found[name] = observed[name]
-                elif name not in file.sizes:
-                    reaches = reaches or name in file.outputs
-                    todo.append(name)
-    return list(found.values()), reaches
-
-
-def _lasts(file: File, measured: Measured, observed: dict[str, Measured], tolerance: float) -> bool:
+def _lasts(flow: Flow, measured: Measured, limits: Limits) -> bool:
     """A mask of -inf in place of the least number differs, and nothing behind it does. A difference may also be diluted:
     then what is behind it is further off than everything else that it is computed from."""
-    behind, reaches = _behind(file, measured.value, observed)
+    behind, reaches = flow.behind(measured.value)
+    limit = limits.whole if measured.differs(limits.whole) else limits.exact
 
     def is_diluted(other: Measured) -> bool:
-        reads = region(file, other.value, observed)[1]
+        reads = flow.region(other.value)[1]
         before = max((each.figures.relative for each in reads if each is not measured), default=0.0)
-        return other.figures.relative > max(tolerance / _STEP, _STEP * before)
+        return other.figures.relative > max(limit / _STEP, _STEP * before)
 
-    return reaches or not behind or any(each.differs(tolerance) or is_diluted(each) for each in behind)
+    return reaches or not behind or any(each.differs(limit) or is_diluted(each) for each in behind)
 
 
-def _forget_impossible(file: File, measurement: Measurement, tolerance: float) -> None:
+def forget_impossible(flow: Flow, tolerance: float) -> bool:
     """A value that was taken for a point because nothing else could be it, that differs, and behind which everything
-    agrees, is not the point."""
-    observed = _observed(measurement)
-    for each in measurement.points:
+    agrees, is not the point. True when there was one: the flow is another then."""
+    forgotten = False
+    for each in flow.measurement.points:
         if each.value is None or each.certain or not each.differs(tolerance):
             continue
-        behind, reaches = _behind(file, each.value, observed)
+        behind, reaches = flow.behind(each.value)
         if behind and not reaches and not any(other.differs(tolerance) for other in behind):
             each.value, each.figures = None, None
             each.reason = "which value of the file it is, is not known"
-
-
-def first_seen(file: File, measurement: Measurement, nodes: list[Node]) -> Measured | None:
-    """The first observed value that is computed from results of these nodes."""
-    observed = _observed(measurement)
-    behind = [each for node in nodes for name in node.outputs if name
-              for each in ([observed[name]] if name in observed else _behind(file, name, observed)[0])]
-    return min(behind, key=lambda each: file.place(each.value), default=None)
+            forgotten = True
+    return forgotten

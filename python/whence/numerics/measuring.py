@@ -187,20 +187,28 @@ class Kind:
     name: str
     least: float  # relative; below it nothing is called a difference
     most: float   # above it everything is
+    exact: float  # relative; a difference where nothing is quantised
+
+
+# What computes with, or makes, numbers of few bits.
+QUANTISING = {"MatMulNBits", "GatherBlockQuantized", "QuantizeLinear", "DynamicQuantizeLinear", "DequantizeLinear",
+              "MatMulInteger", "ConvInteger", "QLinearConv", "QLinearMatMul", "DynamicQuantizeMatMul",
+              "MatMulIntegerToFloat", "QGemm"}
+_FLOAT32 = Kind("float32", 1e-5, 1e-3, 1e-3)
+_FLOAT16 = Kind("float16", 1e-3, 0.05, 0.05)
 
 
 def kind_of(file: File) -> Kind:
     proto = needs("onnx", "reading a model").TensorProto
     types = {node.op_type for node in file.nodes}
     weights = {each.data_type for each in file.model.graph.initializer}
+    is_half = proto.FLOAT16 in weights or any(each.type.tensor_type.elem_type == proto.FLOAT16
+                                              for each in file.model.graph.value_info)
+    plain = _FLOAT16 if is_half else _FLOAT32
     if types & {"MatMulNBits", "GatherBlockQuantized"} or weights & {proto.INT4, proto.UINT4}:
-        return Kind("weights of 4 bits", 0.1, 0.5)
-    if types & {"QuantizeLinear", "DynamicQuantizeLinear", "DequantizeLinear", "MatMulInteger", "ConvInteger",
-                "QLinearConv", "QLinearMatMul", "DynamicQuantizeMatMul", "MatMulIntegerToFloat", "QGemm"}:
-        return Kind("quantised to 8 bits", 0.08, 0.3)
+        return Kind("weights of 4 bits", 0.1, 0.5, plain.exact)
+    if types & QUANTISING:
+        return Kind("quantised to 8 bits", 0.08, 0.3, plain.exact)
     if proto.BFLOAT16 in weights:
-        return Kind("bfloat16", 8e-3, 0.2)
-    if proto.FLOAT16 in weights or any(each.type.tensor_type.elem_type == proto.FLOAT16
-                                       for each in file.model.graph.value_info):
-        return Kind("float16", 1e-3, 0.05)
-    return Kind("float32", 1e-5, 1e-3)
+        return Kind("bfloat16", 8e-3, 0.2, 0.2)
+    return plain

@@ -49,6 +49,7 @@ class FirstDifference:
     relative: float
     largest: float
     estimated: bool
+    lasts: bool = True            # False: everything seen that is computed from it agrees
 
     def __str__(self) -> str:
         return (self.module or "(root)") + (f" call {self.call}" if self.call else "")
@@ -72,8 +73,8 @@ class AccuracyReport:
 
     @property
     def clean(self) -> bool:
-        """Nothing differs, or where limits were given, all are kept."""
-        return not self.findings if self.findings or self.tolerance_of == "limits" else self.first is None
+        """No module is the first to differ, and none is above a limit."""
+        return self.first is None and not self.findings
 
     def of(self, module: str, call: int = 0) -> ModuleAccuracy:
         return next(each for each in self.modules if (each.module, each.call) == (module, call))
@@ -107,7 +108,7 @@ def _number(value: float) -> float | None:
 def _beginning(each: FirstDifference) -> dict:
     return {"module": each.module, "call": each.call, "suspects": list(each.suspects), "operation": each.operation,
             "source": each.source, "value": each.value, "nodes": list(each.nodes),
-            "error": {"relative": _number(each.relative), "largest": _number(each.largest),
+            "lasts": each.lasts, "error": {"relative": _number(each.relative), "largest": _number(each.largest),
                       "estimated": each.estimated}}
 
 
@@ -131,7 +132,8 @@ def head(report: AccuracyReport) -> list[str]:
     first = report.first
     lines += [f"first module that differs: {first}" + (f", {first.source}" if first.source else ""),
               f"  relative difference {_percent(first.relative)}, largest {first.largest:.3g}"
-              + (" at least" if first.estimated else "") + "; everything it is computed from agrees"]
+              + (" at least" if first.estimated else "") + "; everything it is computed from agrees"
+              + ("" if first.lasts else ", and what is computed from it, too")]
     if first.operation:
         lines.append(f"  operation: {first.operation}")
     if len(first.suspects) > 1:

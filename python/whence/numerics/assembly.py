@@ -1,0 +1,120 @@
+"""Puts measurements together into the report."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..values.container import Values
+from .beginnings import Beginning, Limits
+from .flow import Flow
+from .measuring import Measured, Measurement
+from .origins import RANDOM, File, Node
+from .recorded_program import RecordedProgram
+from .report import AccuracyReport, FirstDifference, ModuleAccuracy
+from .runtimes import Runtime
+
+
+@dataclass(frozen=True)
+class Part:
+    """The measurement of one run, and where differences begin in it."""
+
+    measurement: Measurement
+    flow: Flow
+    limits: Limits
+    limit_of: str
+    begun: list[Beginning]
+
+    @property
+    def first(self) -> Beginning | None:
+        """The first difference that lasts, or else that is the work of weights: a query may be wrong without a trace in
+        what is computed from it."""
+        return next((each for each in self.begun if each.lasts), next((each for each in self.begun if each.weighs), None))
+
+
+def report_of(file: File, parts: list[Part], recorded: Values, runtime: Runtime,
+            program: RecordedProgram | None) -> AccuracyReport:
+    """The report of the run that differs most."""
+    part = max(parts, key=lambda part: (part.first is not None, _furthest(part.measurement)))
+    beginnings = {id(each): _first(part, each, program) for each in part.begun}
+    return AccuracyReport(Path(file.path), runtime.settings, part.limits.whole, part.limit_of, _modules(part),
+                          beginnings.get(id(part.first)), tuple(beginnings.values()),
+                          tuple(_notes(file, part, len(recorded.runs), not runtime.rounds)))
+
+
+def _furthest(measurement: Measurement) -> float:
+    return max((each.figures.relative for each in measurement.points if each.figures), default=0.0)
+
+
+def _modules(part: Part) -> tuple[ModuleAccuracy, ...]:
+    by_key = {each.point.recorded.key: each for each in part.measurement.points}
+    rows = []
+    for at, call in enumerate(part.measurement.calls.run.calls):
+        results = [by_key[each.key] for each in call.results if each.key in by_key]
+        if not results:
+            continue  # it returned what the model was given, or nothing
+        seen = [each for each in results if each.value is not None]
+        if not seen:
+            rows.append(ModuleAccuracy(call.module, call.call, call.type, "not observable",
+                                       note=_why_not(part, at, results)))
+            continue
+        worst = max(seen, key=lambda each: each.figures.relative)
+        figures = worst.figures
+        rows.append(ModuleAccuracy(
+            call.module, call.call, call.type, "differs" if part.limits.above(part.flow, worst) else "equal",
+            worst.value, figures.relative, figures.largest, figures.sqnr, figures.cosine, figures.unequal,
+            figures.estimated, part.flow.before(worst.value), figures.not_finite, figures.layout))
+    return tuple(rows)
+
+
+def _why_not(part: Part, call: int, results: list[Measured]) -> str:
+    file, calls = part.flow.file, part.measurement.calls
+    nodes = [each.point.within for each in results if each.point.within is not None]
+    nodes = nodes or [node for node in file.nodes if calls.touches(node, call)]
+    if not nodes:
+        return "not observable: no node of the file is of it"
+    seen = part.flow.first_seen(nodes)
+    where = f", first seen at {calls.run.calls[seen.point.maker].name}" \
+        if seen is not None and seen.point.maker is not None else ""
+    return f"not observable: {results[0].reason}{where}"
+
+
+def _first(part: Part, each: Beginning, program: RecordedProgram | None) -> FirstDifference:
+    calls = part.measurement.calls.run.calls
+    around = calls[each.around] if each.around is not None else None
+    at = each.around if around is not None else each.measured.point.maker
+    module, call = (calls[at].module, calls[at].call) if at is not None else ("", 0)
+    operation, source = _operation(each.nodes, program)
+    figures = each.measured.figures
+    return FirstDifference(module, call, tuple(dict.fromkeys(calls[number].module for number in each.calls)), operation,
+                           source, each.measured.value, tuple(node.title for node in each.nodes), figures.relative,
+                           figures.largest, figures.estimated, each.lasts)
+
+
+def _operation(nodes: list[Node], program: RecordedProgram | None) -> tuple[str, str]:
+    """The one recorded operation among nodes that compute; the source line of the last node otherwise."""
+    computing = [node for node in nodes if node.op_type not in _REARRANGING]
+    operations = {number for node in computing for number in node.operations}
+    source = next((node.source for node in reversed(computing or nodes) if node.source), "")
+    if program is None or len(operations) != 1 or (number := operations.pop()) >= len(program.targets):
+        return "", source
+    return program.targets[number], source
+
+
+_REARRANGING = {"Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Identity", "Cast", "Shape", "Expand",
+                "Slice", "Gather", "Concat", "Split", "Constant", "ConstantOfShape"}
+
+
+def _notes(file: File, part: Part, runs: int, dumped: bool) -> Iterator[str]:
+    for name, dtype in part.measurement.casts.items():
+        yield f"the input '{name}' was converted to {dtype}, which the file takes"
+    random = sorted({node.op_type for node in file.nodes if node.op_type in RANDOM})
+    if random:
+        yield f"the file draws random numbers ({', '.join(random)}): what is computed from them differs in any case"
+    if part.measurement.rounds > 1:
+        yield f"values were taken in {part.measurement.rounds} rounds"
+    if runs > 1:
+        yield (f"of {runs} recorded runs the first was compared" if dumped else
+               f"of {runs} recorded runs the one that differs most is shown")
