@@ -1,7 +1,7 @@
 """How often `whence accuracy` names the module with a fault: faults planted in single modules of the models of
 tests/accuracy, which are exported, put through tools and annotated.
 
-    planted_faults.py --folder /tmp/faults [--models bert_tiny,gpt2] [--tools float16] [--faults 3]
+    planted_faults.py --folder /tmp/faults [--models bert_tiny,gpt2] [--tools float16] [--faults 3] [--alone]
 
 Prints a line for each fault, and a table: `named`, the module is the one; `around`, it is one of the suspects or within
 the module that is named; `wrong`, another module is named; `missed`, none is. A file that differs without a fault, as some
@@ -92,7 +92,7 @@ def verdict(first, path: str) -> str:
     return "around" if path in first.suspects or not first.module or path.startswith(first.module + ".") else "wrong"
 
 
-def measured(folder: Path, name: str, tool: str, values, fault: tuple[str, Callable] | None):
+def measured(folder: Path, name: str, tool: str, values, fault: tuple[str, Callable] | None, alone: bool):
     """The first difference in the file that the tool made of the model with the fault."""
     model = models.ENTRIES[name].model().eval()
     if fault:
@@ -105,7 +105,7 @@ def measured(folder: Path, name: str, tool: str, values, fault: tuple[str, Calla
         TOOLS[tool](name, copied, target)
         if tool != "none":
             whence.annotate(target, source=source)
-    return whence.accuracy(target, values).first
+    return whence.accuracy(target, values, model=models.ENTRIES[name].model().eval() if alone else None).first
 
 
 def main() -> None:
@@ -114,6 +114,7 @@ def main() -> None:
     parser.add_argument("--models", default=",".join(models.NAMES))
     parser.add_argument("--tools", default=",".join(TOOLS))
     parser.add_argument("--faults", type=int, default=3, help="for each model (3)")
+    parser.add_argument("--alone", action="store_true", help="give whence accuracy the PyTorch model, too")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
     warnings.simplefilter("ignore")
@@ -127,11 +128,11 @@ def main() -> None:
         planted = chosen.sample(every, min(options.faults, len(every)))
         for tool in options.tools.split(","):
             try:
-                if (first := measured(options.folder, name, tool, values, None)) is not None:
+                if (first := measured(options.folder, name, tool, values, None, options.alone)) is not None:
                     print(f"{name} {tool}: left out, it differs without a fault from {first} on")
                     continue
                 for path, fault in planted:
-                    first = measured(options.folder, name, tool, values, (path, fault))
+                    first = measured(options.folder, name, tool, values, (path, fault), options.alone)
                     said = verdict(first, path)
                     counts[tool][said] += 1
                     print(f"{said:7} {name} {tool} {fault.__name__} in {path}" + ("" if said == "named" else f": {first}"))

@@ -256,6 +256,99 @@ def test_a_result_that_a_tool_fused_away_is_not_observable(encoder, tmp_path):
     assert report.observable > 20
 
 
+# ---- modules alone ------------------------------------------------------------------------------------------------
+
+
+def hidden(encoder, exported, tmp_path):
+    """An 8-bit file with a small fault in a module that is not quantised: smaller than what it inherits allows for."""
+    def change(model):
+        model.layers[1].first_norm.bias *= 0.7
+
+    source, target = exported(change, "hidden"), tmp_path / "int8.onnx"
+    int8(source, target)
+    whence.annotate(target, source=source)
+    return target
+
+
+@pytest.mark.parametrize("form", ["live", "traced", "exported", "archive"])
+def test_an_error_that_is_made_is_told_from_what_is_inherited(encoder, exported, tmp_path, form):
+    path = hidden(encoder, exported, tmp_path)
+    assert measured(encoder, path).first is None
+    model = Encoder()
+    if form in ("traced", "archive"):
+        model = torch.jit.trace(model, example())
+    if form == "exported":
+        model = torch.export.export(model, example())
+    if form == "archive":
+        torch.jit.save(model, tmp_path / "model.pt")
+        model = tmp_path / "model.pt"
+    report = measured(encoder, path, model=model)
+    assert report.first.module == "layers.1.first_norm", str(report)
+    assert report.first.made == report.of("layers.1.first_norm").made > 1e-2
+    assert report.of("layers.0.first_norm").relative > 1e-3 and report.of("layers.0.first_norm").made < 1e-5
+    assert "alone, on what the file gives it, it is off by" in str(report)
+
+
+def test_a_module_alone_is_given_what_the_file_computed(encoder, exported, tmp_path):
+    """Against the module run by hand on the file's own value."""
+    path = hidden(encoder, exported, tmp_path)
+    row = measured(encoder, path, model=Encoder()).of("scale", 1)
+    model = onnx.load(path)
+    made = {name: node for node in model.graph.node for name in node.output}
+    given = next(node for node in model.graph.node if origin(node).get("call") == "1"
+                 and node.op_type == "DynamicQuantizeLinear").input[0]
+    for name in (given, row.value):
+        if name not in {each.name for each in model.graph.output}:
+            model.graph.output.append(onnx.ValueInfoProto(name=name))
+    assert row.value in made
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    got, result = session.run([given, row.value], {session.get_inputs()[0].name: example()[0].numpy()})
+    with torch.no_grad():
+        wanted = Encoder().scale(torch.from_numpy(got)).double()
+    assert row.made == pytest.approx(float((torch.from_numpy(result) - wanted).norm() / wanted.norm()), rel=1e-2)
+
+
+def test_running_modules_alone_leaves_the_model_as_it_was(encoder, exported, tmp_path):
+    class Counting(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)
+            self.register_buffer("calls", torch.zeros(()))
+
+        def forward(self, x):
+            self.calls += 1
+            return self.second(torch.relu(self.first(x)))
+
+    torch.manual_seed(0)
+    model, x = Counting().eval(), torch.randn(3, 4)
+    values = whence.record_values(model, (x,))
+    other = Counting().eval()
+    other.load_state_dict({**model.state_dict(), "second.bias": model.second.bias + 1})
+    with torch.no_grad():
+        whence.export(other, (x,), tmp_path / "other.onnx")
+    before = {name: each.clone() for name, each in model.state_dict().items()}
+    report = whence.accuracy(tmp_path / "other.onnx", values, model=model)
+    assert report.first.module == "second" and report.first.made > 0.1
+    after = model.state_dict()
+    assert all(torch.equal(each, after[name]) for name, each in before.items())
+    assert not any(each._forward_pre_hooks or each._forward_hooks for each in model.modules())
+
+
+def test_a_model_that_does_not_fit_the_values(encoder, exported, tmp_path):
+    def change(model):
+        model.layers[0].up.bias += 1
+
+    path = exported(change)
+    failing("E0104", lambda: measured(encoder, path, model=torch.nn.Linear(3, 3)))
+    other = Encoder()
+    with torch.no_grad():
+        change(other)
+    failing("E0206", lambda: measured(encoder, path, model=other))
+    (tmp_path / "no.pt").write_bytes(b"nothing")
+    command.run("accuracy", encoder / "encoder.onnx", "--values", encoder / "encoder.values.safetensors", "--model",
+                tmp_path / "no.pt", code=3)
+
+
 # ---- runtimes and rounds ------------------------------------------------------------------------------------------
 
 
@@ -326,6 +419,35 @@ def test_json_follows_its_schema(encoder, exported, capsys):
         SCHEMA.validate(stated)
         assert stated["first"]["module"] == "layers.0.attention.key"
         assert code == (1 if extra else 0) and bool(stated["findings"]) == bool(extra)
+
+
+def test_sarif_has_findings_with_their_source_lines(encoder, exported, capsys):
+    path = exported(swap("layers.0.attention.key"), ("layers.0.attention.key", swap))
+    assert run(path, "--values", encoder / "encoder.values.safetensors", "--max-error", "1e-2@layers.0.attention.*",
+               "--format", "sarif") == 1
+    stated = json.loads(capsys.readouterr().out)
+    results = stated["runs"][0]["results"]
+    above = [each for each in results if each["ruleId"] == "A101"]
+    assert "layers.0.attention.key" in [each["locations"][0]["logicalLocations"][0]["fullyQualifiedName"] for each in above]
+    place = results[-1]["locations"][0]["physicalLocation"]
+    assert results[-1]["ruleId"] == "A102" and place["artifactLocation"]["uri"].endswith("linear.py")
+    assert place["region"]["startLine"] > 1 and stated["version"] == "2.1.0"
+
+
+def test_node_data_for_model_explorer(encoder, exported, tmp_path):
+    """In the form of its node data: by the graph's id and the nodes', which for ONNX files are their names."""
+    path = exported(swap("layers.1.down"), ("layers.1.down", swap))
+    command.run("accuracy", path, "--values", encoder / "encoder.values.safetensors", "--model-explorer",
+                tmp_path / "data.json")
+    graph = onnx.load(path).graph
+    (name, data), = json.loads((tmp_path / "data.json").read_text()).items()
+    assert name == graph.name and set(data["results"]) == {node.name for node in graph.node}
+    report = measured(encoder, path)
+    for node in graph.node:
+        at = (origin(node)["module"], int(origin(node).get("call", "0")))
+        if at in {(each.module, each.call) for each in report.modules}:
+            assert data["results"][node.name]["value"] == pytest.approx(report.of(*at).relative)
+    command.run("accuracy", path, "--values", encoder / "encoder.values.safetensors", "--model-explorer", path, code=2)
 
 
 def test_limits_are_of_modules(encoder, exported):

@@ -6,6 +6,7 @@ import math
 import os
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 
 import torch
 
@@ -13,7 +14,8 @@ from ..errors import error, require_list
 from ..values import container
 from ..values.container import Run, Values
 from ..values.globs import matcher
-from . import beginnings, measuring, origins, recorded_program, runtimes
+from . import alone, beginnings, measuring, origins, recorded_program, runtimes
+from .alone import Made
 from .assembly import Part, report_of
 from .beginnings import Limits
 from .flow import Flow
@@ -24,10 +26,10 @@ from .report import AccuracyReport, ModuleAccuracy
 from .runtimes import Runtime
 
 
-def accuracy(model: str | os.PathLike, values: Values | str | os.PathLike, *,
+def accuracy(path: str | os.PathLike, values: Values | str | os.PathLike, *,
              sidecar: str | os.PathLike | None = None, runtime: str = "onnxruntime",
              provider: str = "CPUExecutionProvider", outputs: str | os.PathLike | None = None,
-             tolerance: float | None = None, memory: int = MEMORY, optimised: bool = False,
+             model: Any = None, tolerance: float | None = None, memory: int = MEMORY, optimised: bool = False,
              max_error: Collection[str] = ()) -> AccuracyReport:
     """Runs an annotated ONNX file on recorded inputs and says which module is the first whose values differ.
 
@@ -36,6 +38,9 @@ def accuracy(model: str | os.PathLike, values: Values | str | os.PathLike, *,
     runtime    "onnxruntime" (with ``provider``), "openvino" or "reference", onnx's own evaluator.
     outputs    instead of running the file: values that another runtime left, as .npz, a folder of .npy or Polygraphy's
                JSON, under the file's names.
+    model      the PyTorch model, scripted or a torch.export.ExportedProgram too, or its archive. Each module that differs
+               is then run alone on what the file gives it: ``made`` is the error that it makes itself, and where that
+               is none, the difference was inherited.
     tolerance  the relative difference (length of the difference by that of what was recorded) from which on a value
                differs. By default ten times what is usual from one module to the next in this file, within bounds
                for what it computes in: 1e-5 to 1e-3 for float32, 1e-3 to 0.05 for float16.
@@ -51,28 +56,32 @@ def accuracy(model: str | os.PathLike, values: Values | str | os.PathLike, *,
     """
     require_list(max_error)
     limits = [_limit(each) for each in max_error]
-    file = origins.read(model)
+    file = origins.read(path)
     recorded = values if isinstance(values, Values) else container.read(values)
     if not recorded.runs:
         raise error("E0204", "corrupt_file", f"{recorded.place} holds no run", "record the values again")
     program = recorded_program.read(sidecar) if sidecar else None
     taken = runtimes.dumped(outputs) if outputs else _runtime(file, runtime, provider, optimised)
     runs = recorded.runs[:1] if outputs else recorded.runs
-    parts = [_part(file, recorded, run, taken, program, tolerance, memory) for run in runs]
+    if model is not None:
+        model = alone.model_of(model, recorded, runs[0])
+    parts = [_part(file, recorded, run, taken, program, tolerance, memory, model=model) for run in runs]
     report = report_of(file, parts, recorded, taken, program)
     return replace(report, findings=tuple(_findings(report.modules, limits)))
 
 
-def accuracy_on(model: str | os.PathLike, values: Values, feed: Mapping[str, torch.Tensor],
+def accuracy_on(path: str | os.PathLike, values: Values, feed: Mapping[str, torch.Tensor],
                 tolerance: float) -> AccuracyReport:
     """The same for a run that was just recorded, of a file that is given ``feed``. Raises as ``accuracy`` does."""
-    file = origins.read(model)
+    file = origins.read(path)
     taken = runtimes.onnxruntime(file)
-    return report_of(file, [_part(file, values, values.runs[0], taken, None, tolerance, MEMORY, feed)], values, taken, None)
+    part = _part(file, values, values.runs[0], taken, None, tolerance, MEMORY, feed)
+    return report_of(file, [part], values, taken, None)
 
 
 def _part(file: File, recorded: Values, run: Run, runtime: Runtime, program: RecordedProgram | None,
-          tolerance: float | None, memory: int, feed: Mapping[str, torch.Tensor] | None = None) -> Part:
+          tolerance: float | None, memory: int, feed: Mapping[str, torch.Tensor] | None = None,
+          model: Any = None) -> Part:
     kind = measuring.kind_of(file)
     measurement = measuring.measure(file, recorded, run, runtime, program,
                                     kind.least if tolerance is None else tolerance, memory, feed)
@@ -80,8 +89,11 @@ def _part(file: File, recorded: Values, run: Run, runtime: Runtime, program: Rec
     limits = beginnings.limits(flow, kind) if tolerance is None else Limits(tolerance, tolerance)
     if beginnings.forget_impossible(flow, limits.whole):
         flow = Flow(file, measurement)
-    return Part(measurement, flow, limits, kind.name if tolerance is None else "as given",
-                 beginnings.find(flow, limits))
+    begun, made = beginnings.find(flow, limits), Made()
+    if model is not None:
+        made = alone.measure(flow, recorded, run, model, runtime, limits.exact, memory)
+        begun = beginnings.corrected(flow, limits, begun, made)
+    return Part(measurement, flow, limits, kind.name if tolerance is None else "as given", begun, made)
 
 
 def _limit(text: str) -> tuple[float, str]:
@@ -111,6 +123,6 @@ def _findings(modules: tuple[ModuleAccuracy, ...], limits: list[tuple[float, str
     for each in modules:
         limit = next((limit for limit, matches in reversed(matchers) if matches(each.module)), None)
         if limit is not None and each.status != "not observable" and not each.relative <= limit:
-            yield {"module": each.module, "call": each.call, "value": each.value, "limit": limit,
+            yield {"module": each.module, "call": each.call, "source": each.source, "value": each.value, "limit": limit,
                    "relative": each.relative if math.isfinite(each.relative) else None,
                    "message": f"{each.name} is off by {each.relative:.3g}, the limit is {limit:g}"}

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..values.container import Values
+from .alone import Made
 from .beginnings import Beginning, Limits
 from .flow import Flow
 from .measuring import Measured, Measurement
@@ -26,6 +27,7 @@ class Part:
     limits: Limits
     limit_of: str
     begun: list[Beginning]
+    made: Made
 
     @property
     def first(self) -> Beginning | None:
@@ -65,8 +67,13 @@ def _modules(part: Part) -> tuple[ModuleAccuracy, ...]:
         rows.append(ModuleAccuracy(
             call.module, call.call, call.type, "differs" if part.limits.above(part.flow, worst) else "equal",
             worst.value, figures.relative, figures.largest, figures.sqnr, figures.cosine, figures.unequal,
-            figures.estimated, part.flow.before(worst.value), figures.not_finite, figures.layout))
+            figures.estimated, part.flow.before(worst.value), figures.not_finite, figures.layout,
+            part.made.relative.get((call.module, call.call)), _source(part.flow.file, worst.value)))
     return tuple(rows)
+
+
+def _source(file: File, value: str) -> str:
+    return file.maker[value].source if value in file.maker else ""
 
 
 def _why_not(part: Part, call: int, results: list[Measured]) -> str:
@@ -90,7 +97,8 @@ def _first(part: Part, each: Beginning, program: RecordedProgram | None) -> Firs
     figures = each.measured.figures
     return FirstDifference(module, call, tuple(dict.fromkeys(calls[number].module for number in each.calls)), operation,
                            source, each.measured.value, tuple(node.title for node in each.nodes), figures.relative,
-                           figures.largest, figures.estimated, each.lasts)
+                           figures.largest, figures.estimated, each.lasts,
+                           part.made.relative.get((module, call)))
 
 
 def _operation(nodes: list[Node], program: RecordedProgram | None) -> tuple[str, str]:
@@ -111,6 +119,9 @@ def _notes(file: File, part: Part, runs: int, dumped: bool) -> Iterator[str]:
     for name, dtype in part.measurement.casts.items():
         yield f"the input '{name}' was converted to {dtype}, which the file takes"
     random = sorted({node.op_type for node in file.nodes if node.op_type in RANDOM})
+    if part.made.failed:
+        (module, _), why = next(iter(part.made.failed.items()))
+        yield f"{len(part.made.failed)} module call{'s' * (len(part.made.failed) > 1)} did not run alone, such as {module}: {why}"
     if random:
         yield f"the file draws random numbers ({', '.join(random)}): what is computed from them differs in any case"
     if part.measurement.rounds > 1:

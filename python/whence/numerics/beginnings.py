@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from .alone import Made
 from .flow import Flow
 from .measuring import Kind, Measured, Measurement
 from .origins import Node
@@ -79,6 +80,36 @@ def find(flow: Flow, limits: Limits) -> list[Beginning]:
         found.append(Beginning(each, nodes, reads, calls, _around(flow.measurement, calls), _lasts(flow, each, limits),
                                weighs))
     return found
+
+
+def corrected(flow: Flow, limits: Limits, begun: list[Beginning], made: Made) -> list[Beginning]:
+    """With what modules make alone: a difference that a module only hands on does not begin there, and one that is lost
+    in what is handed on does. In the order of data."""
+    calls = flow.measurement.calls
+    faulty: dict[int, Beginning] = {}
+    known: set[int] = set()
+    for at, call in enumerate(calls.run.calls):
+        if (call.module, call.call) not in made.relative:
+            continue
+        known.add(at)
+        nodes = [node for node in flow.file.nodes if calls.touches(node, at)]
+        limit = limits.whole if flow.quantise(nodes) else limits.exact
+        if made.relative[call.module, call.call] > limit and not any(at in calls.around[inner] for inner in faulty):
+            faulty[at] = _of_call(flow, limits, at)
+    left = [each for each in begun if each.around not in known or each.around in faulty]
+    named = {each.around for each in left}
+    found = left + [each for at, each in faulty.items() if at not in named]
+    return sorted(found, key=lambda each: flow.file.place(each.measured.value))
+
+
+def _of_call(flow: Flow, limits: Limits, at: int) -> Beginning:
+    """The result of a call that is furthest off, as a beginning."""
+    keys = {each.key for each in flow.measurement.calls.run.calls[at].results}
+    results = [each for each in flow.observed.values() if each.point.recorded.key in keys]
+    worst = max(results, key=lambda each: each.figures.relative)
+    nodes, reads = flow.region(worst.value)
+    own = [node for node in nodes if flow.measurement.calls.within(node, at)]
+    return Beginning(worst, own or nodes, reads, [at], at, _lasts(flow, worst, limits), True)
 
 
 def _calls_of(measurement: Measurement, nodes: Iterable[Node]) -> list[int]:

@@ -33,7 +33,7 @@ def parser() -> Parser:
         prog="whence accuracy", description="Runs an annotated ONNX file on recorded inputs and says which module is "
         "the first whose values differ from those that PyTorch computed.", epilog="Exit code 1: a module is above "
         "--max-error. Values are recorded by `whence record --values` or whence.record_values.", allow_abbrev=False)
-    options.add_argument("model", help="an annotated ONNX file")
+    options.add_argument("file", help="an annotated ONNX file")
     options.add_argument("--values", required=True, metavar="FILE", help="recorded values, model.values.safetensors")
     options.add_argument("--sidecar", "-s", metavar="FILE", help="says which operation made each module's result")
     options.add_argument("--runtime", choices=["onnxruntime", "openvino", "reference"], default="onnxruntime",
@@ -42,6 +42,8 @@ def parser() -> Parser:
                          help="ONNX Runtime's execution provider (CPUExecutionProvider)")
     options.add_argument("--outputs", metavar="PLACE", help="instead of running: values by name that another runtime "
                          "left, as .npz, a folder of .npy, or JSON of Polygraphy")
+    options.add_argument("--model", metavar="ARCHIVE", help="the model's .pt or .pt2: modules that differ are run alone "
+                         "on what the file gives them, so that an error is known to be theirs or inherited")
     options.add_argument("--tolerance", type=_tolerance, metavar="X", help="the relative difference from which on a "
                          "value differs; by default what rounding in this file does not explain")
     options.add_argument("--memory", type=_bytes, default=2 << 30, metavar="SIZE",
@@ -50,7 +52,11 @@ def parser() -> Parser:
     options.add_argument("--max-error", action="append", default=[], metavar="X[@GLOB]",
                          help="the largest relative difference that modules may have; repeatable")
     options.add_argument("--html", metavar="FILE", help="also write a page: the error along the model, the tree in colours")
-    options.add_argument("--json", action="store_true", help="as schema/accuracy.schema.json describes it")
+    options.add_argument("--model-explorer", metavar="FILE", help="also write node data for Model Explorer: nodes in the "
+                         "colours of their modules' error")
+    options.add_argument("--format", choices=["text", "json", "sarif"], help="on standard output (text); json is as "
+                         "schema/accuracy.schema.json describes it, sarif for code scanning")
+    options.add_argument("--json", action="store_true", help="the same as --format json")
     return options
 
 
@@ -62,13 +68,16 @@ def _measure(arguments: Sequence[str]) -> int:
     given = parser().parse_args(arguments)
     from .api import accuracy
 
-    report = accuracy(given.model, given.values, sidecar=given.sidecar, runtime=given.runtime, provider=given.provider,
+    report = accuracy(given.file, given.values, model=given.model, sidecar=given.sidecar, runtime=given.runtime, provider=given.provider,
                       outputs=given.outputs, tolerance=given.tolerance, memory=given.memory, optimised=given.optimised,
                       max_error=given.max_error)
     if given.html:
         report.to_html(given.html)
-    if given.json:
-        print(json.dumps(report.to_json(), indent=2))
+    if given.model_explorer:
+        report.to_model_explorer(given.model_explorer)
+    form = given.format or ("json" if given.json else "text")
+    if form != "text":
+        print(json.dumps(report.to_json() if form == "json" else report.to_sarif(), indent=2))
     else:
         print(report)
         for finding in report.findings:

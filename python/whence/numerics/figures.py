@@ -58,6 +58,24 @@ def compare(values: Values, recorded: Recorded, observed: torch.Tensor) -> Figur
     return _of_sketch(values.sketch(recorded), recorded, observed)
 
 
+def as_recorded(values: Values, recorded: Recorded, observed: torch.Tensor) -> torch.Tensor:
+    """The observed tensor in the recorded one's sizes and order of axes, of which ``compare`` found one."""
+    if recorded.form == "whole":
+        places, samples = _sampled(values.whole(recorded).reshape(-1))
+    else:
+        places, samples = sketching.places(recorded.count), values.sketch(recorded).samples
+    view = _best_view(observed, recorded.dims, places, samples)
+    return (observed if view is None else view.tensor).reshape(recorded.dims)
+
+
+def relative(wanted: torch.Tensor, observed: torch.Tensor) -> float:
+    """Of two whole tensors of the same number of elements, as ``Figures.relative``."""
+    a, b = observed.reshape(-1), wanted.reshape(-1)
+    if not _is_number_tensor(b):
+        return float((a != b).double().mean()) if a.numel() else 0.0
+    return _of_numbers(a, b, "").relative
+
+
 def _is_number(recorded: Recorded) -> bool:
     return recorded.dtype.startswith(("float", "bfloat", "complex"))
 
@@ -68,20 +86,29 @@ def _is_number_tensor(tensor: torch.Tensor) -> bool:
 
 def _of_whole(wanted: torch.Tensor, recorded: Recorded, observed: torch.Tensor) -> Figures | None:
     flat = wanted.reshape(-1)
-    places = torch.arange(flat.numel()) if flat.numel() <= sketching.SAMPLES else sketching.places(flat.numel())
-    view = _best_view(observed, recorded.dims, places, flat[places])
+    view = _best_view(observed, recorded.dims, *_sampled(flat))
     if view is None:
         return None
     a, b = view.tensor.reshape(-1), flat
     if not _is_number_tensor(a):
         unequal = float((a != b).double().mean()) if a.numel() else 0.0
         return _of_integers(unequal, _largest(a.double() - b.double()), False, view.layout)
-    a, b = _wide(a), _wide(b)
+    return _of_numbers(a, b, view.layout)
+
+
+def _of_numbers(observed: torch.Tensor, wanted: torch.Tensor, layout: str) -> Figures:
+    a, b = _wide(observed), _wide(wanted)
     other = _others_not_finite(a, b)
     both = torch.isfinite(a) & torch.isfinite(b)
     a, b = (a, b) if bool(both.all()) else (a[both], b[both])
     difference = _length(a - b)
-    return _figures(difference, _length(a), _length(b), _largest(a - b), other, False, view.layout)
+    return _figures(difference, _length(a), _length(b), _largest(a - b), other, False, layout)
+
+
+def _sampled(flat: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Places in a whole tensor, and its elements there."""
+    places = torch.arange(flat.numel()) if flat.numel() <= sketching.SAMPLES else sketching.places(flat.numel())
+    return places, flat[places]
 
 
 def _others_not_finite(a: torch.Tensor, b: torch.Tensor) -> bool:

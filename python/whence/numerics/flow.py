@@ -48,8 +48,10 @@ class Flow:
 
     def is_quantised(self, value: str) -> bool:
         """Its region rounds to few bits, or reads weights that were."""
-        return any(node.op_type in QUANTISING or any(name in self._low_bits for name in node.inputs)
-                   for node in self.region(value)[0])
+        return self.quantise(self.region(value)[0])
+
+    def quantise(self, nodes: Iterable[Node]) -> bool:
+        return any(node.op_type in QUANTISING or any(name in self._low_bits for name in node.inputs) for node in nodes)
 
     @cached_property
     def _low_bits(self) -> set[str]:

@@ -41,6 +41,7 @@ class Measurement:
     calls: Calls
     points: list[Measured]          # in the order of the file's nodes, those that are not observable last
     rounds: int
+    feed: Mapping[str, torch.Tensor]  # what the file was given
     casts: dict[str, str]           # inputs whose dtype in the file is another than recorded, with the file's
 
 
@@ -82,7 +83,7 @@ def measure(file: File, values: Values, run: Run, runtime: Runtime, program: Rec
         if each.value is not None and not each.certain and each.figures.relative > nearest[each.value]:
             each.value, each.figures, each.reason = None, None, "no value of the file is it"  # it is another point
     measured.sort(key=lambda each: file.place(each.value) if each.value is not None else len(file.nodes) + 1)
-    return Measurement(calls, measured, rounds, casts)
+    return Measurement(calls, measured, rounds, feed, casts)
 
 
 def _rounds(of_value: Mapping[str, list[Point]], memory: int) -> Iterator[list[str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 from dataclasses import dataclass, field
@@ -28,6 +29,8 @@ class ModuleAccuracy:
     inherited: float = 0.0        # the largest ``relative`` among the values that the result is computed from
     not_finite: bool = False      # NaN or infinite in one of the two alone
     layout: str = ""              # the order in which the file has the axes, where it is another
+    made: float | None = None     # of the module alone on what the file gives it: without what is inherited
+    source: str = ""              # the source line of the node that makes ``value``
     note: str = ""                # why it is not observable, and where it is first seen
 
     @property
@@ -50,6 +53,7 @@ class FirstDifference:
     largest: float
     estimated: bool
     lasts: bool = True            # False: everything seen that is computed from it agrees
+    made: float | None = None     # of the module alone on what the file gives it
 
     def __str__(self) -> str:
         return (self.module or "(root)") + (f" call {self.call}" if self.call else "")
@@ -97,18 +101,34 @@ class AccuracyReport:
         write_text(target, to_html(self))
         return target
 
+    def to_sarif(self) -> dict:
+        """SARIF 2.1.0, for code scanning: the findings, and the first module that differs."""
+        from .exchange import to_sarif
+
+        return to_sarif(self)
+
+    def to_model_explorer(self, path: str | os.PathLike) -> Path:
+        """Writes node data for Model Explorer, which colours the file's nodes by their modules' error. Returns its path.
+        """
+        from .exchange import to_model_explorer
+
+        target = Path(path)
+        require_other_than(target, self.path)
+        write_text(target, json.dumps(to_model_explorer(self)))
+        return target
+
     def __str__(self) -> str:
         return "\n".join([*head(self), "", *_tree(self)])
 
 
-def _number(value: float) -> float | None:
-    return value if math.isfinite(value) else None
+def _number(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
 
 
 def _beginning(each: FirstDifference) -> dict:
     return {"module": each.module, "call": each.call, "suspects": list(each.suspects), "operation": each.operation,
             "source": each.source, "value": each.value, "nodes": list(each.nodes),
-            "lasts": each.lasts, "error": {"relative": _number(each.relative), "largest": _number(each.largest),
+            "lasts": each.lasts, "made": _number(each.made), "error": {"relative": _number(each.relative), "largest": _number(each.largest),
                       "estimated": each.estimated}}
 
 
@@ -118,7 +138,8 @@ def _module(each: ModuleAccuracy) -> dict:
         return {**entry, "note": each.note}
     return {**entry, "value": each.value, "relative": _number(each.relative), "largest": _number(each.largest),
             "sqnr_db": _number(each.sqnr), "cosine": each.cosine, "unequal": each.unequal, "estimated": each.estimated,
-            "inherited": _number(each.inherited), "not_finite": each.not_finite, "layout": each.layout}
+            "inherited": _number(each.inherited), "made": _number(each.made), "not_finite": each.not_finite, "layout": each.layout,
+            "source": each.source}
 
 
 def head(report: AccuracyReport) -> list[str]:
@@ -134,6 +155,8 @@ def head(report: AccuracyReport) -> list[str]:
               f"  relative difference {_percent(first.relative)}, largest {first.largest:.3g}"
               + (" at least" if first.estimated else "") + "; everything it is computed from agrees"
               + ("" if first.lasts else ", and what is computed from it, too")]
+    if first.made is not None:
+        lines.append(f"  alone, on what the file gives it, it is off by {_percent(first.made)}")
     if first.operation:
         lines.append(f"  operation: {first.operation}")
     if len(first.suspects) > 1:
@@ -166,14 +189,17 @@ def _tree(report: AccuracyReport) -> list[str]:
     rows = in_order(report.modules)
     names = labels(rows)
     width = max(map(len, names), default=0)
-    lines = [f"{'module':<{width}}  {'relative':>9}  {'largest':>9}  {'SQNR dB':>8}  {'cosine':>8}"]
+    ran_alone = any(each.made is not None for each in rows)
+    lines = [f"{'module':<{width}}  {'relative':>9}  " + (f"{'alone':>9}  " if ran_alone else "")
+             + f"{'largest':>9}  {'SQNR dB':>8}  {'cosine':>8}"]
     for each, label in zip(rows, names):
         if each.status == "not observable":
             lines.append(f"{label:<{width}}  {each.note}")
             continue
         begins = report.first and (each.module, each.call) == (report.first.module, report.first.call)
         mark = "  differs" + (", first" if begins else "") if each.status == "differs" else ""
-        lines.append(f"{label:<{width}}  {_short(each.relative):>9}  {_short(each.largest):>9}  "
+        alone = f"{'' if each.made is None else _short(each.made):>9}  " if ran_alone else ""
+        lines.append(f"{label:<{width}}  {_short(each.relative):>9}  {alone}{_short(each.largest):>9}  "
                      f"{each.sqnr:>8.1f}  {each.cosine:>8.5f}{mark}")
     return lines
 

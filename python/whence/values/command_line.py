@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from ..command import run_json
 from ..command_lines import Parser, run_guarded
 from ..errors import error
+from . import archives
 
 
 def parser() -> Parser:
@@ -36,14 +34,9 @@ def main(arguments: Sequence[str]) -> int:
 def _record(arguments: Sequence[str]) -> int:
     given = parser().parse_args(arguments)
     sets = [_inputs(Path(each)) for each in given.inputs]
-    with tempfile.TemporaryDirectory(prefix="whence-") as folder:
-        sidecar = given.output or str(Path(folder) / "model.whence.json")
-        # It reads the archive with care, and refuses what must not be run, before PyTorch loads it here.
-        example = ["--inputs", given.inputs[0]] if sets and not given.archive.endswith(".pt2") else []
-        run_json("record", given.archive, "-o", sidecar, *example)
+    model = archives.opened(given.archive, given.inputs[0] if sets else None, given.output)
     from .recording import record_values
 
-    model = _loaded(given.archive)
     first, *more = sets or [()]
     values = record_values(model, first, given.values, full=given.full, more=more)
     calls = [len(run.calls) for run in values.runs]
@@ -53,14 +46,6 @@ def _record(arguments: Sequence[str]) -> int:
     else:
         print(f"{given.values}: {len(calls)} run{'s' if len(calls) > 1 else ''}, {calls[0]} module calls, {size / 1e6:.1f} MB")
     return 0
-
-
-def _loaded(archive: str) -> Any:
-    import torch
-
-    if archive.endswith(".pt2"):
-        return torch.export.load(archive)
-    return torch.jit.load(archive, map_location="cpu")
 
 
 def _inputs(path: Path) -> tuple:

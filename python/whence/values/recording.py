@@ -96,7 +96,7 @@ class Recorder:
             inputs: Mapping[str, torch.Tensor]) -> Iterator[None]:
         """Records the calls of ``modules`` inside the block. A number beside a qualified name is the call's, where one
         object stands for that call alone."""
-        with self._run(inputs) as calls:
+        with self.one_run(inputs) as calls:
             def enter(module: torch.nn.Module, args: tuple, kwargs: dict) -> None:
                 path, call = modules[module]
                 calls.enter(module, path, type(module), (args, kwargs), call)
@@ -118,7 +118,7 @@ class Recorder:
     def run_scripted(self, types: Mapping[str, str], inputs: Mapping[str, torch.Tensor]) -> Iterator[_Calls]:
         """The same for a module of ``scripted.telling``; ``types``: classes by qualified name. The block enters and leaves
         the module itself."""
-        with self._run(inputs) as calls:
+        with self.one_run(inputs) as calls:
             way: list[str] = []
 
             def enter(name: str, given: list[torch.Tensor]) -> None:
@@ -133,7 +133,8 @@ class Recorder:
                 yield calls
 
     @contextmanager
-    def _run(self, inputs: Mapping[str, torch.Tensor]) -> Iterator[_Calls]:
+    def one_run(self, inputs: Mapping[str, torch.Tensor]) -> Iterator[_Calls]:
+        """What is told when calls begin and end; the run counts when the block ends."""
         number = len(self.runs)
         known = _Known()
         run = Run({name: self._add(f"{number}/input/{name}", tensor, True, known) for name, tensor in inputs.items()})
@@ -144,8 +145,7 @@ class Recorder:
 
     def _all(self, prefix: str, path: str, value: Any, known: _Known) -> tuple[Recorded, ...]:
         whole = self._is_full(path)
-        tensors = [leaf for _, leaf in nested.flatten(value)[0] if isinstance(leaf, torch.Tensor)]
-        return tuple(self._add(f"{prefix}.{at}", tensor, whole, known) for at, tensor in enumerate(tensors)
+        return tuple(self._add(f"{prefix}.{at}", tensor, whole, known) for at, tensor in enumerate(tensors_of(value))
                      if tensor.layout is torch.strided and not tensor.is_quantized)
 
     def _add(self, key: str, tensor: torch.Tensor, whole: bool, known: _Known) -> Recorded:
@@ -166,6 +166,11 @@ class Recorder:
 
     def values(self) -> Values:
         return container.in_memory(self.runs, self.tensors)
+
+
+def tensors_of(value: Any) -> list[torch.Tensor]:
+    """The tensors in a value, however deep, in the order in which they are recorded."""
+    return [leaf for _, leaf in nested.flatten(value)[0] if isinstance(leaf, torch.Tensor)]
 
 
 def modules_of(model: torch.nn.Module) -> dict[torch.nn.Module, tuple[str, int | None]]:

@@ -1,0 +1,73 @@
+"""The report in the forms of other tools: SARIF for code scanning, and node data for Model Explorer."""
+
+from __future__ import annotations
+
+import importlib
+import math
+import re
+from typing import Any
+
+from . import origins
+from .report import AccuracyReport
+
+_RULES = [
+    {"id": "A101", "name": "module_above_limit", "shortDescription": {"text": "modules whose error is above a limit"},
+     "fullDescription": {"text": "The relative difference of a module's result from PyTorch's is above --max-error."},
+     "help": {"text": "`whence accuracy` says where the difference begins"}, "defaultConfiguration": {"level": "error"}},
+    {"id": "A102", "name": "first_module_that_differs", "shortDescription": {"text": "where a difference begins"},
+     "fullDescription": {"text": "The module's result differs from PyTorch's, and everything that it is computed from agrees."},
+     "help": {"text": "compare the module's nodes with its source"}, "defaultConfiguration": {"level": "note"}},
+]
+
+
+def to_sarif(report: AccuracyReport) -> dict[str, Any]:
+    """SARIF 2.1.0: a result for each finding, and one, a note, for the first module that differs. Places are source
+    lines, where the file has them, else the ONNX file."""
+    results = [_result(0, "error", f"{report.path.name}: {each['message']}", each["module"], each["source"], report)
+               for each in report.findings]
+    if report.first is not None:
+        results.append(_result(1, "note", f"{report.path.name}: {report.first} is the first module that differs, by "
+                               f"{report.first.relative:.3g}", report.first.module, report.first.source, report))
+    driver = {"name": "whence", "version": importlib.import_module("whence").__version__, "rules": _RULES}
+    return {"$schema": "https://json.schemastore.org/sarif-2.1.0.json", "version": "2.1.0",
+            "runs": [{"tool": {"driver": driver}, "results": results}]}
+
+
+def _result(rule: int, level: str, text: str, module: str, source: str, report: AccuracyReport) -> dict[str, Any]:
+    place: dict[str, Any] = {"artifactLocation": {"uri": report.path.name}}
+    if line := re.match(r"(.+?):(\d+)\b", source):
+        place = {"artifactLocation": {"uri": line[1]}, "region": {"startLine": int(line[2])}}
+    return {"ruleId": _RULES[rule]["id"], "ruleIndex": rule, "level": level, "message": {"text": text}, "locations": [
+        {"physicalLocation": place, "logicalLocations": [{"fullyQualifiedName": module or "(root)"}]}]}
+
+
+def to_model_explorer(report: AccuracyReport) -> dict[str, Any]:
+    """Node data: for each node the relative difference of the innermost module around it that is observable, from
+    green to red on a logarithmic scale. Where one of the two is not finite, the largest number stands for infinite."""
+    file = origins.read(report.path)
+    known = {(each.module, each.call): each for each in report.modules if each.status != "not observable"}
+    results: dict[str, Any] = {}
+    for node in file.nodes:
+        row = next((known[key] for key in _around(node) if key in known), None)
+        if row is not None and node.name:
+            results[node.name] = {"value": row.relative if math.isfinite(row.relative) else 1e38,
+                                  "bgColor": _colour(row.relative, report.tolerance)}
+    return {file.model.graph.name: {"name": "relative difference from PyTorch", "results": results}}
+
+
+def _around(node: origins.Node):
+    """The node's module and those around it, of the node's call and of the first."""
+    module = node.modules[0] if node.modules else ""
+    while True:
+        yield module, node.call
+        yield module, 0
+        if not module:
+            return
+        module = module.rpartition(".")[0]
+
+
+def _colour(relative: float, tolerance: float) -> str:
+    """Green up to a thousandth of the tolerance, yellow at it, red from a thousand times as much on."""
+    decades = math.log10(relative / max(tolerance, 1e-12)) if 0 < relative < math.inf else math.copysign(3, relative - 1)
+    hue = 60 - 20 * max(-3.0, min(3.0, decades))
+    return f"hsl({hue:.0f} 80% 80%)"
