@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from .exporting import export
     from .missing import UnconvertibleOp, unconvertible_ops
     from .program import ONNXProgram
+    from .quantising.api import sensitivity
+    from .quantising.report import Choice, ModuleSensitivity, SensitivityReport
     from .surroundings import is_in_onnx_export, select_model_mode_for_export
     from .translations import register_custom_op, unregister_custom_op
     from .values.container import Values
@@ -37,7 +39,9 @@ _LATER = {
     "register_custom_op": "translations", "unregister_custom_op": "translations",
     "OutputDifference": "verifying", "Verification": "verifying", "verify": "verifying",
     "accuracy": "numerics.api", "AccuracyReport": "numerics.report", "FirstDifference": "numerics.report",
-    "ModuleAccuracy": "numerics.report", "Values": "values.container", "record_values": "values.recording",
+    "ModuleAccuracy": "numerics.report", "sensitivity": "quantising.api", "Choice": "quantising.report",
+    "ModuleSensitivity": "quantising.report", "SensitivityReport": "quantising.report",
+    "Values": "values.container", "record_values": "values.recording",
 }
 
 # Removed names, with their replacements.
@@ -45,11 +49,12 @@ _REMOVED = {name: "validate(model).raw['naming'] counts kinds of names; compare(
             for name in ("Naming", "naming")}
 
 __all__ = [
-    "AccuracyReport", "AnnotateReport", "Comparison", "Coverage", "Diagnostic", "FirstDifference", "Function",
-    "FunctionsReport", "ModuleAccuracy", "ONNXProgram", "OutputDifference", "Recording", "UnconvertibleOp",
-    "ValidationReport", "Values", "Verification", "WhenceError", "WhenceWarning", "accuracy", "annotate", "compare",
-    "export", "functions", "inline", "is_in_onnx_export", "record", "record_values", "register_custom_op",
-    "select_model_mode_for_export", "unconvertible_ops", "unregister_custom_op", "validate", "verify",
+    "AccuracyReport", "AnnotateReport", "Choice", "Comparison", "Coverage", "Diagnostic", "FirstDifference",
+    "Function", "FunctionsReport", "ModuleAccuracy", "ModuleSensitivity", "ONNXProgram", "OutputDifference",
+    "Recording", "SensitivityReport", "UnconvertibleOp", "ValidationReport", "Values", "Verification", "WhenceError",
+    "WhenceWarning", "accuracy", "annotate", "compare", "export", "functions", "inline", "is_in_onnx_export",
+    "record", "record_values", "register_custom_op", "select_model_mode_for_export", "sensitivity",
+    "unconvertible_ops", "unregister_custom_op", "validate", "verify",
 ]
 
 

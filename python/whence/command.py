@@ -58,6 +58,10 @@ def main() -> int:
         from .numerics.command_line import main as accuracy
 
         return accuracy(rest)
+    if name == "sensitivity":
+        from .quantising.command_line import main as sensitivity
+
+        return sensitivity(rest)
     if name == "record" and any(each == "--values" or each.startswith("--values=") for each in rest):
         from .values.command_line import main as record
 

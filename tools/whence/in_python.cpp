@@ -50,7 +50,7 @@ bool has_package(const std::string& program) {
 
 bool is_in_python(std::span<char*> arguments) {
   const std::string_view subcommand = arguments.front();
-  if (subcommand != "record") return subcommand == "accuracy";
+  if (subcommand != "record") return subcommand == "accuracy" || subcommand == "sensitivity";
   return std::ranges::any_of(arguments, [](std::string_view each) {
     return each == "--values" || each.starts_with("--values=");
   });

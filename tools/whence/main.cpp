@@ -39,7 +39,8 @@ void print_help(std::ostream& out) {
     out << "  " << name << command->summary << "\n";
   }
   out << "\nwith the Python package:\n"
-         "  accuracy    which module of an ONNX file is the first whose values differ from PyTorch's\n"
+         "  accuracy     which module of an ONNX file is the first whose values differ from PyTorch's\n"
+         "  sensitivity  what quantising one module of an ONNX file costs and saves\n"
          "\noptions:\n"
          "  --help      this text; `whence <command> --help` explains one command\n"
          "  --version   version of whence\n\n"

@@ -115,7 +115,7 @@ def _rounds(suspects: Mapping[CallKey, Suspect], memory: int) -> Iterator[dict[C
 
 def _taken(measurement: Measurement, values: Values, suspects: Mapping[CallKey, Suspect],
            runtime: Runtime) -> dict[str, torch.Tensor]:
-    """What the file has in the place of recorded tensors, by their keys, in their dtype and order of axes."""
+    """The file's tensors in the place of recorded ones, by their keys, in their dtype and order of axes."""
     seen = {each.point.recorded.key: each for each in measurement.points if each.value is not None}
     wanted: dict[str, list[Recorded]] = {}
     for each in suspects.values():
@@ -171,7 +171,7 @@ class _Alone(Recorder):
     def _ran_scripted(self, path: str, number: int, given: list[torch.Tensor],
                       tensors: list[torch.Tensor | None]) -> list[torch.Tensor]:
         module = functools.reduce(getattr, path.split("."), self._model)._c
-        later = f"forward{number}"  # of a trace, further calls are methods of their own
+        later = f"forward{number}"  # a trace has further calls as methods of their own
         method = module._get_method(later if number and module._has_method(later) else "forward")
         if [each.type.kind() for each in method.schema.arguments[1:]] != ["TensorType"] * len(given):
             raise TypeError("it takes more than tensors")

@@ -69,7 +69,7 @@ def as_recorded(values: Values, recorded: Recorded, observed: torch.Tensor) -> t
 
 
 def relative(wanted: torch.Tensor, observed: torch.Tensor) -> float:
-    """Of two whole tensors of the same number of elements, as ``Figures.relative``."""
+    """``Figures.relative`` of two whole tensors of the same number of elements."""
     a, b = observed.reshape(-1), wanted.reshape(-1)
     if not _is_number_tensor(b):
         return float((a != b).double().mean()) if a.numel() else 0.0

@@ -10,7 +10,7 @@ from .origins import File, Node
 
 
 class Flow:
-    """What lies between observed values. It is that of the values that the measurement has when it is made."""
+    """Nodes between observed values: those that the measurement has when the flow is made."""
 
     def __init__(self, file: File, measurement: Measurement) -> None:
         self.file = file

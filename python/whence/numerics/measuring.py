@@ -41,7 +41,7 @@ class Measurement:
     calls: Calls
     points: list[Measured]          # in the order of the file's nodes, those that are not observable last
     rounds: int
-    feed: Mapping[str, torch.Tensor]  # what the file was given
+    feed: Mapping[str, torch.Tensor]  # inputs of the file
     casts: dict[str, str]           # inputs whose dtype in the file is another than recorded, with the file's
 
 
@@ -191,7 +191,7 @@ class Kind:
     exact: float  # relative; a difference where nothing is quantised
 
 
-# What computes with, or makes, numbers of few bits.
+# Operators that compute with, or make, numbers of few bits.
 QUANTISING = {"MatMulNBits", "GatherBlockQuantized", "QuantizeLinear", "DynamicQuantizeLinear", "DequantizeLinear",
               "MatMulInteger", "ConvInteger", "QLinearConv", "QLinearMatMul", "DynamicQuantizeMatMul",
               "MatMulIntegerToFloat", "QGemm"}

@@ -7,7 +7,7 @@ import math
 
 from .report import AccuracyReport, ModuleAccuracy, head, in_order, labels, paths
 
-_STYLE = """
+STYLE = """
 :root{--ink:#1c2530;--faint:#68727e;--line:#d5dae0;--paper:#fff;--good:#2f7d4f;--bad:#c0392b}
 @media(prefers-color-scheme:dark){:root{--ink:#e6e9ed;--faint:#98a2ae;--line:#3a424c;--paper:#171b20;--good:#6cc08b;
 --bad:#ff7b6b}}
@@ -27,7 +27,7 @@ _WIDTH, _HEIGHT, _LEFT, _BOTTOM = 1100, 280, 60, 24
 def to_html(report: AccuracyReport) -> str:
     said = "\n".join(head(report))
     return (f"<!doctype html><html lang=en><meta charset=utf-8><title>{html.escape(report.path.name)}: accuracy by module"
-            f"</title><style>{_STYLE}</style><h1>{html.escape(report.path.name)}: accuracy by module</h1>"
+            f"</title><style>{STYLE}</style><h1>{html.escape(report.path.name)}: accuracy by module</h1>"
             f"<pre>{html.escape(said)}</pre>{_plot(report)}{_table(report)}</html>\n")
 
 

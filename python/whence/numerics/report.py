@@ -29,7 +29,7 @@ class ModuleAccuracy:
     inherited: float = 0.0        # the largest ``relative`` among the values that the result is computed from
     not_finite: bool = False      # NaN or infinite in one of the two alone
     layout: str = ""              # the order in which the file has the axes, where it is another
-    made: float | None = None     # of the module alone on what the file gives it: without what is inherited
+    made: float | None = None     # the module's alone, on what the file gives it: without what is inherited
     source: str = ""              # the source line of the node that makes ``value``
     note: str = ""                # why it is not observable, and where it is first seen
 
@@ -53,7 +53,7 @@ class FirstDifference:
     largest: float
     estimated: bool
     lasts: bool = True            # False: everything seen that is computed from it agrees
-    made: float | None = None     # of the module alone on what the file gives it
+    made: float | None = None     # the module's alone, on what the file gives it
 
     def __str__(self) -> str:
         return (self.module or "(root)") + (f" call {self.call}" if self.call else "")
@@ -121,14 +121,14 @@ class AccuracyReport:
         return "\n".join([*head(self), "", *_tree(self)])
 
 
-def _number(value: float | None) -> float | None:
+def number_or_none(value: float | None) -> float | None:
     return value if value is not None and math.isfinite(value) else None
 
 
 def _beginning(each: FirstDifference) -> dict:
     return {"module": each.module, "call": each.call, "suspects": list(each.suspects), "operation": each.operation,
             "source": each.source, "value": each.value, "nodes": list(each.nodes),
-            "lasts": each.lasts, "made": _number(each.made), "error": {"relative": _number(each.relative), "largest": _number(each.largest),
+            "lasts": each.lasts, "made": number_or_none(each.made), "error": {"relative": number_or_none(each.relative), "largest": number_or_none(each.largest),
                       "estimated": each.estimated}}
 
 
@@ -136,9 +136,9 @@ def _module(each: ModuleAccuracy) -> dict:
     entry = {"module": each.module, "call": each.call, "type": each.type, "status": each.status}
     if each.status == "not observable":
         return {**entry, "note": each.note}
-    return {**entry, "value": each.value, "relative": _number(each.relative), "largest": _number(each.largest),
-            "sqnr_db": _number(each.sqnr), "cosine": each.cosine, "unequal": each.unequal, "estimated": each.estimated,
-            "inherited": _number(each.inherited), "made": _number(each.made), "not_finite": each.not_finite, "layout": each.layout,
+    return {**entry, "value": each.value, "relative": number_or_none(each.relative), "largest": number_or_none(each.largest),
+            "sqnr_db": number_or_none(each.sqnr), "cosine": each.cosine, "unequal": each.unequal, "estimated": each.estimated,
+            "inherited": number_or_none(each.inherited), "made": number_or_none(each.made), "not_finite": each.not_finite, "layout": each.layout,
             "source": each.source}
 
 

@@ -1,4 +1,4 @@
-"""Opens archives that PyTorch runs here, after the command has read them with care."""
+"""Opens archives that PyTorch runs here, after the command has read them with care, and files of inputs."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..command import run_json
+from ..errors import error
 
 
 def opened(archive: str | os.PathLike, inputs: str | os.PathLike | None = None,
@@ -27,3 +28,21 @@ def opened(archive: str | os.PathLike, inputs: str | os.PathLike | None = None,
     if archive.endswith(".pt2"):
         return torch.export.load(archive)
     return torch.jit.load(archive, map_location="cpu")
+
+
+def inputs_from(path: Path) -> tuple:
+    """The args of a run, from an .npz or a .pt; a dict at their end is taken for keyword arguments."""
+    import numpy
+    import torch
+
+    if not path.is_file():
+        raise error("E0102", "missing_file", f"there is no file {path}", "check the path", file=str(path))
+    try:
+        if path.suffix == ".npz":
+            with numpy.load(path, allow_pickle=False) as archive:
+                return ({name: torch.from_numpy(archive[name]) for name in archive.files},)
+        stored = torch.load(path, weights_only=True)
+    except Exception as failure:  # zip, pickle and numpy have classes of their own
+        raise error("E0203", "wrong_kind", f"{path} is neither .npz nor what torch.save wrote: {failure}",
+                    "numpy.savez(path, name=array), or torch.save({'name': tensor}, path)", file=str(path)) from None
+    return tuple(stored) if isinstance(stored, (tuple, list)) else (stored,)

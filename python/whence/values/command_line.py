@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..command_lines import Parser, run_guarded
-from ..errors import error
 from . import archives
 
 
@@ -33,7 +32,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def _record(arguments: Sequence[str]) -> int:
     given = parser().parse_args(arguments)
-    sets = [_inputs(Path(each)) for each in given.inputs]
+    sets = [archives.inputs_from(Path(each)) for each in given.inputs]
     model = archives.opened(given.archive, given.inputs[0] if sets else None, given.output)
     from .recording import record_values
 
@@ -46,21 +45,3 @@ def _record(arguments: Sequence[str]) -> int:
     else:
         print(f"{given.values}: {len(calls)} run{'s' if len(calls) > 1 else ''}, {calls[0]} module calls, {size / 1e6:.1f} MB")
     return 0
-
-
-def _inputs(path: Path) -> tuple:
-    """The args of a run; a dict at their end is taken for keyword arguments."""
-    import numpy
-    import torch
-
-    if not path.is_file():
-        raise error("E0102", "missing_file", f"there is no file {path}", "check the path", file=str(path))
-    try:
-        if path.suffix == ".npz":
-            with numpy.load(path, allow_pickle=False) as archive:
-                return ({name: torch.from_numpy(archive[name]) for name in archive.files},)
-        stored = torch.load(path, weights_only=True)
-    except Exception as failure:  # zip, pickle and numpy have classes of their own
-        raise error("E0203", "wrong_kind", f"{path} is neither .npz nor what torch.save wrote: {failure}",
-                    "numpy.savez(path, name=array), or torch.save({'name': tensor}, path)", file=str(path)) from None
-    return tuple(stored) if isinstance(stored, (tuple, list)) else (stored,)

@@ -134,7 +134,7 @@ class Recorder:
 
     @contextmanager
     def one_run(self, inputs: Mapping[str, torch.Tensor]) -> Iterator[_Calls]:
-        """What is told when calls begin and end; the run counts when the block ends."""
+        """Yields the listener for the calls of one run, which counts when the block ends."""
         number = len(self.runs)
         known = _Known()
         run = Run({name: self._add(f"{number}/input/{name}", tensor, True, known) for name, tensor in inputs.items()})

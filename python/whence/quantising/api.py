@@ -1,0 +1,184 @@
+"""``whence.sensitivity``: what quantising one module at a time costs and saves."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import multiprocessing
+import os
+import tempfile
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from .. import running
+from ..errors import error, require_list
+from ..numerics import light, origins
+from . import choosing, groups, keeping, quantisers, timing, trial
+from .groups import Group
+from .keeping import Kept
+from .report import ModuleSensitivity, SensitivityReport
+from .trial import Outcome, Setting
+
+Progress = Callable[[int, int, str], None]  # done, of how many, what is next
+
+
+def sensitivity(path: str | os.PathLike, inputs: Sequence[Any], *, quantize: str = "int8-dynamic",
+                modules: Collection[str] = (), exclude: Collection[str] = (), leave_out: bool = False,
+                budget: str | None = None, time: bool = True, jobs: int = 1, fresh: bool = False,
+                progress: Progress | None = None) -> SensitivityReport:
+    """Quantises each module of an annotated ONNX file alone, with ONNX Runtime's quantisers, and says what that costs at
+    the outputs and what it saves. Errors are against the file as it is, in ONNX Runtime on the CPU.
+
+    inputs     sets of inputs, each a dict by the file's names or a tuple in their order, of tensors or arrays. "qdq" is
+               calibrated on all of them, and errors are the largest over them.
+    quantize   "int8-dynamic", "qdq" or "float16".
+    modules    globs: each module that one means is a group, with all modules below it. By default each module that has
+               nodes of its own, which a quantiser changes. ``exclude``: modules that stay as they are.
+    leave_out  quantise all but the one module, instead of it alone.
+    budget     "error=0.01" (relative), "size=40M", "size=50%" or "time=80%" of the file as it is: ``choice`` says which
+               modules and nodes to leave out.
+    time       also profile the file and the quantised one, for the time that each module saves.
+    jobs       processes that measure at a time. Outcomes are kept in the user's cache, and taken from there by the next
+               call for the same file, inputs and settings, unless ``fresh``.
+
+    Raises WhenceError: E0101, E0104 when inputs do not fit the file, E0203 when it is not annotated, E0207 when it does not
+    run, E0307 without onnxruntime.
+    """
+    require_list(modules)
+    require_list(exclude)
+    if quantize not in quantisers.NAMES:
+        raise error("E0101", "usage", f"there is no quantiser '{quantize}'", "one of " + ", ".join(quantisers.NAMES))
+    wanted = choosing.parsed(budget) if budget else None
+    if wanted and leave_out:
+        raise error("E0101", "usage", "a budget is kept by modules that were quantised alone", "without leave_out")
+    running.needs("onnxruntime", "quantising")
+    file = origins.read(path)
+    source = Path(path)
+    chosen = _groups(file, quantize, modules, exclude)
+    with tempfile.TemporaryDirectory(prefix="whence-") as name:
+        folder = Path(name)
+        setting = _setting(file, inputs, quantize, folder, jobs)
+        measure = _Measure(setting, Kept(_kept_file(source, setting), fresh), progress)
+        every = [node for each in chosen for node in each.nodes]
+        plans = [[node for node in every if node not in set(each.nodes)] if leave_out else list(each.nodes)
+                 for each in chosen]
+        outcomes = measure.all([*plans, every], [each.module or "(root)" for each in chosen] + ["all modules"], jobs)
+        together = outcomes.pop()
+        if together.failed:
+            raise error("E0207", "run_failed", f"the file does not run with all modules quantised: {together.failed}",
+                        "choose modules, or exclude some", file=str(source))
+        size = trial.bytes_of(source)
+        rows = [_row(group, outcome, together.size if leave_out else size, leave_out)
+                for group, outcome in zip(chosen, outcomes)]
+        notes = []
+        if time:
+            rows, notes = _timed(rows, chosen, bool(modules), setting, every, folder)
+        if wanted and wanted.kind == "time" and any(each.time_saved is None for each in rows):
+            raise error("E0101", "usage", "a budget in time needs times, and there are none", "time=True", file=str(source))
+        choice = wanted and choosing.choose(wanted, chosen, rows, size, measure)
+    rows.sort(key=lambda each: (each.status != "measured", each.error if leave_out else -each.error))
+    return SensitivityReport(source, quantize, leave_out, size, tuple(rows), together.error, together.size, choice,
+                             tuple(notes))
+
+
+def _groups(file: origins.File, quantize: str, modules: Collection[str], exclude: Collection[str]) -> list[Group]:
+    chosen = groups.of_modules(file, quantisers.named(quantize).operators, modules, exclude)
+    if not chosen:
+        which = f"no module that {', '.join(modules)} means" if modules else "no module"
+        raise error("E0101", "usage", f"{which} has a node that {quantize} changes", "`whence show` lists the modules",
+                    file=file.path)
+    return chosen
+
+
+def _setting(file: origins.File, inputs: Sequence[Any], quantize: str, folder: Path, jobs: int) -> Setting:
+    if not inputs:
+        raise error("E0104", "input_mismatch", "there are no inputs to measure on",
+                    f"the file's inputs are: {', '.join(file.inputs)}", file=file.path)
+    feeds = [_feed(file, each) for each in inputs]
+    threads = max((os.cpu_count() or 1) // jobs, 1) if jobs > 1 else 0
+    try:
+        wanted = trial.outputs(file.path, feeds, threads)
+    except Exception as failure:  # ONNX Runtime has a class for each of its codes, and no common one
+        raise error("E0207", "run_failed", f"ONNX Runtime does not run the file on these inputs: {failure}",
+                    "whence.validate(path, full=True) says whether it is a valid one", file=file.path) from failure
+    return Setting(os.path.abspath(file.path), quantize, feeds, wanted, str(folder), not light.is_embedded(file.model), threads)
+
+
+def _feed(file: origins.File, given: Any) -> dict[str, Any]:
+    """Arrays under the file's names."""
+    given = given if isinstance(given, Mapping) else given if isinstance(given, (tuple, list)) else (given,)
+    if not isinstance(given, Mapping) and len(given) == 1 and isinstance(given[0], Mapping):
+        given = given[0]
+    named = dict(given) if isinstance(given, Mapping) and set(file.inputs) <= set(given) else \
+        dict(zip(file.inputs, given.values() if isinstance(given, Mapping) else given))
+    missing = [name for name in file.inputs if name not in named]
+    if missing:
+        raise error("E0104", "input_mismatch", f"the file takes {len(file.inputs)} inputs, of which "
+                    f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not given",
+                    f"its inputs are: {', '.join(file.inputs)}", file=file.path)
+    return {name: torch.as_tensor(named[name]).detach().cpu().numpy() for name in file.inputs}
+
+
+def _kept_file(source: Path, setting: Setting) -> Path:
+    import onnxruntime
+
+    digests = [(name, array.dtype.str, array.shape, array.tobytes()) for feed in setting.feeds
+               for name, array in feed.items()]
+    return keeping.file_for(trial.files_of(source), setting.quantiser, onnxruntime.__version__, digests)
+
+
+class _Measure:
+    """Measures sets of nodes, unless that was done before."""
+
+    def __init__(self, setting: Setting, kept: Kept, progress: Progress | None) -> None:
+        self._setting = setting
+        self._kept = kept
+        self._progress = progress or (lambda done, count, what: None)
+
+    def __call__(self, nodes: Sequence[str]) -> Outcome:
+        return self.all([nodes], ["a choice of modules"], 1)[0]
+
+    def all(self, plans: Sequence[Sequence[str]], names: Sequence[str], jobs: int) -> list[Outcome]:
+        found = [self._kept.get(plan) for plan in plans]
+        left = [at for at, each in enumerate(found) if each is None]
+        for done, (at, outcome) in enumerate(self._run(plans, names, left, jobs), 1):
+            found[at] = outcome
+            self._kept.add(plans[at], outcome)
+            self._progress(done, len(left), names[at])
+        return found
+
+    def _run(self, plans: Sequence[Sequence[str]], names: Sequence[str], left: list[int],
+             jobs: int) -> Iterator[tuple[int, Outcome]]:
+        if jobs == 1 or len(left) < 2:
+            for done, at in enumerate(left):
+                self._progress(done, len(left), names[at])
+                yield at, trial.run(self._setting, plans[at])
+            return
+        spawn = multiprocessing.get_context("spawn")  # ONNX Runtime's threads do not survive a fork
+        with concurrent.futures.ProcessPoolExecutor(jobs, spawn) as pool:
+            running_now = {pool.submit(trial.run, self._setting, plans[at]): at for at in left}
+            for each in concurrent.futures.as_completed(running_now):
+                yield running_now[each], each.result()
+
+
+def _row(group: Group, outcome: Outcome, size: int, leave_out: bool) -> ModuleSensitivity:
+    if outcome.failed:
+        return ModuleSensitivity(group.module, len(group.nodes), "failed", note=outcome.failed)
+    status = "unchanged" if outcome.unchanged else "measured"
+    saved = outcome.size - size if leave_out else size - outcome.size
+    return ModuleSensitivity(group.module, len(group.nodes), status, outcome.error, saved)
+
+
+def _timed(rows: list[ModuleSensitivity], chosen: list[Group], whole: bool, setting: Setting, every: Sequence[str],
+           folder: Path) -> tuple[list[ModuleSensitivity], list[str]]:
+    quantised = folder / "all.onnx"
+    example = quantisers.Example(setting.feeds, folder / "calibration.json", setting.external)
+    with quantisers.quiet():
+        quantisers.named(setting.quantiser).write(Path(setting.source), quantised, list(every), example)
+    saved = timing.saved(Path(setting.source), quantised, chosen, whole, setting.feeds[0], folder)
+    if saved is None:
+        return rows, ["times are not known: the quantised file's nodes could not be told"]
+    return [replace(row, time_saved=each) for row, each in zip(rows, saved)], []

@@ -1,0 +1,87 @@
+"""Quantisers of ONNX Runtime behind one interface: chosen nodes of a file in fewer bits, the others as they are."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Example:
+    """What a quantiser may need beside the file."""
+
+    feeds: Sequence[Mapping[str, Any]]  # arrays by the file's inputs, one set for each calibration run
+    cache: Path                         # what calibration measured, for the next file of the same nodes
+    external: bool                      # weights lie beside the file, and are written beside the new one
+
+
+@dataclass(frozen=True)
+class Quantiser:
+    name: str
+    operators: frozenset[str]           # that it quantises; empty: all
+    write: Callable[[Path, Path, list[str], Example], None]  # source, target, names of nodes
+
+
+def named(name: str) -> Quantiser:
+    return {each.name: each for each in (_DYNAMIC, _STATIC, _HALF)}[name]
+
+
+NAMES = ("int8-dynamic", "qdq", "float16")
+
+
+def _int8_dynamic(source: Path, target: Path, nodes: list[str], example: Example) -> None:
+    from onnx import TensorProto
+    from onnxruntime.quantization import quantize_dynamic
+
+    # Types that shape inference does not find are those of numbers.
+    quantize_dynamic(str(source), str(target), nodes_to_quantize=nodes, op_types_to_quantize=sorted(_DYNAMIC.operators),
+                     use_external_data_format=example.external, extra_options={"DefaultTensorType": TensorProto.FLOAT})
+
+
+def _qdq(source: Path, target: Path, nodes: list[str], example: Example) -> None:
+    from onnxruntime.quantization import CalibrationDataReader, QuantFormat, quantize_static
+
+    class Reader(CalibrationDataReader):
+        def __init__(self) -> None:
+            self._rows = iter(example.feeds)
+
+        def get_next(self):
+            row = next(self._rows, None)
+            return None if row is None else dict(row)
+
+    quantize_static(str(source), str(target), Reader(), quant_format=QuantFormat.QDQ, nodes_to_quantize=nodes,
+                    op_types_to_quantize=sorted(_STATIC.operators), use_external_data_format=example.external,
+                    calibration_cache_path=str(example.cache))
+
+
+def _float16(source: Path, target: Path, nodes: list[str], example: Example) -> None:
+    import onnx
+    from onnxruntime.transformers.float16 import convert_float_to_float16
+
+    model = onnx.load(str(source))
+    chosen = set(nodes)
+    others = [node.name for node in model.graph.node if node.name not in chosen]
+    half = convert_float_to_float16(model, keep_io_types=True, node_block_list=others, disable_shape_infer=example.external)
+    onnx.save(half, str(target), save_as_external_data=example.external, location=f"{target.name}.data")
+
+
+# ONNX Runtime's CPU kernels have no ConvInteger for weights of int8. QDQ of products and convolutions alone: masks of
+# large numbers would be rounded to nothing else.
+_DYNAMIC = Quantiser("int8-dynamic", frozenset({"MatMul", "Gemm", "Gather", "LSTM", "Attention"}), _int8_dynamic)
+_STATIC = Quantiser("qdq", frozenset({"MatMul", "Gemm", "Conv", "ConvTranspose"}), _qdq)
+_HALF = Quantiser("float16", frozenset(), _float16)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Without the advice that ONNX Runtime's quantisers log for each file."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        yield
+    finally:
+        logging.disable(before)

@@ -1,0 +1,121 @@
+"""The report of a sensitivity measurement: as objects, as a table, as JSON."""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from ..numerics.report import number_or_none
+from ..placing import require_other_than, write_text
+
+
+@dataclass(frozen=True)
+class ModuleSensitivity:
+    """One module, quantised alone (or left out alone)."""
+
+    module: str         # qualified name; of all of its calls
+    nodes: int          # that the quantiser may change
+    status: str         # "measured", "unchanged" (nothing in it to quantise) or "failed"
+    error: float = math.nan        # the largest relative difference of an output, over all inputs
+    saved: int = 0                 # bytes that the file is smaller by
+    time_saved: float | None = None  # share of the file's time in operators; below 0 it takes longer; None: not measured
+    note: str = ""                 # why it failed
+
+    @property
+    def sqnr(self) -> float:
+        """Signal to quantisation noise at the outputs, in dB."""
+        if not 0 < self.error < math.inf:
+            return math.inf if self.error == 0 else -math.inf
+        return -20 * math.log10(self.error)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which modules to leave as they are, so that the file keeps to a budget; measured on the file without them."""
+
+    budget: str
+    met: bool
+    excluded: tuple[str, ...]          # modules
+    nodes_to_exclude: tuple[str, ...]  # as `whence select --format ort-quant` has them
+    error: float
+    size: int
+    time_saved: float | None           # the sum over quantised modules
+
+
+@dataclass(frozen=True)
+class SensitivityReport:
+    path: Path
+    quantiser: str
+    left_out: bool                # each module was left out alone, instead of quantised alone
+    size: int                     # bytes of the file, with the weights beside it
+    modules: tuple[ModuleSensitivity, ...]  # the most sensitive first
+    together_error: float         # all modules quantised
+    together_size: int
+    choice: Choice | None = None
+    notes: tuple[str, ...] = ()
+
+    def to_json(self) -> dict:
+        """As schema/sensitivity.schema.json describes it; what is infinite or not known is null."""
+        return {
+            "model": self.path.name, "quantiser": self.quantiser, "left_out": self.left_out, "size": self.size,
+            "together": {"error": number_or_none(self.together_error), "size": self.together_size},
+            "modules": [{**asdict(each), "error": number_or_none(each.error), "sqnr_db": number_or_none(each.sqnr)}
+                        for each in self.modules],
+            "choice": self.choice and {**asdict(self.choice), "error": number_or_none(self.choice.error),
+                                       "excluded": list(self.choice.excluded),
+                                       "nodes_to_exclude": list(self.choice.nodes_to_exclude)},
+            "notes": list(self.notes)}
+
+    def to_html(self, path: str | os.PathLike) -> Path:
+        """Writes one page without outside parts: error and bytes by module. Returns its path."""
+        from .page import to_html
+
+        target = Path(path)
+        require_other_than(target, self.path)
+        write_text(target, to_html(self))
+        return target
+
+    def __str__(self) -> str:
+        return "\n".join([*head(self), "", *_table(self)])
+
+
+def head(report: SensitivityReport) -> list[str]:
+    how = "left out alone, the others quantised" if report.left_out else "quantised alone"
+    lines = [f"{report.path.name}: {report.quantiser}, each of {len(report.modules)} modules {how}",
+             f"all of them quantised: error {_short(report.together_error)}, {size_text(report.together_size)} "
+             f"({report.together_size / report.size:.0%} of {size_text(report.size)})"]
+    lines += [f"note: {each}" for each in report.notes]
+    if (choice := report.choice) is not None:
+        lines.append(f"budget {choice.budget}: " + ("met" if choice.met else "cannot be met") + f" without "
+                     f"{len(choice.excluded)} modules ({len(choice.nodes_to_exclude)} nodes): error {_short(choice.error)}, "
+                     f"{size_text(choice.size)}")
+        lines += [f"  {each or '(root)'}" for each in choice.excluded]
+    return lines
+
+
+def _table(report: SensitivityReport) -> list[str]:
+    names = [each.module or "(root)" for each in report.modules]
+    width = max(map(len, names), default=6)
+    timed = any(each.time_saved is not None for each in report.modules)
+    lines = [f"{'module':<{width}}  {'nodes':>5}  {'error':>9}  {'SQNR dB':>8}  {'saved':>9}" + ("     time" if timed else "")]
+    for each, name in zip(report.modules, names):
+        if each.status != "measured":
+            lines.append(f"{name:<{width}}  {each.nodes:>5}  {each.status}{': ' + each.note if each.note else ''}")
+            continue
+        time = "" if not timed else f"  {'':>7}" if each.time_saved is None else f"  {-each.time_saved:>+7.1%}"
+        lines.append(f"{name:<{width}}  {each.nodes:>5}  {_short(each.error):>9}  {each.sqnr:>8.1f}  "
+                     f"{size_text(each.saved):>9}{time}")
+    return lines
+
+
+def _short(number: float) -> str:
+    return f"{number:.2g}" if math.isfinite(number) else "inf"
+
+
+def size_text(count: int) -> str:
+    for unit, step in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if abs(count) >= step:
+            return f"{count / step:.1f} {unit}"
+    return f"{count} B"

@@ -1,0 +1,96 @@
+"""A trial: some nodes are quantised, the file runs, and its outputs are compared. Trials run in processes of their own, too."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ..numerics import figures
+from . import quantisers
+from .quantisers import Example
+
+Arrays = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What all trials of a measurement have in common."""
+
+    source: str
+    quantiser: str
+    feeds: Sequence[Arrays]        # by the file's inputs
+    wanted: Sequence[Sequence[Any]]  # outputs of the file as it is, for each feed
+    folder: str                    # for files of trials, and what calibration measured
+    external: bool
+    threads: int                   # of ONNX Runtime; 0: as it decides
+
+
+@dataclass(frozen=True)
+class Outcome:
+    error: float = math.nan   # the largest relative difference of an output, over all inputs
+    size: int = 0             # bytes of the file, and of what lies beside it
+    failed: str = ""          # why there is no error, in the quantiser's or the runtime's words
+    unchanged: bool = False   # the quantiser found nothing to do
+
+
+def run(setting: Setting, nodes: Sequence[str]) -> Outcome:
+    with tempfile.TemporaryDirectory(dir=setting.folder) as folder, quantisers.quiet():
+        target = Path(folder) / "trial.onnx"
+        example = Example(setting.feeds, Path(setting.folder) / "calibration.json", setting.external)
+        try:
+            quantisers.named(setting.quantiser).write(Path(setting.source), target, list(nodes), example)
+            if _operators(target) == _operators(Path(setting.source)):
+                return Outcome(0.0, bytes_of(Path(setting.source)), unchanged=True)
+            results = outputs(str(target), setting.feeds, setting.threads)
+        except Exception as failure:  # quantisers and runtimes have classes of their own, without a common one
+            said = str(failure).strip().splitlines()
+            return Outcome(failed=said[0] if said else type(failure).__name__)
+        off = [relative(wanted, got) for row, others in zip(setting.wanted, results) for wanted, got in zip(row, others)]
+        return Outcome(max(off, default=0.0), sum(bytes_of(each) for each in Path(folder).glob("*.onnx")))
+
+
+def outputs(path: str, feeds: Sequence[Arrays], threads: int = 0) -> list[list[Any]]:
+    """For each feed, the outputs that are tensors, in the file's order."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    options.intra_op_num_threads = threads
+    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    names = [each.name for each in session.get_outputs() if each.type.startswith("tensor(")]
+    return [session.run(names, dict(feed)) for feed in feeds]
+
+
+def relative(wanted: Any, got: Any) -> float:
+    """As ``whence accuracy`` has it; infinite where sizes differ."""
+    if wanted.shape != got.shape:
+        return math.inf
+    return figures.relative(torch.from_numpy(wanted), torch.from_numpy(got))
+
+
+def files_of(path: Path) -> list[Path]:
+    """The file, and those beside it that hold its weights."""
+    import onnx
+    from onnx.external_data_helper import uses_external_data
+
+    model = onnx.load(str(path), load_external_data=False)
+    beside = {entry.value for each in model.graph.initializer if uses_external_data(each)
+              for entry in each.external_data if entry.key == "location"}
+    return [path, *(path.parent / name for name in sorted(beside) if (path.parent / name).is_file())]
+
+
+def bytes_of(path: Path) -> int:
+    """Of the file, and of the weights that it reads beside it."""
+    return sum(each.stat().st_size for each in files_of(path))
+
+
+def _operators(path: Path) -> list[str]:
+    import onnx
+
+    return sorted(node.op_type for node in onnx.load(str(path), load_external_data=False).graph.node)

@@ -1,0 +1,287 @@
+"""whence.sensitivity: what it says of modules against quantising them by hand, its choices, and bad input."""
+
+import json
+import math
+import os
+import re
+
+import jsonschema
+import numpy
+import onnx
+import onnxruntime
+import pytest
+import torch
+from onnx import TensorProto
+from onnxruntime.quantization import quantize_dynamic
+
+import command
+import whence
+from numbers_models import Encoder, example
+from whence.quantising import trial
+
+SCHEMA = jsonschema.Draft202012Validator(json.loads((command.ROOT / "schema" / "sensitivity.schema.json").read_text()))
+PRODUCTS = ["MatMul", "Gemm", "Gather"]
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    """The encoder, wide enough that 8 bits save more than their scales cost."""
+    folder = tmp_path_factory.mktemp("wide")
+    whence.export(Encoder(128), example(), folder / "model.onnx")
+    numpy.savez(folder / "inputs.npz", ids=example()[0].numpy())
+    numpy.savez(folder / "others.npz", ids=example()[0].numpy()[::-1].copy())
+    return folder / "model.onnx"
+
+
+def sets(count=1):
+    ids = example()[0]
+    return [(ids,), (ids.flip(0),)][:count]
+
+
+def outputs(path, ids):
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    return session.run(None, {session.get_inputs()[0].name: ids.numpy()})
+
+
+def error_by_hand(model, other, ids):
+    """The larger of the scores' relative difference and the share of other classes."""
+    (wanted, classes), (got, others) = outputs(model, ids), outputs(other, ids)
+    wanted, got = wanted.astype(numpy.float64), got.astype(numpy.float64)
+    return max(float(numpy.linalg.norm(got - wanted) / numpy.linalg.norm(wanted)), float((classes != others).mean()))
+
+
+def nodes_of(model, module, operators):
+    return [node.name for node in onnx.load(model).graph.node if node.op_type in operators and any(
+        each.key == "pkg.whence.module" and (each.value + ".").startswith(module + ".") for each in node.metadata_props)]
+
+
+def by_hand(model, target, **chosen):
+    quantize_dynamic(str(model), str(target), op_types_to_quantize=PRODUCTS,
+                     extra_options={"DefaultTensorType": TensorProto.FLOAT}, **chosen)
+    return target
+
+
+def row_of(report, module):
+    return next(each for each in report.modules if each.module == module)
+
+
+@pytest.mark.parametrize("module", ["layers.0.up", "embedding", "head", "scale"])
+def test_a_module_alone_is_as_quantised_by_hand(model, tmp_path, module):
+    report = whence.sensitivity(model, sets(), time=False)
+    other = by_hand(model, tmp_path / "q.onnx", nodes_to_quantize=nodes_of(model, module, PRODUCTS))
+    row = row_of(report, module)
+    assert row.error == pytest.approx(error_by_hand(model, other, example()[0]), rel=1e-6) and row.error > 0
+    assert row.saved == pytest.approx(model.stat().st_size - other.stat().st_size, abs=64)
+    assert row.sqnr == pytest.approx(-20 * math.log10(row.error))
+    assert report.size == model.stat().st_size
+
+
+def test_modules_are_those_with_nodes_to_quantise_the_most_sensitive_first(model):
+    report = whence.sensitivity(model, sets(), time=False)
+    measured = [each for each in report.modules if each.status == "measured"]
+    assert {each.module for each in measured} == {
+        "embedding", "scale", "head", *(f"layers.{at}.{name}" for at in (0, 1) for name in (
+            "attention.query", "attention.key", "attention.value", "attention.out", "up", "down"))}
+    assert [each.error for each in measured] == sorted((each.error for each in measured), reverse=True)
+    # Products of activations: dynamic quantisation leaves them alone.
+    assert {each.module for each in report.modules if each.status == "unchanged"} == {"layers.0.attention", "layers.1.attention"}
+    assert row_of(report, "scale").nodes == 2  # both calls
+
+
+def test_a_module_with_an_outlier_is_the_most_sensitive(tmp_path):
+    changed = Encoder(64)
+    with torch.no_grad():
+        changed.layers[1].up.weight[0, 0] = 400.0  # all others are rounded to a few steps
+        changed.layers[1].up.weight[1, 1] = -400.0
+    whence.export(changed, example(), tmp_path / "m.onnx")
+    report = whence.sensitivity(tmp_path / "m.onnx", sets(), time=False)
+    assert report.modules[0].module == "layers.1.up"
+    assert report.modules[0].error > 10 * row_of(report, "layers.0.up").error
+
+
+def test_globs_choose_modules_with_all_below(model, tmp_path):
+    report = whence.sensitivity(model, sets(), modules=["layers.*", "head"], exclude=["layers.1.attention"], time=False)
+    assert {each.module for each in report.modules} == {"layers.0", "layers.1", "head"}
+    other = by_hand(model, tmp_path / "q.onnx", nodes_to_quantize=nodes_of(model, "layers.1.up", PRODUCTS)
+                    + nodes_of(model, "layers.1.down", PRODUCTS))
+    assert row_of(report, "layers.1").error == pytest.approx(error_by_hand(model, other, example()[0]), rel=1e-6)
+
+
+def test_left_out_alone(model, tmp_path):
+    report = whence.sensitivity(model, sets(), leave_out=True, modules=["layers.*", "head"], time=False)
+    every = [name for module in ("layers.0", "layers.1", "head") for name in nodes_of(model, module, PRODUCTS)]
+    left = [name for name in every if name not in nodes_of(model, "head", PRODUCTS)]
+    other = by_hand(model, tmp_path / "q.onnx", nodes_to_quantize=left)
+    assert row_of(report, "head").error == pytest.approx(error_by_hand(model, other, example()[0]), rel=1e-6)
+    together = by_hand(model, tmp_path / "all.onnx", nodes_to_quantize=every)
+    assert report.together_error == pytest.approx(error_by_hand(model, together, example()[0]), rel=1e-6)
+    assert report.left_out and "left out alone" in str(report)
+
+
+def test_the_error_is_the_largest_over_all_inputs(model):
+    one, other, both = (whence.sensitivity(model, given, modules=["layers.0"], time=False).modules[0].error
+                        for given in (sets()[:1], sets(2)[1:], sets(2)))
+    assert both == pytest.approx(max(one, other), rel=1e-6)
+
+
+@pytest.mark.parametrize("quantize", ["qdq", "float16"])
+def test_other_quantisers(model, quantize):
+    report = whence.sensitivity(model, sets(2), quantize=quantize, modules=["layers.*"], time=False)
+    assert [each.status for each in report.modules] == ["measured", "measured"]
+    least, most = {"qdq": (1e-3, 0.3), "float16": (1e-6, 5e-3)}[quantize]
+    assert all(least < each.error < most and each.saved > 0 for each in report.modules)
+
+
+@pytest.mark.parametrize("budget", ["error=0.02", "size=70%"])
+def test_a_choice_keeps_to_its_budget_when_it_is_followed(model, tmp_path, budget):
+    """The list goes to ONNX Runtime's quantiser, as a user would give it."""
+    choice = whence.sensitivity(model, sets(), budget=budget, time=False).choice
+    assert choice.met and choice.nodes_to_exclude
+    other = by_hand(model, tmp_path / "q.onnx", nodes_to_exclude=list(choice.nodes_to_exclude))
+    error, size = error_by_hand(model, other, example()[0]), other.stat().st_size
+    assert error == pytest.approx(choice.error, rel=1e-6) and size == pytest.approx(choice.size, abs=64)
+    if budget.startswith("error"):
+        assert 0 < error <= 0.02 and size < model.stat().st_size
+    else:
+        assert size <= 0.7 * model.stat().st_size
+        assert error < whence.sensitivity(model, sets(), time=False).together_error
+
+
+def test_budgets_at_their_ends(model):
+    nothing = whence.sensitivity(model, sets(), budget="error=0", time=False).choice
+    assert nothing.met and nothing.error == 0 and nothing.size == model.stat().st_size
+    everything = whence.sensitivity(model, sets(), budget="error=9", time=False).choice
+    assert everything.met and everything.excluded == ("head",)  # it is too small to save anything
+    assert not whence.sensitivity(model, sets(), budget="size=1K", time=False).choice.met
+
+
+def test_time_is_told_by_module_and_can_be_a_budget(model):
+    report = whence.sensitivity(model, sets(), modules=["layers.*"], budget="time=300%")
+    assert all(math.isfinite(each.time_saved) and each.time_saved < 1 for each in report.modules)
+    assert report.choice.met
+    assert not whence.sensitivity(model, sets(), modules=["layers.*"], budget="time=0%").choice.met
+
+
+def test_what_was_measured_is_not_measured_again(model, monkeypatch):
+    """Broken off at the third trial, it goes on there."""
+    trials = []
+
+    def broken(setting, nodes):
+        if len(trials) == 3:
+            raise KeyboardInterrupt
+        trials.append(nodes)
+        return trial.Outcome(0.1 * len(trials), 1000)
+
+    monkeypatch.setattr(trial, "run", broken)
+    with pytest.raises(KeyboardInterrupt):
+        whence.sensitivity(model, sets(), time=False)
+    seen = []
+    monkeypatch.setattr(trial, "run", lambda setting, nodes: seen.append(nodes) or trial.Outcome(1.0, 1000))
+    report = whence.sensitivity(model, sets(), time=False)
+    assert len(seen) == len(report.modules) + 1 - 3 and all(each not in trials for each in seen)
+    assert sorted(each.error for each in report.modules)[:3] == [pytest.approx(0.1 * at) for at in (1, 2, 3)]
+    whence.sensitivity(model, sets(), time=False)
+    assert len(seen) == len(report.modules) + 1 - 3
+    for changed in ({"inputs": sets(2)}, {"quantize": "qdq"}, {"fresh": True}):
+        count = len(seen)
+        whence.sensitivity(model, **{"inputs": sets(), "time": False, **changed})
+        assert len(seen) > count, changed
+
+
+def test_a_damaged_cache_is_measured_again(model, tmp_path):
+    first = whence.sensitivity(model, sets(), modules=["head"], time=False)
+    kept, = (tmp_path / "cache" / "whence" / "sensitivity").iterdir()
+    for content in (b"", b"{", b"[]", b'{"version": 1, "outcomes": {"a": {"x": 1}}}', b'{"version": 1, "outcomes": 3}'):
+        kept.write_bytes(content)
+        assert whence.sensitivity(model, sets(), modules=["head"], time=False).modules == first.modules
+
+
+def test_processes_measure_the_same(model):
+    one = whence.sensitivity(model, sets(), modules=["layers.*", "head"], time=False)
+    two = whence.sensitivity(model, sets(), modules=["layers.*", "head"], time=False, jobs=2, fresh=True)
+    assert [(each.module, each.saved) for each in one.modules] == [(each.module, each.saved) for each in two.modules]
+    assert [each.error for each in two.modules] == pytest.approx([each.error for each in one.modules], rel=1e-3)
+
+
+def test_weights_in_a_file_of_their_own(tmp_path):
+    whence.export(Encoder(128), example(), tmp_path / "m.onnx", external_data=True)
+    size = sum(each.stat().st_size for each in tmp_path.glob("m.onnx*") if not each.name.endswith(".json"))
+    report = whence.sensitivity(tmp_path / "m.onnx", sets(), modules=["layers.*"], time=False)
+    assert report.size == size and all(each.saved > 0 for each in report.modules)
+
+
+def test_the_command_writes_what_it_says(model, tmp_path):
+    given = ["sensitivity", model, "--inputs", model.with_name("inputs.npz"), "--inputs", model.with_name("others.npz"),
+             "--modules", "layers.*", "--modules", "head", "--no-time"]
+    stated = json.loads(command.run(*given, "--budget", "error=0.02", "--exclude-list", tmp_path / "list.json", "--html",
+                                    tmp_path / "page.html", "--json").stdout)
+    SCHEMA.validate(stated)
+    written = json.loads((tmp_path / "list.json").read_text())
+    assert written == {"nodes_to_exclude": stated["choice"]["nodes_to_exclude"]}
+    selected = json.loads(command.run("select", model, "--modules", "head", "--format", "ort-quant").stdout)
+    assert written.keys() == selected.keys()
+    page = (tmp_path / "page.html").read_text()
+    assert page.count("<circle ") == 2 and page.count("<tr") == 4 and not re.search(r'(src|href)=|url\(|<script', page)
+    text = command.run(*given).stdout
+    assert all(f"\n{module} " in text for module in ("layers.0", "layers.1", "head"))
+    assert command.run(*given, "--budget", "size=1K", code=1).stdout.count("cannot be met") == 1
+
+
+@pytest.mark.parametrize(("arguments", "code"), [
+    ([], 2), (["--inputs", "no.npz"], 2), (["--inputs", "INPUTS", "--budget", "error"], 2),
+    (["--inputs", "INPUTS", "--budget", "error=-1"], 2), (["--inputs", "INPUTS", "--budget", "size=nan"], 2),
+    (["--inputs", "INPUTS", "--budget", "time=5"], 2), (["--inputs", "INPUTS", "--budget", "size=5M%"], 2),
+    (["--inputs", "INPUTS", "--modules", "nothing.*"], 2), (["--inputs", "INPUTS", "--quantize", "int3"], 2),
+    (["--inputs", "INPUTS", "--jobs", "0"], 2), (["--inputs", "INPUTS", "--exclude-list", "x.json"], 2),
+    (["--inputs", "INPUTS", "--html", "MODEL"], 2), (["--inputs", "MODEL"], 3),
+    (["--inputs", "INPUTS", "--leave-out", "--budget", "error=1"], 2),
+])
+def test_the_command_line_refuses(model, arguments, code):
+    before = model.read_bytes()
+    known = {"INPUTS": model.with_name("inputs.npz"), "MODEL": model}
+    result = command.run("sensitivity", model, *[known.get(each, each) for each in arguments], code=code)
+    assert re.match(r"E\d{4} ", result.stderr) and "try: " in result.stderr
+    assert "Traceback" not in result.stderr and model.read_bytes() == before
+
+
+def failing(code, call):
+    with pytest.raises(whence.WhenceError) as raised:
+        call()
+    assert raised.value.code == code and raised.value.remedy, raised.value
+
+
+def test_inputs_and_files_that_do_not_fit(model, tmp_path):
+    failing("E0104", lambda: whence.sensitivity(model, []))
+    failing("E0104", lambda: whence.sensitivity(model, [{}]))
+    failing("E0207", lambda: whence.sensitivity(model, [(torch.zeros(3),)]))
+    failing("E0207", lambda: whence.sensitivity(model, [(torch.full((3, 24), 10**6),)]))
+    plain = onnx.load(model)
+    for node in plain.graph.node:
+        del node.metadata_props[:]
+    onnx.save(plain, tmp_path / "plain.onnx")
+    failing("E0203", lambda: whence.sensitivity(tmp_path / "plain.onnx", sets()))
+    failing("E0102", lambda: whence.sensitivity(tmp_path / "no.onnx", sets()))
+
+
+def test_a_module_that_cannot_be_quantised_is_said_to_have_failed(model, monkeypatch):
+    def refusing(setting, nodes):
+        head = [name for name in nodes if "head" in name]
+        return trial.Outcome(failed="no kernel for it") if head and len(nodes) == 1 else trial.Outcome(0.1, 1000)
+
+    monkeypatch.setattr(trial, "run", refusing)
+    report = whence.sensitivity(model, sets(), time=False, budget="error=0.5")
+    row = row_of(report, "head")
+    assert (row.status, row.note) == ("failed", "no kernel for it") and "failed: no kernel for it" in str(report)
+    assert report.choice.excluded == ("head",) and report.to_json()["modules"][-1]["error"] is None
+
+
+def test_progress_is_told(model):
+    told = []
+    whence.sensitivity(model, sets(), modules=["layers.*"], time=False, progress=lambda *each: told.append(each))
+    assert told[0] == (0, 3, "layers.0") and told[-1][:2] == (3, 3)
+    assert os.path.exists(model)
