@@ -215,10 +215,10 @@ def _plain_leaf(leaf: Any) -> Any:
 
 @contextmanager
 def tensors_only(model: torch.nn.Module, args: Sequence[Any] | torch.Tensor,
-                 kwargs: Mapping[str, Any] | None) -> Iterator[Call]:
+                 kwargs: Mapping[str, Any] | None, parameters: bool = True) -> Iterator[Call]:
     """Inside the block ``model.forward`` takes the call's tensors, by position or identifier, and nothing else.
 
-    Afterwards the model is what it was before, whatever ran it.
+    Afterwards the model is what it was before, whatever ran it; without ``parameters`` all but what is in those.
     """
     call = opened(model.forward, args, kwargs)
     original, identifiers = model.forward, call.identifiers
@@ -243,7 +243,7 @@ def tensors_only(model: torch.nn.Module, args: Sequence[Any] | torch.Tensor,
     model.forward = forward
     try:
         modules = {name: each for name, each in call.constants.items() if isinstance(each, torch.nn.Module)}
-        with state_restored(modules), state_restored(model):
+        with state_restored(modules), state_restored(model, parameters):
             yield call
     finally:
         if overridden is None:

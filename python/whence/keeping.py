@@ -31,8 +31,9 @@ _held: ContextVar[tuple[Snapshot, ...]] = ContextVar("held", default=())
 
 
 @contextmanager
-def state_restored(model: Any) -> Iterator[None]:
-    """After the block, also after an error, the model and the generators of random numbers are as before.
+def state_restored(model: Any, parameters: bool = True) -> Iterator[None]:
+    """After the block, also after an error, the model and the generators of random numbers are as before. Without
+    ``parameters`` no copy is held of what is in those: a block that writes to one leaves it changed.
 
     A block within one for the same model ends with the state that the outer one began with, and so does everything
     else that outer blocks hold.
@@ -45,7 +46,7 @@ def state_restored(model: Any) -> Iterator[None]:
             for each in snapshots:
                 each.restore()
         return
-    snapshot = Snapshot(model)
+    snapshot = Snapshot(model, parameters)
     token = _held.set((*snapshots, snapshot))
     try:
         yield
@@ -83,8 +84,9 @@ class Change:
 class Snapshot:
     """The values that can be reached from a model, with their present content."""
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Any, parameters: bool = True) -> None:
         self.model = model
+        self._parameters = parameters
         self._undo: list[Callable[[], None]] = [partial(put, get()) for get, put in _generators()]
         self._contents: dict[int, _Content] = {}
         self._before: dict[str, Any] = {}  # tensors and numbers
@@ -182,6 +184,8 @@ class Snapshot:
             storage, place = tensor.untyped_storage(), tensor.detach()
             self._undo.append(_place_undo(tensor, place))
             self._places[id(tensor)] = place
+            if not self._parameters and isinstance(tensor, torch.nn.Parameter):
+                return
             if storage.device.type != "meta" and storage.nbytes() and storage.data_ptr() not in self._contents:
                 self._contents[storage.data_ptr()] = _Content(storage)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,7 +14,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from .. import calls, nested
-from ..errors import WhenceError, error, require_list
+from ..errors import WhenceError, WhenceWarning, error, require_list
 from ..keeping import state_restored
 from ..surroundings import without_fast_path
 from . import container, scripted
@@ -209,7 +210,7 @@ def run_recorded(recorder: Recorder, model: Any, args: Any, kwargs: Mapping[str,
             return _run_exported(recorder, model, args, kwargs)
         if isinstance(model, torch.jit.ScriptModule):
             return _run_scripted(recorder, model, args, kwargs)
-        with torch.no_grad(), without_fast_path(), _in_eval(model), calls.tensors_only(model, args, kwargs) as call:
+        with torch.no_grad(), without_fast_path(), _in_eval(model), _restored(model, args, kwargs) as call:
             given = dict(zip(call.tensors, call.copies()))  # these very tensors are known as inputs
             with recorder.run(modules_of(model), given):
                 return model(*given.values())
@@ -218,6 +219,19 @@ def run_recorded(recorder: Recorder, model: Any, args: Any, kwargs: Mapping[str,
     except (RuntimeError, TypeError, ValueError, IndexError) as failure:
         raise error("E0207", "run_failed", f"PyTorch cannot run the model on these arguments: {failure}",
                     "give arguments that the model accepts") from failure
+
+
+@contextmanager
+def _restored(model: torch.nn.Module, args: Any, kwargs: Mapping[str, Any] | None) -> Iterator[calls.Call]:
+    """Without a copy of the parameters, which costs as much as the run. One that forward writes to is left changed, with
+    a warning."""
+    before = {name: each._version for name, each in model.named_parameters() if not each.is_inference()}
+    with calls.tensors_only(model, args, kwargs, parameters=False) as call:
+        yield call
+    after = dict(model.named_parameters())
+    if written := [name for name, version in before.items() if name in after and after[name]._version != version]:
+        warnings.warn(f"forward wrote to the parameter '{written[0]}', which keeps what was written", WhenceWarning,
+                      stacklevel=4)
 
 
 @contextmanager

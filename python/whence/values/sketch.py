@@ -22,6 +22,7 @@ import torch
 WHOLE = 2048         # elements: tensors of so many or fewer are kept whole
 SAMPLES = 1024
 BUCKETS = 251        # a prime, so that one channel of a power of two of channels is in all of them
+_STRETCH = 1024      # elements whose sum float32 holds well enough
 _ROWS = 256          # rows of signs, after which they repeat with another sign for each row
 
 PARTS = ("moments", "samples", "projection")
@@ -83,13 +84,18 @@ def moments(flat: torch.Tensor) -> torch.Tensor:
     if finite.numel() == 0:
         return torch.tensor([count, *not_finite, math.inf, -math.inf, 0.0, 0.0, 0.0], dtype=torch.float64)
     least, most = torch.aminmax(finite)
-    return torch.tensor([count, *not_finite, float(least), float(most), float(finite.sum(dtype=torch.float64)),
-                         float(finite.abs().sum(dtype=torch.float64)), _squares(finite)], dtype=torch.float64)
+    return torch.tensor([count, *not_finite, float(least), float(most), *_sums(finite)], dtype=torch.float64)
 
 
-def _squares(numbers: torch.Tensor) -> float:
-    norm = float(torch.linalg.vector_norm(numbers, dtype=torch.float64))
-    return norm * norm
+def _sums(numbers: torch.Tensor) -> tuple[float, float, float]:
+    """Of elements, magnitudes and squares. Stretches of float32 are summed in float32, which is ten times as fast."""
+    whole = numbers.numel() // _STRETCH * _STRETCH if numbers.dtype == torch.float32 else 0
+    rows, rest = numbers[:whole].view(-1, _STRETCH), numbers[whole:].double()
+    parts = [rows.sum(1).double(), rows.abs().sum(1).double(),
+             torch.linalg.vector_norm(rows, 2, 1).double().square()]
+    if not all(bool(torch.isfinite(part).all()) for part in parts):  # too large for float32
+        parts, rest = [torch.zeros(0, dtype=torch.float64)] * 3, numbers.double()
+    return tuple(float(part.sum() + more) for part, more in zip(parts, (rest.sum(), rest.abs().sum(), rest.square().sum())))
 
 
 def projection(flat: torch.Tensor) -> torch.Tensor:
@@ -104,10 +110,9 @@ def projection(flat: torch.Tensor) -> torch.Tensor:
     block = _ROWS * BUCKETS
     whole = numbers.numel() // block
     signs = _row_signs(-(-numbers.numel() // BUCKETS)).to(dtype)
-    if whole:
-        rows = numbers[:whole * block].view(whole, _ROWS, BUCKETS).transpose(0, 1)
-        of_rows = signs[:whole * _ROWS].view(whole, _ROWS).t().unsqueeze(1)
-        buckets += torch.bmm(of_rows, rows).squeeze(1)
+    for at in range(whole):  # a block stays in the processor's cache
+        rows = numbers[at * block:(at + 1) * block].view(_ROWS, BUCKETS)
+        buckets.addcmul_(rows, signs[at * _ROWS:(at + 1) * _ROWS].unsqueeze(1))
     rest = numbers[whole * block:]
     if rest.numel():
         rows = torch.nn.functional.pad(rest, (0, -rest.numel() % BUCKETS)).view(-1, BUCKETS)
