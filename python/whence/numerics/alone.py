@@ -125,7 +125,8 @@ def _taken(measurement: Measurement, values: Values, suspects: Mapping[CallKey, 
     taken = {}
     for name, tensor in runtime.take(measurement.feed, list(wanted)):
         for recorded in wanted[name]:
-            taken[recorded.key] = figures.as_recorded(values, recorded, tensor)
+            layout = seen[recorded.key].figures.layout
+            taken[recorded.key] = figures.as_recorded(values, recorded, tensor, layout)
     return taken
 
 

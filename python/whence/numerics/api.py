@@ -87,6 +87,7 @@ def _part(file: File, recorded: Values, run: Run, runtime: Runtime, program: Rec
                                     kind.least if tolerance is None else tolerance, memory, feed)
     flow = Flow(file, measurement)
     limits = beginnings.limits(flow, kind) if tolerance is None else Limits(tolerance, tolerance)
+    beginnings.settle_layouts(flow, limits)
     if beginnings.forget_impossible(flow, limits.whole):
         flow = Flow(file, measurement)
     begun, made = beginnings.find(flow, limits), Made()

@@ -12,7 +12,7 @@ from .alone import Made
 from .beginnings import Beginning, Limits
 from .flow import Flow
 from .measuring import Measured, Measurement
-from .origins import RANDOM, File, Node
+from .origins import File, Node
 from .recorded_program import RecordedProgram
 from .report import AccuracyReport, FirstDifference, ModuleAccuracy
 from .runtimes import Runtime
@@ -118,12 +118,13 @@ _REARRANGING = {"Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Iden
 def _notes(file: File, part: Part, runs: int, dumped: bool) -> Iterator[str]:
     for name, dtype in part.measurement.casts.items():
         yield f"the input '{name}' was converted to {dtype}, which the file takes"
-    random = sorted({node.op_type for node in file.nodes if node.op_type in RANDOM})
     if part.made.failed:
         (module, _), why = next(iter(part.made.failed.items()))
         yield f"{len(part.made.failed)} module call{'s' * (len(part.made.failed) > 1)} did not run alone, such as {module}: {why}"
-    if random:
-        yield f"the file draws random numbers ({', '.join(random)}): what is computed from them differs in any case"
+    if file.random:
+        drawing = sorted({node.op_type for node in file.nodes if not file.random.isdisjoint(node.outputs)
+                          and file.random.isdisjoint(node.inputs)})
+        yield f"the file draws random numbers ({', '.join(drawing)}): what is computed from them is left out"
     if part.measurement.rounds > 1:
         yield f"values were taken in {part.measurement.rounds} rounds"
     if runs > 1:

@@ -16,6 +16,7 @@ _CONVERTING = {"Cast", "QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLin
 # A value begins to differ where it is so many times further off than what it is computed from. Less is rounding that
 # adds up, or what came before: behind a difference, values may be off by several times as much.
 _STEP, _STEP_BEHIND = 3.0, 10.0
+_EQUAL = 1e-6  # relative difference below which scores are taken to have the same order
 _USUAL, _ENOUGH = 10.0, 12  # usual steps that make a difference, and how many it takes to know the usual one
 
 
@@ -24,12 +25,16 @@ class Limits:
     """The relative difference from which on a value differs."""
 
     whole: float  # anywhere in the file
-    exact: float  # behind nodes that quantise nothing, where it is also far above what is read there
+    exact: float  # behind nodes that quantise nothing, where it is also far above everything before
 
     def above(self, flow: Flow, each: Measured) -> bool:
+        if each.counts:  # one index that changed is a difference, unless scores that are off a little changed it
+            return each.differs(self.whole if flow.before(each.value) > _EQUAL else 0.0)
         if each.differs(self.whole):
             return True
-        return each.differs(max(self.exact, _STEP_BEHIND * flow.before(each.value))) and not flow.is_quantised(each.value)
+        # A Softmax of masked scores amplifies what seems little beside the mask: all that came before counts.
+        return not flow.is_quantised(each.value) and each.differs(
+            max(self.exact, _STEP_BEHIND * flow.ever_before(each.value)))
 
 
 @dataclass
@@ -65,7 +70,9 @@ def find(flow: Flow, limits: Limits) -> list[Beginning]:
     """In the order of data."""
     differing = {value for value, each in flow.observed.items() if limits.above(flow, each)}
     # A node that an agreeing value is computed by computes what it should: a Reshape that a tool shares among readers.
-    cleared = {node.at for value in flow.observed if value not in differing for node in flow.region(value)[0]}
+    # An equal index clears no scores.
+    cleared = {node.at for value, each in flow.observed.items() if value not in differing and not each.counts
+               for node in flow.region(value)[0]}
     found = []
     for value, each in flow.observed.items():
         if value not in differing:
@@ -139,6 +146,17 @@ def _lasts(flow: Flow, measured: Measured, limits: Limits) -> bool:
         return other.figures.relative > max(limit / _STEP, _STEP * before)
 
     return reaches or not behind or any(each.differs(limit) or is_diluted(each) for each in behind)
+
+
+def settle_layouts(flow: Flow, limits: Limits) -> None:
+    """A value that equals the point in another order of axes of the same sizes is laid out otherwise where everything
+    behind it agrees. Otherwise its axes are in a wrong order."""
+    for each in reversed(flow.measurement.points):
+        if each.value is None or each.figures.turned is None:
+            continue
+        behind, reaches = flow.behind(each.value)
+        if behind and not reaches and not any(limits.above(flow, other) for other in behind):
+            each.figures = each.figures.turned
 
 
 def forget_impossible(flow: Flow, tolerance: float) -> bool:

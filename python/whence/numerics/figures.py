@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -29,6 +29,12 @@ class Figures:
     unequal: float | None   # the share of elements that are not equal; None for floating numbers
     not_finite: bool        # NaN or infinite in one of the two alone
     layout: str             # "" or how the observed one lies in memory: "axes 0 2 3 1"
+    turned: Figures | None = None  # in another order of axes, where sizes do not tell that from a wrong order
+
+    @property
+    def nearest(self) -> float:
+        """``relative`` in the order of axes in which it is least."""
+        return self.relative if self.turned is None else min(self.relative, self.turned.relative)
 
     @property
     def sqnr(self) -> float:
@@ -46,25 +52,33 @@ class _View:
     tensor: torch.Tensor
 
 
-def compare(values: Values, recorded: Recorded, observed: torch.Tensor) -> Figures | None:
+def compare(values: Values, recorded: Recorded, observed: torch.Tensor, as_it_is: bool = False) -> Figures | None:
     """None where nothing can be compared: other numbers of elements, or a layout that is not recognised.
 
-    Of a tensor whose sizes are others, the order of axes is taken in which the samples agree best.
+    Of a tensor whose sizes are others, the order of axes is taken in which the samples agree best, unless it is to be
+    taken ``as_it_is``: an output of the file.
     """
     if recorded.count != observed.numel() or _is_number(recorded) != _is_number_tensor(observed):
         return None
-    if recorded.form == "whole":
-        return _of_whole(values.whole(recorded), recorded, observed)
-    return _of_sketch(values.sketch(recorded), recorded, observed)
+    places, samples = _samples(values, recorded)
+    straight = _View("", observed)
+    view = straight if as_it_is else _best_view(observed, recorded.dims, places, samples)
+    if view is None:
+        return None
+    if view.layout and _without_ones(observed.shape) == _without_ones(recorded.dims):
+        return replace(_of_view(values, recorded, straight), turned=_of_view(values, recorded, view))
+    return _of_view(values, recorded, view)
 
 
-def as_recorded(values: Values, recorded: Recorded, observed: torch.Tensor) -> torch.Tensor:
-    """The observed tensor in the recorded one's sizes and order of axes, of which ``compare`` found one."""
+def _of_view(values: Values, recorded: Recorded, view: _View) -> Figures:
     if recorded.form == "whole":
-        places, samples = _sampled(values.whole(recorded).reshape(-1))
-    else:
-        places, samples = sketching.places(recorded.count), values.sketch(recorded).samples
-    view = _best_view(observed, recorded.dims, places, samples)
+        return _of_whole(values.whole(recorded), view)
+    return _of_sketch(values.sketch(recorded), recorded, view)
+
+
+def as_recorded(values: Values, recorded: Recorded, observed: torch.Tensor, layout: str) -> torch.Tensor:
+    """The observed tensor in the recorded one's sizes, and in its order of axes where ``compare`` found another."""
+    view = _best_view(observed, recorded.dims, *_samples(values, recorded)) if layout else None
     return (observed if view is None else view.tensor).reshape(recorded.dims)
 
 
@@ -84,12 +98,8 @@ def _is_number_tensor(tensor: torch.Tensor) -> bool:
     return tensor.is_floating_point() or tensor.is_complex()
 
 
-def _of_whole(wanted: torch.Tensor, recorded: Recorded, observed: torch.Tensor) -> Figures | None:
-    flat = wanted.reshape(-1)
-    view = _best_view(observed, recorded.dims, *_sampled(flat))
-    if view is None:
-        return None
-    a, b = view.tensor.reshape(-1), flat
+def _of_whole(wanted: torch.Tensor, view: _View) -> Figures:
+    a, b = view.tensor.reshape(-1), wanted.reshape(-1)
     if not _is_number_tensor(a):
         unequal = float((a != b).double().mean()) if a.numel() else 0.0
         return _of_integers(unequal, _largest(a.double() - b.double()), False, view.layout)
@@ -105,8 +115,11 @@ def _of_numbers(observed: torch.Tensor, wanted: torch.Tensor, layout: str) -> Fi
     return _figures(difference, _length(a), _length(b), _largest(a - b), other, False, layout)
 
 
-def _sampled(flat: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Places in a whole tensor, and its elements there."""
+def _samples(values: Values, recorded: Recorded) -> tuple[torch.Tensor, torch.Tensor]:
+    """Places in the recorded tensor, and its elements there."""
+    if recorded.form != "whole":
+        return sketching.places(recorded.count), values.sketch(recorded).samples
+    flat = values.whole(recorded).reshape(-1)
     places = torch.arange(flat.numel()) if flat.numel() <= sketching.SAMPLES else sketching.places(flat.numel())
     return places, flat[places]
 
@@ -118,11 +131,8 @@ def _others_not_finite(a: torch.Tensor, b: torch.Tensor) -> bool:
                 and torch.equal(a.isneginf(), b.isneginf()))
 
 
-def _of_sketch(wanted: Sketch, recorded: Recorded, observed: torch.Tensor) -> Figures | None:
+def _of_sketch(wanted: Sketch, recorded: Recorded, view: _View) -> Figures:
     places = sketching.places(recorded.count)
-    view = _best_view(observed, recorded.dims, places, wanted.samples)
-    if view is None:
-        return None
     flat = view.tensor.reshape(-1)
     at_places = flat[places]
     if not _is_number_tensor(flat):

@@ -46,6 +46,18 @@ class Flow:
         """The largest relative difference among the observed values that ``value`` is computed from."""
         return max((each.figures.relative for each in self.region(value)[1]), default=0.0)
 
+    def ever_before(self, value: str) -> float:
+        """The same among all observed values before ``value``."""
+        return self._largest_before[value]
+
+    @cached_property
+    def _largest_before(self) -> dict[str, float]:
+        largest: dict[str, float] = {}
+        for name in self.observed:  # in the file's order, so that what is before a value is known
+            largest[name] = max((max(each.figures.relative, largest.get(each.value, 0.0))
+                                 for each in self.region(name)[1]), default=0.0)
+        return largest
+
     def is_quantised(self, value: str) -> bool:
         """Its region rounds to few bits, or reads weights that were."""
         return self.quantise(self.region(value)[0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -17,6 +18,7 @@ from .points import Calls, Point
 from .recorded_program import RecordedProgram
 from .runtimes import Runtime
 
+_NEAR = 0.5        # relative difference below which a constant may be a result that was computed while exporting
 MEMORY = 2 << 30  # bytes of values that are held at once, by default
 
 
@@ -32,6 +34,11 @@ class Measured:
 
     def differs(self, tolerance: float) -> bool:
         return self.figures is not None and not self.figures.relative <= tolerance
+
+    @property
+    def counts(self) -> bool:
+        """Its figures are shares of elements that are equal: where what they come from is off a little, some change."""
+        return self.figures is not None and self.figures.unequal is not None
 
 
 @dataclass
@@ -67,21 +74,27 @@ def measure(file: File, values: Values, run: Run, runtime: Runtime, program: Rec
             of_value.setdefault(name, []).append(point)
     found: dict[tuple[str, str], Figures] = {}
     rounds = 0
+    outputs = set(file.outputs)
     for names in _rounds(of_value, memory):
         rounds += 1
         for name, tensor in runtime.take(feed, names):
             for point in of_value.get(name, ()):
-                figures = compare(values, point.recorded, tensor) if isinstance(tensor, torch.Tensor) else None
+                figures = compare(values, point.recorded, tensor, name in outputs) \
+                    if isinstance(tensor, torch.Tensor) else None
                 if figures is not None:
                     found[point.recorded.key, name] = figures
     measured = [_chosen(file, calls, point, found, agreeing) for point in points]
     nearest: dict[str, float] = {}
     for each in measured:
         if each.value is not None:
-            nearest[each.value] = min(each.figures.relative, nearest.get(each.value, each.figures.relative))
+            nearest[each.value] = min(each.figures.nearest, nearest.get(each.value, math.inf))
     for each in measured:
-        if each.value is not None and not each.certain and each.figures.relative > nearest[each.value]:
-            each.value, each.figures, each.reason = None, None, "no value of the file is it"  # it is another point
+        # A value that another point agrees with is that one: of two results, one may not be in the file.
+        if each.value is not None and each.figures.nearest > nearest[each.value] and (
+                not each.certain or nearest[each.value] <= agreeing):
+            each.value, each.figures, each.reason = None, None, "no value of the file is it"
+        elif each.value in file.random:
+            each.value, each.figures, each.reason = None, None, "random numbers have a part in it"
     measured.sort(key=lambda each: file.place(each.value) if each.value is not None else len(file.nodes) + 1)
     return Measurement(calls, measured, rounds, feed, casts)
 
@@ -105,21 +118,25 @@ def _chosen(file: File, calls: Calls, point: Point, found: Mapping[tuple[str, st
             agreeing: float) -> Measured:
     key = point.recorded.key
     stated = [name for name in point.stated if (key, name) in found]
-    if stated:
-        best = min(stated, key=lambda name: found[key, name].relative)
-        return Measured(point, best, found[key, best], True)
     likely = [name for name in point.likely if (key, name) in found]
-    best = min(likely, key=lambda name: found[key, name].relative, default=None)
-    if best is not None and found[key, best].relative <= agreeing:
+    for names in (stated, likely):
+        best = min(names, key=lambda name: found[key, name].nearest, default=None)
+        if best is not None and found[key, best].nearest <= agreeing:
+            return Measured(point, best, found[key, best], True)
+    if stated:
+        best = min(stated, key=lambda name: found[key, name].nearest)
         return Measured(point, best, found[key, best], True)
     if point.within is not None:
         return Measured(point, reason=f"fused into {point.within.title}")
     # Nothing is equal: what the module alone makes last is its result, if anything is.
     own = [name for name in likely if point.maker is not None and _made_alone(file, calls, name, point.maker)]
-    if not own and len(likely) == 1 and (not point.returned_by or likely[0] in file.constants):
+    if not own and len(likely) == 1 and (not point.returned_by or
+                                         likely[0] in file.constants and found[key, likely[0]].relative < _NEAR):
         own = likely
     if own:
-        return Measured(point, own[-1], found[key, own[-1]], len(own) == 1)
+        alike = [each for at in point.returned_by[:1] for each in calls.run.calls[at].results
+                 if each.count == point.recorded.count]
+        return Measured(point, own[-1], found[key, own[-1]], len(own) == 1 and len(alike) < 2)
     return Measured(point, reason="no value of the file is it" if not point.candidates else
                     "no value of the file has its size and values")
 

@@ -46,6 +46,7 @@ class File:
     readers: dict[str, list[Node]]
     constants: set[str] = field(default_factory=set)  # initializers and what is computed from them alone
     sizes: set[str] = field(default_factory=set)      # computed from the sizes of values, and from nothing in them
+    random: set[str] = field(default_factory=set)     # random numbers have a part in them
 
     def depends_on(self, node: Node) -> Iterator[str]:
         """The values that the node reads and that elements of the graph's inputs have a part in."""
@@ -88,7 +89,9 @@ def read(path: str | os.PathLike) -> File:
     given = set(file.inputs)
     file.constants = {each.name for each in model.graph.initializer if each.name not in given}
     for node in nodes:
-        if all(not name or name in file.constants for name in node.inputs) and node.op_type not in RANDOM:
+        if _draws(node, model) or any(name in file.random for name in node.inputs):
+            file.random.update(node.outputs)
+        if all(not name or name in file.constants for name in node.inputs) and not _draws(node, model):
             file.constants.update(node.outputs)
         elif node.op_type in ("Shape", "Size") or not any(True for _ in file.depends_on(node)):
             file.sizes.update(node.outputs)
@@ -96,6 +99,14 @@ def read(path: str | os.PathLike) -> File:
 
 
 RANDOM = {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli"}
+
+
+def _draws(node: Node, model: Any) -> bool:
+    """The node draws random numbers: also a Dropout that trains, which has a third input for that."""
+    if node.op_type != "Dropout" or len(node.inputs) < 3 or not node.inputs[2]:
+        return node.op_type in RANDOM
+    training = next((each for each in model.graph.initializer if each.name == node.inputs[2]), None)
+    return training is None or any((*training.int32_data, *training.raw_data))
 
 
 def _node(at: int, proto: Any) -> Node:
