@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 
@@ -83,9 +85,17 @@ def error(code: str, name: str, message: str, remedy: str, **where: str) -> When
 
 
 def require_list(given: object) -> None:
-    """Raises WhenceError E0101 for one text where several are expected: its letters would be taken for them."""
+    """Raises WhenceError E0101 for what is not a list of texts: of one text its letters would be taken for them."""
     if isinstance(given, str):
         raise error("E0101", "usage", f"{given!r} is one text, where a list is expected", f"give [{given!r}]")
+    if not isinstance(given, Iterable) or not all(isinstance(each, str) for each in given):
+        raise error("E0101", "usage", f"{given!r} is not a list of texts", "give a list of str")
+
+
+def require_path(given: object, what: str) -> None:
+    """Raises WhenceError E0101 for what is not the path of a file."""
+    if not isinstance(given, (str, os.PathLike)):
+        raise error("E0101", "usage", f"{what} is {type(given).__name__}, where a path is expected", "give a str or a Path")
 
 
 def from_operator(raised: Exception) -> Exception:

@@ -11,7 +11,7 @@ import filecmp
 import os
 import re
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -49,6 +49,24 @@ def require_other_than(target: Path, model: Path) -> None:
     """Raises WhenceError E0101 where what is written about a model would replace it."""
     if target.exists() and model.exists() and target.samefile(model):
         raise error("E0101", "usage", f"{target} is the model itself", "give another name", file=str(target))
+
+
+def require_apart(targets: Mapping[str, str | os.PathLike | None], sources: Iterable[str | os.PathLike | None]) -> None:
+    """Raises WhenceError E0101 where one of ``targets``, by option, would replace a file that is read, or another target.
+    """
+    seen: dict[Path, str] = {}
+    read = {Path(os.path.realpath(each)) for each in sources if each is not None}
+    for option, target in targets.items():
+        if target is None:
+            continue
+        place = Path(os.path.realpath(target))
+        if place in read:
+            raise error("E0101", "usage", f"{option} {target} would replace a file that is read", "give another name",
+                        file=str(target))
+        if place in seen:
+            raise error("E0101", "usage", f"{option} and {seen[place]} name the same file, {target}",
+                        "give each a name of its own", file=str(target))
+        seen[place] = option
 
 
 def write_text(target: Path, text: str) -> None:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
 import torch
 
-from ..errors import error, require_list
+from ..errors import error, require_list, require_path
 from ..values import container
 from ..values.container import Run, Values
-from ..values.globs import matcher
-from . import alone, beginnings, measuring, origins, recorded_program, runtimes
+from ..values.globs import matcher, require_matches
+from . import alone, beginnings, light, measuring, origins, recorded_program, runtimes
 from .alone import Made
-from .assembly import Part, report_of
+from .assembly import Part, modules_of, report_of
 from .beginnings import Limits
 from .flow import Flow
 from .measuring import MEMORY
@@ -27,15 +27,15 @@ from .runtimes import Runtime
 
 
 def accuracy(path: str | os.PathLike, values: Values | str | os.PathLike, *,
-             sidecar: str | os.PathLike | None = None, runtime: str = "onnxruntime",
-             provider: str = "CPUExecutionProvider", outputs: str | os.PathLike | None = None,
+             sidecar: str | os.PathLike | None = None, runtime: str | None = None,
+             provider: str | None = None, outputs: str | os.PathLike | None = None,
              model: Any = None, tolerance: float | None = None, memory: int = MEMORY, optimised: bool = False,
              max_error: Collection[str] = ()) -> AccuracyReport:
     """Runs an annotated ONNX file on recorded inputs and says which module is the first whose values differ.
 
     values     what ``record_values`` recorded of the PyTorch model, or its file.
     sidecar    says which operation made each module's result; without it modules are found by the nodes around them.
-    runtime    "onnxruntime" (with ``provider``), "openvino" or "reference", onnx's own evaluator.
+    runtime    "onnxruntime" (the default, on ``provider`` or the CPU), "openvino" or "reference", onnx's own evaluator.
     outputs    instead of running the file: values that another runtime left, as .npz, a folder of .npy or Polygraphy's
                JSON, under the file's names.
     model      the PyTorch model, scripted or a torch.export.ExportedProgram too, or its archive. Each module that differs
@@ -56,18 +56,23 @@ def accuracy(path: str | os.PathLike, values: Values | str | os.PathLike, *,
     """
     require_list(max_error)
     limits = [_limit(each) for each in max_error]
+    _require_numbers(tolerance, memory)
     file = origins.read(path)
+    if not isinstance(values, Values):
+        require_path(values, "values")
     recorded = values if isinstance(values, Values) else container.read(values)
     if not recorded.runs:
         raise error("E0204", "corrupt_file", f"{recorded.place} holds no run", "record the values again")
-    program = recorded_program.read(sidecar) if sidecar else None
-    taken = runtimes.dumped(outputs) if outputs else _runtime(file, runtime, provider, optimised)
-    runs = recorded.runs[:1] if outputs else recorded.runs
+    program = recorded_program.read(sidecar) if sidecar is not None else None
+    taken = _runtime(file, runtime, provider, optimised, outputs)
+    runs = recorded.runs if taken.rounds else recorded.runs[:1]
     if model is not None:
         model = alone.model_of(model, recorded, runs[0])
     parts = [_part(file, recorded, run, taken, program, tolerance, memory, model=model) for run in runs]
     report = report_of(file, parts, recorded, taken, program)
-    return replace(report, findings=tuple(_findings(report.modules, limits)))
+    if limits:
+        require_matches([glob for _, glob in limits], {each.module for each in report.modules})
+    return replace(report, limits=tuple(max_error), findings=_findings([modules_of(part) for part in parts], limits))
 
 
 def accuracy_on(path: str | os.PathLike, values: Values, feed: Mapping[str, torch.Tensor],
@@ -108,9 +113,26 @@ def _limit(text: str) -> tuple[float, str]:
     return limit, glob or "**"
 
 
-def _runtime(file: File, name: str, provider: str, optimised: bool) -> Runtime:
-    if name == "onnxruntime":
-        return runtimes.onnxruntime(file, provider, optimised)
+def _require_numbers(tolerance: float | None, memory: int) -> None:
+    if tolerance is not None and not (isinstance(tolerance, (int, float)) and 0 <= tolerance < math.inf):
+        raise error("E0101", "usage", f"{tolerance!r} is not a tolerance", "give a number, such as 1e-3")
+    if not isinstance(memory, int) or isinstance(memory, bool) or memory < 1:
+        raise error("E0101", "usage", f"{memory!r} is not a number of bytes", "give an int, such as 2 << 30")
+
+
+def _runtime(file: File, name: str | None, provider: str | None, optimised: bool,
+             outputs: str | os.PathLike | None) -> Runtime:
+    if outputs is not None:
+        if name is not None or provider is not None or optimised:
+            raise error("E0101", "usage", "values that another runtime left are given, so that nothing runs",
+                        "without runtime, provider and optimised, or without outputs")
+        return runtimes.dumped(outputs, file)
+    light.require_weights(file.path, file.model)
+    if name not in (None, "onnxruntime") and (provider is not None or optimised):
+        raise error("E0101", "usage", f"providers and optimisation are ONNX Runtime's, and the runtime is {name}",
+                    "without provider and optimised")
+    if name in (None, "onnxruntime"):
+        return runtimes.onnxruntime(file, provider or "CPUExecutionProvider", optimised)
     if name == "openvino":
         return runtimes.openvino(file)
     if name == "reference":
@@ -118,12 +140,22 @@ def _runtime(file: File, name: str, provider: str, optimised: bool) -> Runtime:
     raise error("E0101", "usage", f"there is no runtime '{name}'", "one of onnxruntime, openvino, reference")
 
 
-def _findings(modules: tuple[ModuleAccuracy, ...], limits: list[tuple[float, str]]) -> Iterator[dict]:
-    """The limit that was given last counts, of those whose glob matches."""
+def _findings(runs: list[tuple[ModuleAccuracy, ...]], limits: list[tuple[float, str]]) -> tuple[dict, ...]:
+    """The worst of all runs for each call of a module. The limit that was given last counts, of those whose glob matches.
+    """
     matchers = [(limit, matcher([glob])) for limit, glob in limits]
-    for each in modules:
+    found: dict[tuple[str, int], dict] = {}
+    for number, each in ((number, each) for number, modules in enumerate(runs) for each in modules):
         limit = next((limit for limit, matches in reversed(matchers) if matches(each.module)), None)
-        if limit is not None and each.status != "not observable" and not each.relative <= limit:
-            yield {"module": each.module, "call": each.call, "source": each.source, "value": each.value, "limit": limit,
-                   "relative": each.relative if math.isfinite(each.relative) else None,
-                   "message": f"{each.name} is off by {each.relative:.3g}, the limit is {limit:g}"}
+        if limit is None or each.status == "not observable" or each.relative <= limit:
+            continue
+        relative = each.relative if math.isfinite(each.relative) else None
+        before = found.get((each.module, each.call))
+        if before is not None and (before["relative"] is None or relative is not None and relative <= before["relative"]):
+            continue
+        where = f" in run {number}" if len(runs) > 1 else ""
+        found[each.module, each.call] = {
+            "module": each.module, "call": each.call, "run": number, "source": each.source, "value": each.value,
+            "limit": limit, "relative": relative,
+            "message": f"{each.name} is off by {each.relative:.3g}{where}, the limit is {limit:g}"}
+    return tuple(found.values())

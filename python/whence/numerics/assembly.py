@@ -41,16 +41,17 @@ def report_of(file: File, parts: list[Part], recorded: Values, runtime: Runtime,
     """The report of the run that differs most."""
     part = max(parts, key=lambda part: (part.first is not None, _furthest(part.measurement)))
     beginnings = {id(each): _first(part, each, program) for each in part.begun}
-    return AccuracyReport(Path(file.path), runtime.settings, part.limits.whole, part.limit_of, _modules(part),
+    return AccuracyReport(Path(file.path), runtime.settings, part.limits.whole, part.limit_of, modules_of(part),
                           beginnings.get(id(part.first)), tuple(beginnings.values()),
-                          tuple(_notes(file, part, len(recorded.runs), not runtime.rounds)))
+                          tuple(_notes(file, part, parts.index(part), len(recorded.runs), not runtime.rounds)))
 
 
 def _furthest(measurement: Measurement) -> float:
     return max((each.figures.relative for each in measurement.points if each.figures), default=0.0)
 
 
-def _modules(part: Part) -> tuple[ModuleAccuracy, ...]:
+def modules_of(part: Part) -> tuple[ModuleAccuracy, ...]:
+    """In the order in which the calls ended."""
     by_key = {each.point.recorded.key: each for each in part.measurement.points}
     rows = []
     for at, call in enumerate(part.measurement.calls.run.calls):
@@ -97,7 +98,7 @@ def _first(part: Part, each: Beginning, program: RecordedProgram | None) -> Firs
     figures = each.measured.figures
     return FirstDifference(module, call, tuple(dict.fromkeys(calls[number].module for number in each.calls)), operation,
                            source, each.measured.value, tuple(node.title for node in each.nodes), figures.relative,
-                           figures.largest, figures.estimated, each.lasts,
+                           figures.largest, figures.estimated, part.flow.before(each.measured.value), each.lasts,
                            part.made.relative.get((module, call)))
 
 
@@ -115,7 +116,7 @@ _REARRANGING = {"Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Iden
                 "Slice", "Gather", "Concat", "Split", "Constant", "ConstantOfShape"}
 
 
-def _notes(file: File, part: Part, runs: int, dumped: bool) -> Iterator[str]:
+def _notes(file: File, part: Part, number: int, runs: int, dumped: bool) -> Iterator[str]:
     for name, dtype in part.measurement.casts.items():
         yield f"the input '{name}' was converted to {dtype}, which the file takes"
     if part.made.failed:
@@ -129,4 +130,4 @@ def _notes(file: File, part: Part, runs: int, dumped: bool) -> Iterator[str]:
         yield f"values were taken in {part.measurement.rounds} rounds"
     if runs > 1:
         yield (f"of {runs} recorded runs the first was compared" if dumped else
-               f"of {runs} recorded runs the one that differs most is shown")
+               f"of {runs} recorded runs number {number}, which differs most, is shown")

@@ -7,13 +7,14 @@ import json
 from collections.abc import Sequence
 
 from ..command_lines import Parser, run_guarded
+from ..placing import require_apart
 
 _SIZES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
 def _bytes(text: str) -> int:
     number, unit = (text[:-1], text[-1].upper()) if text[-1:].isalpha() else (text, "")
-    if not number.isdigit() or unit not in _SIZES or int(number) == 0:
+    if not (number.isascii() and number.isdecimal()) or unit not in _SIZES or int(number) == 0:
         raise argparse.ArgumentTypeError(f"{text!r} is not a size; give bytes, or 512M, 4G")
     return int(number) * _SIZES[unit]
 
@@ -36,9 +37,9 @@ def parser() -> Parser:
     options.add_argument("file", help="an annotated ONNX file")
     options.add_argument("--values", required=True, metavar="FILE", help="recorded values, model.values.safetensors")
     options.add_argument("--sidecar", "-s", metavar="FILE", help="says which operation made each module's result")
-    options.add_argument("--runtime", choices=["onnxruntime", "openvino", "reference"], default="onnxruntime",
+    options.add_argument("--runtime", choices=["onnxruntime", "openvino", "reference"],
                          help="what runs the file (onnxruntime); reference is onnx's own evaluator")
-    options.add_argument("--provider", default="CPUExecutionProvider", metavar="NAME",
+    options.add_argument("--provider", metavar="NAME",
                          help="ONNX Runtime's execution provider (CPUExecutionProvider)")
     options.add_argument("--outputs", metavar="PLACE", help="instead of running: values by name that another runtime "
                          "left, as .npz, a folder of .npy, or JSON of Polygraphy")
@@ -65,7 +66,13 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _measure(arguments: Sequence[str]) -> int:
-    given = parser().parse_args(arguments)
+    options = parser()
+    given = options.parse_args(arguments)
+    for option, value in vars(given).items():
+        if value == "":
+            options.error(f"--{option.replace('_', '-')} is empty")
+    sources = [given.file, given.values, given.sidecar, given.outputs, given.model]
+    require_apart({"--html": given.html, "--model-explorer": given.model_explorer}, sources)
     from .api import accuracy
 
     report = accuracy(given.file, given.values, model=given.model, sidecar=given.sidecar, runtime=given.runtime, provider=given.provider,

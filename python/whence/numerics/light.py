@@ -128,6 +128,21 @@ def is_embedded(model: Any) -> bool:
     return not any(each.data_location == 1 for each in model.graph.initializer)
 
 
+def files_of(path: str | os.PathLike, model: Any) -> list[Path]:
+    """The file itself, and those beside it that its weights lie in."""
+    names = {entry.value for each in model.graph.initializer if each.data_location == 1
+             for entry in each.external_data if entry.key == "location"}
+    return [Path(path), *(Path(path).parent / name for name in sorted(names))]
+
+
+def require_weights(path: str | os.PathLike, model: Any) -> None:
+    """Raises WhenceError E0102 where a file with weights is not there."""
+    for each in files_of(path, model)[1:]:
+        if not each.is_file():
+            raise error("E0102", "missing_file", f"there is no {each}, in which weights of {Path(path).name} lie",
+                        "keep the two files together", file=str(path))
+
+
 def with_outputs(path: str | os.PathLike, names: Iterable[str], folder: Path) -> Path:
     """A copy of the file in ``folder`` with more outputs."""
     target = folder / "more_outputs.onnx"

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from ..errors import error
+from ..errors import error, require_path
 from . import light
 
 _KEY = "pkg.whence."
@@ -75,11 +75,17 @@ class File:
 
 def read(path: str | os.PathLike) -> File:
     """Raises WhenceError: what ``light.without_weights`` raises, E0203 when no node says where it comes from."""
+    require_path(path, "the model")
     model = light.without_weights(path)
-    nodes = [_node(at, node) for at, node in enumerate(model.graph.node)]
+    try:
+        nodes = [_node(at, node) for at, node in enumerate(model.graph.node)]
+    except (TypeError, UnicodeDecodeError):  # by protobuf's version, for text that is not UTF-8
+        raise error("E0204", "corrupt_file", f"{path} has metadata that is not UTF-8", "check how it was written",
+                    file=os.fspath(path)) from None
     if not any(node.modules for node in nodes):
         raise error("E0203", "wrong_kind", f"{path} is not annotated: no node says which module it is of",
-                    "annotate it first: whence.annotate(path, sidecar)", file=os.fspath(path))
+                    "annotate it: whence.annotate(path, sidecar), or export it with `whence export --annotate`",
+                    file=os.fspath(path))
     maker = {name: node for node in nodes for name in node.outputs if name}
     readers: dict[str, list[Node]] = {}
     for node in nodes:

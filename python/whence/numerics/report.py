@@ -52,6 +52,7 @@ class FirstDifference:
     relative: float
     largest: float
     estimated: bool
+    inherited: float              # the largest ``relative`` among the values that it is computed from
     lasts: bool = True            # False: everything seen that is computed from it agrees
     made: float | None = None     # the module's alone, on what the file gives it
 
@@ -69,7 +70,8 @@ class AccuracyReport:
     first: FirstDifference | None        # None: nothing differs, or nothing that lasts
     beginnings: tuple[FirstDifference, ...]  # all places where differences begin, in the order of data
     notes: tuple[str, ...] = ()
-    findings: tuple[dict, ...] = field(default=())  # modules above ``max_error``
+    limits: tuple[str, ...] = ()  # ``max_error``, as given
+    findings: tuple[dict, ...] = field(default=())  # modules above those
 
     @property
     def observable(self) -> int:
@@ -77,8 +79,8 @@ class AccuracyReport:
 
     @property
     def clean(self) -> bool:
-        """No module is the first to differ, and none is above a limit."""
-        return self.first is None and not self.findings
+        """Nothing differs, or where limits were given, all are kept."""
+        return not self.findings if self.limits else self.first is None
 
     def of(self, module: str, call: int = 0) -> ModuleAccuracy:
         return next(each for each in self.modules if (each.module, each.call) == (module, call))
@@ -128,7 +130,7 @@ def number_or_none(value: float | None) -> float | None:
 def _beginning(each: FirstDifference) -> dict:
     return {"module": each.module, "call": each.call, "suspects": list(each.suspects), "operation": each.operation,
             "source": each.source, "value": each.value, "nodes": list(each.nodes),
-            "lasts": each.lasts, "made": number_or_none(each.made), "error": {"relative": number_or_none(each.relative), "largest": number_or_none(each.largest),
+            "inherited": number_or_none(each.inherited), "lasts": each.lasts, "made": number_or_none(each.made), "error": {"relative": number_or_none(each.relative), "largest": number_or_none(each.largest),
                       "estimated": each.estimated}}
 
 
@@ -153,8 +155,9 @@ def head(report: AccuracyReport) -> list[str]:
     first = report.first
     lines += [f"first module that differs: {first}" + (f", {first.source}" if first.source else ""),
               f"  relative difference {_percent(first.relative)}, largest {first.largest:.3g}"
-              + (" at least" if first.estimated else "") + "; everything it is computed from agrees"
-              + ("" if first.lasts else ", and what is computed from it, too")]
+              + (" at least" if first.estimated else "") + "; what it is computed from "
+              + ("agrees" if first.inherited <= report.tolerance / 10 else f"is off by {_short(first.inherited)} at most")
+              + ("" if first.lasts else ", and what is computed from it agrees")]
     if first.made is not None:
         lines.append(f"  alone, on what the file gives it, it is off by {_percent(first.made)}")
     if first.operation:
@@ -177,7 +180,8 @@ def _why_none(report: AccuracyReport) -> str:
         return "no module differs"
     if report.beginnings:
         return "no difference lasts: what differs in places is equal again behind them"
-    return f"rounding adds up: no module is the first; it is above {report.tolerance:g} from {differing[0].name} on"
+    return (f"no module is the first: differences grow from step to step, and are above {report.tolerance:g} from "
+            f"{differing[0].name} on; the PyTorch model (--model) tells what each module makes itself")
 
 
 def _percent(relative: float) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -46,7 +47,8 @@ def onnxruntime(file: File, provider: str = "CPUExecutionProvider", optimised: b
             if isinstance(given, bytes):
                 options.add_session_config_entry("session.model_external_initializers_file_folder_path",
                                                  os.path.dirname(os.path.abspath(file.path)))
-            session = _started(lambda: runtime.InferenceSession(given, options, providers=[provider]), file)
+            session = _started(lambda: runtime.InferenceSession(given, options, providers=[provider]), file,
+                               given if isinstance(given, str) else "")
             arrays = {name: running._given(tensor) for name, tensor in feed.items()}
             made = {each.name for each in session.get_outputs() if each.type.startswith("tensor(")}
             asked = [name for name in names if name in made]
@@ -69,8 +71,8 @@ def openvino(file: File) -> Runtime:
                 raise error("E0303", "unsupported_feature", "OpenVINO is given a copy of the file, and its weights lie "
                             "beside it", "use onnxruntime, or store the weights in the file", file=file.path)
             compiled = _started(lambda: library.Core().compile_model(
-                str(path), "CPU", {"INFERENCE_PRECISION_HINT": "f32"}), file)
-            results = _ran(lambda: compiled({name: tensor.numpy() for name, tensor in feed.items()}), file)
+                str(path), "CPU", {"INFERENCE_PRECISION_HINT": "f32"}), file, str(path))
+            results = _ran(lambda: compiled(_arrays(feed, "OpenVINO")), file)
         for port, array in results.items():
             for name in port.get_names() & set(names):
                 yield name, torch.from_numpy(array)
@@ -88,7 +90,8 @@ def reference(file: File) -> Runtime:
         known = set(file.outputs)
         model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names if name not in known)
         evaluator = _started(lambda: ReferenceEvaluator(model), file)
-        results = _ran(lambda: evaluator.run(names, {name: tensor.numpy() for name, tensor in feed.items()}), file)
+        arrays = _arrays(feed, "onnx's evaluator")
+        results = _ran(lambda: evaluator.run(names, arrays), file)
         for name, array in zip(names, results):
             if array is not None and not isinstance(array, list):
                 yield name, torch.as_tensor(array)
@@ -96,16 +99,29 @@ def reference(file: File) -> Runtime:
     return Runtime(f"onnx {onnx.__version__}'s reference evaluator", take, True)
 
 
-def dumped(place: str | os.PathLike) -> Runtime:
+def _arrays(feed: Mapping[str, torch.Tensor], who: str) -> dict[str, Any]:
+    """Arrays of numpy, which has no bfloat16."""
+    for name, tensor in feed.items():
+        if tensor.dtype is torch.bfloat16:
+            raise error("E0303", "unsupported_feature", f"{who} is given arrays of numpy, and the input '{name}' is "
+                        "bfloat16", "use onnxruntime, on a provider with bfloat16")
+    return {name: tensor.numpy() for name, tensor in feed.items()}
+
+
+def dumped(place: str | os.PathLike, file: File) -> Runtime:
     """Values that another runtime left: an .npz, a folder of .npy, or JSON of Polygraphy, by the file's names."""
     arrays = _dump(Path(place))
     known = {_plain(name): name for name in arrays}
+    if known.keys().isdisjoint(map(_plain, file.maker)):
+        held = ", ".join(list(arrays)[:3]) or "none"
+        raise error("E0104", "input_mismatch", f"{place} holds no value of {file.path}; its values are: {held}",
+                    "write values by their names in the file", file=str(place))
 
     def take(feed: Mapping[str, torch.Tensor], names: list[str]) -> Iterator[tuple[str, torch.Tensor]]:
         for name in names:
             key = name if name in arrays else known.get(_plain(name))
             if key is not None:
-                yield name, torch.as_tensor(arrays[key])
+                yield name, arrays[key]
 
     return Runtime(f"values from {Path(place).name}", take, False)
 
@@ -115,26 +131,25 @@ def _plain(name: str) -> str:
     return name.replace("/", "_").replace(":", "_").strip("_")
 
 
-def _dump(place: Path) -> Mapping[str, Any]:
-    import zipfile
-
+def _dump(place: Path) -> Mapping[str, torch.Tensor]:
     import numpy
 
     if not place.exists():
         raise error("E0102", "missing_file", f"there is no {place}", "check the path", file=str(place))
     try:
         if place.is_dir():
-            return {each.stem: numpy.load(each, allow_pickle=False) for each in sorted(place.glob("*.npy"))}
+            return {each.stem: torch.as_tensor(numpy.load(each, allow_pickle=False))
+                    for each in sorted(place.glob("*.npy"))}
         if place.suffix == ".json":
             return _polygraphy(json.loads(place.read_text(encoding="utf-8")))
         with numpy.load(place, allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files}
-    except (OSError, ValueError, LookupError, TypeError, EOFError, AttributeError, zipfile.BadZipFile) as failure:
+            return {name: torch.as_tensor(archive[name]) for name in archive.files}
+    except Exception as failure:  # numpy, zip, JSON and base64 have classes of their own
         raise error("E0203", "wrong_kind", f"{place} is neither .npz nor a folder of .npy nor JSON of Polygraphy: {failure}",
                     "write values by their names in the file: numpy.savez(path, **values)", file=str(place)) from None
 
 
-def _polygraphy(stated: Any) -> Mapping[str, Any]:
+def _polygraphy(stated: Any) -> Mapping[str, torch.Tensor]:
     """Polygraphy's RunResults: pairs of a runner and its iterations; the first iteration of the first is taken. An
     array is a .npy in base64."""
     import base64
@@ -145,7 +160,7 @@ def _polygraphy(stated: Any) -> Mapping[str, Any]:
     runs = stated["lst"] if isinstance(stated, dict) else stated
     _, iterations = runs[0]
     first = iterations[0]
-    return {name: numpy.load(io.BytesIO(base64.b64decode(_array_text(array))), allow_pickle=False)
+    return {name: torch.as_tensor(numpy.load(io.BytesIO(base64.b64decode(_array_text(array))), allow_pickle=False))
             for name, array in first["outputs"].items()}
 
 
@@ -179,25 +194,26 @@ def _with_small_weights(file: File) -> bytes:
     return model.SerializeToString()
 
 
-def _started(start: Callable[[], Any], file: File) -> Any:
+def _started(start: Callable[[], Any], file: File, given: str = "") -> Any:
+    """``given``: the file that the runtime reads, which stands for the user's."""
     try:
         return start()
     except Exception as failure:  # runtimes have classes of their own, without a common one
-        raise _refused(failure, file, "does not take") from failure
+        raise _refused(failure, file, "does not take", given) from failure
 
 
 def _ran(run: Callable[[], Any], file: File) -> Any:
     try:
         return run()
     except Exception as failure:
-        raise _refused(failure, file, "cannot run") from failure
+        raise _refused(failure, file, "cannot run", "") from failure
 
 
-def _refused(failure: Exception, file: File, what: str) -> WhenceError:
+def _refused(failure: Exception, file: File, what: str, given: str) -> WhenceError:
     """The runtime's own words, and the module of the node that they name."""
-    said = str(failure)
+    said = str(failure).replace(given, file.path) if given else str(failure)
     node = next((each for each in sorted(file.nodes, key=lambda each: -len(each.name)) if each.name and
-                 f"'{each.name}'" in said), None)
+                 re.search(rf"(['\"(]|Name:){re.escape(each.name)}(['\")]|\s|$)", said)), None)
     place = {"module": node.modules[0], "source": node.source} if node is not None and node.modules else {}
     return error("E0207", "run_failed", f"the runtime {what} the file: {said}",
                  "whence.validate(path, full=True) says whether it is a valid one", file=file.path, **place)

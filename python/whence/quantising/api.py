@@ -56,12 +56,14 @@ def sensitivity(path: str | os.PathLike, inputs: Sequence[Any], *, quantize: str
         raise error("E0101", "usage", "a budget is kept by modules that were quantised alone", "without leave_out")
     running.needs("onnxruntime", "quantising")
     file = origins.read(path)
+    light.require_weights(path, file.model)
     source = Path(path)
     chosen = _groups(file, quantize, modules, exclude)
     with tempfile.TemporaryDirectory(prefix="whence-") as name:
         folder = Path(name)
         setting = _setting(file, inputs, quantize, folder, jobs)
-        measure = _Measure(setting, Kept(_kept_file(source, setting), fresh), progress)
+        files = light.files_of(source, file.model)
+        measure = _Measure(setting, Kept(_kept_file(files, setting), fresh), progress)
         every = [node for each in chosen for node in each.nodes]
         plans = [[node for node in every if node not in set(each.nodes)] if leave_out else list(each.nodes)
                  for each in chosen]
@@ -122,12 +124,12 @@ def _feed(file: origins.File, given: Any) -> dict[str, Any]:
     return {name: torch.as_tensor(named[name]).detach().cpu().numpy() for name in file.inputs}
 
 
-def _kept_file(source: Path, setting: Setting) -> Path:
+def _kept_file(files: Sequence[Path], setting: Setting) -> Path:
     import onnxruntime
 
     digests = [(name, array.dtype.str, array.shape, array.tobytes()) for feed in setting.feeds
                for name, array in feed.items()]
-    return keeping.file_for(trial.files_of(source), setting.quantiser, onnxruntime.__version__, digests)
+    return keeping.file_for(files, setting.quantiser, onnxruntime.__version__, digests)
 
 
 class _Measure:

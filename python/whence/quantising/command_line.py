@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..command_lines import Parser, run_guarded
-from ..placing import require_other_than, write_text
+from ..placing import require_apart, write_text
 from . import quantisers
 
 
@@ -28,7 +28,7 @@ def parser() -> Parser:
     options.add_argument("file", help="an annotated ONNX file")
     options.add_argument("--quantize", choices=quantisers.NAMES, default="int8-dynamic",
                          help="ONNX Runtime's quantiser (int8-dynamic)")
-    options.add_argument("--inputs", action="append", required=True, metavar="FILE",
+    options.add_argument("--inputs", action="extend", nargs="+", required=True, metavar="FILE",
                          help="one set of inputs, .npz or .pt; repeatable. qdq is calibrated on all of them")
     options.add_argument("--modules", action="append", default=[], metavar="GLOB",
                          help="each module that it means, with all modules below; by default each that has nodes to "
@@ -60,8 +60,7 @@ def _measure(arguments: Sequence[str]) -> int:
     from ..values.archives import inputs_from
     from .api import sensitivity
 
-    for target in filter(None, (given.html, given.exclude_list)):
-        require_other_than(Path(target), Path(given.file))
+    require_apart({"--html": given.html, "--exclude-list": given.exclude_list}, [given.file, *given.inputs])
     inputs = [inputs_from(Path(each)) for each in given.inputs]
     report = sensitivity(given.file, inputs, quantize=given.quantize, modules=given.modules, exclude=given.exclude,
                          leave_out=given.leave_out, budget=given.budget, time=not given.no_time, jobs=given.jobs,

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from ..numerics import figures
+from ..numerics import figures, light
 from . import quantisers
 from .quantisers import Example
 
@@ -74,20 +74,12 @@ def relative(wanted: Any, got: Any) -> float:
     return figures.relative(torch.from_numpy(wanted), torch.from_numpy(got))
 
 
-def files_of(path: Path) -> list[Path]:
-    """The file, and those beside it that hold its weights."""
-    import onnx
-    from onnx.external_data_helper import uses_external_data
-
-    model = onnx.load(str(path), load_external_data=False)
-    beside = {entry.value for each in model.graph.initializer if uses_external_data(each)
-              for entry in each.external_data if entry.key == "location"}
-    return [path, *(path.parent / name for name in sorted(beside) if (path.parent / name).is_file())]
-
-
 def bytes_of(path: Path) -> int:
     """Of the file, and of the weights that it reads beside it."""
-    return sum(each.stat().st_size for each in files_of(path))
+    import onnx
+
+    model = onnx.load(str(path), load_external_data=False)
+    return sum(each.stat().st_size for each in light.files_of(path, model))
 
 
 def _operators(path: Path) -> list[str]:

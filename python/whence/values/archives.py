@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
+import logging
 import os
+import re
 import tempfile
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +31,33 @@ def opened(archive: str | os.PathLike, inputs: str | os.PathLike | None = None,
     import torch
 
     if archive.endswith(".pt2"):
-        return torch.export.load(archive)
+        return _exported(archive)
     return torch.jit.load(archive, map_location="cpu")
+
+
+_LIBRARIES = ("transformers", "diffusers", "timm")  # whose classes PyTorch knows once their modules are imported
+
+
+def _exported(archive: str) -> Any:
+    """The program. Classes of what it takes and returns are named in the archive, and known where their library is."""
+    import torch
+
+    with zipfile.ZipFile(archive) as opened:
+        stated = b"".join(opened.read(name) for name in opened.namelist() if name.endswith(".json"))
+    named = set(re.findall(r'"((?:%s)(?:\.\w+)+)\.\w+\\*"' % "|".join(_LIBRARIES), stated.decode(errors="replace")))
+    for module in named:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(module)
+    level = logging.getLogger("torch").level
+    try:
+        logging.getLogger("torch").setLevel(logging.ERROR)  # it logs the traceback of what it raises
+        return torch.export.load(archive)
+    except (RuntimeError, NotImplementedError, ImportError, KeyError, ValueError) as failure:
+        raise error("E0207", "run_failed", f"PyTorch does not load {archive} here: {failure}", "import the library that "
+                    "the model is of, and give whence.record_values what torch.export.load returns", file=archive) \
+            from failure
+    finally:
+        logging.getLogger("torch").setLevel(level)
 
 
 def inputs_from(path: Path) -> tuple:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..command_lines import Parser, run_guarded
+from ..placing import require_apart
 from . import archives
 
 
@@ -17,7 +18,7 @@ def parser() -> Parser:
         allow_abbrev=False)
     options.add_argument("archive", help="a TorchScript (.pt) or torch.export (.pt2) archive")
     options.add_argument("--values", required=True, metavar="FILE", help="what is written: model.values.safetensors")
-    options.add_argument("--inputs", action="append", default=[], metavar="FILE",
+    options.add_argument("--inputs", action="extend", nargs="+", default=[], metavar="FILE",
                          help="inputs of one run, .npz or .pt; repeatable. Of a .pt2 its own example by default")
     options.add_argument("--full", action="append", default=[], metavar="GLOB",
                          help="modules whose tensors are kept whole; repeatable")
@@ -32,6 +33,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def _record(arguments: Sequence[str]) -> int:
     given = parser().parse_args(arguments)
+    require_apart({"--values": given.values, "--output": given.output}, [given.archive, *given.inputs])
     sets = [archives.inputs_from(Path(each)) for each in given.inputs]
     model = archives.opened(given.archive, given.inputs[0] if sets else None, given.output)
     from .recording import record_values

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -96,12 +98,18 @@ def write(path: str | os.PathLike, runs: list[Run], tensors: dict[str, torch.Ten
     needs("safetensors", "recorded values")
     from safetensors.torch import save_file
 
-    text = json.dumps({"version": VERSION, "runs": [asdict(run) for run in runs]}, separators=(",", ":"))
+    checks = {key: _check(tensor) for key, tensor in tensors.items()}
+    text = json.dumps({"version": VERSION, "checks": checks, "runs": [asdict(run) for run in runs]},
+                      separators=(",", ":"))
     try:
         write_whole(Path(path), lambda part: save_file(tensors, part, {"whence": text}))
     except OSError as failure:
         raise error("E0401", "cannot_write", f"the values cannot be written: {failure}", "name another file",
                     file=str(path)) from failure
+
+
+def _check(tensor: torch.Tensor) -> int:
+    return zlib.crc32(tensor.contiguous().reshape(-1).view(torch.uint8).numpy())
 
 
 def read(path: str | os.PathLike) -> Values:
@@ -119,26 +127,33 @@ def read(path: str | os.PathLike) -> Values:
     except OSError as failure:
         raise error("E0102", "missing_file", f"{path} cannot be read: {failure}", "check the path", file=path) from None
     except safetensors.SafetensorError as failure:
-        shortened = "Incomplete" in str(failure) or "TooSmall" in str(failure)
+        if os.path.getsize(path) == 0:
+            raise error("E0201", "empty_file", f"{path} has no bytes", _REMEDY, file=path) from None
+        shortened = re.search(r"incomplete|too ?small", str(failure), re.IGNORECASE)
         raise error(*(("E0202", "truncated_file") if shortened else ("E0203", "wrong_kind")),
                     f"{path} is not a complete safetensors file: {failure}", _REMEDY, file=path) from None
     if "whence" not in metadata:
         raise error("E0203", "wrong_kind", f"{path} is a safetensors file, but not one of recorded values",
                     _REMEDY, file=path)
     names = set(opened.keys())
+    runs, checks = _runs(metadata["whence"], path)
 
     def get(key: str) -> torch.Tensor:
         if key not in names:
             raise _corrupt(path, f"it has no tensor '{key}'")
         try:
-            return opened.get_tensor(key)
+            tensor = opened.get_tensor(key)
         except (safetensors.SafetensorError, TypeError, KeyError) as failure:
             raise _corrupt(path, f"'{key}': {failure}") from None
+        if checks.get(key) != _check(tensor):
+            raise _corrupt(path, f"'{key}' is not what was recorded: its checksum is another")
+        return tensor
 
-    return Values(_runs(metadata["whence"], path), path, get)
+    return Values(runs, path, get)
 
 
-def _runs(text: str, path: str) -> list[Run]:
+def _runs(text: str, path: str) -> tuple[list[Run], dict[str, int]]:
+    """The runs, and the checksums of tensors by their keys."""
     try:
         stated = json.loads(text)
         version = stated["version"]
@@ -149,7 +164,7 @@ def _runs(text: str, path: str) -> list[Run]:
                     f"{VERSION}", "install a newer whence", file=path)
     try:
         return [Run({str(name): _recorded(entry) for name, entry in run["inputs"].items()}, list(_calls(run["calls"])))
-                for run in stated["runs"]]
+                for run in stated["runs"]], dict(stated["checks"])
     except (ValueError, KeyError, TypeError, AttributeError) as failure:
         raise _corrupt(path, f"its metadata 'whence' is not what was written there: {failure!r}") from None
 

@@ -8,18 +8,19 @@ import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
 
 from .. import calls, nested
-from ..errors import WhenceError, WhenceWarning, error, require_list
+from ..errors import WhenceError, WhenceWarning, error, require_list, require_path
 from ..keeping import state_restored
 from ..surroundings import without_fast_path
 from . import container, scripted
 from .container import ModuleCall, Recorded, Run, Values
-from .globs import matcher
+from .globs import matcher, require_matches
 from .sketch import PARTS, WHOLE, sketch
 
 
@@ -194,9 +195,17 @@ def record_values(model: Any, args: Any = (), path: str | os.PathLike | None = N
     not fit, E0207 when the model does not run, E0307 without safetensors, E0401.
     """
     require_list(full)
+    if path is not None:
+        require_path(path, "path")
+        if Path(path).is_dir() or not os.fspath(path):
+            raise error("E0401", "cannot_write", f"'{path}' is not a file", "name a file, such as model.values.safetensors")
+    if not isinstance(model, (torch.nn.Module, torch.export.ExportedProgram)):
+        raise error("E0101", "usage", f"a {type(model).__name__} is not a model", "give a module, or what torch.jit.load or "
+                    "torch.export.load returns")
     recorder = Recorder(full)
     for at, given in enumerate([args, *more]):
         run_recorded(recorder, model, given, kwargs if at == 0 else None)
+    require_matches(full, {each.module for run in recorder.runs for each in run.calls})
     if path is None:
         return recorder.values()
     container.write(path, recorder.runs, recorder.tensors)
@@ -264,6 +273,9 @@ def _run_exported(recorder: Recorder, program: torch.export.ExportedProgram, arg
     names = [spec.arg.name for spec in program.graph_signature.input_specs
              if spec.kind is torch.export.graph_signature.InputKind.USER_INPUT]
     positional, keywords = nested.copied(_arguments_of(program, names, args, kwargs))
+    if pytree.tree_structure((positional, keywords)) != program.call_spec.in_spec:
+        raise error("E0104", "input_mismatch", "the inputs are not what the program takes",
+                    f"give the arguments that it was exported with, or all of its inputs by name: {', '.join(names)}")
     module = torch.export.unflatten(program)
     modules = {}
     for path, each in module.named_modules():

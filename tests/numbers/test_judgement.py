@@ -1,0 +1,241 @@
+"""whence.accuracy where it is easy to be wrong: axes of equal sizes, results that nothing uses, indices, random numbers,
+differences without a trace, several runs."""
+
+import onnx
+import pytest
+import torch
+from onnx import helper
+from torch import nn
+
+import whence
+
+
+def recorded(model, *args):
+    torch.manual_seed(1)
+    for parameter in model.parameters():
+        parameter.data += 0.1 * torch.randn_like(parameter)
+    return whence.record_values(model.eval(), args)
+
+
+def exported(model, path, *args):
+    whence.export(model, args, path)
+    return onnx.load(path)
+
+
+class Turning(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.line = nn.Linear(16, 16)
+
+    def forward(self, x):
+        return self.line(x).transpose(1, 2)
+
+
+class Turned(nn.Module):
+    """[2, 16, 16]: sizes do not tell the axes."""
+
+    def __init__(self):
+        super().__init__()
+        self.turning, self.head = Turning(), nn.Linear(16, 4)
+
+    def forward(self, x):
+        return self.head(self.turning(x))
+
+
+def test_axes_in_a_wrong_order_are_a_difference(tmp_path):
+    model, x = Turned(), torch.randn(2, 16, 16)
+    values = recorded(model, x)
+    file = exported(model, tmp_path / "m.onnx", x)
+    next(node for node in file.graph.node if node.op_type == "Transpose").attribute[0].ints[:] = [0, 1, 2]
+    onnx.save(file, tmp_path / "m.onnx")
+    report = whence.accuracy(tmp_path / "m.onnx", values)
+    assert report.first.module == "turning" and report.of("head").status == "differs", str(report)
+
+
+def test_axes_of_equal_sizes_in_another_order_are_none(tmp_path):
+    """The result only exists turned, and what reads it turns it back."""
+    model, x = Turned(), torch.randn(2, 16, 16)
+    values = recorded(model, x)
+    file = exported(model, tmp_path / "m.onnx", x)
+    node = next(node for node in file.graph.node if node.op_type == "Transpose")
+    node.attribute[0].ints[:] = [0, 1, 2]
+    name = node.output[0]
+    node.output[0] = "turned"
+    at = list(file.graph.node).index(node)
+    back = helper.make_node("Transpose", ["turned"], [name], "back", perm=[0, 2, 1])
+    back.metadata_props.extend(next(each for each in file.graph.node if "head" in each.name).metadata_props)
+    file.graph.node.insert(at + 1, back)
+    onnx.save(file, tmp_path / "m.onnx")
+    report = whence.accuracy(tmp_path / "m.onnx", values)
+    assert report.first is None and report.of("turning").layout == "axes 0 2 1", str(report)
+
+
+def test_an_output_with_axes_in_a_wrong_order_is_a_difference(tmp_path):
+    model, x = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.ReLU(), nn.Conv2d(8, 5, 3, padding=1)), torch.randn(1, 3, 12, 12)
+    values = recorded(model, x)
+    file = exported(model, tmp_path / "m.onnx", x)
+    output = file.graph.output[0].name
+    last = next(node for node in file.graph.node if output in node.output)
+    last.output[0] = "straight"
+    turn = helper.make_node("Transpose", ["straight"], [output], "turn", perm=[0, 1, 3, 2])
+    turn.metadata_props.extend(last.metadata_props)
+    file.graph.node.append(turn)
+    onnx.save(file, tmp_path / "m.onnx")
+    report = whence.accuracy(tmp_path / "m.onnx", values, max_error=["1e-6"])
+    assert report.first.module == "2" and [each["module"] for each in report.findings] == ["2", ""]
+
+
+class Pair(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Linear(8, 8), nn.Linear(8, 8)
+
+    def forward(self, x):
+        return self.a(x) * 2, torch.tanh(self.b(x)) * 3
+
+
+class One(nn.Module):
+    """Uses one of two results of one size."""
+
+    def __init__(self, pair, which):
+        super().__init__()
+        self.pair, self.head, self.which = pair, nn.Linear(8, 3), which
+
+    def forward(self, x):
+        result = self.pair(x)[self.which]
+        return self.head(result if isinstance(result, torch.Tensor) else result[0])
+
+
+@pytest.mark.parametrize("which", [0, 1])
+@pytest.mark.parametrize("make", [Pair, lambda: nn.LSTM(8, 8, batch_first=True), lambda: nn.GRU(8, 8, batch_first=True)],
+                         ids=["pair", "lstm", "gru"])
+@pytest.mark.parametrize("with_sidecar", [True, False])
+def test_a_result_that_nothing_uses_is_no_difference(tmp_path, make, which, with_sidecar):
+    model, x = One(make(), which), torch.randn(1, 5, 8)
+    values = recorded(model, x)
+    exported(model, tmp_path / "m.onnx", x)
+    report = whence.accuracy(tmp_path / "m.onnx", values,
+                             sidecar=tmp_path / "m.whence.json" if with_sidecar else None)
+    assert report.first is None and not [each.name for each in report.modules if each.status == "differs"], str(report)
+
+
+class Best(nn.Module):
+    def forward(self, x):
+        return x.argmax(-1)
+
+
+class Looking(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scores, self.best, self.table = nn.Linear(8, 64), Best(), nn.Embedding(64, 8)
+
+    def forward(self, x):
+        return self.table(self.best(self.scores(x)))
+
+
+def test_one_wrong_index_is_a_difference(tmp_path):
+    """One of 40, which a share of 8 % or even 2 % would let pass."""
+    model, x = Looking(), torch.randn(40, 8)
+    values = recorded(model, x)
+    file = exported(model, tmp_path / "m.onnx", x)
+    node = next(node for node in file.graph.node if node.op_type == "ArgMax")
+    name, node.output[0] = node.output[0], "indices"
+    at = list(file.graph.node).index(node)
+    one = helper.make_tensor("one", onnx.TensorProto.INT64, [40], [1] + 39 * [0])
+    file.graph.initializer.append(one)
+    add = helper.make_node("Add", ["indices", "one"], [name], "add")
+    add.metadata_props.extend(node.metadata_props)
+    file.graph.node.insert(at + 1, add)
+    onnx.save(file, tmp_path / "m.onnx")
+    report = whence.accuracy(tmp_path / "m.onnx", values)
+    row = report.of("best")
+    assert report.first.module == "best" and row.unequal == pytest.approx(1 / 40) and row.status == "differs"
+
+
+class Noise(nn.Module):
+    def forward(self, x):
+        return x + torch.rand_like(x)
+
+
+class Noisy(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.line, self.noise, self.behind, self.side = nn.Linear(8, 8), Noise(), nn.Linear(8, 8), nn.Linear(8, 8)
+
+    def forward(self, x):
+        return self.behind(self.noise(self.line(x))), self.side(x)
+
+
+@pytest.mark.parametrize("faulty", [True, False])
+def test_random_numbers_are_left_out_and_hide_no_fault(tmp_path, faulty):
+    model, x = Noisy(), torch.randn(4, 8)
+    values = recorded(model, x)
+    if faulty:
+        model.side.bias.data += 1
+    exported(model, tmp_path / "m.onnx", x)
+    report = whence.accuracy(tmp_path / "m.onnx", values)
+    assert (report.first and report.first.module) == ("side" if faulty else None), str(report)
+    assert "random numbers" in report.of("noise").note and report.of("behind").status == "not observable"
+    assert any("RandomUniformLike" in note for note in report.notes)
+
+
+def test_a_dropout_that_trains_is_random(tmp_path):
+    model, x = nn.Sequential(nn.Linear(8, 8), nn.Dropout(), nn.Linear(8, 8)), torch.randn(4, 8)
+    values = recorded(model, x)
+    file = exported(model, tmp_path / "m.onnx", x)
+    file.graph.initializer.extend([helper.make_tensor("ratio", onnx.TensorProto.FLOAT, [], [0.5]),
+                                   helper.make_tensor("training", onnx.TensorProto.BOOL, [], [True])])
+    first, second = (node for node in file.graph.node if node.op_type == "Gemm")
+    drop = helper.make_node("Dropout", [first.output[0], "ratio", "training"], ["dropped"], "drop")
+    second.input[0] = "dropped"
+    file.graph.node.insert(1, drop)
+    onnx.save(file, tmp_path / "m.onnx")
+    report = whence.accuracy(tmp_path / "m.onnx", values)
+    assert report.first is None and any("Dropout" in note for note in report.notes), str(report)
+
+
+class Attending(nn.Module):
+    """All values are alike, so that it does not matter how they are weighted."""
+
+    def __init__(self):
+        super().__init__()
+        self.query, self.key, self.head = nn.Linear(8, 8), nn.Linear(8, 8), nn.Linear(8, 3)
+
+    def forward(self, x):
+        weights = torch.softmax(self.query(x) @ self.key(x).transpose(1, 2), -1)
+        return self.head(weights @ torch.ones_like(x))
+
+
+def test_a_fault_without_a_trace_is_named_with_a_word_on_that(tmp_path):
+    model, x = Attending(), torch.randn(2, 5, 8)
+    values = recorded(model, x)
+    model.query.weight.data = model.query.weight.data.roll(1, 0)
+    exported(model, tmp_path / "m.onnx", x)
+    report = whence.accuracy(tmp_path / "m.onnx", values)
+    assert report.of("").status == "equal"
+    assert report.first.module == "query" and not report.first.lasts, str(report)
+    assert "what it is computed from agrees, and what is computed from it agrees" in str(report)
+
+
+def test_limits_hold_for_every_run(tmp_path):
+    """The second run is above the limit of one module, the first differs more, in another."""
+    class Two(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b = nn.Linear(4, 4), nn.Linear(4, 4)
+
+        def forward(self, x, y):
+            return self.a(x), self.b(y)
+
+    torch.manual_seed(0)
+    model = Two().eval()
+    zero, one = torch.zeros(2, 4), torch.ones(2, 4)
+    values = whence.record_values(model, (zero, 100 * one), more=[(one, zero)])
+    model.a.weight.data *= 1.01  # no difference where x is 0
+    model.b.weight.data *= 1.5
+    exported(model, tmp_path / "m.onnx", zero, one)
+    report = whence.accuracy(tmp_path / "m.onnx", values, max_error=["1e-3@a"])
+    assert report.of("a").relative < 1e-3 and "number 0" in " ".join(report.notes)
+    (finding,) = report.findings
+    assert finding["module"] == "a" and finding["run"] == 1 and "in run 1" in finding["message"]
+    assert not report.clean and whence.accuracy(tmp_path / "m.onnx", values, max_error=["9"]).clean
