@@ -310,7 +310,9 @@ std::string identifier(const std::string& text) {
 
 std::string function_domain(const ModuleCall& instance) {
   const std::size_t dot = instance.type.rfind('.');
-  return dot == std::string::npos || dot == 0 ? default_domain : instance.type.substr(0, dot);
+  if (dot == std::string::npos || dot == 0) return default_domain;
+  const std::string domain = instance.type.substr(0, dot);
+  return domain == "ai.onnx" ? default_domain : domain;  // another name of the standard operators' domain
 }
 
 }  // namespace whence::functions

@@ -25,9 +25,9 @@ struct CutFunction {
   std::vector<CutCall> calls;
 };
 
-// `blocks`: at least one, with equal keys. `types`: by name of the value. `name`: the function's name, unique in its
-// domain (function_name). The domain of the function is the Python module of its class, as in PyTorch's
-// export_modules_as_functions.
+// `blocks`: at least one, with equal keys. `types`: by name of the value. `name`: the function's name, which no other
+// function or operator in its domain has (function_name). The domain of the function is the Python module of its class,
+// as in PyTorch's export_modules_as_functions.
 CutFunction make_function(const WorkGraph& graph, const std::vector<const ModuleBlock*>& blocks,
                           const TypeMessages& types, const std::string& name);
 

@@ -32,9 +32,7 @@ class Outliner {
  public:
   Outliner(ModelParts& parts, const FunctionChoice& options) : parts_(parts), options_(options) {
     for (const OnnxValue& value : parts.graph.value_info) types_[value.name] = value.type;
-    for (const OnnxFunction& function : parts.functions) {
-      taken_.emplace(function.domain, function.name);
-    }
+    take_names();
   }
 
   FunctionsReport run() {
@@ -131,8 +129,23 @@ class Outliner {
     graph.replace(replacements);
   }
 
-  // The first block of a class has its name; others are told apart by the module that they were cut from first. ONNX
-  // has overloads for that, but ONNX Runtime (1.31) forgets the overload of a call within a function.
+  // Names that no function may get: those of the file's functions, and of the operators that its nodes use. The file
+  // need not define these, as a runtime may know them; a function of the name would take their place, also in branches,
+  // loops and the functions of others.
+  void take_names() {
+    std::set<std::pair<std::string_view, std::string_view>> operators;
+    const auto take = [&](const OnnxNode& node) { operators.insert({node.domain, node.op_type}); };
+    onnx_file::walk_nodes(parts_.graph.nodes, take);
+    for (const OnnxFunction& function : parts_.functions) {
+      taken_.emplace(function.domain, function.name);
+      onnx_file::walk_nodes(function.nodes, take);
+    }
+    taken_.insert(operators.begin(), operators.end());
+  }
+
+  // The first block of a class has its name, unless that is taken; others are told apart by the module that they were
+  // cut from first. ONNX has overloads for that, but ONNX Runtime (1.31) forgets the overload of a call within a
+  // function.
   std::string name_for(const WorkGraph& graph, const ModuleBlock& block) {
     const ModuleCall& instance = graph.instances()[block.instance];
     const std::string name = function_name(instance), domain = function_domain(instance);
@@ -224,7 +237,7 @@ class Outliner {
   const FunctionChoice& options_;
   FunctionsReport report_;
   TypeMessages types_;
-  std::set<std::pair<std::string, std::string>> taken_;  // domain and name of functions
+  std::set<std::pair<std::string, std::string>> taken_;  // domain and name of functions and operators
   std::vector<onnx::FunctionProto> functions_;
   text::UniqueNames node_names_;
   std::map<std::string, std::vector<std::string_view>, std::less<>> originals_;  // messages, by the name of the call
