@@ -3,6 +3,7 @@
 #include <numeric>
 #include <queue>
 #include <unordered_set>
+#include <utility>
 
 #include "schema/result.h"
 
@@ -31,6 +32,7 @@ WorkGraph::WorkGraph(ModelParts& parts, bool placed) : parts_(parts), of_nodes_(
 void WorkGraph::index() {
   index_.emplace(parts_.graph);
   number();
+  require_one_maker();
   const std::vector<std::int32_t> order = sorted();
   if (std::ranges::is_sorted(order)) return;
   reorder(order);
@@ -88,6 +90,19 @@ void WorkGraph::number() {
   }
   for (std::size_t id = 0; id < values_.size(); ++id) {
     values_[id].readers = std::span(readers_).subspan(first_reader[id], first_reader[id + 1] - first_reader[id]);
+  }
+}
+
+// A value with two makers would have one as its producer, and readers could be sorted before that.
+void WorkGraph::require_one_maker() const {
+  std::vector<char> made(values_.size(), 0);
+  for (const WorkNode& node : nodes_) {
+    for (const ValueId id : node.writes) {
+      if (id == no_value || !std::exchange(made[id], 1)) continue;
+      throw Error(Code::corrupt_file, "two nodes make the value '" + std::string(values_[id].name) + "'",
+                  "`whence validate --full` says what else is wrong; export the file again",
+                  {.file = parts_.path, .stage = "read"});
+    }
   }
 }
 

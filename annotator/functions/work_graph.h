@@ -72,6 +72,7 @@ class WorkGraph {
  private:
   void index();  // sorts the nodes and finds producers and readers
   void number();
+  void require_one_maker() const;
   std::vector<std::int32_t> sorted() const;
   void reorder(const std::vector<std::int32_t>& order);
 

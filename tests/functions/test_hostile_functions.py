@@ -44,3 +44,16 @@ def test_views_come_to_an_end(endless, bomb, tmp_path):
         command.run("report", path, "-o", tmp_path / "report.html")
         command.run("show", path)
         command.run("validate", path)
+
+
+def test_two_makers_of_one_value_are_refused(tmp_path):
+    """A reader stands between them: which of the two it reads, is not said."""
+    value = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [2]) for name in ("x", "y")]
+    nodes = [node("Sin", ["x"], ["s"], "a:Layer"), node("Neg", ["s"], ["y"], "a:Layer"), node("Cos", ["x"], ["s"], "a:Layer")]
+    path = tmp_path / "m.onnx"
+    onnx.save(helper.make_model(helper.make_graph(nodes, "g", value[:1], value[1:]), ir_version=10,
+                                opset_imports=[helper.make_opsetid("", 18)]), path)
+    for arguments in (["functions", "--depth", "1"], ["functions", "--types", "Layer"], ["extract", "--module", "a"]):
+        result = command.run(arguments[0], path, *arguments[1:], "-o", tmp_path / "out.onnx", code=3)
+        assert result.stderr.startswith("E0204") and "two nodes make the value 's'" in result.stderr
+        assert not (tmp_path / "out.onnx").exists()

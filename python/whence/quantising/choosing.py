@@ -66,7 +66,7 @@ def choose(budget: Budget, groups: Sequence[Group], rows: Sequence[ModuleSensiti
 
     count = _last(len(able), keeps) if budget.kind == "error" else _first(len(able), keeps)
     found = outcome(count)
-    # What the quantiser does not change needs no word.
+    # A module that the quantiser does not change needs no word.
     chosen = {row.module for row in rows if row.status == "unchanged"} | {group.module for group, _ in able[:count]}
     times = [row.time_saved for _, row in able[:count]]
     return Choice(budget.text, keeps(count), tuple(row.module for row in rows if row.module not in chosen),

@@ -12,10 +12,10 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Example:
-    """What a quantiser may need beside the file."""
+    """Inputs and places that a quantiser may need beside the file."""
 
     feeds: Sequence[Mapping[str, Any]]  # arrays by the file's inputs, one set for each calibration run
-    cache: Path                         # what calibration measured, for the next file of the same nodes
+    cache: Path                         # ranges found by calibration, for the next file of the same nodes
     external: bool                      # weights lie beside the file, and are written beside the new one
 
 

@@ -33,7 +33,7 @@ class ModuleSensitivity:
 
 @dataclass(frozen=True)
 class Choice:
-    """Which modules to leave as they are, so that the file keeps to a budget; measured on the file without them."""
+    """Modules to leave as they are, so that the file keeps to a budget; measured on the file without them."""
 
     budget: str
     met: bool

@@ -11,7 +11,7 @@ from ..errors import WhenceError
 from .groups import Group
 from .trial import Arrays
 
-_LEAST_RUNS, _MOST_RUNS, _SECONDS = 5, 200, 1.0  # of each file: runs, and how long they should take together
+_LEAST_RUNS, _MOST_RUNS, _SECONDS = 5, 200, 1.0  # runs of each file, and how long they should take
 
 
 def saved(source: Path, quantised: Path, groups: Sequence[Group], whole: bool, feed: Arrays,

@@ -20,7 +20,7 @@ Arrays = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Setting:
-    """What all trials of a measurement have in common."""
+    """Common to all trials of a measurement."""
 
     source: str
     quantiser: str
@@ -28,7 +28,7 @@ class Setting:
     wanted: Sequence[Sequence[Any]]  # outputs of the file as it is, for each feed
     folder: str                    # for files of trials, and what calibration measured
     external: bool
-    threads: int                   # of ONNX Runtime; 0: as it decides
+    threads: int                   # ONNX Runtime's; 0: as it decides
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def relative(wanted: Any, got: Any) -> float:
 
 
 def bytes_of(path: Path) -> int:
-    """Of the file, and of the weights that it reads beside it."""
+    """The size of the file and of the weights that it reads beside it."""
     import onnx
 
     model = onnx.load(str(path), load_external_data=False)

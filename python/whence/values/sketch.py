@@ -88,7 +88,7 @@ def moments(flat: torch.Tensor) -> torch.Tensor:
 
 
 def _sums(numbers: torch.Tensor) -> tuple[float, float, float]:
-    """Of elements, magnitudes and squares. Stretches of float32 are summed in float32, which is ten times as fast."""
+    """The sums of elements, of magnitudes and of squares. Stretches of float32 are summed in float32, which is ten times as fast."""
     whole = numbers.numel() // _STRETCH * _STRETCH if numbers.dtype == torch.float32 else 0
     rows, rest = numbers[:whole].view(-1, _STRETCH), numbers[whole:].double()
     parts = [rows.sum(1).double(), rows.abs().sum(1).double(),
