@@ -62,8 +62,10 @@ def main() -> int:
         from .quantising.command_line import main as sensitivity
 
         return sensitivity(rest)
-    if name == "record" and any(each == "--values" or each.startswith("--values=") for each in rest):
-        from .values.command_line import main as record
-
-        return record(rest)
+    if name in ("record", "validate") and any(each == "--values" or each.startswith("--values=") for each in rest):
+        if name == "record":
+            from .values.command_line import main as with_values
+        else:
+            from .numerics.validating import main as with_values
+        return with_values(rest)
     os.execve(str(binary()), ["whence", *sys.argv[1:]], environment())

@@ -7,10 +7,14 @@ import os
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from .command import run_json
 from .errors import Diagnostic, require_list
 from .placing import require_other_than, write_whole
+
+if TYPE_CHECKING:
+    from .numerics.validating import Proof
 
 CONFIDENCES = ("exact", "matched", "inferred", "ancestor", "unattributed")
 
@@ -87,6 +91,7 @@ class ValidationReport:
     coverage: Coverage
     findings: list[dict]
     raw: dict
+    proof: Proof | None = None  # None without values
 
     def to_html(self, path: str | os.PathLike) -> Path:
         """Writes one page without outside parts: the coverage, and a table of modules. Returns its path."""
@@ -108,8 +113,8 @@ class ValidationReport:
 
 def validate(model: str | os.PathLike, sidecar: str | os.PathLike | None = None, *, min_covered: float | None = None,
              minima: Collection[str] = (), required: Collection[str] = (), baseline: str | os.PathLike | None = None,
-             allowed: Collection[str] = (), config: str | os.PathLike | None = None,
-             full: bool = False) -> ValidationReport:
+             allowed: Collection[str] = (), config: str | os.PathLike | None = None, full: bool = False,
+             values: Any = None) -> ValidationReport:
     """Says how much is known of an annotated file, and what is wrong with it; ``clean`` is false when a check found fault.
 
     min_covered  the least share of nodes, in per cent, that must have a module.
@@ -120,18 +125,26 @@ def validate(model: str | os.PathLike, sidecar: str | os.PathLike | None = None,
     allowed      codes or names of checks whose findings do not count: ["V101"].
     config       a JSON file that asks for the same: {"min": [...], "require": [...], "allow": [...], "baseline": F}.
     full         run onnx's own checker and shape inference too; loads the weights.
+    values       what ``record_values`` recorded, or its file: runs the file, counts the modules whose results are the
+                 recorded ones (``proved``), and finds values that are another module's than the file says.
 
     Raises WhenceError for files that cannot be read, E0101 for a share, a check or a setting that does not exist.
     """
     options = (["--sidecar", sidecar] if sidecar else []) + (["--full"] if full else [])
     options += ["--min-covered", min_covered] if min_covered is not None else []
     options += (["--baseline", baseline] if baseline else []) + (["--config", config] if config else [])
-    for option, values in (("--min", minima), ("--require", required), ("--allow", allowed)):
-        require_list(values)
-        for value in values:
-            options += [option, value]
+    for option, given in (("--min", minima), ("--require", required), ("--allow", allowed)):
+        require_list(given)
+        for each in given:
+            options += [option, each]
     raw = run_json("validate", model, *options, accepted=(0, 1))
-    return ValidationReport(Path(model), raw["clean"], Coverage(**raw["coverage"]), raw["findings"], raw)
+    proof = None
+    if values is not None:
+        from .numerics.validating import prove
+
+        proof = prove(model, values, sidecar)
+    clean = raw["clean"] and (proof is None or not proof.contradictions)
+    return ValidationReport(Path(model), clean, Coverage(**raw["coverage"]), raw["findings"], raw, proof)
 
 
 @dataclass(frozen=True)

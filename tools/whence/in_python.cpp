@@ -46,19 +46,20 @@ bool has_package(const std::string& program) {
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
+// Subcommands of which only a part is in Python: with recorded values, they run a model.
+bool may_take_values(std::string_view subcommand) { return subcommand == "record" || subcommand == "validate"; }
+
 }  // namespace
 
 bool is_in_python(std::span<char*> arguments) {
   const std::string_view subcommand = arguments.front();
-  if (subcommand != "record") return subcommand == "accuracy" || subcommand == "sensitivity";
-  return std::ranges::any_of(arguments, [](std::string_view each) {
-    return each == "--values" || each.starts_with("--values=");
-  });
+  if (!may_take_values(subcommand)) return subcommand == "accuracy" || subcommand == "sensitivity";
+  return std::ranges::any_of(arguments,
+                             [](std::string_view each) { return each == "--values" || each.starts_with("--values="); });
 }
 
 void run_in_python(std::span<char*> arguments) {
   const std::string program = python();
-  const bool is_record = std::string_view(arguments.front()) == "record";
   if (has_package(program)) {
     std::error_code ignored;
     // The package has a command of its own only where it was installed with it.
@@ -67,7 +68,7 @@ void run_in_python(std::span<char*> arguments) {
     words.insert(words.end(), arguments.begin(), arguments.end());
     execvp(program.c_str(), pointers(words).data());
   }
-  const std::string what = std::string(arguments.front()) + (is_record ? " --values" : "");
+  const std::string what = std::string(arguments.front()) + (may_take_values(arguments.front()) ? " --values" : "");
   throw Error(Code::usage, "`whence " + what + "` is written in Python, and " + program + " has no package whence",
               "`pip install .` in the environment of PyTorch (docs/install.md), or name its Python in $WHENCE_PYTHON",
               Place{.stage = "command line"});

@@ -86,6 +86,9 @@ ExitCode run(int argc, char** argv) {
           checks_text());
   line.positional("file", "the ONNX file");
   declare(line, validate_table);
+  line.option("values", "FILE",
+              "also run the file on recorded inputs, and count the modules whose results are the recorded ones; the\n"
+              "Python package does that: `whence validate --values - --help`");
   line.example("whence validate model.onnx --sidecar model.whence.json --min-covered 99");
   if (!line.parse(argc, argv)) return ExitCode::ok;
 

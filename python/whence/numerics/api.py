@@ -22,6 +22,7 @@ from .flow import Flow
 from .measuring import MEMORY
 from .origins import File
 from .recorded_program import RecordedProgram
+from .proof import Evidence
 from .report import AccuracyReport, ModuleAccuracy
 from .runtimes import Runtime
 
@@ -99,7 +100,9 @@ def _part(file: File, recorded: Values, run: Run, runtime: Runtime, program: Rec
     if model is not None:
         made = alone.measure(flow, recorded, run, model, runtime, limits.exact, memory)
         begun = beginnings.corrected(flow, limits, begun, made)
-    return Part(measurement, flow, limits, kind.name if tolerance is None else "as given", begun, made)
+    evidence = Evidence(flow, recorded)
+    return Part(measurement, flow, limits, kind.name if tolerance is None else "as given", begun, made, evidence,
+                evidence.contradictions(flow, limits, runtime))
 
 
 def _limit(text: str) -> tuple[float, str]:

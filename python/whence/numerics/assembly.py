@@ -12,6 +12,7 @@ from .alone import Made
 from .beginnings import Beginning, Limits
 from .flow import Flow
 from .measuring import Measured, Measurement
+from .proof import Contradiction, Evidence
 from .origins import File, Node
 from .recorded_program import RecordedProgram
 from .report import AccuracyReport, FirstDifference, ModuleAccuracy
@@ -28,6 +29,8 @@ class Part:
     limit_of: str
     begun: list[Beginning]
     made: Made
+    evidence: Evidence
+    contradictions: list[Contradiction]
 
     @property
     def first(self) -> Beginning | None:
@@ -43,6 +46,7 @@ def report_of(file: File, parts: list[Part], recorded: Values, runtime: Runtime,
     beginnings = {id(each): _first(part, each, program) for each in part.begun}
     return AccuracyReport(Path(file.path), runtime.settings, part.limits.whole, part.limit_of, modules_of(part),
                           beginnings.get(id(part.first)), tuple(beginnings.values()),
+                          tuple(part.contradictions),
                           tuple(_notes(file, part, parts.index(part), len(recorded.runs), not runtime.rounds)))
 
 
@@ -69,7 +73,8 @@ def modules_of(part: Part) -> tuple[ModuleAccuracy, ...]:
             call.module, call.call, call.type, "differs" if part.limits.above(part.flow, worst) else "equal",
             worst.value, figures.relative, figures.largest, figures.sqnr, figures.cosine, figures.unequal,
             figures.estimated, part.flow.before(worst.value), figures.not_finite, figures.layout,
-            part.made.relative.get((call.module, call.call)), _source(part.flow.file, worst.value)))
+            part.made.relative.get((call.module, call.call)), _source(part.flow.file, worst.value),
+            part.evidence.prove(part.flow, part.limits, seen)))
     return tuple(rows)
 
 
@@ -119,6 +124,7 @@ _REARRANGING = {"Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Iden
 def _notes(file: File, part: Part, number: int, runs: int, dumped: bool) -> Iterator[str]:
     for name, dtype in part.measurement.casts.items():
         yield f"the input '{name}' was converted to {dtype}, which the file takes"
+    yield from (f"{each}: is the annotation right?" for each in part.contradictions)
     if part.made.failed:
         (module, _), why = next(iter(part.made.failed.items()))
         yield f"{len(part.made.failed)} module call{'s' * (len(part.made.failed) > 1)} did not run alone, such as {module}: {why}"

@@ -58,9 +58,9 @@ def compare(values: Values, recorded: Recorded, observed: torch.Tensor, as_it_is
     Of a tensor whose sizes are others, the order of axes is taken in which the samples agree best, unless it is to be
     taken ``as_it_is``: an output of the file.
     """
-    if recorded.count != observed.numel() or _is_number(recorded) != _is_number_tensor(observed):
+    if recorded.count != observed.numel() or is_number(recorded) != _is_number_tensor(observed):
         return None
-    places, samples = _samples(values, recorded)
+    places, samples = samples_of(values, recorded)
     straight = _View("", observed)
     view = straight if as_it_is else _best_view(observed, recorded.dims, places, samples)
     if view is None:
@@ -78,7 +78,7 @@ def _of_view(values: Values, recorded: Recorded, view: _View) -> Figures:
 
 def as_recorded(values: Values, recorded: Recorded, observed: torch.Tensor, layout: str) -> torch.Tensor:
     """The observed tensor in the recorded one's sizes, and in its order of axes where ``compare`` found another."""
-    view = _best_view(observed, recorded.dims, *_samples(values, recorded)) if layout else None
+    view = _best_view(observed, recorded.dims, *samples_of(values, recorded)) if layout else None
     return (observed if view is None else view.tensor).reshape(recorded.dims)
 
 
@@ -90,7 +90,7 @@ def relative(wanted: torch.Tensor, observed: torch.Tensor) -> float:
     return _of_numbers(a, b, "").relative
 
 
-def _is_number(recorded: Recorded) -> bool:
+def is_number(recorded: Recorded) -> bool:
     return recorded.dtype.startswith(("float", "bfloat", "complex"))
 
 
@@ -115,7 +115,7 @@ def _of_numbers(observed: torch.Tensor, wanted: torch.Tensor, layout: str) -> Fi
     return _figures(difference, _length(a), _length(b), _largest(a - b), other, False, layout)
 
 
-def _samples(values: Values, recorded: Recorded) -> tuple[torch.Tensor, torch.Tensor]:
+def samples_of(values: Values, recorded: Recorded) -> tuple[torch.Tensor, torch.Tensor]:
     """Places in the recorded tensor, and its elements there."""
     if recorded.form != "whole":
         return sketching.places(recorded.count), values.sketch(recorded).samples

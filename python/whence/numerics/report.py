@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import math
 import os
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from ..placing import require_other_than, write_text
+from .proof import Contradiction
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,7 @@ class ModuleAccuracy:
     layout: str = ""              # the order in which the file has the axes, where it is another
     made: float | None = None     # the module's alone, on what the file gives it: without what is inherited
     source: str = ""              # the source line of the node that makes ``value``
+    proved: bool = False          # the result is the recorded one, which is like none of another module
     note: str = ""                # why it is not observable, and where it is first seen
 
     @property
@@ -69,6 +71,7 @@ class AccuracyReport:
     modules: tuple[ModuleAccuracy, ...]  # in the order in which the calls ended
     first: FirstDifference | None        # None: nothing differs, or nothing that lasts
     beginnings: tuple[FirstDifference, ...]  # all places where differences begin, in the order of data
+    contradictions: tuple[Contradiction, ...] = ()  # values that are another module's than the file says
     notes: tuple[str, ...] = ()
     limits: tuple[str, ...] = ()  # ``max_error``, as given
     findings: tuple[dict, ...] = field(default=())  # modules above those
@@ -91,7 +94,7 @@ class AccuracyReport:
             "model": self.path.name, "settings": self.settings, "tolerance": self.tolerance,
             "tolerance_of": self.tolerance_of, "observable": self.observable,
             "first": self.first and _beginning(self.first), "beginnings": [_beginning(each) for each in self.beginnings],
-            "modules": [_module(each) for each in self.modules], "notes": list(self.notes),
+            "modules": [_module(each) for each in self.modules], "contradictions": [asdict(each) for each in self.contradictions], "notes": list(self.notes),
             "findings": list(self.findings)}
 
     def to_html(self, path: str | os.PathLike) -> Path:
@@ -141,7 +144,7 @@ def _module(each: ModuleAccuracy) -> dict:
     return {**entry, "value": each.value, "relative": number_or_none(each.relative), "largest": number_or_none(each.largest),
             "sqnr_db": number_or_none(each.sqnr), "cosine": each.cosine, "unequal": each.unequal, "estimated": each.estimated,
             "inherited": number_or_none(each.inherited), "made": number_or_none(each.made), "not_finite": each.not_finite, "layout": each.layout,
-            "source": each.source}
+            "source": each.source, "proved": each.proved}
 
 
 def head(report: AccuracyReport) -> list[str]:

@@ -1,0 +1,89 @@
+"""``whence validate --values``: what the command says of a file, and what values prove of its annotations."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from .. import command
+from ..command_lines import Parser, run_guarded
+from ..errors import error
+from .proof import Contradiction
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What recorded values say of the annotations of a file."""
+
+    settings: str                 # the runtime and how it ran
+    proved: int                   # calls whose results are the recorded ones, which are like none of another module
+    observable: int
+    calls: int                    # that were recorded with results
+    contradictions: tuple[Contradiction, ...]
+
+    def __str__(self) -> str:
+        lines = [f"values: {self.proved} of {self.calls} module calls proved, {self.observable} observable"]
+        return "\n".join(lines + [f"  {each}" for each in self.contradictions])
+
+
+def prove(model: str | os.PathLike, values: Any, sidecar: str | os.PathLike | None = None) -> Proof:
+    """Raises WhenceError as ``whence.accuracy`` does."""
+    from .api import accuracy
+
+    report = accuracy(model, values, sidecar=sidecar)
+    return Proof(report.settings, sum(each.proved for each in report.modules), report.observable, len(report.modules),
+                 report.contradictions)
+
+
+def parser() -> Parser:
+    options = Parser(
+        prog="whence validate", description="Says how much is known of an annotated file, runs it on recorded inputs, and "
+        "counts the modules whose results are the recorded ones. Without --values the file does not run.",
+        epilog="Exit code 1: a check found something, or a value is another module's than the file says. The other options "
+        "are those of `whence validate`.", allow_abbrev=False)
+    options.add_argument("file", help="an annotated ONNX file")
+    options.add_argument("--values", required=True, metavar="FILE", help="recorded values, model.values.safetensors")
+    options.add_argument("--sidecar", "-s", metavar="FILE", help="says which operation made each module's result, too")
+    options.add_argument("--format", choices=["text", "json"], help="on standard output (text)")
+    options.add_argument("--json", action="store_true", help="the same as --format json")
+    for flag in ("--all", "--full"):
+        options.add_argument(flag, action="append_const", const=flag, dest="others", help="as without --values")
+    for option in ("--min-covered", "--min", "--require", "--baseline", "--config", "--allow", "--depth"):
+        names = ("--depth", "-d") if option == "--depth" else (option,)
+        options.add_argument(*names, action="append", metavar="X", type=lambda text, option=option: (option, text),
+                             dest="others", help="as without --values")
+    return options
+
+
+def main(arguments: Sequence[str]) -> int:
+    return run_guarded(arguments, _validate)
+
+
+def _validate(arguments: Sequence[str]) -> int:
+    given = parser().parse_args(arguments)
+    form = given.format or ("json" if given.json else "text")
+    others = [word for each in given.others or () for word in (each if isinstance(each, tuple) else (each,))]
+    others += ["--sidecar", given.sidecar] if given.sidecar else []
+    result = command.run([str(command.binary()), "validate", given.file, *others, "--format", form], command.environment())
+    if result.returncode not in (0, 1):
+        print(result.stdout, end="")
+        print(result.stderr, end="", file=sys.stderr)
+        return result.returncode
+    print(result.stderr, end="", file=sys.stderr)
+    proof = prove(given.file, given.values, given.sidecar)
+    code = 1 if proof.contradictions else result.returncode
+    if form == "json":
+        try:
+            stated = json.loads(result.stdout)
+        except ValueError:
+            raise error("E0901", "internal", "`whence validate --json` did not print JSON", "report it") from None
+        stated["clean"] = stated["clean"] and not proof.contradictions
+        print(json.dumps({**stated, "proof": asdict(proof)}, indent=2))
+        return code
+    print(result.stdout, end="")
+    print(f"\n{proof}")
+    return code

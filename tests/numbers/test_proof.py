@@ -1,0 +1,102 @@
+"""Values as proof of annotations: whence validate --values, and what whence accuracy says of modules that were exchanged."""
+
+import json
+
+import jsonschema
+import onnx
+import pytest
+import torch
+from torch import nn
+
+import command
+import whence
+from numbers_models import Encoder, example
+
+SCHEMA = jsonschema.Draft202012Validator(json.loads((command.ROOT / "schema" / "validate.schema.json").read_text()))
+QUERY, KEY = "layers.0.attention.query", "layers.0.attention.key"
+
+
+def exchanged(source, target):
+    """The same numbers; the annotations of two modules are exchanged."""
+    model = onnx.load(source)
+    for node in model.graph.node:
+        for entry in node.metadata_props:
+            entry.value = {QUERY: KEY, KEY: QUERY}.get(entry.value, entry.value)
+    onnx.save(model, target)
+    return target
+
+
+def test_a_right_file_is_proved(encoder):
+    values = encoder / "encoder.values.safetensors"
+    result = command.run("validate", encoder / "encoder.onnx", "--values", values)
+    plain = command.run("validate", encoder / "encoder.onnx").stdout
+    assert result.stdout.startswith(plain)  # it stands behind what is said without values
+    assert "values: 28 of 28 module calls proved, 28 observable" in result.stdout
+    stated = json.loads(command.run("validate", encoder / "encoder.onnx", "--values", values, "--sidecar",
+                                    encoder / "encoder.whence.json", "--json").stdout)
+    SCHEMA.validate(stated)
+    assert stated["proof"]["proved"] == stated["proof"]["calls"] == 28 and not stated["proof"]["contradictions"]
+
+
+def test_exchanged_annotations_are_contradicted(encoder, tmp_path):
+    path, values = exchanged(encoder / "encoder.onnx", tmp_path / "m.onnx"), encoder / "encoder.values.safetensors"
+    report = whence.validate(path, values=values)
+    assert {(each.module, each.other) for each in report.proof.contradictions} == {(QUERY, KEY), (KEY, QUERY)}
+    assert not report.clean and report.proof.proved == 26
+    result = command.run("validate", path, "--values", values, code=1)
+    assert result.stdout.count("and is what") == 2
+    assert "is the annotation right?" in str(whence.accuracy(path, values))
+
+
+def test_a_fault_contradicts_nothing(encoder, exported):
+    def change(model):
+        model.layers[0].attention.key.weight.data = model.layers[0].attention.key.weight.data.roll(1, 0)
+
+    report = whence.validate(exported(change), values=encoder / "encoder.values.safetensors")
+    assert report.clean and not report.proof.contradictions and 0 < report.proof.proved < 28
+
+
+class Alike(nn.Module):
+    """Two modules that return the same, one that returns a constant, and one by itself."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.one, self.same, self.other, self.zero = (nn.Linear(8, 8) for _ in range(4))
+        self.same.load_state_dict(self.one.state_dict())
+        self.zero.weight.data.zero_()
+        self.zero.bias.data.zero_()
+
+    def forward(self, x):
+        return self.one(x) + self.zero(x), self.same(x) * 2, self.other(x)
+
+
+def test_values_that_say_nothing_prove_nothing(tmp_path):
+    model, x = Alike().eval(), torch.randn(3, 8)
+    values = whence.record_values(model, (x,))
+    whence.export(model, (x,), tmp_path / "m.onnx")
+    report = whence.accuracy(tmp_path / "m.onnx", values)
+    proved = {each.module for each in report.modules if each.proved}
+    assert "other" in proved and not proved & {"one", "same", "zero"}
+    assert {each.status for each in report.modules} == {"equal"}
+
+
+@pytest.mark.parametrize(("arguments", "code"), [(["--values", "no"], 2), (["--format", "sarif"], 2), (["--frobnicate"], 2),
+                                                 (["--min", "exact=101"], 2), (["--require", "nothing"], 1)])
+def test_other_options_are_those_of_validate(encoder, arguments, code):
+    result = command.run("validate", encoder / "encoder.onnx", "--values", encoder / "encoder.values.safetensors", *arguments,
+                         code=code)
+    assert "Traceback" not in result.stderr
+    assert (code == 1) == ("V502" in result.stdout) and (code == 2) == result.stderr.startswith("E0")
+
+
+def test_every_option_of_validate_is_taken(encoder):
+    """Those that its help names, with values, too."""
+    import re
+
+    from whence.numerics import validating
+
+    named = set(re.findall(r"--[a-z-]+", command.run("validate", "--help").stdout.split("options:")[1].split("examples:")[0]))
+    taken = {option for action in validating.parser()._actions for option in action.option_strings}
+    assert named - {"--help"} <= taken | {"--validate"}, named - taken
+    assert whence.record_values(Encoder(), example()).runs
