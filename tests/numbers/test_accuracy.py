@@ -334,7 +334,7 @@ def test_running_modules_alone_leaves_the_model_as_it_was(encoder, exported, tmp
     assert not any(each._forward_pre_hooks or each._forward_hooks for each in model.modules())
 
 
-def test_a_model_that_does_not_fit_the_values(encoder, exported, tmp_path):
+def test_a_model_that_does_not_fit_the_values(encoder, exported, tmp_path, run_here):
     def change(model):
         model.layers[0].up.bias += 1
 
@@ -345,8 +345,8 @@ def test_a_model_that_does_not_fit_the_values(encoder, exported, tmp_path):
         change(other)
     failing("E0206", lambda: measured(encoder, path, model=other))
     (tmp_path / "no.pt").write_bytes(b"nothing")
-    command.run("accuracy", encoder / "encoder.onnx", "--values", encoder / "encoder.values.safetensors", "--model",
-                tmp_path / "no.pt", code=3)
+    run_here("accuracy", encoder / "encoder.onnx", "--values", encoder / "encoder.values.safetensors", "--model",
+             tmp_path / "no.pt", code=3)
 
 
 # ---- runtimes and rounds ------------------------------------------------------------------------------------------
@@ -434,11 +434,10 @@ def test_sarif_has_findings_with_their_source_lines(encoder, exported, capsys):
     assert place["region"]["startLine"] > 1 and stated["version"] == "2.1.0"
 
 
-def test_node_data_for_model_explorer(encoder, exported, tmp_path):
+def test_node_data_for_model_explorer(encoder, exported, tmp_path, run_here):
     """In the form of its node data: by the graph's id and the nodes', which for ONNX files are their names."""
     path = exported(swap("layers.1.down"), ("layers.1.down", swap))
-    command.run("accuracy", path, "--values", encoder / "encoder.values.safetensors", "--model-explorer",
-                tmp_path / "data.json")
+    run_here("accuracy", path, "--values", encoder / "encoder.values.safetensors", "--model-explorer", tmp_path / "data.json")
     graph = onnx.load(path).graph
     (name, data), = json.loads((tmp_path / "data.json").read_text()).items()
     assert name == graph.name and set(data["results"]) == {node.name for node in graph.node}
@@ -447,7 +446,7 @@ def test_node_data_for_model_explorer(encoder, exported, tmp_path):
         at = (origin(node)["module"], int(origin(node).get("call", "0")))
         if at in {(each.module, each.call) for each in report.modules}:
             assert data["results"][node.name]["value"] == pytest.approx(report.of(*at).relative)
-    command.run("accuracy", path, "--values", encoder / "encoder.values.safetensors", "--model-explorer", path, code=2)
+    run_here("accuracy", path, "--values", encoder / "encoder.values.safetensors", "--model-explorer", path, code=2)
 
 
 def test_limits_are_of_modules(encoder, exported):
@@ -468,7 +467,7 @@ def test_the_tree_shows_every_module_below_the_one_around_it(encoder, exported, 
     assert sum("first" in line for line in lines if line.startswith("    down")) == 1, rows
 
 
-def test_the_page_shows_every_module_and_the_first(encoder, exported, tmp_path):
+def test_the_page_shows_every_module_and_the_first(encoder, exported, tmp_path, run_here):
     path = exported(swap("layers.1.down"), ("layers.1.down", swap))
     values = encoder / "encoder.values.safetensors"
     command.run("accuracy", path, "--values", values, "--html", tmp_path / "page.html")
@@ -477,8 +476,8 @@ def test_the_page_shows_every_module_and_the_first(encoder, exported, tmp_path):
     assert page.count("<circle ") == 23 and page.count("<tr") == 1 + len(report.modules)
     assert page.count("class=first") == 1 and "first module that differs: layers.1.down" in page
     assert not re.search(r'(src|href)=|url\(|<script', page)
-    command.run("accuracy", path, "--values", values, "--html", path, code=2)
-    command.run("accuracy", path, "--values", values, "--html", tmp_path / "no" / "page.html", code=5)
+    run_here("accuracy", path, "--values", values, "--html", path, code=2)
+    run_here("accuracy", path, "--values", values, "--html", tmp_path / "no" / "page.html", code=5)
 
 
 # ---- bad input ----------------------------------------------------------------------------------------------------

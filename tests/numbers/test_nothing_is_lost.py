@@ -28,8 +28,8 @@ NAMES = {"model.pt", "inputs.npz", "encoder.onnx", "encoder.whence.json", "encod
          "page", "v", "w", "empty.npz", "others.npz", "folder", "deep.json"}
 
 
-def run(folder, *arguments, code):
-    return command.run(*[folder / each if each in NAMES else each for each in arguments], code=code)
+def placed(folder, arguments):
+    return [folder / each if each in NAMES else each for each in arguments]
 
 
 ACCURACY = ["accuracy", "encoder.onnx", "--values", "encoder.values.safetensors"]
@@ -49,11 +49,11 @@ SENSITIVITY = ["sensitivity", "encoder.onnx", "--inputs", "inputs.npz", "--no-ti
     [*SENSITIVITY, "--html", "inputs.npz"],
     [*SENSITIVITY, "--budget", "error=1", "--exclude-list", "encoder.onnx"],
 ], ids=lambda each: " ".join(each[-2:]))
-def test_what_is_read_is_not_replaced(folder, arguments):
+def test_what_is_read_is_not_replaced(folder, run_here, arguments):
     (folder / "link").symlink_to(folder / "encoder.values.safetensors")
     before = {each.name: each.read_bytes() for each in folder.iterdir()}
-    result = run(folder, *arguments, code=2)
-    assert result.stderr.startswith("E0101") and "; try: " in result.stderr
+    said = run_here(*placed(folder, arguments), code=2).err
+    assert said.startswith("E0101") and "; try: " in said
     assert {each.name: each.read_bytes() for each in folder.iterdir()} == before
 
 
@@ -64,23 +64,23 @@ def test_what_is_read_is_not_replaced(folder, arguments):
     (["--runtime", "reference", "--provider", "CPUExecutionProvider"], 2), (["--runtime", "openvino", "--optimised"], 2),
     (["--memory", "²"], 2), (["--tolerance", "nan"], 2),
 ])
-def test_questions_without_an_answer_are_refused(folder, arguments, code):
+def test_questions_without_an_answer_are_refused(folder, run_here, arguments, code):
     numpy.savez(folder / "empty.npz")
     numpy.savez(folder / "others.npz", nothing=numpy.zeros(3))
     (folder / "folder").mkdir()
     (folder / "deep.json").write_text("[" * 100000)
-    result = run(folder, *ACCURACY, *arguments, code=code)
-    assert result.stderr.startswith("E0") and "; try: " in result.stderr and "Traceback" not in result.stderr
+    said = run_here(*placed(folder, [*ACCURACY, *arguments]), code=code).err
+    assert said.startswith("E0") and "; try: " in said
 
 
 @pytest.mark.parametrize(("arguments", "code"), [
     (["--full", "nothing.*", "--values", "v"], 2), (["--full", "[a", "--values", "v"], 2), (["--values", "folder"], 5),
     (["--values", ""], 5),
 ])
-def test_recordings_that_cannot_be_are_refused(folder, arguments, code):
+def test_recordings_that_cannot_be_are_refused(folder, run_here, arguments, code):
     (folder / "folder").mkdir()
-    result = run(folder, "record", "model.pt", "--inputs", "inputs.npz", *arguments, code=code)
-    assert result.stderr.startswith("E0") and "; try: " in result.stderr and "Traceback" not in result.stderr
+    said = run_here(*placed(folder, ["record", "model.pt", "--inputs", "inputs.npz", *arguments]), code=code).err
+    assert said.startswith("E0") and "; try: " in said
     assert not (folder / "v").exists()
 
 

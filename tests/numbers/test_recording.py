@@ -148,7 +148,7 @@ def test_archives_by_the_command(kind, tmp_path):
             torch.testing.assert_close(values.whole(found[each.module, each.call].results[0]), live.whole(each.results[0]))
 
 
-def test_the_command_says_what_is_wrong(tmp_path):
+def test_the_command_says_what_is_wrong(tmp_path, run_here):
     archive = tmp_path / "m.pt"
     torch.jit.trace(Encoder(), example(), check_trace=False).save(archive)
     (tmp_path / "damaged.npz").write_bytes(b"PK no")
@@ -157,7 +157,7 @@ def test_the_command_says_what_is_wrong(tmp_path):
     for arguments, code in [([tmp_path / "no.pt"], 2), ([archive, "--inputs", tmp_path / "no.npz"], 2),
                             ([archive, "--inputs", tmp_path / "damaged.npz"], 3),
                             ([archive, "--inputs", tmp_path / "others.npz"], 2), ([archive, "--frobnicate"], 2)]:
-        text = command.run("record", *arguments, "--values", target, code=code).stderr
+        text = run_here("record", *arguments, "--values", target, code=code).err
         assert text.startswith("E0") and "; try: " in text, arguments
     assert not target.exists()
 

@@ -215,7 +215,7 @@ def test_weights_in_a_file_of_their_own(tmp_path):
     assert report.size == size and all(each.saved > 0 for each in report.modules)
 
 
-def test_the_command_writes_what_it_says(model, tmp_path):
+def test_the_command_writes_what_it_says(model, tmp_path, run_here):
     given = ["sensitivity", model, "--inputs", model.with_name("inputs.npz"), "--inputs", model.with_name("others.npz"),
              "--modules", "layers.*", "--modules", "head", "--no-time"]
     stated = json.loads(command.run(*given, "--budget", "error=0.02", "--exclude-list", tmp_path / "list.json", "--html",
@@ -227,9 +227,9 @@ def test_the_command_writes_what_it_says(model, tmp_path):
     assert written.keys() == selected.keys()
     page = (tmp_path / "page.html").read_text()
     assert page.count("<circle ") == 2 and page.count("<tr") == 4 and not re.search(r'(src|href)=|url\(|<script', page)
-    text = command.run(*given).stdout
+    text = run_here(*given).out
     assert all(f"\n{module} " in text for module in ("layers.0", "layers.1", "head"))
-    assert command.run(*given, "--budget", "size=1K", code=1).stdout.count("cannot be met") == 1
+    assert run_here(*given, "--budget", "size=1K", code=1).out.count("cannot be met") == 1
 
 
 @pytest.mark.parametrize(("arguments", "code"), [
@@ -241,12 +241,11 @@ def test_the_command_writes_what_it_says(model, tmp_path):
     (["--inputs", "INPUTS", "--html", "MODEL"], 2), (["--inputs", "MODEL"], 3),
     (["--inputs", "INPUTS", "--leave-out", "--budget", "error=1"], 2),
 ])
-def test_the_command_line_refuses(model, arguments, code):
+def test_the_command_line_refuses(model, run_here, arguments, code):
     before = model.read_bytes()
     known = {"INPUTS": model.with_name("inputs.npz"), "MODEL": model}
-    result = command.run("sensitivity", model, *[known.get(each, each) for each in arguments], code=code)
-    assert re.match(r"E\d{4} ", result.stderr) and "try: " in result.stderr
-    assert "Traceback" not in result.stderr and model.read_bytes() == before
+    said = run_here("sensitivity", model, *[known.get(each, each) for each in arguments], code=code).err
+    assert re.match(r"E\d{4} ", said) and "try: " in said and model.read_bytes() == before
 
 
 def failing(code, call):
