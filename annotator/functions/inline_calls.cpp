@@ -27,6 +27,13 @@ using onnx_file::OnnxValue;
 
 namespace {
 
+// Nodes that a file may stand for: so many however small it is, and more for each that it holds.
+#ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION  // a fuzzer would spend its hours on files that expand
+constexpr std::uint64_t least_bound = 2'000, nodes_for_each = 50;
+#else
+constexpr std::uint64_t least_bound = 500'000, nodes_for_each = 1'000;
+#endif
+
 using FunctionKey = std::tuple<std::string_view, std::string_view, std::string_view>;  // domain, name, overload
 constexpr int deepest_call = 200;
 
@@ -276,7 +283,7 @@ class Inliner {
     if (!nodes)
       throw Error(Code::corrupt_file, "functions call each other without end", "ONNX has no recursion", place);
     // A small file that stands for millions is made to exhaust who reads it.
-    const std::uint64_t most = std::min(most_written_nodes, 500'000 + 1000 * stored_nodes(parts_));
+    const std::uint64_t most = std::min(most_written_nodes, least_bound + nodes_for_each * stored_nodes(parts_));
     if (*nodes <= most) return *nodes;
     throw Error(Code::over_limit, "the functions of the file stand for more than " + std::to_string(most) + " nodes",
                 "keep them as functions", place);

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Callable, Sequence
 
@@ -18,7 +19,15 @@ class Parser(argparse.ArgumentParser):
 def run_guarded(arguments: Sequence[str], run: Callable[[Sequence[str]], int]) -> int:
     """The exit code. Errors go to standard error, and as JSON to standard output when that was asked for."""
     try:
-        return run(arguments)
+        code = run(arguments)
+        sys.stdout.flush()
+        return code
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # whoever read it has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
     except WhenceError as failure:
         if "--json" in arguments:
             print(json.dumps({"diagnostics": [

@@ -23,6 +23,13 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr unsigned longest_seconds = 20;  // of one input, sanitizers and a busy machine included
+#if defined(__SANITIZE_ADDRESS__)
+constexpr bool under_address_sanitizer = true;
+#elif defined(__has_feature)  // clang says it so
+constexpr bool under_address_sanitizer = __has_feature(address_sanitizer);
+#else
+constexpr bool under_address_sanitizer = false;
+#endif
 constexpr rlim_t most_memory = rlim_t{4} << 30;
 unsigned change_round = 0;
 std::string running, input;  // for a signal handler: what runs, and its input
@@ -98,10 +105,10 @@ bool all_known(const fs::path& folder) {
 
 int main(int argc, char** argv) {
   using namespace whence::fuzz;
-#ifndef __SANITIZE_ADDRESS__  // which reserves terabytes of addresses
-  const rlimit memory{most_memory, most_memory};
-  ::setrlimit(RLIMIT_AS, &memory);
-#endif
+  if (!under_address_sanitizer) {  // which reserves terabytes of addresses
+    const rlimit memory{most_memory, most_memory};
+    ::setrlimit(RLIMIT_AS, &memory);
+  }
   int mutations = 0, first = 1, count = 0;
   if (argc > 2 && std::strcmp(argv[1], "--mutations") == 0) {
     mutations = std::atoi(argv[2]);

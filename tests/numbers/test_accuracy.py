@@ -308,6 +308,40 @@ def test_a_module_alone_is_given_what_the_file_computed(encoder, exported, tmp_p
     assert row.made == pytest.approx(float((torch.from_numpy(result) - wanted).norm() / wanted.norm()), rel=1e-2)
 
 
+class Attention(torch.nn.Module):
+    """Its arguments are another order than that in which it reads them."""
+
+    def __init__(self):
+        super().__init__()
+        self.line = torch.nn.Linear(8, 8)
+
+    def forward(self, query, value, key):
+        return self.line(torch.softmax(key @ query.transpose(1, 2), -1) @ value)
+
+
+class Attending(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.query, self.value, self.key, self.attention = *(torch.nn.Linear(8, 8) for _ in range(3)), Attention()
+
+    def forward(self, x):
+        return self.attention(self.query(x), self.value(x), self.key(x))
+
+
+def test_a_program_that_gives_modules_other_arguments_is_understood(tmp_path):
+    """torch.export gives a module what it reads in the order in which it does; values are of the live model."""
+    model, x = Attending().eval(), torch.randn(2, 5, 8)
+    values = whence.record_values(model, (x,))
+    program = torch.export.export(model, (x,))
+    whence.export(model, (x,), tmp_path / "m.onnx")
+    int8(tmp_path / "m.onnx", tmp_path / "q.onnx")
+    whence.annotate(tmp_path / "q.onnx", source=tmp_path / "m.onnx")
+    for given in (model, program):
+        report = whence.accuracy(tmp_path / "q.onnx", values, model=given)
+        assert report.first is None and report.of("attention").made < 0.1, str(report)
+
+
 def test_running_modules_alone_leaves_the_model_as_it_was(encoder, exported, tmp_path):
     class Counting(torch.nn.Module):
         def __init__(self):
@@ -340,6 +374,7 @@ def test_a_model_that_does_not_fit_the_values(encoder, exported, tmp_path, run_h
 
     path = exported(change)
     failing("E0104", lambda: measured(encoder, path, model=torch.nn.Linear(3, 3)))
+    failing("E0101", lambda: measured(encoder, path, model=42))
     other = Encoder()
     with torch.no_grad():
         change(other)

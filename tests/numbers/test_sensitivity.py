@@ -156,7 +156,7 @@ def test_budgets_at_their_ends(model):
     nothing = whence.sensitivity(model, sets(), budget="error=0", time=False).choice
     assert nothing.met and nothing.error == 0 and nothing.size == model.stat().st_size
     everything = whence.sensitivity(model, sets(), budget="error=9", time=False).choice
-    assert everything.met and everything.excluded == ("head",)  # it is too small to save anything
+    assert everything.met and everything.excluded == () == everything.nodes_to_exclude
     assert not whence.sensitivity(model, sets(), budget="size=1K", time=False).choice.met
 
 
@@ -196,7 +196,8 @@ def test_what_was_measured_is_not_measured_again(model, monkeypatch):
 def test_a_damaged_cache_is_measured_again(model, tmp_path):
     first = whence.sensitivity(model, sets(), modules=["head"], time=False)
     kept, = (tmp_path / "cache" / "whence" / "sensitivity").iterdir()
-    for content in (b"", b"{", b"[]", b'{"version": 1, "outcomes": {"a": {"x": 1}}}', b'{"version": 1, "outcomes": 3}'):
+    for content in (b"", b"{", b"[]", b'{"version": 1, "outcomes": {"a": {"x": 1}}}', b'{"version": 1, "outcomes": 3}',
+                    kept.read_bytes().replace(b'"size": ', b'"size": null, "x": ')):
         kept.write_bytes(content)
         assert whence.sensitivity(model, sets(), modules=["head"], time=False).modules == first.modules
 
@@ -257,7 +258,10 @@ def failing(code, call):
 def test_inputs_and_files_that_do_not_fit(model, tmp_path):
     failing("E0104", lambda: whence.sensitivity(model, []))
     failing("E0104", lambda: whence.sensitivity(model, [{}]))
-    failing("E0207", lambda: whence.sensitivity(model, [(torch.zeros(3),)]))
+    failing("E0104", lambda: whence.sensitivity(model, [(torch.zeros(3, 24),)]))
+    failing("E0104", lambda: whence.sensitivity(model, [(torch.zeros(3, dtype=torch.int64),)]))
+    failing("E0104", lambda: whence.sensitivity(model, [(torch.zeros(3, 24, dtype=torch.bfloat16),)]))
+    failing("E0104", lambda: whence.sensitivity(model, [(example()[0].to_sparse(),)]))
     failing("E0207", lambda: whence.sensitivity(model, [(torch.full((3, 24), 10**6),)]))
     plain = onnx.load(model)
     for node in plain.graph.node:
@@ -284,3 +288,123 @@ def test_progress_is_told(model):
     whence.sensitivity(model, sets(), modules=["layers.*"], time=False, progress=lambda *each: told.append(each))
     assert told[0] == (0, 3, "layers.0") and told[-1][:2] == (3, 3)
     assert os.path.exists(model)
+
+
+# ---- what a quantiser does to the file and the file's folder -------------------------------------------------------
+
+
+class Plain(torch.nn.Module):
+    """Exported as Gemm, which ONNX Runtime's quantiser makes a MatMul of another name before it looks at names."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.first, self.second = torch.nn.Linear(64, 128), torch.nn.Linear(128, 64)
+
+    def forward(self, x):
+        return self.second(torch.relu(self.first(x)))
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("plain")
+    x = torch.randn(5, 64, generator=torch.Generator().manual_seed(1))
+    whence.export(Plain().eval(), (x,), folder / "plain.onnx")
+    assert {node.op_type for node in onnx.load(folder / "plain.onnx").graph.node} >= {"Gemm"}
+    return folder / "plain.onnx", x
+
+
+def follow(path, target, report, **more):
+    """As a user follows the choice."""
+    quantize_dynamic(str(path), str(target), op_types_to_quantize=list(report.operators),
+                     nodes_to_exclude=list(report.choice.nodes_to_exclude),
+                     extra_options={"DefaultTensorType": TensorProto.FLOAT}, **more)
+    return target
+
+
+def float_error(path, other, x):
+    (wanted, *_), (got, *_) = outputs(path, x), outputs(other, x)
+    return float(numpy.linalg.norm(got.astype(float) - wanted) / numpy.linalg.norm(wanted.astype(float)))
+
+
+def test_a_gemm_is_quantised_and_left_out_by_name(plain, tmp_path):
+    path, x = plain
+    report = whence.sensitivity(path, [(x,)], time=False, budget="size=70%")
+    assert all(each.status == "measured" and each.error > 1e-4 for each in report.modules), str(report)
+    assert report.choice.met and len(report.choice.excluded) == 1
+    followed = follow(path, tmp_path / "q.onnx", report)
+    assert float_error(path, followed, x) == pytest.approx(report.choice.error, rel=1e-6)
+    types = [node.op_type for node in onnx.load(followed).graph.node]
+    assert types.count("MatMulInteger") == 1
+
+
+def test_a_choice_also_excludes_what_was_not_asked_about(model, tmp_path):
+    for options in ({"modules": ["layers.0"]}, {"exclude": ["head", "layers.*.attention"]}):
+        report = whence.sensitivity(model, sets(), budget="error=0.5", time=False, **options)
+        followed = follow(model, tmp_path / "q.onnx", report)
+        assert error_by_hand(model, followed, example()[0]) == pytest.approx(report.choice.error, rel=1e-6), options
+        assert report.choice.excluded == ()
+
+
+@pytest.mark.parametrize("quantize", ["qdq", "float16"])
+def test_what_all_modules_meet_can_be_met(model, quantize):
+    """Also where modules save nothing alone, for the casts around them."""
+    everything = whence.sensitivity(model, sets(), quantize=quantize, time=False)
+    share = (everything.together_size + everything.size) / 2 / everything.size
+    choice = whence.sensitivity(model, sets(), quantize=quantize, time=False, budget=f"size={100 * share:.1f}%").choice
+    assert choice.met and choice.size <= share * everything.size
+
+
+def test_nothing_is_written_or_deleted_beside_the_model(plain, tmp_path):
+    """ONNX Runtime's quantisers write plain-inferred.onnx beside the file that they are given, and delete it."""
+    path = tmp_path / "plain.onnx"
+    path.write_bytes(plain[0].read_bytes())
+    (tmp_path / "plain-inferred.onnx").write_bytes(b"mine")
+    before = {each.name: each.read_bytes() for each in tmp_path.iterdir() if each.is_file()}
+    for quantize in ("int8-dynamic", "qdq", "float16"):
+        whence.sensitivity(path, [(plain[1],)], quantize=quantize)
+    assert {each.name: each.read_bytes() for each in tmp_path.iterdir() if each.is_file()} == before
+
+
+def test_weights_beside_the_model_are_not_replaced(tmp_path, run_here):
+    whence.export(Encoder(64), example(), tmp_path / "m.onnx", external_data=True)
+    numpy.savez(tmp_path / "inputs.npz", ids=example()[0].numpy())
+    weights, = (each for each in tmp_path.glob("m.onnx*") if each.name not in ("m.onnx",) and "json" not in each.name)
+    before = weights.read_bytes()
+    for more in (["--html", weights], ["--budget", "error=1", "--exclude-list", weights]):
+        assert run_here("sensitivity", tmp_path / "m.onnx", "--inputs", tmp_path / "inputs.npz", *more, code=2).err.startswith("E0101")
+    values = whence.record_values(Encoder(64), example(), tmp_path / "v.safetensors")
+    for option in ("--html", "--model-explorer"):
+        assert run_here("accuracy", tmp_path / "m.onnx", "--values", tmp_path / "v.safetensors", option, weights,
+                        code=2).err.startswith("E0101")
+    failing("E0101", lambda: whence.accuracy(tmp_path / "m.onnx", values).to_html(weights))
+    assert weights.read_bytes() == before
+
+
+def test_a_failure_is_not_kept(model, monkeypatch):
+    measured = trial.run
+    monkeypatch.setattr(trial, "run", lambda setting, nodes: trial.Outcome(failed="No space left on device"))
+    report = whence.sensitivity(model, sets(), modules=["head"], time=False)
+    assert report.modules[0].status == "failed" and "No space left" in report.notes[0]
+    monkeypatch.setattr(trial, "run", measured)
+    assert whence.sensitivity(model, sets(), modules=["head"], time=False).modules[0].status == "measured"
+
+
+@pytest.mark.parametrize("place", ["file", "/proc"])
+def test_a_cache_that_cannot_be_written_stops_nothing(model, tmp_path, monkeypatch, place):
+    (tmp_path / "file").write_bytes(b"")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / place))
+    assert whence.sensitivity(model, sets(), modules=["head"], time=False).modules[0].status == "measured"
+
+
+def test_outputs_that_are_not_numbers_measure_nothing(plain):
+    failing("E0104", lambda: whence.sensitivity(plain[0], [(torch.full((5, 64), math.nan),)]))
+
+
+def test_an_interruption_is_one_line(model, run_here, monkeypatch):
+    def interrupted(setting, nodes):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(trial, "run", interrupted)
+    said = run_here("sensitivity", model, "--inputs", model.with_name("inputs.npz"), code=130)
+    assert said.err == "interrupted\n" and not said.out

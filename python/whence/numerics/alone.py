@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from .. import nested
-from ..errors import error
+from ..errors import error, require_path
 from ..values import archives
 from ..values.container import Recorded, Run, Values
 from ..values.recording import Recorder, run_recorded, tensors_of
@@ -46,8 +46,9 @@ class Made:
 
 def model_of(model: Any, values: Values, run: Run) -> Any:
     """The model, or that of an archive's path. Raises WhenceError as `whence record` does."""
-    if not isinstance(model, (str, os.PathLike)):
+    if isinstance(model, (torch.nn.Module, torch.export.ExportedProgram)):
         return model
+    require_path(model, "the model")
     with tempfile.TemporaryDirectory(prefix="whence-") as folder:
         inputs = Path(folder) / "inputs.pt"
         torch.save({name: values.whole(each) for name, each in run.inputs.items()}, inputs)
@@ -63,7 +64,7 @@ def measure(flow: Flow, values: Values, run: Run, model: Any, runtime: Runtime, 
     suspects = _suspects(flow.measurement, run, least)
     for part in _rounds(suspects, memory):
         taken = _taken(flow.measurement, values, part, runtime)
-        recorder = _Alone(model, {key: each for key, each in part.items()}, taken, made)
+        recorder = _Alone(model, values, part, taken, made)
         result = run_recorded(recorder, model, *_arguments(model, values, run))
         _require_recorded(values, run, result)
     return made
@@ -133,10 +134,11 @@ def _taken(measurement: Measurement, values: Values, suspects: Mapping[CallKey, 
 class _Alone(Recorder):
     """In the place of recording what a call is given: runs the module on what the file gives it."""
 
-    def __init__(self, model: Any, suspects: Mapping[CallKey, Suspect], taken: Mapping[str, torch.Tensor],
+    def __init__(self, model: Any, values: Values, suspects: Mapping[CallKey, Suspect], taken: Mapping[str, torch.Tensor],
                  made: Made) -> None:
         super().__init__()
         self._model = model
+        self._values = values
         self._suspects = suspects
         self._taken = taken
         self._made = made
@@ -150,13 +152,30 @@ class _Alone(Recorder):
         if suspect is None:
             return
         try:
-            results = self._ran(owner, path, number, given, [self._taken.get(each.key) for each in suspect.given])
+            results = self._ran(owner, path, number, given, self._in_place_of(tensors_of(given), suspect.given))
         except (RuntimeError, TypeError, ValueError, IndexError, AttributeError) as failure:
             self._made.failed[path, number] = str(failure).splitlines()[0] if str(failure) else type(failure).__name__
             return
         off = [figures.relative(wanted, self._taken[each.point.recorded.key])
                for wanted, each in zip(results, suspect.results)]
         self._made.relative[path, number] = max(off, default=0.0)
+
+    def _in_place_of(self, given: list[torch.Tensor], recorded: list[Recorded]) -> list[torch.Tensor | None]:
+        """The file's tensor in the place of each that is given. A torch.export program gives a module what it reads, in
+        an order of its own, where the recorded model gave arguments: what equals which says which is which."""
+        left = list(recorded)
+        taken = []
+        for tensor in given:
+            same = next((each for each in left if each.dims == tuple(tensor.shape) and self._equals(each, tensor)), None)
+            if same is None:
+                raise TypeError("it is given other tensors than were recorded")
+            left.remove(same)
+            taken.append(self._taken.get(same.key))
+        return taken
+
+    def _equals(self, recorded: Recorded, tensor: torch.Tensor) -> bool:
+        found = figures.compare(self._values, recorded, tensor, as_it_is=True)
+        return found is not None and found.relative <= _SAME
 
     def _ran(self, owner: Any, path: str, number: int, given: Any,
              tensors: list[torch.Tensor | None]) -> list[torch.Tensor]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ..values.container import Values
 from .alone import Made
-from .beginnings import Beginning, Limits
+from .beginnings import REARRANGING, Beginning, Limits
 from .flow import Flow
 from .measuring import Measured, Measurement
 from .proof import Contradiction, Evidence
@@ -36,7 +36,16 @@ class Part:
     def first(self) -> Beginning | None:
         """The first difference that lasts, or else that is the work of weights: a query may be wrong without a trace in
         what is computed from it."""
-        return next((each for each in self.begun if each.lasts), next((each for each in self.begun if each.weighs), None))
+        return next(iter(self._clear([each for each in self.begun if each.lasts]) or
+                         self._clear([each for each in self.begun if each.weighs])), None)
+
+    def _clear(self, begun: list[Beginning]) -> list[Beginning]:
+        """In files of few bits, without those that are hardly above the limit beside one that is far above it: some
+        modules round worse than others."""
+        if self.limits.exact == self.limits.whole or self.limit_of == "as given":
+            return begun
+        largest = max((each.measured.figures.relative for each in begun), default=0.0)
+        return [each for each in begun if each.measured.figures.relative > min(2 * self.limits.whole, largest / 3)]
 
 
 def report_of(file: File, parts: list[Part], recorded: Values, runtime: Runtime,
@@ -109,16 +118,12 @@ def _first(part: Part, each: Beginning, program: RecordedProgram | None) -> Firs
 
 def _operation(nodes: list[Node], program: RecordedProgram | None) -> tuple[str, str]:
     """The one recorded operation among nodes that compute; the source line of the last node otherwise."""
-    computing = [node for node in nodes if node.op_type not in _REARRANGING]
+    computing = [node for node in nodes if node.op_type not in REARRANGING]
     operations = {number for node in computing for number in node.operations}
     source = next((node.source for node in reversed(computing or nodes) if node.source), "")
     if program is None or len(operations) != 1 or (number := operations.pop()) >= len(program.targets):
         return "", source
     return program.targets[number], source
-
-
-_REARRANGING = {"Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Identity", "Cast", "Shape", "Expand",
-                "Slice", "Gather", "Concat", "Split", "Constant", "ConstantOfShape"}
 
 
 def _notes(file: File, part: Part, number: int, runs: int, dumped: bool) -> Iterator[str]:

@@ -11,6 +11,8 @@ from .flow import Flow
 from .measuring import Kind, Measured, Measurement
 from .origins import Node
 
+REARRANGING = {"Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Identity", "Cast", "Shape", "Expand",
+               "Slice", "Gather", "Concat", "Split", "Constant", "ConstantOfShape"}
 _CONVERTING = {"Cast", "QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"}
 
 # A value begins to differ where it is so many times further off than what it is computed from. Less is rounding that
@@ -99,10 +101,16 @@ def corrected(flow: Flow, limits: Limits, begun: list[Beginning], made: Made) ->
         if (call.module, call.call) not in made.relative:
             continue
         known.add(at)
+        own = made.relative[call.module, call.call]
+        begun_there = _of_call(flow, limits, at)
         nodes = [node for node in flow.file.nodes if calls.touches(node, at)]
-        limit = limits.whole if flow.quantise(nodes) else limits.exact
-        if made.relative[call.module, call.call] > limit and not any(at in calls.around[inner] for inner in faulty):
-            faulty[at] = _of_call(flow, limits, at)
+        is_quantised = flow.quantise(nodes) or flow.is_quantised(begun_there.measured.value)
+        # The rounding of modules within adds up in the one around them.
+        within = max((made.relative.get((other.module, other.call), 0.0) for inner, other in enumerate(calls.run.calls)
+                      if inner != at and at in calls.around[inner]), default=0.0)
+        limit = max(limits.whole, _STEP * within) if is_quantised else limits.exact
+        if own > limit and not any(at in calls.around[inner] for inner in faulty):
+            faulty[at] = begun_there
     left = [each for each in begun if each.around not in known or each.around in faulty]
     named = {each.around for each in left}
     found = left + [each for at, each in faulty.items() if at not in named]
@@ -150,12 +158,14 @@ def _lasts(flow: Flow, measured: Measured, limits: Limits) -> bool:
 
 def settle_layouts(flow: Flow, limits: Limits) -> None:
     """A value that equals the point in another order of axes of the same sizes is laid out otherwise where everything
-    behind it agrees. Otherwise its axes are in a wrong order."""
+    behind it agrees, or where no rearranging node makes it. Otherwise its axes are in a wrong order."""
     for each in reversed(flow.measurement.points):
         if each.value is None or each.figures.turned is None:
             continue
         behind, reaches = flow.behind(each.value)
-        if behind and not reaches and not any(limits.above(flow, other) for other in behind):
+        # What computes does not turn axes: a tool has moved the Transpose behind it.
+        computes = each.value in flow.file.maker and flow.file.maker[each.value].op_type not in REARRANGING
+        if behind and not reaches and (computes or not any(limits.above(flow, other) for other in behind)):
             each.figures = each.figures.turned
 
 

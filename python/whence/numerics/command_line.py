@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from ..command_lines import Parser, run_guarded
 from ..placing import require_apart
+from . import light
 
 _SIZES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
@@ -71,7 +72,9 @@ def _measure(arguments: Sequence[str]) -> int:
     for option, value in vars(given).items():
         if value == "":
             options.error(f"--{option.replace('_', '-')} is empty")
-    sources = [given.file, given.values, given.sidecar, given.outputs, given.model]
+    if given.json and given.format not in (None, "json"):
+        options.error(f"--json and --format {given.format}")
+    sources = [given.file, *light.weights_beside(given.file), given.values, given.sidecar, given.outputs, given.model]
     require_apart({"--html": given.html, "--model-explorer": given.model_explorer}, sources)
     from .api import accuracy
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from ..errors import error
+from ..errors import WhenceError, error
 from ..running import needs
 
 _GRAPH, _INITIALIZER, _SPARSE, _OUTPUT = 7, 5, 15, 12   # fields of ModelProto and GraphProto (onnx.proto)
@@ -133,6 +133,14 @@ def files_of(path: str | os.PathLike, model: Any) -> list[Path]:
     names = {entry.value for each in model.graph.initializer if each.data_location == 1
              for entry in each.external_data if entry.key == "location"}
     return [Path(path), *(Path(path).parent / name for name in sorted(names))]
+
+
+def weights_beside(path: str | os.PathLike) -> list[Path]:
+    """Files beside the model that hold its weights; none where it cannot be read, which is said elsewhere."""
+    try:
+        return files_of(path, without_weights(path))[1:]
+    except WhenceError:
+        return []
 
 
 def require_weights(path: str | os.PathLike, model: Any) -> None:

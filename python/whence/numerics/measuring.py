@@ -166,7 +166,7 @@ def feed_of(file: File, values: Values, run: Run) -> tuple[dict[str, torch.Tenso
         if declared.name not in taken:
             continue
         tensor = values.whole(taken[declared.name])
-        _require_sizes(file, declared, taken[declared.name])
+        _require_sizes(file, declared, tensor.shape)
         wanted = _dtype(declared.type.tensor_type.elem_type)
         if wanted is not None and wanted != tensor.dtype:
             if wanted.is_floating_point != tensor.dtype.is_floating_point:
@@ -187,15 +187,24 @@ def _dtype(element_type: int) -> torch.dtype | None:
             proto.BOOL: torch.bool}.get(element_type)
 
 
-def _require_sizes(file: File, declared, recorded: Recorded) -> None:
+def require_fits(file: File, declared, given: torch.Tensor) -> None:
+    """Raises WhenceError E0104 for a tensor of another dtype, or of other sizes, than the file declares."""
+    wanted = _dtype(declared.type.tensor_type.elem_type)
+    if wanted is not None and wanted != given.dtype:
+        raise error("E0104", "input_mismatch", f"the input '{declared.name}' is {str(wanted)[6:]} in the file, "
+                    f"{str(given.dtype)[6:]} was given", "give it in the file's dtype", file=file.path)
+    _require_sizes(file, declared, given.shape)
+
+
+def _require_sizes(file: File, declared, given: torch.Size) -> None:
     if not declared.type.tensor_type.HasField("shape"):
         return
     dims = [each.dim_value if each.HasField("dim_value") else None for each in declared.type.tensor_type.shape.dim]
-    if len(dims) == len(recorded.dims) and all(size in (None, other) for size, other in zip(dims, recorded.dims)):
+    if len(dims) == len(given) and all(size in (None, other) for size, other in zip(dims, given)):
         return
     raise error("E0104", "input_mismatch", f"the input '{declared.name}' has sizes "
-                f"{['?' if size is None else size for size in dims]} in the file, {list(recorded.dims)} were recorded",
-                "record values at the sizes of the file", file=file.path)
+                f"{['?' if size is None else size for size in dims]} in the file, {list(given)} were given",
+                "give inputs of the file's sizes: values recorded at these", file=file.path)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,8 @@ import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from ..placing import require_other_than, write_text
+from ..placing import require_apart, write_text
+from . import light
 from .proof import Contradiction
 
 
@@ -102,7 +103,7 @@ class AccuracyReport:
         from .page import to_html
 
         target = Path(path)
-        require_other_than(target, self.path)
+        require_apart({"the page": target}, [self.path, *light.weights_beside(self.path)])
         write_text(target, to_html(self))
         return target
 
@@ -118,7 +119,7 @@ class AccuracyReport:
         from .exchange import to_model_explorer
 
         target = Path(path)
-        require_other_than(target, self.path)
+        require_apart({"the node data": target}, [self.path, *light.weights_beside(self.path)])
         write_text(target, json.dumps(to_model_explorer(self)))
         return target
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import concurrent.futures
 import multiprocessing
 import os
+import signal
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -15,7 +16,7 @@ import torch
 
 from .. import running
 from ..errors import error, require_list
-from ..numerics import light, origins
+from ..numerics import light, measuring, origins
 from . import choosing, groups, keeping, quantisers, timing, trial
 from .groups import Group
 from .keeping import Kept
@@ -64,31 +65,40 @@ def sensitivity(path: str | os.PathLike, inputs: Sequence[Any], *, quantize: str
         setting = _setting(file, inputs, quantize, folder, jobs)
         files = light.files_of(source, file.model)
         measure = _Measure(setting, Kept(_kept_file(files, setting), fresh), progress)
+        quantiser = quantisers.named(quantize)
         every = [node for each in chosen for node in each.nodes]
         plans = [[node for node in every if node not in set(each.nodes)] if leave_out else list(each.nodes)
                  for each in chosen]
-        outcomes = measure.all([*plans, every], [each.module or "(root)" for each in chosen] + ["all modules"], jobs)
+
+        def measured(nodes: Sequence[str]) -> Outcome:
+            return measure.all([groups.named_by_quantiser(file, quantiser, set(nodes))], ["a choice of modules"], 1)[0]
+
+        outcomes = measure.all([groups.named_by_quantiser(file, quantiser, set(plan)) for plan in (*plans, every)],
+                               [each.module or "(root)" for each in chosen] + ["all modules"], jobs)
         together = outcomes.pop()
-        if together.failed:
-            raise error("E0207", "run_failed", f"the file does not run with all modules quantised: {together.failed}",
-                        "choose modules, or exclude some", file=str(source))
         size = trial.bytes_of(source)
+        notes = [f"all modules quantised: {together.failed}"] if together.failed else []
         rows = [_row(group, outcome, together.size if leave_out else size, leave_out)
                 for group, outcome in zip(chosen, outcomes)]
-        notes = []
-        if time:
-            rows, notes = _timed(rows, chosen, bool(modules), setting, every, folder)
+        if time and not together.failed:
+            names = groups.named_by_quantiser(file, quantiser, set(every))
+            rows, more = _timed(rows, chosen, bool(modules), setting, names, folder)
+            notes += more
         if wanted and wanted.kind == "time" and any(each.time_saved is None for each in rows):
             raise error("E0101", "usage", "a budget in time needs times, and there are none", "time=True", file=str(source))
-        choice = wanted and choosing.choose(wanted, chosen, rows, size, measure)
+        choice = wanted and choosing.choose(wanted, chosen, rows, size, measured,
+                                            lambda nodes: groups.to_exclude(file, quantiser, set(nodes)))
     rows.sort(key=lambda each: (each.status != "measured", each.error if leave_out else -each.error))
-    return SensitivityReport(source, quantize, leave_out, size, tuple(rows), together.error, together.size, choice,
-                             tuple(notes))
+    return SensitivityReport(source, quantize, leave_out, size, tuple(rows), together.error, together.size,
+                             tuple(sorted(quantiser.operators)), choice, tuple(notes))
 
 
 def _groups(file: origins.File, quantize: str, modules: Collection[str], exclude: Collection[str]) -> list[Group]:
-    chosen = groups.of_modules(file, quantisers.named(quantize).operators, modules, exclude)
+    chosen = groups.of_modules(file, quantisers.named(quantize), modules, exclude)
     if not chosen:
+        if any(not node.name for node in file.nodes if quantisers.named(quantize).changes(node)):
+            raise error("E0101", "usage", "the nodes that could be quantised have no names", "`whence annotate` gives them "
+                        "names", file=file.path)
         which = f"no module that {', '.join(modules)} means" if modules else "no module"
         raise error("E0101", "usage", f"{which} has a node that {quantize} changes", "`whence show` lists the modules",
                     file=file.path)
@@ -106,7 +116,17 @@ def _setting(file: origins.File, inputs: Sequence[Any], quantize: str, folder: P
     except Exception as failure:  # ONNX Runtime has a class for each of its codes, and no common one
         raise error("E0207", "run_failed", f"ONNX Runtime does not run the file on these inputs: {failure}",
                     "whence.validate(path, full=True) says whether it is a valid one", file=file.path) from failure
-    return Setting(os.path.abspath(file.path), quantize, feeds, wanted, str(folder), not light.is_embedded(file.model), threads)
+    _require_finite(file, wanted)
+    files = [each.absolute() for each in light.files_of(file.path, file.model)]
+    return Setting(files, quantize, feeds, wanted, str(folder), not light.is_embedded(file.model), threads)
+
+
+def _require_finite(file: origins.File, wanted: Sequence[Sequence[Any]]) -> None:
+    """NaN is equal to NaN, so that nothing would be measured."""
+    numbers = [each for row in wanted for each in row if each.dtype.kind in "fc" and each.size]
+    if numbers and not any(torch.isfinite(torch.from_numpy(each)).any() for each in numbers):
+        raise error("E0104", "input_mismatch", "the file's outputs are NaN or infinite on these inputs, so that nothing can "
+                    "be compared", "give inputs as the model is used on", file=file.path)
 
 
 def _feed(file: origins.File, given: Any) -> dict[str, Any]:
@@ -121,7 +141,19 @@ def _feed(file: origins.File, given: Any) -> dict[str, Any]:
         raise error("E0104", "input_mismatch", f"the file takes {len(file.inputs)} inputs, of which "
                     f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not given",
                     f"its inputs are: {', '.join(file.inputs)}", file=file.path)
-    return {name: torch.as_tensor(named[name]).detach().cpu().numpy() for name in file.inputs}
+    feed = {}
+    for declared in file.model.graph.input:
+        if declared.name not in file.inputs:
+            continue
+        try:
+            tensor = torch.as_tensor(named[declared.name]).detach().cpu()
+            array = tensor.numpy()
+        except (TypeError, ValueError, RuntimeError) as failure:
+            raise error("E0104", "input_mismatch", f"the input '{declared.name}' is no array that ONNX Runtime takes: "
+                        f"{failure}", "give a dense tensor of a dtype that numpy has", file=file.path) from None
+        measuring.require_fits(file, declared, tensor)
+        feed[declared.name] = array
+    return feed
 
 
 def _kept_file(files: Sequence[Path], setting: Setting) -> Path:
@@ -140,9 +172,6 @@ class _Measure:
         self._kept = kept
         self._progress = progress or (lambda done, count, what: None)
 
-    def __call__(self, nodes: Sequence[str]) -> Outcome:
-        return self.all([nodes], ["a choice of modules"], 1)[0]
-
     def all(self, plans: Sequence[Sequence[str]], names: Sequence[str], jobs: int) -> list[Outcome]:
         found = [self._kept.get(plan) for plan in plans]
         left = [at for at, each in enumerate(found) if each is None]
@@ -160,10 +189,16 @@ class _Measure:
                 yield at, trial.run(self._setting, plans[at])
             return
         spawn = multiprocessing.get_context("spawn")  # ONNX Runtime's threads do not survive a fork
-        with concurrent.futures.ProcessPoolExecutor(jobs, spawn) as pool:
+        # An interruption is this process's to answer.
+        with concurrent.futures.ProcessPoolExecutor(jobs, spawn, signal.signal,
+                                                    (signal.SIGINT, signal.SIG_IGN)) as pool:
             running_now = {pool.submit(trial.run, self._setting, plans[at]): at for at in left}
-            for each in concurrent.futures.as_completed(running_now):
-                yield running_now[each], each.result()
+            try:
+                for each in concurrent.futures.as_completed(running_now):
+                    yield running_now[each], each.result()
+            except BaseException:
+                pool.shutdown(cancel_futures=True)
+                raise
 
 
 def _row(group: Group, outcome: Outcome, size: int, leave_out: bool) -> ModuleSensitivity:
@@ -176,11 +211,11 @@ def _row(group: Group, outcome: Outcome, size: int, leave_out: bool) -> ModuleSe
 
 def _timed(rows: list[ModuleSensitivity], chosen: list[Group], whole: bool, setting: Setting, every: Sequence[str],
            folder: Path) -> tuple[list[ModuleSensitivity], list[str]]:
-    quantised = folder / "all.onnx"
+    source, quantised = trial.linked(setting, folder / "timed"), folder / "all.onnx"
     example = quantisers.Example(setting.feeds, folder / "calibration.json", setting.external)
     with quantisers.quiet():
-        quantisers.named(setting.quantiser).write(Path(setting.source), quantised, list(every), example)
-    saved = timing.saved(Path(setting.source), quantised, chosen, whole, setting.feeds[0], folder)
+        quantisers.named(setting.quantiser).write(source, quantised, list(every), example)
+    saved = timing.saved(source, quantised, chosen, whole, setting.feeds[0], folder)
     if saved is None:
         return rows, ["times are not known: the quantised file's nodes could not be told"]
     return [replace(row, time_saved=each) for row, each in zip(rows, saved)], []

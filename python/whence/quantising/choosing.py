@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from ..errors import error
@@ -30,7 +31,7 @@ def parsed(text: str) -> Budget:
     if kind == "size" and number[-1:].upper() in ("K", "M", "G"):
         number, unit = number[:-1], number[-1].upper()
     try:
-        most = float(number) * _SIZES[unit] / (100 if is_share else 1)
+        most = float(number if re.fullmatch(r"[0-9.]+(e-?[0-9]+)?", number) else "nan") * _SIZES[unit] / (100 if is_share else 1)
     except ValueError:
         most = math.nan
     fits = {"error": not is_share, "size": not (is_share and unit), "time": is_share}
@@ -40,13 +41,14 @@ def parsed(text: str) -> Budget:
 
 
 def choose(budget: Budget, groups: Sequence[Group], rows: Sequence[ModuleSensitivity], size: int,
-           measure: Callable[[Sequence[str]], Outcome]) -> Choice:
+           measure: Callable[[Sequence[str]], Outcome], excluding: Callable[[Collection[str]], tuple[str, ...]]) -> Choice:
     """``groups`` and their ``rows``, of modules quantised alone. Modules are quantised in the order of what they cost
-    for what they save: as many as the error allows, or as few as size or time need. Each set that counts is measured:
-    errors of modules do not add up. ``size``: of the file as it is."""
+    for what they save, those that save nothing alone at the end: as many as the error allows, or as few as size or time
+    need. Each set that counts is measured: neither errors nor bytes of modules add up. ``size``: of the file as it is.
+    ``excluding``: the nodes that a quantiser has to leave out, so that it quantises those."""
     gain = (lambda row: row.time_saved or 0.0) if budget.kind == "time" else (lambda row: row.saved)
-    able = [(group, row) for group, row in zip(groups, rows) if row.status == "measured" and gain(row) > 0]
-    able.sort(key=lambda pair: pair[1].error / gain(pair[1]))
+    able = [(group, row) for group, row in zip(groups, rows) if row.status == "measured"]
+    able.sort(key=lambda pair: (gain(pair[1]) <= 0, pair[1].error / max(gain(pair[1]), 1e-12)))
     known: dict[int, Outcome] = {0: Outcome(0.0, size)}
 
     def outcome(count: int) -> Outcome:
@@ -65,12 +67,14 @@ def choose(budget: Budget, groups: Sequence[Group], rows: Sequence[ModuleSensiti
         return 1 - sum(row.time_saved or 0.0 for _, row in able[:count]) <= budget.most
 
     count = _last(len(able), keeps) if budget.kind == "error" else _first(len(able), keeps)
+    if budget.kind == "time" and not keeps(count):  # modules that take longer stand at the end
+        count = max(range(len(able) + 1), key=lambda end: sum(row.time_saved or 0.0 for _, row in able[:end]))
     found = outcome(count)
     # A module that the quantiser does not change needs no word.
     chosen = {row.module for row in rows if row.status == "unchanged"} | {group.module for group, _ in able[:count]}
     times = [row.time_saved for _, row in able[:count]]
-    return Choice(budget.text, keeps(count), tuple(row.module for row in rows if row.module not in chosen),
-                  tuple(name for group in groups if group.module not in chosen for name in group.nodes), found.error,
+    return Choice(budget.text, keeps(count), count, tuple(row.module for row in rows if row.module not in chosen),
+                  excluding([name for group in groups if group.module in chosen for name in group.nodes]), found.error,
                   found.size, None if any(each is None for each in times) else sum(times))
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from ..command_lines import Parser, run_guarded
 from ..placing import require_apart, write_text
+from ..numerics import light
 from . import quantisers
 
 
@@ -60,7 +61,7 @@ def _measure(arguments: Sequence[str]) -> int:
     from ..values.archives import inputs_from
     from .api import sensitivity
 
-    require_apart({"--html": given.html, "--exclude-list": given.exclude_list}, [given.file, *given.inputs])
+    require_apart({"--html": given.html, "--exclude-list": given.exclude_list}, [given.file, *light.weights_beside(given.file), *given.inputs])
     inputs = [inputs_from(Path(each)) for each in given.inputs]
     report = sensitivity(given.file, inputs, quantize=given.quantize, modules=given.modules, exclude=given.exclude,
                          leave_out=given.leave_out, budget=given.budget, time=not given.no_time, jobs=given.jobs,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ..numerics.origins import File, Node
 from ..values.globs import matcher
+from .quantisers import Quantiser
 
 
 @dataclass(frozen=True)
@@ -15,13 +16,24 @@ class Group:
     nodes: tuple[str, ...]    # names
 
 
-def of_modules(file: File, operators: Collection[str], globs: Collection[str], excluded: Collection[str]) -> list[Group]:
+def named_by_quantiser(file: File, quantiser: Quantiser, chosen: Collection[str]) -> list[str]:
+    """``chosen`` nodes under all names that the quantiser has for them."""
+    return [name for node in file.nodes if node.name in chosen for name in quantiser.names(node)]
+
+
+def to_exclude(file: File, quantiser: Quantiser, quantised: Collection[str]) -> tuple[str, ...]:
+    """Every node that the quantiser would change, but those: also of modules that were not asked about."""
+    return tuple(name for node in file.nodes if node.name and node.name not in quantised and quantiser.changes(node)
+                 for name in quantiser.names(node))
+
+
+def of_modules(file: File, quantiser: Quantiser, globs: Collection[str], excluded: Collection[str]) -> list[Group]:
     """One group for each module that a glob means, with all modules below it; without globs one for each module that
     has nodes of its own. Nodes of other operators, and those of modules that a glob excludes, are in none."""
     chosen, out = matcher(globs), matcher(excluded)
     found: dict[str, list[str]] = {}
     for node in file.nodes:
-        if not node.name or not node.modules or operators and node.op_type not in operators:
+        if not node.name or not node.modules or not quantiser.changes(node):
             continue
         module = _around(node)
         if out(module):

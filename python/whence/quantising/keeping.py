@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -10,6 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from ..errors import WhenceError
 from ..placing import write_text
 from .trial import Outcome
 
@@ -29,7 +31,7 @@ class Kept:
         try:
             stated = json.loads(self._file.read_text(encoding="utf-8"))
             if stated["version"] == _VERSION:
-                self._outcomes = {key: Outcome(**each) for key, each in stated["outcomes"].items()}
+                self._outcomes = {str(key): _outcome(each) for key, each in stated["outcomes"].items()}
         except (OSError, ValueError, LookupError, TypeError, AttributeError):
             self._outcomes = {}  # it saves time, and decides nothing
 
@@ -37,10 +39,18 @@ class Kept:
         return self._outcomes.get(_key(nodes))
 
     def add(self, nodes: Iterable[str], outcome: Outcome) -> None:
+        """A failure is not kept: it may be of the moment, such as a full disk. Neither is what cannot be written."""
+        if outcome.failed:
+            return
         self._outcomes[_key(nodes)] = outcome
-        self._file.parent.mkdir(parents=True, exist_ok=True)
-        write_text(self._file, json.dumps(
-            {"version": _VERSION, "outcomes": {key: asdict(each) for key, each in self._outcomes.items()}}))
+        with contextlib.suppress(OSError, WhenceError):
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            write_text(self._file, json.dumps(
+                {"version": _VERSION, "outcomes": {key: asdict(each) for key, each in self._outcomes.items()}}))
+
+
+def _outcome(stated: dict[str, Any]) -> Outcome:
+    return Outcome(float(stated["error"]), int(stated["size"]), unchanged=bool(stated["unchanged"]))
 
 
 def _key(nodes: Iterable[str]) -> str:

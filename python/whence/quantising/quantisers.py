@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..numerics.origins import Node
+
 
 @dataclass(frozen=True)
 class Example:
@@ -24,6 +26,14 @@ class Quantiser:
     name: str
     operators: frozenset[str]           # that it quantises; empty: all
     write: Callable[[Path, Path, list[str], Example], None]  # source, target, names of nodes
+    renames_gemm: bool = False          # to MatMul, before it looks at names
+
+    def changes(self, node: Node) -> bool:
+        return not self.operators or node.op_type in self.operators
+
+    def names(self, node: Node) -> list[str]:
+        """Names under which the quantiser may look for the node."""
+        return [node.name, f"{node.name}_MatMul"] if self.renames_gemm and node.op_type == "Gemm" else [node.name]
 
 
 def named(name: str) -> Quantiser:
@@ -71,7 +81,7 @@ def _float16(source: Path, target: Path, nodes: list[str], example: Example) -> 
 
 # ONNX Runtime's CPU kernels have no ConvInteger for weights of int8. QDQ of products and convolutions alone: masks of
 # large numbers would be rounded to nothing else.
-_DYNAMIC = Quantiser("int8-dynamic", frozenset({"MatMul", "Gemm", "Gather", "LSTM", "Attention"}), _int8_dynamic)
+_DYNAMIC = Quantiser("int8-dynamic", frozenset({"MatMul", "Gemm", "Gather", "LSTM", "Attention"}), _int8_dynamic, True)
 _STATIC = Quantiser("qdq", frozenset({"MatMul", "Gemm", "Conv", "ConvTranspose"}), _qdq)
 _HALF = Quantiser("float16", frozenset(), _float16)
 

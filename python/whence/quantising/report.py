@@ -7,8 +7,9 @@ import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from ..numerics import light
 from ..numerics.report import number_or_none
-from ..placing import require_other_than, write_text
+from ..placing import require_apart, write_text
 
 
 @dataclass(frozen=True)
@@ -37,8 +38,9 @@ class Choice:
 
     budget: str
     met: bool
+    quantised: int                     # modules
     excluded: tuple[str, ...]          # modules
-    nodes_to_exclude: tuple[str, ...]  # as `whence select --format ort-quant` has them
+    nodes_to_exclude: tuple[str, ...]  # all that the quantiser would change otherwise, as `whence select` has them
     error: float
     size: int
     time_saved: float | None           # the sum over quantised modules
@@ -53,6 +55,7 @@ class SensitivityReport:
     modules: tuple[ModuleSensitivity, ...]  # the most sensitive first
     together_error: float         # all modules quantised
     together_size: int
+    operators: tuple[str, ...]    # ``op_types_to_quantize`` of ONNX Runtime's quantiser; none: all
     choice: Choice | None = None
     notes: tuple[str, ...] = ()
 
@@ -61,6 +64,7 @@ class SensitivityReport:
         return {
             "model": self.path.name, "quantiser": self.quantiser, "left_out": self.left_out, "size": self.size,
             "together": {"error": number_or_none(self.together_error), "size": self.together_size},
+            "op_types_to_quantize": list(self.operators),
             "modules": [{**asdict(each), "error": number_or_none(each.error), "sqnr_db": number_or_none(each.sqnr)}
                         for each in self.modules],
             "choice": self.choice and {**asdict(self.choice), "error": number_or_none(self.choice.error),
@@ -73,7 +77,7 @@ class SensitivityReport:
         from .page import to_html
 
         target = Path(path)
-        require_other_than(target, self.path)
+        require_apart({"the page": target}, [self.path, *light.weights_beside(self.path)])
         write_text(target, to_html(self))
         return target
 
@@ -88,9 +92,11 @@ def head(report: SensitivityReport) -> list[str]:
              f"({report.together_size / report.size:.0%} of {size_text(report.size)})"]
     lines += [f"note: {each}" for each in report.notes]
     if (choice := report.choice) is not None:
-        lines.append(f"budget {choice.budget}: " + ("met" if choice.met else "cannot be met") + f" without "
-                     f"{len(choice.excluded)} modules ({len(choice.nodes_to_exclude)} nodes): error {_short(choice.error)}, "
-                     f"{size_text(choice.size)}")
+        what = f"{choice.quantised} modules quantised, {len(choice.excluded)} left as they are" if choice.quantised \
+            else "the file as it is"
+        lines.append(f"budget {choice.budget}: " + ("met" if choice.met else "cannot be met") + f", {what}: error "
+                     f"{_short(choice.error)}, {size_text(choice.size)}" + (f"; left are, with op_types_to_quantize "
+                     f"{', '.join(report.operators)}:" if choice.excluded and report.operators else ""))
         lines += [f"  {each or '(root)'}" for each in choice.excluded]
     return lines
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from ..command import run_json
 from ..errors import WhenceError
+from ..numerics import origins
 from .groups import Group
 from .trial import Arrays
 
@@ -25,14 +27,17 @@ def saved(source: Path, quantised: Path, groups: Sequence[Group], whole: bool, f
         before, after = (_times(each, feed, folder / name) for name, each in (("before", source), ("after", annotated)))
     except WhenceError:
         return None
-    everything = max(sum(own for own, _ in before.values()), 1e-9)
-    part = 1 if whole else 0
-    return [(before.get(each.module, (0, 0))[part] - after.get(each.module, (0, 0))[part]) / everything
-            for each in groups]
+    everything = max(sum(before.values()), 1e-9)
+
+    def of(times: Mapping[str, float], module: str) -> float:
+        return sum(time for each, time in times.items() if each == module or
+                   whole and (not module or each.startswith(f"{module}.")))
+
+    return [(of(before, each.module) - of(after, each.module)) / everything for each in groups]
 
 
-def _times(path: Path, feed: Arrays, prefix: Path) -> dict[str, tuple[float, float]]:
-    """By module: microseconds a run of its own, and with all modules below it."""
+def _times(path: Path, feed: Arrays, prefix: Path) -> dict[str, float]:
+    """By module: microseconds a run of its own operators."""
     import onnxruntime
 
     optimized = prefix.with_name(f"{prefix.name}.optimized.onnx")
@@ -48,4 +53,17 @@ def _times(path: Path, feed: Arrays, prefix: Path) -> dict[str, tuple[float, flo
             break
         session.run(None, dict(feed))
     told = run_json("profile", path, "--ort-profile", session.end_profiling(), "--optimized", optimized)
-    return {each["path"]: (each["own"] / told["runs"], each["total"] / told["runs"]) for each in told["modules"]}
+    modules = {node.name: node.modules[0] for node in origins.read(path).nodes if node.name and node.modules}
+    times: dict[str, float] = {}
+    for operator in told["nodes"]:
+        module = _module_of(operator, modules)
+        times[module] = times.get(module, 0.0) + operator["time"] / told["runs"]
+    return times
+
+
+def _module_of(operator: Mapping[str, Any], modules: Mapping[str, str]) -> str:
+    """A product that the runtime fused with an activation is of the module around both, and has the product's name. It is
+    counted for the product's, which does the work."""
+    around = operator["module"] or ""
+    named = modules.get(operator["name"].removeprefix("fused "))
+    return named if named is not None and (not around or named.startswith(f"{around}.")) else around

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import os
+import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,7 +24,7 @@ Arrays = Mapping[str, Any]
 class Setting:
     """Common to all trials of a measurement."""
 
-    source: str
+    files: Sequence[Path]          # the file, and those beside it that hold its weights
     quantiser: str
     feeds: Sequence[Arrays]        # by the file's inputs
     wanted: Sequence[Sequence[Any]]  # outputs of the file as it is, for each feed
@@ -41,18 +43,29 @@ class Outcome:
 
 def run(setting: Setting, nodes: Sequence[str]) -> Outcome:
     with tempfile.TemporaryDirectory(dir=setting.folder) as folder, quantisers.quiet():
-        target = Path(folder) / "trial.onnx"
+        source, target = linked(setting, Path(folder) / "source"), Path(folder) / "trial.onnx"
         example = Example(setting.feeds, Path(setting.folder) / "calibration.json", setting.external)
         try:
-            quantisers.named(setting.quantiser).write(Path(setting.source), target, list(nodes), example)
-            if _operators(target) == _operators(Path(setting.source)):
-                return Outcome(0.0, bytes_of(Path(setting.source)), unchanged=True)
+            quantisers.named(setting.quantiser).write(source, target, list(nodes), example)
+            if _operators(target) == _operators(source):
+                return Outcome(0.0, bytes_of(source), unchanged=True)
             results = outputs(str(target), setting.feeds, setting.threads)
         except Exception as failure:  # quantisers and runtimes have classes of their own, without a common one
             said = str(failure).strip().splitlines()
             return Outcome(failed=said[0] if said else type(failure).__name__)
         off = [relative(wanted, got) for row, others in zip(setting.wanted, results) for wanted, got in zip(row, others)]
         return Outcome(max(off, default=0.0), sum(bytes_of(each) for each in Path(folder).glob("*.onnx")))
+
+
+def linked(setting: Setting, folder: Path) -> Path:
+    """The file in a folder of its own: quantisers write what they infer beside it."""
+    folder.mkdir()
+    for each in setting.files:
+        try:
+            os.link(each, folder / each.name)
+        except OSError:  # another file system
+            shutil.copyfile(each, folder / each.name)
+    return folder / setting.files[0].name
 
 
 def outputs(path: str, feeds: Sequence[Arrays], threads: int = 0) -> list[list[Any]]:
