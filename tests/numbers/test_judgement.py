@@ -85,6 +85,37 @@ def test_an_output_with_axes_in_a_wrong_order_is_a_difference(tmp_path):
     assert report.first.module == "2" and [each["module"] for each in report.findings] == ["2", ""]
 
 
+class Patches(nn.Module):
+    """[1, channels, 8, 8] to [1, 8, 8, channels], normalised: which of the two axes is which, does not matter to that."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.LayerNorm(6)
+
+    def forward(self, x):
+        return self.norm(x.permute(0, 2, 3, 1))
+
+
+class Picture(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.patches, self.conv = Patches(), nn.Conv2d(8, 4, 3)
+
+    def forward(self, x):
+        return self.conv(self.patches(x))
+
+
+def test_height_and_width_exchanged_are_a_difference(tmp_path):
+    """What makes the result computes, and everything behind it differs."""
+    model, x = Picture(), torch.randn(1, 6, 8, 8)
+    values = recorded(model, x)
+    file = exported(model, tmp_path / "m.onnx", x)
+    next(node for node in file.graph.node if node.op_type == "Transpose").attribute[0].ints[:] = [0, 3, 2, 1]
+    onnx.save(file, tmp_path / "m.onnx")
+    report = whence.accuracy(tmp_path / "m.onnx", values)
+    assert report.first.module in ("patches", "patches.norm"), str(report)
+
+
 class Pair(nn.Module):
     def __init__(self):
         super().__init__()

@@ -227,7 +227,7 @@ def test_the_command_writes_what_it_says(model, tmp_path, run_here):
     selected = json.loads(command.run("select", model, "--modules", "head", "--format", "ort-quant").stdout)
     assert written.keys() == selected.keys()
     page = (tmp_path / "page.html").read_text()
-    assert page.count("<circle ") == 2 and page.count("<tr") == 4 and not re.search(r'(src|href)=|url\(|<script', page)
+    assert page.count("<circle ") == 3 and page.count("<tr") == 4 and not re.search(r'(src|href)=|url\(|<script', page)
     text = run_here(*given).out
     assert all(f"\n{module} " in text for module in ("layers.0", "layers.1", "head"))
     assert run_here(*given, "--budget", "size=1K", code=1).out.count("cannot be met") == 1

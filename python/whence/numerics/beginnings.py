@@ -158,14 +158,16 @@ def _lasts(flow: Flow, measured: Measured, limits: Limits) -> bool:
 
 def settle_layouts(flow: Flow, limits: Limits) -> None:
     """A value that equals the point in another order of axes of the same sizes is laid out otherwise where everything
-    behind it agrees, or where no rearranging node makes it. Otherwise its axes are in a wrong order."""
+    behind it agrees, or where channels are last that were first, and no rearranging node makes it. Otherwise
+    its axes are in a wrong order."""
     for each in reversed(flow.measurement.points):
         if each.value is None or each.figures.turned is None:
             continue
         behind, reaches = flow.behind(each.value)
-        # What computes does not turn axes: a tool has moved the Transpose behind it.
-        computes = each.value in flow.file.maker and flow.file.maker[each.value].op_type not in REARRANGING
-        if behind and not reaches and (computes or not any(limits.above(flow, other) for other in behind)):
+        # An operator that computes does not turn axes: a tool has moved the Transpose that brings channels last behind it.
+        moved = each.figures.turned.moves_channels and each.value in flow.file.maker \
+            and flow.file.maker[each.value].op_type not in REARRANGING
+        if behind and not reaches and (moved or not any(limits.above(flow, other) for other in behind)):
             each.figures = each.figures.turned
 
 

@@ -32,6 +32,13 @@ class Figures:
     turned: Figures | None = None  # in another order of axes, where sizes do not tell that from a wrong order
 
     @property
+    def moves_channels(self) -> bool:
+        """The order of axes is that of channels last instead of first, or the other way round."""
+        axes = list(map(int, self.layout.split()[1:]))
+        count = len(axes)
+        return count > 2 and axes in ([0, *range(2, count), 1], [0, count - 1, *range(1, count - 1)])
+
+    @property
     def nearest(self) -> float:
         """``relative`` in the order of axes in which it is least."""
         return self.relative if self.turned is None else min(self.relative, self.turned.relative)

@@ -28,7 +28,7 @@ class Contradiction:
     other: str       # the module that returned it
     other_call: int
     value: str
-    relative: float  # of the value from what the other module returned
+    relative: float  # difference between the value and that result
 
     def __str__(self) -> str:
         def name(module: str, call: int) -> str:

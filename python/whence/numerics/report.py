@@ -95,7 +95,8 @@ class AccuracyReport:
             "model": self.path.name, "settings": self.settings, "tolerance": self.tolerance,
             "tolerance_of": self.tolerance_of, "observable": self.observable,
             "first": self.first and _beginning(self.first), "beginnings": [_beginning(each) for each in self.beginnings],
-            "modules": [_module(each) for each in self.modules], "contradictions": [asdict(each) for each in self.contradictions], "notes": list(self.notes),
+            "modules": [_module(each) for each in self.modules],
+            "contradictions": [asdict(each) for each in self.contradictions], "notes": list(self.notes),
             "findings": list(self.findings)}
 
     def to_html(self, path: str | os.PathLike) -> Path:
@@ -134,7 +135,8 @@ def number_or_none(value: float | None) -> float | None:
 def _beginning(each: FirstDifference) -> dict:
     return {"module": each.module, "call": each.call, "suspects": list(each.suspects), "operation": each.operation,
             "source": each.source, "value": each.value, "nodes": list(each.nodes),
-            "inherited": number_or_none(each.inherited), "lasts": each.lasts, "made": number_or_none(each.made), "error": {"relative": number_or_none(each.relative), "largest": number_or_none(each.largest),
+            "inherited": number_or_none(each.inherited), "lasts": each.lasts, "made": number_or_none(each.made),
+            "error": {"relative": number_or_none(each.relative), "largest": number_or_none(each.largest),
                       "estimated": each.estimated}}
 
 
@@ -144,7 +146,8 @@ def _module(each: ModuleAccuracy) -> dict:
         return {**entry, "note": each.note}
     return {**entry, "value": each.value, "relative": number_or_none(each.relative), "largest": number_or_none(each.largest),
             "sqnr_db": number_or_none(each.sqnr), "cosine": each.cosine, "unequal": each.unequal, "estimated": each.estimated,
-            "inherited": number_or_none(each.inherited), "made": number_or_none(each.made), "not_finite": each.not_finite, "layout": each.layout,
+            "inherited": number_or_none(each.inherited), "made": number_or_none(each.made),
+            "not_finite": each.not_finite, "layout": each.layout,
             "source": each.source, "proved": each.proved}
 
 

@@ -17,7 +17,7 @@ from .proof import Contradiction
 
 @dataclass(frozen=True)
 class Proof:
-    """What recorded values say of the annotations of a file."""
+    """Counts of annotations that recorded values prove, and contradictions."""
 
     settings: str                 # the runtime and how it ran
     proved: int                   # calls whose results are the recorded ones, which are like none of another module

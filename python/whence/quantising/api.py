@@ -149,7 +149,7 @@ def _feed(file: origins.File, given: Any) -> dict[str, Any]:
             tensor = torch.as_tensor(named[declared.name]).detach().cpu()
             array = tensor.numpy()
         except (TypeError, ValueError, RuntimeError) as failure:
-            raise error("E0104", "input_mismatch", f"the input '{declared.name}' is no array that ONNX Runtime takes: "
+            raise error("E0104", "input_mismatch", f"the input '{declared.name}' is not an array that ONNX Runtime takes: "
                         f"{failure}", "give a dense tensor of a dtype that numpy has", file=file.path) from None
         measuring.require_fits(file, declared, tensor)
         feed[declared.name] = array

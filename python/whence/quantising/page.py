@@ -19,13 +19,16 @@ def to_html(report: SensitivityReport) -> str:
 
 def _plot(report: SensitivityReport) -> str:
     """Error against bytes saved, both on logarithmic scales: what is far right and low is cheap."""
-    rows = [each for each in report.modules if each.status == "measured" and 0 < each.error < math.inf and each.saved > 0]
+    rows = [each for each in report.modules if each.status == "measured" and 0 < each.error < math.inf]
     if not rows:
         return ""
-    left, right = _decades([each.saved for each in rows])
+    left, right = _decades([each.saved for each in rows if each.saved > 0] or [1.0])
     low, high = _decades([each.error for each in rows])
 
     def across(saved: float) -> float:
+        """A module that saves nothing stands at the left edge."""
+        if saved <= 0:
+            return _LEFT
         return _LEFT + (math.log10(saved) - left) / (right - left) * (_WIDTH - _LEFT - 20)
 
     def height(error: float) -> float:
@@ -37,7 +40,8 @@ def _plot(report: SensitivityReport) -> str:
         parts.append(f'<line x1={_LEFT} x2={_WIDTH} y1={y:.1f} y2={y:.1f} stroke="var(--line)"/>'
                      f'<text x={_LEFT - 8} y={y + 4:.1f} text-anchor=end>1e{exponent}</text>')
     for exponent in range(left, right + 1):
-        parts.append(f'<text x={across(10.0 ** exponent):.1f} y={_HEIGHT - 24} text-anchor=middle>'
+        anchor = "end" if exponent == right else "middle"
+        parts.append(f'<text x={across(10.0 ** exponent):.1f} y={_HEIGHT - 24} text-anchor={anchor}>'
                      f"{size_text(10 ** exponent)}</text>")
     excluded = set(report.choice.excluded) if report.choice else set()
     for each in rows:
@@ -49,7 +53,8 @@ def _plot(report: SensitivityReport) -> str:
         x = across(each.saved)
         anchor, x = ("end", x - 9) if x > _WIDTH * 0.7 else ("start", x + 9)
         parts.append(f'<text x={x:.1f} y={height(each.error) + 4:.1f} text-anchor={anchor}>{html.escape(_name(each))}</text>')
-    parts.append(f"<text x={_LEFT} y={_HEIGHT - 6}>error at the outputs against bytes saved, of each module "
+    parts.append(f"<text x={_LEFT} y={_HEIGHT - 6}>error at the outputs (upwards) against bytes saved (to the right; "
+                 "at the edge: none), of each module "
                  f"{'left out' if report.left_out else 'quantised'} alone"
                  + ("; red: left out by the choice" if excluded else "") + "</text></svg>")
     return "".join(parts)

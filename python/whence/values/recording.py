@@ -226,8 +226,8 @@ def run_recorded(recorder: Recorder, model: Any, args: Any, kwargs: Mapping[str,
     except WhenceError:
         raise
     except (RuntimeError, TypeError, ValueError, IndexError) as failure:
-        raise error("E0207", "run_failed", f"PyTorch cannot run the model on these arguments: {failure}",
-                    "give arguments that the model accepts") from failure
+        raise error("E0207", "run_failed", f"PyTorch cannot run the model on these inputs: {failure}",
+                    "give inputs that the model accepts") from failure
 
 
 @contextmanager
