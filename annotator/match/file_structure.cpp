@@ -30,7 +30,11 @@ using wire::Field;
 using wire::FieldReader;
 
 constexpr std::size_t max_nodes = 4'000'000;
+#ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION  // a fuzzer would spend its hours on files that expand
+constexpr std::size_t max_calls = 2'000;
+#else
 constexpr std::size_t max_calls = 500'000;
+#endif
 constexpr int deepest_call = 64;
 constexpr std::uint64_t largest_number = 16;  // bytes of a tensor that may be one element
 
