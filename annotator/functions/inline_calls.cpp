@@ -73,7 +73,11 @@ class Inliner {
     for (const OnnxFunction& function : parts.functions) {
       if (!chosen(function)) continue;
       protos_.push_back(proto_of(function));
-      functions_[{protos_.back().domain(), protos_.back().name(), protos_.back().overload()}] = &protos_.back();
+      const onnx::FunctionProto& proto = protos_.back();
+      if (functions_.try_emplace({proto.domain(), proto.name(), proto.overload()}, &proto).second) continue;
+      throw Error(Code::corrupt_file, "the function " + proto.name() + " is defined twice",
+                  "which of the two a call means, the file does not say; export it again",
+                  {.file = parts.path, .stage = "inline"});
     }
     const OnnxGraph& graph = parts.graph;
     for (const auto* stated : {&graph.value_info, &graph.inputs, &graph.outputs}) {

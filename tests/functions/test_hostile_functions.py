@@ -46,6 +46,17 @@ def test_views_come_to_an_end(endless, bomb, tmp_path):
         command.run("validate", path)
 
 
+def test_a_function_that_is_defined_twice_is_refused(tmp_path):
+    path = model({"F0": [node("Sin", ["a"], ["b"])]}, tmp_path / "m.onnx")
+    twice = onnx.load(path)
+    twice.functions.add().CopyFrom(twice.functions[0])
+    twice.functions[1].node[0].op_type = "Cos"
+    onnx.save(twice, path)
+    result = command.run("inline", "--all", path, "-o", tmp_path / "out.onnx", code=3)
+    assert result.stderr.startswith("E0204") and "F0 is defined twice" in result.stderr and "; try: " in result.stderr
+    assert not (tmp_path / "out.onnx").exists()
+
+
 def test_two_makers_of_one_value_are_refused(tmp_path):
     """A reader stands between them: which of the two it reads, is not said."""
     value = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [2]) for name in ("x", "y")]

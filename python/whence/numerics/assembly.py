@@ -12,8 +12,8 @@ from .alone import Made
 from .beginnings import REARRANGING, Beginning, Limits
 from .flow import Flow
 from .measuring import Measured, Measurement
-from .proof import Contradiction, Evidence
 from .origins import File, Node
+from .proof import Contradiction, Evidence
 from .recorded_program import RecordedProgram
 from .report import AccuracyReport, FirstDifference, ModuleAccuracy
 from .runtimes import Runtime
@@ -54,8 +54,7 @@ def report_of(file: File, parts: list[Part], recorded: Values, runtime: Runtime,
     part = max(parts, key=lambda part: (part.first is not None, _furthest(part.measurement)))
     beginnings = {id(each): _first(part, each, program) for each in part.begun}
     return AccuracyReport(Path(file.path), runtime.settings, part.limits.whole, part.limit_of, modules_of(part),
-                          beginnings.get(id(part.first)), tuple(beginnings.values()),
-                          tuple(part.contradictions),
+                          beginnings.get(id(part.first)), tuple(beginnings.values()), tuple(part.contradictions),
                           tuple(_notes(file, part, parts.index(part), len(recorded.runs), not runtime.rounds)))
 
 

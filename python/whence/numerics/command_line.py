@@ -78,9 +78,9 @@ def _measure(arguments: Sequence[str]) -> int:
     require_apart({"--html": given.html, "--model-explorer": given.model_explorer}, sources)
     from .api import accuracy
 
-    report = accuracy(given.file, given.values, model=given.model, sidecar=given.sidecar, runtime=given.runtime, provider=given.provider,
-                      outputs=given.outputs, tolerance=given.tolerance, memory=given.memory, optimised=given.optimised,
-                      max_error=given.max_error)
+    report = accuracy(given.file, given.values, sidecar=given.sidecar, runtime=given.runtime, provider=given.provider,
+                      outputs=given.outputs, model=given.model, tolerance=given.tolerance, memory=given.memory,
+                      optimised=given.optimised, max_error=given.max_error)
     if given.html:
         report.to_html(given.html)
     if given.model_explorer:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import hashlib
 import multiprocessing
 import os
 import signal
@@ -159,8 +160,8 @@ def _feed(file: origins.File, given: Any) -> dict[str, Any]:
 def _kept_file(files: Sequence[Path], setting: Setting) -> Path:
     import onnxruntime
 
-    digests = [(name, array.dtype.str, array.shape, array.tobytes()) for feed in setting.feeds
-               for name, array in feed.items()]
+    digests = [(name, array.dtype.str, array.shape, hashlib.sha256(array.tobytes()).hexdigest())
+               for feed in setting.feeds for name, array in feed.items()]
     return keeping.file_for(files, setting.quantiser, onnxruntime.__version__, digests)
 
 
@@ -213,9 +214,11 @@ def _timed(rows: list[ModuleSensitivity], chosen: list[Group], whole: bool, sett
            folder: Path) -> tuple[list[ModuleSensitivity], list[str]]:
     source, quantised = trial.linked(setting, folder / "timed"), folder / "all.onnx"
     example = quantisers.Example(setting.feeds, folder / "calibration.json", setting.external)
-    with quantisers.quiet():
-        quantisers.named(setting.quantiser).write(source, quantised, list(every), example)
-    saved = timing.saved(source, quantised, chosen, whole, setting.feeds[0], folder)
-    if saved is None:
-        return rows, ["times are not known: the quantised file's nodes could not be told"]
+    try:
+        with quantisers.quiet():
+            quantisers.named(setting.quantiser).write(source, quantised, list(every), example)
+        saved = timing.saved(source, quantised, chosen, whole, setting.feeds[0], folder)
+    except Exception as failure:  # quantisers and runtimes have classes of their own, without a common one
+        said = str(failure).strip().splitlines()
+        return rows, [f"times are not known: {said[0] if said else type(failure).__name__}"]
     return [replace(row, time_saved=each) for row, each in zip(rows, saved)], []

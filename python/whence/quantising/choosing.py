@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
@@ -31,11 +30,11 @@ def parsed(text: str) -> Budget:
     if kind == "size" and number[-1:].upper() in ("K", "M", "G"):
         number, unit = number[:-1], number[-1].upper()
     try:
-        most = float(number if re.fullmatch(r"[0-9.]+(e-?[0-9]+)?", number) else "nan") * _SIZES[unit] / (100 if is_share else 1)
+        most = float(number) * _SIZES[unit] / (100 if is_share else 1)
     except ValueError:
         most = math.nan
     fits = {"error": not is_share, "size": not (is_share and unit), "time": is_share}
-    if not fits.get(kind, False) or not 0 <= most < math.inf:
+    if not fits.get(kind, False) or not 0 <= most < math.inf or "_" in text:
         raise error("E0101", "usage", f"'{text}' is not a budget", "error=0.01, size=40M, size=50% or time=80%")
     return Budget(kind, most, is_share, text)
 

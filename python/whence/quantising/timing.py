@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from ..command import run_json
-from ..errors import WhenceError
 from ..numerics import origins
 from .groups import Group
 from .trial import Arrays
@@ -17,16 +16,14 @@ _LEAST_RUNS, _MOST_RUNS, _SECONDS = 5, 200, 1.0  # runs of each file, and how lo
 
 
 def saved(source: Path, quantised: Path, groups: Sequence[Group], whole: bool, feed: Arrays,
-          folder: Path) -> list[float] | None:
+          folder: Path) -> list[float]:
     """For each group, the share of the file's time in operators that it takes less in the quantised file, in which all are
-    quantised; below 0 where it takes more. ``whole``: a group has all modules below it. None where the quantised file's
-    nodes are not known."""
+    quantised; below 0 where it takes more. ``whole``: a group has all modules below it.
+
+    Raises WhenceError where the quantised file's nodes are not known, and what ONNX Runtime raises."""
     annotated = folder / "annotated.onnx"
-    try:
-        run_json("annotate", quantised, "--from", source, "-o", annotated)
-        before, after = (_times(each, feed, folder / name) for name, each in (("before", source), ("after", annotated)))
-    except WhenceError:
-        return None
+    run_json("annotate", quantised, "--from", source, "-o", annotated)
+    before, after = (_times(each, feed, folder / name) for name, each in (("before", source), ("after", annotated)))
     everything = max(sum(before.values()), 1e-9)
 
     def of(times: Mapping[str, float], module: str) -> float:

@@ -89,13 +89,8 @@ def relative(wanted: Any, got: Any) -> float:
 
 def bytes_of(path: Path) -> int:
     """The size of the file and of the weights that it reads beside it."""
-    import onnx
-
-    model = onnx.load(str(path), load_external_data=False)
-    return sum(each.stat().st_size for each in light.files_of(path, model))
+    return sum(each.stat().st_size for each in light.files_of(path, light.without_weights(path)))
 
 
 def _operators(path: Path) -> list[str]:
-    import onnx
-
-    return sorted(node.op_type for node in onnx.load(str(path), load_external_data=False).graph.node)
+    return sorted(node.op_type for node in light.without_weights(path).graph.node)
