@@ -116,6 +116,9 @@ def main() -> None:
     parser.add_argument("--faults", type=int, default=3, help="for each model (3)")
     parser.add_argument("--alone", action="store_true", help="give whence accuracy the PyTorch model, too")
     options = parser.parse_args()
+    for given, known in ((options.models, models.NAMES), (options.tools, TOOLS)):
+        if unknown := set(given.split(",")) - set(known):
+            parser.error(f"there is no {', '.join(unknown)}; there are {', '.join(known)}")
     options.folder.mkdir(parents=True, exist_ok=True)
     warnings.simplefilter("ignore")
     logging.disable(logging.WARNING)

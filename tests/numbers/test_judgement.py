@@ -248,6 +248,47 @@ def test_a_fault_without_a_trace_is_named_with_a_word_on_that(tmp_path):
     assert "what it is computed from agrees, and what is computed from it agrees" in str(report)
 
 
+class Scaling(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.line, self.scale, self.head = nn.Linear(8, 8), nn.Parameter(torch.rand(8)), nn.Linear(8, 3)
+
+    def forward(self, x):
+        return self.head(self.scale * self.line(x))
+
+
+def test_a_scale_that_a_tool_multiplies_into_weights_is_no_difference(tmp_path):
+    """As onnxslim does with ConvNeXt: what is named as the module's result is the scaled one."""
+    model, x = Scaling(), torch.randn(4, 8)
+    values = recorded(model, x)
+    file = exported(model, tmp_path / "m.onnx", x)
+    gemm = next(node for node in file.graph.node if node.op_type == "Gemm")
+    mul = next(node for node in file.graph.node if node.op_type == "Mul")
+    line = [entry for entry in gemm.metadata_props]
+    for each in file.graph.initializer:
+        if each.name in gemm.input:
+            weight = onnx.numpy_helper.to_array(each)
+            scale = model.scale.detach().numpy()
+            transposed = any(entry.name == "transB" and entry.i for entry in gemm.attribute)
+            scaled = weight * (scale[:, None] if weight.ndim == 2 and transposed else scale)
+            each.CopyFrom(onnx.numpy_helper.from_array(scaled, each.name))
+    name, gemm.output[0] = gemm.output[0], "scaled"
+    same = helper.make_node("Identity", ["scaled"], [name], "shape")
+    same.metadata_props.extend(line)
+    del gemm.metadata_props[:]
+    gemm.metadata_props.extend(mul.metadata_props)
+    for node in file.graph.node:
+        for at, each in enumerate(node.input):
+            if each == mul.output[0]:
+                node.input[at] = name
+    at = list(file.graph.node).index(gemm)
+    file.graph.node.insert(at + 1, same)
+    file.graph.node.remove(mul)
+    onnx.save(file, tmp_path / "m.onnx")
+    report = whence.accuracy(tmp_path / "m.onnx", values)
+    assert report.first is None and report.of("").status == "equal", str(report)
+
+
 def test_limits_hold_for_every_run(tmp_path):
     """The second run is above the limit of one module, the first differs more, in another."""
     class Two(nn.Module):

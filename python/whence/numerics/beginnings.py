@@ -50,7 +50,7 @@ class Beginning:
     calls: list[int]            # the calls that the nodes belong to
     around: int | None          # the innermost call that holds all of those
     lasts: bool                 # the difference reaches an output of the file, or everything seen behind it
-    weighs: bool                # its figures are numbers, and weights have a part in them: no other way to mask
+    weighs: bool                # its figures are numbers that weights of one module have a part in: not another mask
 
 
 def limits(flow: Flow, kind: Kind) -> Limits:
@@ -85,7 +85,8 @@ def find(flow: Flow, limits: Limits) -> list[Beginning]:
         if each.figures.relative <= before * (_STEP if before <= limits.whole else _STEP_BEHIND):
             continue
         calls = _calls_of(flow.measurement, nodes)
-        weighs = each.certain and math.isfinite(each.figures.relative) and flow.has_weights(nodes)
+        # With another module's nodes among them, a tool has made it another value: a scale multiplied into the weights.
+        weighs = each.certain and len(calls) == 1 and math.isfinite(each.figures.relative) and flow.has_weights(nodes)
         found.append(Beginning(each, nodes, reads, calls, _around(flow.measurement, calls), _lasts(flow, each, limits),
                                weighs))
     return found
