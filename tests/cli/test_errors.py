@@ -154,6 +154,14 @@ def test_a_sidecar_that_reads_a_value_before_an_operation_gives_it(small_export,
     assert "is read before an operation gives it" in found["message"]
 
 
+def test_a_sidecar_with_a_branch_that_has_inputs(small_export, tmp_path):
+    model, _ = small_export
+    wrong = tmp_path / "wrong.json"
+    wrong.write_bytes((command.ROOT / "tests" / "fuzz" / "findings" / "sidecar" / "branch-with-inputs").read_bytes())
+    found = refused(["annotate", model, "--sidecar", wrong, "-o", tmp_path / "target"], tmp_path, "E0204")
+    assert "a branch has inputs" in found["message"]
+
+
 def test_a_sidecar_of_another_program(small_export, tmp_path):
     model, _ = small_export
     torch.jit.trace(torch.nn.Sequential(torch.nn.Linear(3, 3)), torch.ones(1, 3)).save(str(tmp_path / "other.pt"))
