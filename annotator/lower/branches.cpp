@@ -1,5 +1,6 @@
 // if True: a else: b   ->   a
 // prim::If whose condition is known; the branch not taken is gone with all that only it needed.
+#include <algorithm>
 #include <iterator>
 #include <utility>
 
@@ -12,6 +13,16 @@ using program::replace;
 
 namespace {
 
+// A branch reads what is around it: to inputs of its own, which a damaged sidecar may state, nothing gives a value.
+void require_branches(const Program& program, const Node& node) {
+  const bool fits = node.blocks.size() == 2 && std::ranges::all_of(node.blocks, [&](const Block& branch) {
+                      return branch.inputs.empty() && branch.outputs.size() == node.outputs.size();
+                    });
+  if (fits) return;
+  throw Error(Code::corrupt_file, "a prim::If without two branches that give its results and have no inputs",
+              "record the model again", program::place_of(program, node, "lower"));
+}
+
 void settle(const Program& program, Block& block, program::Replacements& replacements) {
   std::vector<Node> kept;
   kept.reserve(block.nodes.size());
@@ -19,7 +30,10 @@ void settle(const Program& program, Block& block, program::Replacements& replace
     replace(node.arguments, replacements);
     for (Block& nested : node.blocks) settle(program, nested, replacements);
     std::optional<bool> condition;
-    if (node.target == "prim::If") condition = program::known_flag(program, node.arguments.front().value);
+    if (node.target == "prim::If") {
+      require_branches(program, node);
+      condition = program::known_flag(program, node.arguments.front().value);
+    }
     if (!condition) {
       kept.push_back(std::move(node));
       continue;

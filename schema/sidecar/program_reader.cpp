@@ -356,11 +356,7 @@ class ProgramReader {
       }
       Node& node = block.nodes.emplace_back(std::move(nodes_[op]));
       for (const NamedArgument& argument : node.arguments) require_defined(argument.value, row_of(op));
-      for (const std::int32_t nested : blocks_of_[op]) {
-        const Block& branch = node.blocks.emplace_back(assemble(nested, depth + 1));
-        // Nothing would give them a value: branches read what is around them.
-        if (node.target == "prim::If" && !branch.inputs.empty()) text_.corrupt(row_of(op), "a branch has inputs");
-      }
+      for (const std::int32_t nested : blocks_of_[op]) node.blocks.push_back(assemble(nested, depth + 1));
       define(node.outputs, here);
     }
     for (const Argument& output : block.outputs) require_defined(output, "/blocks/rows/" + std::to_string(number));

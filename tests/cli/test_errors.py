@@ -159,7 +159,7 @@ def test_a_sidecar_with_a_branch_that_has_inputs(small_export, tmp_path):
     wrong = tmp_path / "wrong.json"
     wrong.write_bytes((command.ROOT / "tests" / "fuzz" / "findings" / "sidecar" / "branch-with-inputs").read_bytes())
     found = refused(["annotate", model, "--sidecar", wrong, "-o", tmp_path / "target"], tmp_path, "E0204")
-    assert "a branch has inputs" in found["message"]
+    assert "two branches" in found["message"]
 
 
 def test_a_sidecar_of_another_program(small_export, tmp_path):
