@@ -71,8 +71,9 @@ def accuracy(path: str | os.PathLike, values: Values | str | os.PathLike, *,
         model = alone.model_of(model, recorded, runs[0])
     parts = [_part(file, recorded, run, taken, program, tolerance, memory, model=model) for run in runs]
     report = report_of(file, parts, recorded, taken, program)
-    if limits:
-        require_matches([glob for _, glob in limits], {each.module for each in report.modules})
+    if not limits:
+        return report
+    require_matches([glob for _, glob in limits], {each.module for each in report.modules})
     return replace(report, limits=tuple(max_error), findings=_findings([modules_of(part) for part in parts], limits))
 
 
@@ -101,7 +102,7 @@ def _part(file: File, recorded: Values, run: Run, runtime: Runtime, program: Rec
         made = alone.measure(flow, recorded, run, model, runtime, limits.exact, memory)
         begun = beginnings.corrected(flow, limits, begun, made)
     evidence = Evidence(flow, recorded)
-    return Part(measurement, flow, limits, kind.name if tolerance is None else "as given", begun, made, evidence,
+    return Part(flow, limits, kind.name if tolerance is None else "as given", begun, made, evidence,
                 evidence.contradictions(flow, limits, runtime))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +22,6 @@ from .runtimes import Runtime
 class Part:
     """The measurement of one run, and where differences begin in it."""
 
-    measurement: Measurement
     flow: Flow
     limits: Limits
     limit_of: str
@@ -31,6 +29,10 @@ class Part:
     made: Made
     evidence: Evidence
     contradictions: list[Contradiction]
+
+    @property
+    def measurement(self) -> Measurement:
+        return self.flow.measurement
 
     @property
     def first(self) -> Beginning | None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import WhenceError, error
+from ..placing import require_apart, write_text
 from ..running import needs
 
 _GRAPH, _INITIALIZER, _SPARSE, _OUTPUT = 7, 5, 15, 12   # fields of ModelProto and GraphProto (onnx.proto)
@@ -141,6 +142,13 @@ def weights_beside(path: str | os.PathLike) -> list[Path]:
         return files_of(path, without_weights(path))[1:]
     except WhenceError:
         return []
+
+
+def write_about(model: Path, what: str, target: str | os.PathLike, text: str) -> Path:
+    """Writes a text about the model where neither that nor its weights lie. Returns the path."""
+    require_apart({what: target}, [model, *weights_beside(model)])
+    write_text(Path(target), text)
+    return Path(target)
 
 
 def require_weights(path: str | os.PathLike, model: Any) -> None:

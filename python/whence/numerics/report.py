@@ -8,7 +8,6 @@ import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from ..placing import require_apart, write_text
 from . import light
 from .proof import Contradiction
 
@@ -103,10 +102,7 @@ class AccuracyReport:
         """Writes one page without outside parts: the error along the model, and the tree in colours. Returns its path."""
         from .page import to_html
 
-        target = Path(path)
-        require_apart({"the page": target}, [self.path, *light.weights_beside(self.path)])
-        write_text(target, to_html(self))
-        return target
+        return light.write_about(self.path, "the page", path, to_html(self))
 
     def to_sarif(self) -> dict:
         """SARIF 2.1.0, for code scanning: the findings, and the first module that differs."""
@@ -119,10 +115,7 @@ class AccuracyReport:
         """
         from .exchange import to_model_explorer
 
-        target = Path(path)
-        require_apart({"the node data": target}, [self.path, *light.weights_beside(self.path)])
-        write_text(target, json.dumps(to_model_explorer(self)))
-        return target
+        return light.write_about(self.path, "the node data", path, json.dumps(to_model_explorer(self)))
 
     def __str__(self) -> str:
         return "\n".join([*head(self), "", *_tree(self)])

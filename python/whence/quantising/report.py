@@ -9,7 +9,6 @@ from pathlib import Path
 
 from ..numerics import light
 from ..numerics.report import number_or_none
-from ..placing import require_apart, write_text
 
 
 @dataclass(frozen=True)
@@ -76,10 +75,7 @@ class SensitivityReport:
         """Writes one page without outside parts: error and bytes by module. Returns its path."""
         from .page import to_html
 
-        target = Path(path)
-        require_apart({"the page": target}, [self.path, *light.weights_beside(self.path)])
-        write_text(target, to_html(self))
-        return target
+        return light.write_about(self.path, "the page", path, to_html(self))
 
     def __str__(self) -> str:
         return "\n".join([*head(self), "", *_table(self)])
