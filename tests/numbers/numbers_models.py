@@ -1,5 +1,5 @@
 """The model of the tests of this folder: an encoder of two layers with attention, a convolution, and a module that is
-called twice."""
+called twice. And what forward hooks of plain PyTorch see of any model."""
 
 import torch
 from torch import nn
@@ -59,3 +59,21 @@ class Encoder(nn.Module):
 
 def example(batch: int = 3, length: int = 24):
     return (torch.randint(0, 50, (batch, length), generator=torch.Generator().manual_seed(batch + length)),)
+
+
+def hooked(model, args) -> dict:
+    """What each call of each module returned: by path and call."""
+    seen, counts = {}, {}
+
+    def note(path):
+        def hook(module, inputs, result):
+            counts[path] = counts.get(path, -1) + 1
+            seen[path, counts[path]] = result if isinstance(result, tuple) else (result,)
+        return hook
+
+    handles = [module.register_forward_hook(note(path)) for path, module in model.named_modules()]
+    with torch.no_grad():
+        model(*args)
+    for handle in handles:
+        handle.remove()
+    return seen

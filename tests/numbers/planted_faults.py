@@ -108,6 +108,11 @@ def measured(folder: Path, name: str, tool: str, values, fault: tuple[str, Calla
     return whence.accuracy(target, values, model=models.ENTRIES[name].model().eval() if alone else None).first
 
 
+def quiet_here() -> None:
+    warnings.simplefilter("ignore")
+    logging.disable(logging.WARNING)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split(":")[0])
     parser.add_argument("--folder", type=Path, required=True)
@@ -120,8 +125,7 @@ def main() -> None:
         if unknown := set(given.split(",")) - set(known):
             parser.error(f"there is no {', '.join(unknown)}; there are {', '.join(known)}")
     options.folder.mkdir(parents=True, exist_ok=True)
-    warnings.simplefilter("ignore")
-    logging.disable(logging.WARNING)
+    quiet_here()
     chosen = random.Random(1)
     counts: dict[str, collections.Counter] = collections.defaultdict(collections.Counter)
     for name in options.models.split(","):

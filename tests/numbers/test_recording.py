@@ -12,27 +12,9 @@ from torch import nn
 
 import command
 import whence
-from numbers_models import Encoder, example
+from numbers_models import Encoder, example, hooked
 from whence.values import container
 from whence.values.sketch import WHOLE
-
-
-def hooked(model, args) -> dict:
-    """What each call of each module returned: by path and call."""
-    seen, counts = {}, {}
-
-    def note(path):
-        def hook(module, inputs, result):
-            counts[path] = counts.get(path, -1) + 1
-            seen[path, counts[path]] = result if isinstance(result, tuple) else (result,)
-        return hook
-
-    handles = [module.register_forward_hook(note(path)) for path, module in model.named_modules()]
-    with torch.no_grad():
-        model(*args)
-    for handle in handles:
-        handle.remove()
-    return seen
 
 
 def test_every_call_has_what_hooks_see():

@@ -14,7 +14,7 @@ from ..errors import error, require_list, require_path
 from ..values import container
 from ..values.container import Run, Values
 from ..values.globs import matcher, require_matches
-from . import alone, beginnings, light, measuring, origins, recorded_program, runtimes
+from . import alone, beginnings, light, measuring, operations, origins, recorded_program, runtimes
 from .alone import Made
 from .assembly import Part, modules_of, report_of
 from .beginnings import Limits
@@ -102,8 +102,11 @@ def _part(file: File, recorded: Values, run: Run, runtime: Runtime, program: Rec
         made = alone.measure(flow, recorded, run, model, runtime, limits.exact, memory)
         begun = beginnings.corrected(flow, limits, begun, made)
     evidence = Evidence(flow, recorded)
-    return Part(flow, limits, kind.name if tolerance is None else "as given", begun, made, evidence,
+    part = Part(flow, limits, kind.name if tolerance is None else "as given", begun, made, evidence,
                 evidence.contradictions(flow, limits, runtime))
+    if program is None or part.first is None:
+        return part
+    return replace(part, operation=operations.beginning_in(flow, part.first, limits, recorded, program, runtime, memory))
 
 
 def _limit(text: str) -> tuple[float, str]:

@@ -29,6 +29,7 @@ class Part:
     made: Made
     evidence: Evidence
     contradictions: list[Contradiction]
+    operation: Beginning | None = None  # the one within ``first`` with the nodes of a single operation; None: not known
 
     @property
     def measurement(self) -> Measurement:
@@ -109,19 +110,20 @@ def _first(part: Part, each: Beginning, program: RecordedProgram | None) -> Firs
     around = calls[each.around] if each.around is not None else None
     at = each.around if around is not None else each.measured.point.maker
     module, call = (calls[at].module, calls[at].call) if at is not None else ("", 0)
-    operation, source = _operation(each.nodes, program)
+    nodes = part.operation.nodes if part.operation is not None and each is part.first else each.nodes
+    operation, source = _operation(nodes, program)
     figures = each.measured.figures
     return FirstDifference(module, call, tuple(dict.fromkeys(calls[number].module for number in each.calls)), operation,
-                           source, each.measured.value, tuple(node.title for node in each.nodes), figures.relative,
+                           source, each.measured.value, tuple(node.title for node in nodes), figures.relative,
                            figures.largest, figures.estimated, part.flow.before(each.measured.value), each.lasts,
                            part.made.relative.get((module, call)))
 
 
 def _operation(nodes: list[Node], program: RecordedProgram | None) -> tuple[str, str]:
-    """The one recorded operation among nodes that compute; the source line of the last node otherwise."""
-    computing = [node for node in nodes if node.op_type not in REARRANGING]
+    """The one recorded operation among nodes that compute, if any do; the source line of the last node otherwise."""
+    computing = [node for node in nodes if node.op_type not in REARRANGING] or nodes
     operations = {number for node in computing for number in node.operations}
-    source = next((node.source for node in reversed(computing or nodes) if node.source), "")
+    source = next((node.source for node in reversed(computing) if node.source), "")
     if program is None or len(operations) != 1 or (number := operations.pop()) >= len(program.targets):
         return "", source
     return program.targets[number], source

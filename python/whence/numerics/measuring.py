@@ -68,6 +68,29 @@ def measure(file: File, values: Values, run: Run, runtime: Runtime, program: Rec
     casts: dict[str, str] = {}
     if feed is None:
         feed, casts = feed_of(file, values, run) if runtime.rounds else ({}, {})
+    measured, rounds = observed(file, values, calls, points, runtime, feed, agreeing, memory)
+    nearest: dict[str, float] = {}
+    for each in measured:
+        if each.value is not None:
+            nearest[each.value] = min(each.figures.nearest, nearest.get(each.value, math.inf))
+    for each in measured:
+        # A value that another point agrees with is that one: of two results, one may not be in the file.
+        if each.value is not None and each.figures.nearest > nearest[each.value] and (
+                not each.certain or nearest[each.value] <= agreeing):
+            each.value, each.figures, each.reason = None, None, "no value of the file is it"
+        elif each.value in file.random:
+            each.value, each.figures, each.reason = None, None, "random numbers have a part in it"
+    return Measurement(calls, in_order(file, measured), rounds, feed, casts)
+
+
+def in_order(file: File, points: list[Measured]) -> list[Measured]:
+    """In the order of the file's nodes, those that are not observable last."""
+    return sorted(points, key=lambda each: file.place(each.value) if each.value is not None else len(file.nodes) + 1)
+
+
+def observed(file: File, values: Values, calls: Calls, points: list[Point], runtime: Runtime,
+             feed: Mapping[str, torch.Tensor], agreeing: float, memory: int) -> tuple[list[Measured], int]:
+    """Each point with the candidate that it is, and the number of rounds that it took."""
     of_value: dict[str, list[Point]] = {}
     for point in points:
         for name in point.candidates:
@@ -83,20 +106,7 @@ def measure(file: File, values: Values, run: Run, runtime: Runtime, program: Rec
                     if isinstance(tensor, torch.Tensor) else None
                 if figures is not None:
                     found[point.recorded.key, name] = figures
-    measured = [_chosen(file, calls, point, found, agreeing) for point in points]
-    nearest: dict[str, float] = {}
-    for each in measured:
-        if each.value is not None:
-            nearest[each.value] = min(each.figures.nearest, nearest.get(each.value, math.inf))
-    for each in measured:
-        # A value that another point agrees with is that one: of two results, one may not be in the file.
-        if each.value is not None and each.figures.nearest > nearest[each.value] and (
-                not each.certain or nearest[each.value] <= agreeing):
-            each.value, each.figures, each.reason = None, None, "no value of the file is it"
-        elif each.value in file.random:
-            each.value, each.figures, each.reason = None, None, "random numbers have a part in it"
-    measured.sort(key=lambda each: file.place(each.value) if each.value is not None else len(file.nodes) + 1)
-    return Measurement(calls, measured, rounds, feed, casts)
+    return [_chosen(file, calls, point, found, agreeing) for point in points], rounds
 
 
 def _rounds(of_value: Mapping[str, list[Point]], memory: int) -> Iterator[list[str]]:

@@ -96,7 +96,7 @@ def find(file: File, calls: Calls, program: RecordedProgram | None) -> list[Poin
         for recorded in call.results:
             if recorded.key not in inputs:
                 points.setdefault(recorded.key, Point(recorded)).returned_by.append(at)
-    by_operation = _nodes_by_operation(file)
+    by_operation = nodes_by_operation(file)
     for point in points.values():
         for at in point.returned_by:
             if program is not None and not point.stated and point.within is None:
@@ -111,7 +111,7 @@ def find(file: File, calls: Calls, program: RecordedProgram | None) -> list[Poin
     return list(points.values())
 
 
-def _nodes_by_operation(file: File) -> dict[int, list[Node]]:
+def nodes_by_operation(file: File) -> dict[int, list[Node]]:
     found: dict[int, list[Node]] = {}
     for node in file.nodes:
         for operation in node.operations:
@@ -125,12 +125,16 @@ def _state(point: Point, file: File, program: RecordedProgram, by_operation: dic
     if result is None:
         return
     nodes = by_operation.get(result.operation, [])
-    ends = [node for node in nodes if node.operations[-1] == result.operation]
-    for node in ends:
-        outputs = node.outputs[result.output:result.output + 1] if len(node.outputs) > 1 else node.outputs
-        point.stated += [name for name in outputs if name and _is_read_elsewhere(file, name, ends)]
-    if not ends and nodes:
+    point.stated += values_of(file, nodes, result.operation, result.output)
+    if nodes and all(node.operations[-1] != result.operation for node in nodes):
         point.within = nodes[-1]
+
+
+def values_of(file: File, nodes: Iterable[Node], operation: int, output: int) -> list[str]:
+    """The values that ``nodes``, which stand for the operation, make of that output of it."""
+    ends = [node for node in nodes if node.operations[-1] == operation]
+    made = (node.outputs[output:output + 1] if len(node.outputs) > 1 else node.outputs for node in ends)
+    return [name for names in made for name in names if name and _is_read_elsewhere(file, name, ends)]
 
 
 def _program_result(recorded: Recorded, call: ModuleCall, results: list[Result]) -> Result | None:

@@ -23,6 +23,8 @@ class Result:
 class RecordedProgram:
     results: dict[tuple[str, int], list[Result]]   # by module and call, in execution order
     targets: list[str]                             # "aten::linear", by number of the operation
+    calls: list[tuple[str, int]]                   # module and call that it is of, likewise
+    ranks: list[tuple[int | None, ...]]            # numbers of axes of its results, likewise
 
 
 def read(path: str | os.PathLike) -> RecordedProgram:
@@ -72,7 +74,10 @@ def _program(raw: dict[str, Any]) -> RecordedProgram:
                 dims = values[value]["dims"]
                 known = None if dims is None else tuple(each if isinstance(each, int) else -1 for each in dims)
                 results.setdefault(names[scope], []).append(Result(at, number, known))
-    return RecordedProgram(results, [strings[each["target"]] for each in operations])
+    ranks = [tuple(None if (dims := values[value]["dims"]) is None else len(dims) for value in each["outputs"])
+             for each in operations]
+    return RecordedProgram(results, [strings[each["target"]] for each in operations],
+                           [names[each["scope"]] for each in operations], ranks)
 
 
 def _ways(scopes: list[dict[str, Any]]) -> list[frozenset[int]]:

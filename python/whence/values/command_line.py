@@ -5,10 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..command_lines import Parser, run_guarded
 from ..placing import require_apart
 from . import archives
+
+if TYPE_CHECKING:
+    from .container import Values
 
 
 def parser() -> Parser:
@@ -22,6 +26,8 @@ def parser() -> Parser:
                          help="inputs of one run, .npz or .pt; repeatable. Of a .pt2 its own example by default")
     options.add_argument("--full", action="append", default=[], metavar="GLOB",
                          help="modules whose tensors are kept whole; repeatable")
+    options.add_argument("--operations", action="store_true", help="also what each operation returned, by the innermost "
+                         "module call: `whence accuracy` then names the operation at which a difference begins")
     options.add_argument("--output", "-o", metavar="FILE", help="the sidecar, too")
     options.add_argument("--json", action="store_true", help="what was written, as JSON")
     return options
@@ -39,11 +45,18 @@ def _record(arguments: Sequence[str]) -> int:
     from .recording import record_values
 
     first, *more = sets or [()]
-    values = record_values(model, first, given.values, full=given.full, more=more)
-    calls = [len(run.calls) for run in values.runs]
-    size = Path(given.values).stat().st_size
-    if given.json:
-        print(json.dumps({"file": given.values, "size": size, "runs": len(calls), "calls": calls}))
-    else:
-        print(f"{given.values}: {len(calls)} run{'s' if len(calls) > 1 else ''}, {calls[0]} module calls, {size / 1e6:.1f} MB")
+    values = record_values(model, first, given.values, full=given.full, more=more, operations=given.operations)
+    _print_summary(given.values, values, given.operations, given.json)
     return 0
+
+
+def _print_summary(path: str, values: Values, with_operations: bool, as_json: bool) -> None:
+    size = Path(path).stat().st_size
+    calls = [len(run.calls) for run in values.runs]
+    operations = [sum(len(call.operations or ()) for call in run.calls) for run in values.runs]
+    if as_json:
+        print(json.dumps({"file": path, "size": size, "runs": len(calls), "calls": calls}
+                         | ({"operations": operations} if with_operations else {})))
+    else:
+        print(f"{path}: {len(calls)} run{'s' if len(calls) > 1 else ''}, {calls[0]} module calls, "
+              + (f"{operations[0]} operations, " if with_operations else "") + f"{size / 1e6:.1f} MB")

@@ -1,8 +1,8 @@
 """Values: what was recorded of one or more runs, in memory or in a safetensors file.
 
 A tensor's key is ``RUN/MODULE#CALL/result.N``, ``.../given.N``, or ``RUN/input/NAME``; of a sketch there are three,
-``KEY:moments``, ``KEY:samples`` and ``KEY:projection``. The file's metadata has one entry, "whence", with the runs as
-JSON (docs/values.md).
+``KEY:moments``, ``KEY:samples`` and ``KEY:projection``. What an operation returned, and no call, is
+``RUN/MODULE#CALL/operation.K.N``. The file's metadata has one entry, "whence", with the runs as JSON (docs/values.md).
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from typing import Any
 
 import torch
 
-from ..errors import error
-from ..placing import write_whole
+from ..errors import WhenceError, error, require_path
+from ..placing import folder_of, write_whole
 from ..running import needs
 from .sketch import MOMENTS, PARTS, SAMPLES, BUCKETS, Sketch
 
@@ -45,6 +45,14 @@ class Recorded:
 
 
 @dataclass(frozen=True)
+class Operation:
+    """One operation of a call that returned tensors."""
+
+    operator: str                   # "aten::linear"
+    results: tuple[Recorded, ...]
+
+
+@dataclass(frozen=True)
 class ModuleCall:
     """One call of one module. Calls stand in the order in which they ended, so those within a call before it."""
 
@@ -54,6 +62,7 @@ class ModuleCall:
     parent: int | None              # the call that made this one, as its place among the run's calls
     given: tuple[Recorded, ...]     # tensors among the arguments, in order, however deep
     results: tuple[Recorded, ...]   # tensors that it returned, likewise
+    operations: tuple[Operation, ...] | None = None  # its own, not those of calls within it, as they ran; None: not recorded
 
     @property
     def name(self) -> str:
@@ -99,8 +108,7 @@ def write(path: str | os.PathLike, runs: list[Run], tensors: dict[str, torch.Ten
     from safetensors.torch import save_file
 
     checks = {key: _check(tensor) for key, tensor in tensors.items()}
-    text = json.dumps({"version": VERSION, "checks": checks, "runs": [asdict(run) for run in runs]},
-                      separators=(",", ":"))
+    text = json.dumps({"version": VERSION, "checks": checks, "runs": list(map(_stated, runs))}, separators=(",", ":"))
     try:
         write_whole(Path(path), lambda part: save_file(tensors, part, {"whence": text}))
     except OSError as failure:
@@ -108,8 +116,43 @@ def write(path: str | os.PathLike, runs: list[Run], tensors: dict[str, torch.Ten
                     file=str(path)) from failure
 
 
+def _stated(run: Run) -> dict[str, Any]:
+    """Without the entry for operations where none were recorded."""
+    stated = asdict(run)
+    for call in stated["calls"]:
+        if call["operations"] is None:
+            del call["operations"]
+    return stated
+
+
+def require_place(path: str | os.PathLike) -> None:
+    """Raises WhenceError before a model runs where its values could not be written: E0101, E0307 without safetensors,
+    E0401."""
+    require_path(path, "the file of values")
+    needs("safetensors", "recorded values")
+    if Path(path).is_dir() or not os.fspath(path):
+        raise error("E0401", "cannot_write", f"'{path}' is not a file", "name a file, such as model.values.safetensors")
+    if not os.access(folder_of(Path(path)), os.W_OK):
+        raise error("E0401", "cannot_write", f"the values cannot be written: {path} is in a folder that may not be written to",
+                    "name another file", file=str(path))
+
+
+def content(tensor: torch.Tensor) -> torch.Tensor:
+    """The bytes of the tensor's elements in contiguous order."""
+    return tensor.contiguous().reshape(-1).view(torch.uint8)
+
+
 def _check(tensor: torch.Tensor) -> int:
-    return zlib.crc32(tensor.contiguous().reshape(-1).view(torch.uint8).numpy())
+    return zlib.crc32(content(tensor).numpy())
+
+
+def is_values(path: str | os.PathLike) -> bool:
+    """The path leads to a file of recorded values."""
+    try:
+        read(path)
+    except WhenceError:
+        return False
+    return True
 
 
 def read(path: str | os.PathLike) -> Values:
@@ -175,7 +218,12 @@ def _calls(entries: list[dict]) -> Iterator[ModuleCall]:
         if parent is not None and not at < int(parent) < len(entries):  # a call ends before the one around it
             raise ValueError(f"call {at} of {len(entries)} is within {parent}")
         yield ModuleCall(str(entry["module"]), str(entry["type"]), int(entry["call"]), parent,
-                         tuple(map(_recorded, entry["given"])), tuple(map(_recorded, entry["results"])))
+                         tuple(map(_recorded, entry["given"])), tuple(map(_recorded, entry["results"])),
+                         _operations(entry["operations"]) if "operations" in entry else None)
+
+
+def _operations(entries: list[dict]) -> tuple[Operation, ...]:
+    return tuple(Operation(str(entry["operator"]), tuple(map(_recorded, entry["results"]))) for entry in entries)
 
 
 def _recorded(entry: dict[str, Any]) -> Recorded:

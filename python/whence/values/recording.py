@@ -6,20 +6,19 @@ import os
 import warnings
 import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
 
 from .. import calls, nested
-from ..errors import WhenceError, WhenceWarning, error, require_list, require_path
+from ..errors import WhenceError, WhenceWarning, error, require_list
 from ..keeping import state_restored
 from ..surroundings import without_fast_path
-from . import container, scripted
-from .container import ModuleCall, Recorded, Run, Values
+from . import container, dispatched, scripted
+from .container import ModuleCall, Operation, Recorded, Run, Values
 from .globs import matcher, require_matches
 from .sketch import PARTS, WHOLE, sketch
 
@@ -48,7 +47,7 @@ def _version(tensor: torch.Tensor) -> int:
 class _Calls:
     """The calls of a run, those that are open and those that ended."""
 
-    def __init__(self, record: Callable[[str, str, Any], tuple[Recorded, ...]]) -> None:
+    def __init__(self, record: Callable[..., tuple[Recorded, ...]]) -> None:
         self._record = record             # the tensors of a value under keys with this beginning, for a module
         self._counts: dict[str, int] = {}
         self._open: list[_Open] = []
@@ -61,6 +60,16 @@ class _Calls:
         self._open.append(_Open(owner, path, kind if isinstance(kind, str) else f"{kind.__module__}.{kind.__qualname__}",
                                 number, self._record(f"{path}#{number}/given", path, given)))
 
+    def returned(self, operator: str, result: Any, wrote: bool) -> None:
+        """An operation of the innermost open call returned ``result``. ``wrote``: to a tensor that may be known with what
+        was in it before."""
+        if not self._open:
+            return
+        call = self._open[-1]
+        results = self._record(f"{call.path}#{call.call}/operation.{len(call.operations)}", call.path, result, anew=wrote)
+        if results:
+            call.operations.append(Operation(operator, results))
+
     def leave(self, owner: Any, result: Any) -> None:
         while self._open and self._open[-1].owner != owner:
             self._open.pop()  # that call ended with an exception
@@ -70,9 +79,10 @@ class _Calls:
         results = self._record(f"{opened.path}#{opened.call}/result", opened.path, result)
         self._ended.append((opened, self._open[-1] if self._open else None, results))
 
-    def ended_in_order(self) -> list[ModuleCall]:
+    def ended_in_order(self, with_operations: bool) -> list[ModuleCall]:
         places = {id(opened): at for at, (opened, _, _) in enumerate(self._ended)}
-        return [ModuleCall(opened.path, opened.kind, opened.call, places.get(id(around)), opened.given, results)
+        return [ModuleCall(opened.path, opened.kind, opened.call, places.get(id(around)), opened.given, results,
+                           tuple(opened.operations) if with_operations else None)
                 for opened, around, results in self._ended]
 
 
@@ -83,15 +93,18 @@ class _Open:
     kind: str
     call: int
     given: tuple[Recorded, ...]
+    operations: list[Operation] = field(default_factory=list)
 
 
 class Recorder:
     """Collects the values of runs, one after the other."""
 
-    def __init__(self, full: Collection[str] = (), everything_whole: bool = False) -> None:
+    def __init__(self, full: Collection[str] = (), operations: bool = False) -> None:
         self.runs: list[Run] = []
         self.tensors: dict[str, torch.Tensor] = {}
-        self._is_full = (lambda path: True) if everything_whole else matcher(full)
+        self._is_full = matcher(full)
+        self._with_operations = operations
+        self._is_recording = False  # operations that run meanwhile are not the model's
 
     @contextmanager
     def run(self, modules: Mapping[torch.nn.Module, tuple[str, int | None]],
@@ -139,19 +152,47 @@ class Recorder:
         """Yields the listener for the calls of one run, which counts when the block ends."""
         number = len(self.runs)
         known = _Known()
-        run = Run({name: self._add(f"{number}/input/{name}", tensor, True, known) for name, tensor in inputs.items()})
-        calls = _Calls(lambda prefix, path, value: self._all(f"{number}/{prefix}", path, value, known))
-        yield calls
-        run.calls = calls.ended_in_order()
+        with self._apart():
+            run = Run({name: self._add(f"{number}/input/{name}", tensor, True, known) for name, tensor in inputs.items()})
+        calls = _Calls(lambda prefix, path, value, anew=False: self._all(f"{number}/{prefix}", path, value, known, anew))
+        try:
+            with self._operations_of(calls):
+                yield calls
+        except BaseException:
+            self.tensors = {key: each for key, each in self.tensors.items() if not key.startswith(f"{number}/")}
+            raise
+        run.calls = calls.ended_in_order(self._with_operations)
         self.runs.append(run)
 
-    def _all(self, prefix: str, path: str, value: Any, known: _Known) -> tuple[Recorded, ...]:
-        whole = self._is_full(path)
-        return tuple(self._add(f"{prefix}.{at}", tensor, whole, known) for at, tensor in enumerate(tensors_of(value))
-                     if tensor.layout is torch.strided and not tensor.is_quantized)
+    @contextmanager
+    def _operations_of(self, calls: _Calls) -> Iterator[None]:
+        """Inside the block operations are recorded, if they are to be."""
+        def returned(operator: str, result: Any, wrote: bool) -> None:
+            if not self._is_recording:
+                calls.returned(operator, result, wrote)
 
-    def _add(self, key: str, tensor: torch.Tensor, whole: bool, known: _Known) -> Recorded:
-        found = known.find(tensor)
+        with dispatched.seen(returned) if self._with_operations else nullcontext():
+            yield
+
+    def _all(self, prefix: str, path: str, value: Any, known: _Known, anew: bool) -> tuple[Recorded, ...]:
+        whole = self._is_full(path)
+        with self._apart():
+            return tuple(self._add(f"{prefix}.{at}", tensor, whole, known, anew)
+                         for at, tensor in enumerate(tensors_of(value))
+                         if tensor.layout is torch.strided and not tensor.is_quantized)
+
+    @contextmanager
+    def _apart(self) -> Iterator[None]:
+        """Keeps operations inside the block out of the recording, and out of a trace that is under way."""
+        self._is_recording = True
+        try:
+            with untraced():
+                yield
+        finally:
+            self._is_recording = False
+
+    def _add(self, key: str, tensor: torch.Tensor, whole: bool, known: _Known, anew: bool = False) -> Recorded:
+        found = None if anew else known.find(tensor)
         if found is not None and (found.form == "whole" or not whole):
             return found
         form = "whole" if whole or tensor.numel() <= WHOLE else "sketch"
@@ -170,6 +211,20 @@ class Recorder:
         return container.in_memory(self.runs, self.tensors)
 
 
+@contextmanager
+def untraced() -> Iterator[None]:
+    """Keeps operations inside the block out of a trace that is under way."""
+    state = torch._C._get_tracing_state()
+    if state is None:
+        yield
+        return
+    torch._C._set_tracing_state(None)
+    try:
+        yield
+    finally:
+        torch._C._set_tracing_state(state)
+
+
 def tensors_of(value: Any) -> list[torch.Tensor]:
     """The tensors in a value, however deep, in the order in which they are recorded."""
     return [leaf for _, leaf in nested.flatten(value)[0] if isinstance(leaf, torch.Tensor)]
@@ -181,7 +236,7 @@ def modules_of(model: torch.nn.Module) -> dict[torch.nn.Module, tuple[str, int |
 
 def record_values(model: Any, args: Any = (), path: str | os.PathLike | None = None, *,
                   kwargs: Mapping[str, Any] | None = None, more: Sequence[Any] = (),
-                  full: Collection[str] = ()) -> Values:
+                  full: Collection[str] = (), operations: bool = False) -> Values:
     """Runs ``model`` and records what each call of each of its modules was given and returned.
 
     model   a torch.nn.Module, scripted or not, or a torch.export.ExportedProgram, whose own example is taken without
@@ -190,19 +245,19 @@ def record_values(model: Any, args: Any = (), path: str | os.PathLike | None = N
     path    a safetensors file that is written, or replaced as a whole: ``model.values.safetensors``. None: in memory.
     full    globs of modules whose tensors are kept whole: ["encoder.layer.3.**"]. Of others, those of more than 2,048
             elements are kept as a sketch of some 6 KB: moments, samples and a projection (docs/values.md).
+    operations  also record what each ATen operator returned, by the innermost call around it: ``whence.accuracy`` then
+            names the operation at which a difference begins.
 
     The model is in eval mode while it runs, and afterwards as before. Raises WhenceError: E0104 for arguments that do
     not fit, E0207 when the model does not run, E0307 without safetensors, E0401.
     """
     require_list(full)
     if path is not None:
-        require_path(path, "path")
-        if Path(path).is_dir() or not os.fspath(path):
-            raise error("E0401", "cannot_write", f"'{path}' is not a file", "name a file, such as model.values.safetensors")
+        container.require_place(path)
     if not isinstance(model, (torch.nn.Module, torch.export.ExportedProgram)):
         raise error("E0101", "usage", f"a {type(model).__name__} is not a model", "give a module, or what torch.jit.load or "
                     "torch.export.load returns")
-    recorder = Recorder(full)
+    recorder = Recorder(full, operations)
     for at, given in enumerate([args, *more]):
         run_recorded(recorder, model, given, kwargs if at == 0 else None)
     require_matches(full, {each.module for run in recorder.runs for each in run.calls})
@@ -293,6 +348,8 @@ def _arguments_of(program: torch.export.ExportedProgram, names: list[str], args:
     """args and kwargs as the program was exported with; a dict alone has all of them by their names in the program."""
     positional = tuple(args) if isinstance(args, (tuple, list)) else (args,)
     if not positional and kwargs is None:
+        if program.example_inputs is None:
+            raise error("E0104", "input_mismatch", "the program has no example inputs", "give args")
         return program.example_inputs
     if len(positional) == 1 and isinstance(positional[0], dict) and not kwargs and set(positional[0]) == set(names):
         return pytree.tree_unflatten([positional[0][name] for name in names], program.call_spec.in_spec)
