@@ -110,7 +110,11 @@ def split(args: Any, kwargs: Mapping[str, Any] | None, signature: inspect.Signat
 def opened(forward: Any, args: Any, kwargs: Mapping[str, Any] | None) -> Call:
     """The call ``forward(*args, **kwargs)``. Raises WhenceError E0104 when the arguments do not fit it."""
     signature = forward if isinstance(forward, inspect.Signature) else inspect.signature(forward)
-    positional, keywords = split(args, kwargs, signature)
+    return bound_to(signature, *split(args, kwargs, signature))
+
+
+def bound_to(signature: inspect.Signature, positional: tuple, keywords: Mapping[str, Any]) -> Call:
+    """The call with just these arguments: a dict at their end is one of them. Raises as ``opened`` does."""
     try:
         bound = signature.bind(*positional, **keywords)
     except TypeError as failure:

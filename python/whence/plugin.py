@@ -6,14 +6,18 @@ import json
 import os
 import tempfile
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from .command import binary
-from .errors import Diagnostic, WhenceError, WhenceWarning, error, from_operator
-from .placing import require_sidecar_place
+from .errors import Diagnostic, WhenceError, WhenceWarning, error, from_operator, require_list
+from .placing import require_apart, require_sidecar_place
+
+if TYPE_CHECKING:
+    from .values.recording import Recorder
 
 
 @dataclass
@@ -23,6 +27,7 @@ class Recording:
     path: Path
     files: list[dict] = field(default_factory=list)  # {"file", "operations", "modules", "complete"}
     diagnostics: list[Diagnostic] = field(default_factory=list)
+    values: list[Path] = field(default_factory=list)  # files of values, one a model
 
     @property
     def complete(self) -> bool:
@@ -58,27 +63,41 @@ def operators():
 
 
 @contextmanager
-def record(path: str | os.PathLike) -> Iterator[Recording]:
+def record(path: str | os.PathLike, values: str | os.PathLike | None = None, *,
+           full: Collection[str] = ()) -> Iterator[Recording]:
     """Records whatever is traced or exported inside the block: torch.jit.trace, torch.export.export, torch.onnx.export.
 
     Writes the sidecar ``path``; further programs go beside it (``model.2.whence.json``), traces before what
     torch.export made. Yields a Recording, whose ``files`` are known afterwards. When the block raises, what was traced
     until then is written and marked incomplete, and the block's exception goes on.
 
-    Raises WhenceError: E0106 (a recording is running, or nothing was traced or exported), E0303 (a program that PyTorch
-    cannot save), E0307, E0401. Warns (WhenceWarning) of branches on the values of tensors, with the source line.
+    values  a file of reference values that is written, too: ``model.values.safetensors``, as ``record_values`` writes
+            it. A trace runs the model, and that run is recorded, in the mode that the model is in. Later calls of the model
+            in the block are further runs, those with inputs that a run had already aside, such as the ones that check a
+            trace. A program of torch.export has no values of its own, so it runs on its example at the end of the block.
+            Each model has a file: those of further ones go beside it (``model.2.values.safetensors``) in the order in
+            which they were first traced, then those of exported programs. A block that raises leaves no values.
+    full    globs of modules whose tensors are kept whole; each must match in every model.
+
+    Raises WhenceError: E0101 for a glob that matches nothing, E0106 (a recording is running, or nothing was traced or
+    exported), E0303 (a program that PyTorch cannot save), E0307, E0401; with ``values`` what ``record_values`` raises. Warns
+    (WhenceWarning) of branches on the values of tensors, with the source line.
     """
     whence = operators()
     from . import exported, module_calls
+    from .values import container, in_process
 
+    _require_writable(path, values, full)
     recording = Recording(Path(path))
     try:
         whence.start(str(path))
     except RuntimeError as raised:
         raise from_operator(raised) from None
     try:
-        with exported.captured() as programs, module_calls.named():
+        with exported.captured() as programs, module_calls.named(), \
+                nullcontext([]) if values is None else in_process.watching(full) as recorders:
             yield recording
+        runs = {} if values is None else _placed(Path(values), in_process.recorded(recorders, programs, full))
     except BaseException:
         try:
             _stop(whence, recording)
@@ -93,6 +112,9 @@ def record(path: str | os.PathLike) -> Iterator[Recording]:
         file, diagnostics = exported.write(program, place)
         recording.files.append(file)
         recording.diagnostics += diagnostics
+    for place, recorder in runs.items():
+        container.write(place, recorder.runs, recorder.tensors)
+        recording.values.append(place)
     for diagnostic in recording.diagnostics:
         warnings.warn(str(diagnostic), WhenceWarning, stacklevel=3)
 
@@ -122,6 +144,31 @@ def listening() -> Iterator[list[Diagnostic] | None]:
                 diagnostics += [Diagnostic.from_json(entry) for entry in report["diagnostics"]]
             except RuntimeError:
                 pass  # nothing that it could record: nothing to tell
+
+
+def _require_writable(path: str | os.PathLike, values: str | os.PathLike | None, full: Collection[str]) -> None:
+    """Raises WhenceError before anything runs where the values could not be written."""
+    from .values.container import require_place
+
+    require_list(full)
+    if values is not None:
+        require_place(values)
+        require_apart({"path": path, "values": values}, [])
+    elif full:
+        raise error("E0101", "usage", "full names modules of which values are kept whole, and no values are recorded",
+                    "give values, a file: model.values.safetensors")
+
+
+def _placed(path: Path, recorders: list[Recorder]) -> dict[Path, Recorder]:
+    """The file of each. Raises WhenceError E0401 where one whose name no caller gave would replace something else."""
+    from .values.container import is_values
+
+    places = [_beside(path, number + 1) for number in range(len(recorders))]
+    for place in places[1:]:
+        if os.path.lexists(place) and (place.is_symlink() or not is_values(place)):
+            raise error("E0401", "cannot_write", f"the values would replace another file: {place}",
+                        "move that file, or record into another folder", file=str(place))
+    return dict(zip(places, recorders))
 
 
 def _stop(whence, recording: Recording, traced: bool = True) -> None:

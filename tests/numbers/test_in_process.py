@@ -1,0 +1,231 @@
+"""whence.record(path, values=...): the values of a model while PyTorch traces it, against hooks of plain PyTorch."""
+
+import json
+import os
+import re
+
+import pytest
+import torch
+from torch import nn
+
+import whence
+from numbers_models import hooked
+from whence.values import container
+
+
+class Mixer(nn.Module):
+    """Keyword arguments, a nested result, a dropout, a module that is called twice, and one that is not a child."""
+
+    class Part(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.mix, self.drop = nn.Linear(6, 6), nn.Dropout(0.5)
+
+        def forward(self, x, *, scale):
+            y = self.drop(torch.tanh(self.mix(x)) * scale)
+            return {"mixed": y, "pair": (y + x, [scale])}
+
+    def __init__(self, seed=4):
+        super().__init__()
+        torch.manual_seed(seed)
+        self.part, self.scale, self.out = Mixer.Part(), nn.Linear(6, 6), nn.Linear(6, 3)
+        self.apart = [nn.Linear(6, 6).requires_grad_(False)]
+
+    def forward(self, x):
+        for _ in range(2):
+            x = self.part(x, scale=self.scale(self.apart[0](x)))["pair"][0]
+        return self.out(x)
+
+
+def inputs(seed=0, count=5):
+    return (torch.randn(count, 6, generator=torch.Generator().manual_seed(seed)),)
+
+
+def require_equal(values, run, model, args):
+    """Every recorded result of the run is what hooks see."""
+    seen = {key: [leaf for each in results for leaf in leaves(each)] for key, results in hooked(model, args).items()}
+    assert {(each.module, each.call) for each in run.calls} == set(seen)
+    for each in run.calls:
+        assert len(each.results) == len(seen[each.module, each.call])
+        for recorded, tensor in zip(each.results, seen[each.module, each.call], strict=True):
+            assert torch.equal(values.whole(recorded), tensor), each.name
+
+
+def leaves(value):
+    if isinstance(value, dict):
+        return [leaf for each in value.values() for leaf in leaves(each)]
+    if isinstance(value, (tuple, list)):
+        return [leaf for each in value for leaf in leaves(each)]
+    return [value]
+
+
+# The trace is made with its check, which runs the model twice again, and without.
+CAPTURES = {"trace": lambda model, path: torch.jit.trace(model, inputs()),
+            "unchecked": lambda model, path: torch.jit.trace(model, inputs(), check_trace=False),
+            "onnx": lambda model, path: torch.onnx.export(model, inputs(), str(path), dynamo=False)}
+
+
+@pytest.mark.parametrize("capture", CAPTURES)
+def test_a_trace_leaves_the_values_that_hooks_see(capture, tmp_path):
+    model, path = Mixer().eval(), tmp_path / "m.values.safetensors"
+    with whence.record(tmp_path / "m.whence.json", path) as recording:
+        CAPTURES[capture](model, tmp_path / "m.onnx")
+    assert recording.values == [path] and recording.complete
+    values = container.read(path)
+    assert len(values.runs) == 1 and torch.equal(values.whole(values.runs[0].inputs["x"]), inputs()[0])
+    require_equal(values, values.runs[0], model, inputs())
+    part = next(each for each in values.runs[0].calls if (each.module, each.call) == ("part", 1))
+    scale = next(each for each in values.runs[0].calls if (each.module, each.call) == ("scale", 1))
+    assert part.given[1] == scale.results[0]  # a keyword argument
+
+
+@pytest.mark.parametrize("capture", CAPTURES)
+def test_the_sidecar_and_the_trace_are_those_without_values(capture, tmp_path):
+    texts, graphs = [], []
+    for name, options in [("plain", {}), ("values", {"values": tmp_path / "m.values.safetensors", "full": ["part"]})]:
+        with whence.record(tmp_path / f"{name}.whence.json", **options):
+            made = CAPTURES[capture](Mixer().eval(), tmp_path / "m.onnx")
+        texts.append((tmp_path / f"{name}.whence.json").read_text())
+        graphs.append((tmp_path / "m.onnx").read_bytes() if capture == "onnx" else re.sub(r"___torch_mangle_\d+\.", "", str(made.inlined_graph)))
+    assert texts[0] == texts[1] and '"aten::tanh"' in texts[0]
+    assert graphs[0] == graphs[1]
+
+
+def test_accuracy_works_with_the_pair_of_files(tmp_path):
+    path, record, values = tmp_path / "m.onnx", tmp_path / "m.whence.json", tmp_path / "m.values.safetensors"
+    model = Mixer().eval()
+    with whence.record(record, values):
+        torch.onnx.export(model, inputs(), str(path), dynamo=False, input_names=["x"])
+    whence.annotate(path, record)
+    report = whence.accuracy(path, values, sidecar=record)
+    assert report.first is None and report.observable > 5
+    with torch.no_grad():
+        model.scale.bias += 1.0
+    torch.onnx.export(model, inputs(), str(path), dynamo=False, input_names=["x"])
+    whence.annotate(path, record)
+    assert whence.accuracy(path, values, sidecar=record).first.module == "scale"
+
+
+def test_later_calls_of_the_model_are_further_runs(tmp_path):
+    """Except for those with inputs that it had already, and calls before the trace, or of a model that is not traced."""
+    model, other, path = Mixer().eval(), Mixer(9).eval(), tmp_path / "m.values.safetensors"
+    with whence.record(tmp_path / "m.whence.json", path), torch.no_grad():
+        model(*inputs(1))
+        torch.jit.trace(model, inputs())
+        model(x=inputs(2, 3)[0])
+        model(*inputs())
+        other(*inputs(2, 3))
+        model.part(inputs(2)[0], scale=torch.ones(()))
+    values = container.read(path)
+    assert [run.inputs["x"].dims for run in values.runs] == [(5, 6), (3, 6)]
+    require_equal(values, values.runs[0], model, inputs())
+    require_equal(values, values.runs[1], model, inputs(2, 3))
+
+
+def test_each_model_has_a_file(tmp_path):
+    first, second = Mixer(1).eval(), nn.Sequential(nn.Linear(6, 2), nn.ReLU()).eval()
+    with whence.record(tmp_path / "m.whence.json", tmp_path / "m.values.safetensors") as recording:
+        torch.jit.trace(first, inputs())
+        torch.jit.trace(second, inputs())
+        torch.export.export(Mixer(2).eval(), inputs(3))
+    assert [each.name for each in recording.values] == [
+        "m.values.safetensors", "m.2.values.safetensors", "m.3.values.safetensors"]
+    assert len(recording.files) == 3
+    values = [container.read(path) for path in recording.values]
+    require_equal(values[0], values[0].runs[0], first, inputs())
+    require_equal(values[1], values[1].runs[0], second, inputs())
+    # Of a program torch.export decides what a module returns.
+    head = next(each for each in values[2].runs[0].calls if each.module == "out")
+    with torch.no_grad():
+        torch.testing.assert_close(values[2].whole(head.results[0]), Mixer(2).eval()(*inputs(3)))
+
+
+@pytest.mark.parametrize("strict", [True, False])
+def test_torch_export_sees_nothing_of_it(strict, tmp_path):
+    model = nn.Sequential(nn.Linear(6, 6), nn.Tanh()).eval()
+    with whence.record(tmp_path / "m.whence.json", tmp_path / "m.values.safetensors") as recording:
+        torch.jit.trace(model, inputs())
+        torch.export.export(model, inputs(1), strict=strict)
+    assert [len(container.read(path).runs) for path in recording.values] == [1, 1]
+
+
+def test_modules_of_full_are_whole(tmp_path):
+    big = (torch.randn(500, 6),)
+    with whence.record(tmp_path / "m.whence.json", tmp_path / "m.values.safetensors", full=["part.mix"]):
+        torch.jit.trace(Mixer().eval(), big)
+    forms = {each.module: each.results[0].form for each in container.read(tmp_path / "m.values.safetensors").runs[0].calls}
+    assert forms["part.mix"] == "whole" and forms["part.drop"] == forms["scale"] == "sketch"
+
+
+# ---- bad input ----------------------------------------------------------------------------------------------------
+
+
+def failing(tmp_path, code, model=None, **options):
+    """The block fails with the code, and no file is another than before."""
+    before = {path: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
+    with pytest.raises(whence.WhenceError) as raised:
+        with whence.record(tmp_path / "m.whence.json", **options):
+            torch.jit.trace(model or Mixer().eval(), inputs())
+    assert raised.value.code == code and raised.value.remedy
+    assert {path: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()} == before
+
+
+def test_what_cannot_be_recorded_is_refused_before_anything_is_written(tmp_path):
+    values = tmp_path / "m.values.safetensors"
+    values.write_bytes(b"old")
+    (tmp_path / "m.whence.json").write_text('{"format": "whence-sidecar", "old": true}')
+    failing(tmp_path, "E0101", values=values, full=["nothing.*"])
+    failing(tmp_path, "E0101", values=values, full="part")
+    failing(tmp_path, "E0101", full=["part"])
+    failing(tmp_path, "E0101", values=tmp_path / "m.whence.json")
+    failing(tmp_path, "E0101", values=3)
+    failing(tmp_path, "E0401", values=tmp_path / "none" / "m.values.safetensors")
+    failing(tmp_path, "E0401", values=tmp_path)
+
+
+def test_a_program_without_the_module_of_a_glob(tmp_path):
+    with pytest.raises(whence.WhenceError) as raised:
+        with whence.record(tmp_path / "m.whence.json", tmp_path / "m.values.safetensors", full=["part"]):
+            torch.export.export(nn.Sequential(nn.Linear(6, 2)).eval(), inputs())
+    assert raised.value.code == "E0101" and os.listdir(tmp_path) == []
+
+
+def test_a_function_has_no_values(tmp_path):
+    with pytest.raises(whence.WhenceError) as raised:
+        with whence.record(tmp_path / "m.whence.json", tmp_path / "m.values.safetensors"):
+            torch.jit.trace(torch.tanh, inputs())
+    assert raised.value.code == "E0106" and not (tmp_path / "m.values.safetensors").exists()
+
+
+def test_a_block_that_raises_leaves_no_values_and_modules_as_they_were(tmp_path):
+    original = nn.Module._call_impl
+    with pytest.raises(ValueError, match="mine"):
+        with whence.record(tmp_path / "m.whence.json", tmp_path / "m.values.safetensors"):
+            assert nn.Module._call_impl is not original
+            torch.jit.trace(Mixer().eval(), inputs())
+            raise ValueError("mine")
+    assert nn.Module._call_impl is original and os.listdir(tmp_path) == ["m.whence.json"]
+    assert json.loads((tmp_path / "m.whence.json").read_text())["format"] == "whence-sidecar"
+
+
+def test_a_call_that_fails_is_no_run(tmp_path):
+    model, path = Mixer().eval(), tmp_path / "m.values.safetensors"
+    with whence.record(tmp_path / "m.whence.json", path):
+        torch.jit.trace(model, inputs())
+        with pytest.raises(RuntimeError):
+            model(torch.randn(2, 5))
+        model(*inputs(1))
+    values = container.read(path)
+    assert len(values.runs) == 2
+    require_equal(values, values.runs[1], model, inputs(1))
+
+
+def test_a_numbered_file_replaces_only_values(tmp_path):
+    taken = tmp_path / "m.2.values.safetensors"
+    taken.write_bytes(b"mine")
+    with pytest.raises(whence.WhenceError) as raised:
+        with whence.record(tmp_path / "m.whence.json", tmp_path / "m.values.safetensors"):
+            torch.jit.trace(Mixer().eval(), inputs())
+            torch.jit.trace(nn.Sequential(nn.Linear(6, 2)).eval(), inputs())
+    assert raised.value.code == "E0401" and taken.read_bytes() == b"mine"
+    assert not (tmp_path / "m.values.safetensors").exists()
