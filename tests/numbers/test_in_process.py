@@ -79,6 +79,30 @@ def test_a_trace_leaves_the_values_that_hooks_see(capture, tmp_path):
     assert part.given[1] == scale.results[0]  # a keyword argument
 
 
+class Sized(nn.Module):
+    """Returns sizes, as embeddings of images do."""
+
+    class Patches(nn.Module):
+        def forward(self, x):
+            return x * 2, (x.shape[0], x.shape[1])
+
+    def __init__(self):
+        super().__init__()
+        self.patches = Sized.Patches()
+
+    def forward(self, x):
+        y, (height, width) = self.patches(x)
+        return y.reshape(height * width)
+
+
+def test_sizes_are_no_tensors(tmp_path):
+    """They are while a trace runs."""
+    with whence.record(tmp_path / "m.whence.json", tmp_path / "m.values.safetensors"):
+        torch.jit.trace(Sized(), inputs())
+    traced, plain = container.read(tmp_path / "m.values.safetensors"), whence.record_values(Sized(), inputs())
+    assert traced.runs == plain.runs and len(plain.runs[0].calls[0].results) == 1
+
+
 @pytest.mark.parametrize("capture", CAPTURES)
 def test_the_sidecar_and_the_trace_are_those_without_values(capture, tmp_path):
     texts, graphs = [], []

@@ -301,6 +301,30 @@ def test_an_operation_that_only_rearranges_is_named(values_of_norms, tmp_path):
     assert (first.module, first.operation, first.nodes) == ("second", "aten::transpose", (node.name,))
 
 
+class Convolves(nn.Module):
+    """A convolution that is no module, between other operations."""
+
+    def __init__(self, gain=1.0, last=1.0):
+        super().__init__()
+        torch.manual_seed(2)
+        self.kernel, self.last = nn.Parameter(gain * torch.randn(3, 3, 3)), last
+
+    def forward(self, x):
+        y = torch.tanh(x) + 1
+        return torch.sigmoid(self.last * nn.functional.conv1d(y, self.kernel))
+
+
+@pytest.mark.parametrize("backend", ["native", "native-export"])
+@pytest.mark.parametrize(("fault", "operators"), [({"gain": 1.5}, {"aten::_convolution", "aten::conv1d"}),
+                                                  ({"last": 1.5}, {"aten::mul"})], ids=str)
+def test_a_convolution_has_another_name_in_a_trace(tmp_path, fault, operators, backend):
+    x = (torch.randn(2, 3, 9),)
+    whence.export(Convolves(**fault), x, tmp_path / "m.onnx", backend)
+    values = whence.record_values(Convolves(), x, operations=True)
+    assert "aten::conv1d" in {each.operator for each in values.runs[0].calls[0].operations}
+    assert whence.accuracy(tmp_path / "m.onnx", values, sidecar=tmp_path / "m.whence.json").first.operation in operators
+
+
 def test_the_operation_is_named_in_a_file_of_halves(values_of_norms, tmp_path):
     from onnxruntime.transformers.float16 import convert_float_to_float16
 

@@ -6,6 +6,7 @@ operators in the order in which they ran; the two lists are those of one call.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -50,12 +51,17 @@ def _recorded_by_number(program: RecordedProgram, run: Run) -> dict[int, Operati
     """Recorded operations by their numbers in the sidecar, where a call has as many of an operator there as in the values.
     A trace has operations on sizes, which are numbers of Python when the model runs: they have no axes."""
     groups: dict[tuple, tuple[list[int], list[Operation]]] = {}
-    for number, key in enumerate(zip(program.calls, program.targets, program.ranks, strict=True)):
+    for number, key in enumerate(zip(program.calls, map(_as_traced, program.targets), program.ranks, strict=True)):
         groups.setdefault(key, ([], []))[0].append(number)
     for call in run.calls:
         for each in call.operations or ():
-            key = (call.module, call.call), each.operator, tuple(len(result.dims) for result in each.results)
+            key = (call.module, call.call), _as_traced(each.operator), tuple(len(result.dims) for result in each.results)
             if key in groups:
                 groups[key][1].append(each)
     return {number: each for numbers, found in groups.values() if len(numbers) == len(found)
             for number, each in zip(numbers, found)}
+
+
+def _as_traced(operator: str) -> str:
+    """A trace of Python has one operator for all convolutions."""
+    return re.sub(r"^aten::conv(_transpose)?\dd$", "aten::_convolution", operator)

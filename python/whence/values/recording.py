@@ -175,10 +175,10 @@ class Recorder:
             yield
 
     def _all(self, prefix: str, path: str, value: Any, known: _Known, anew: bool) -> tuple[Recorded, ...]:
-        whole = self._is_full(path)
+        whole, is_tracing = self._is_full(path), torch._C._get_tracing_state() is not None
         with self._apart():
             return tuple(self._add(f"{prefix}.{at}", tensor, whole, known, anew)
-                         for at, tensor in enumerate(tensors_of(value))
+                         for at, tensor in enumerate(each for each in tensors_of(value) if not (is_tracing and _is_size(each)))
                          if tensor.layout is torch.strided and not tensor.is_quantized)
 
     @contextmanager
@@ -209,6 +209,11 @@ class Recorder:
 
     def values(self) -> Values:
         return container.in_memory(self.runs, self.tensors)
+
+
+def _is_size(tensor: torch.Tensor) -> bool:
+    """While a trace runs, sizes that are numbers of Python otherwise are such tensors."""
+    return tensor.dim() == 0 and tensor.dtype is torch.int64
 
 
 @contextmanager
