@@ -24,6 +24,15 @@ def folder_of(target: Path) -> Path:
     return target.parent
 
 
+def require_writable(path: str | os.PathLike, example: str) -> None:
+    """Raises WhenceError E0401 before the work where a file could not be written."""
+    if not os.fspath(path) or Path(path).is_dir():
+        raise error("E0401", "cannot_write", f"'{path}' is not a file", f"name a file, such as {example}")
+    if not os.access(folder_of(Path(path)), os.W_OK):
+        raise error("E0401", "cannot_write", f"{path} is in a folder that may not be written to", "name another file",
+                    file=str(path))
+
+
 def write_whole(target: Path, write: Callable[[Path], object]) -> None:
     """The target is replaced as a whole or not touched; where it is a link, the file that it leads to
     is. Devices are written to."""

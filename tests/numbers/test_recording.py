@@ -144,6 +144,21 @@ def test_the_command_says_what_is_wrong(tmp_path, run_here):
     assert not target.exists()
 
 
+def test_what_the_command_refuses_leaves_both_files(tmp_path, run_here):
+    archive, values, sidecar = tmp_path / "m.pt", tmp_path / "m.values.safetensors", tmp_path / "m.whence.json"
+    torch.jit.trace(Encoder(), example(), check_trace=False).save(archive)
+    numpy.savez(tmp_path / "0.npz", ids=example()[0].numpy())
+    values.write_bytes(b"old values")
+    sidecar.write_bytes(b"old sidecar")
+    for options, code in [(["--values", values, "-o", sidecar, "--full", "nothing.*"], 2),
+                          (["--values", tmp_path / "no" / "v.safetensors", "-o", sidecar], 5),
+                          (["--values", tmp_path, "-o", sidecar], 5), (["--values", values, "-o", tmp_path], 5),
+                          (["--values", values, "-o", tmp_path / "no" / "m.whence.json"], 5)]:
+        text = run_here("record", archive, "--inputs", tmp_path / "0.npz", "--operations", *options, code=code).err
+        assert text.startswith("E0") and "; try: " in text, options
+        assert values.read_bytes() == b"old values" and sidecar.read_bytes() == b"old sidecar", options
+
+
 def test_runs_have_sizes_of_their_own():
     values = whence.record_values(Encoder(), example(), more=[example(1, 5)])
     assert [run.inputs["ids"].dims for run in values.runs] == [(3, 24), (1, 5)]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..command_lines import Parser, run_guarded
-from ..placing import require_apart
+from ..placing import require_apart, require_writable, write_text
 from . import archives
 
 if TYPE_CHECKING:
@@ -40,12 +41,20 @@ def main(arguments: Sequence[str]) -> int:
 def _record(arguments: Sequence[str]) -> int:
     given = parser().parse_args(arguments)
     require_apart({"--values": given.values, "--output": given.output}, [given.archive, *given.inputs])
+    if given.output is not None:
+        require_writable(given.output, "model.whence.json")
     sets = [archives.inputs_from(Path(each)) for each in given.inputs]
-    model = archives.opened(given.archive, given.inputs[0] if sets else None, given.output)
+    from .container import require_place
     from .recording import record_values
 
-    first, *more = sets or [()]
-    values = record_values(model, first, given.values, full=given.full, more=more, operations=given.operations)
+    require_place(given.values)
+    with tempfile.TemporaryDirectory(prefix="whence-") as folder:
+        sidecar = Path(folder) / Path(given.output or "model.whence.json").name
+        model = archives.opened(given.archive, given.inputs[0] if sets else None, sidecar)
+        first, *more = sets or [()]
+        values = record_values(model, first, given.values, full=given.full, more=more, operations=given.operations)
+        if given.output is not None:  # when nothing can be refused any more
+            write_text(Path(given.output), sidecar.read_text(encoding="utf-8"))
     _print_summary(given.values, values, given.operations, given.json)
     return 0
 

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from ..errors import WhenceError, error, require_path
-from ..placing import folder_of, write_whole
+from ..placing import require_writable, write_whole
 from ..running import needs
 from .sketch import MOMENTS, PARTS, SAMPLES, BUCKETS, Sketch
 
@@ -130,11 +130,7 @@ def require_place(path: str | os.PathLike) -> None:
     E0401."""
     require_path(path, "the file of values")
     needs("safetensors", "recorded values")
-    if Path(path).is_dir() or not os.fspath(path):
-        raise error("E0401", "cannot_write", f"'{path}' is not a file", "name a file, such as model.values.safetensors")
-    if not os.access(folder_of(Path(path)), os.W_OK):
-        raise error("E0401", "cannot_write", f"the values cannot be written: {path} is in a folder that may not be written to",
-                    "name another file", file=str(path))
+    require_writable(path, "model.values.safetensors")
 
 
 def content(tensor: torch.Tensor) -> torch.Tensor:
