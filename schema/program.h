@@ -153,6 +153,7 @@ struct Parameter {
   TensorData data;     // data.bytes.file() and offset() say where in the archive
   std::string member;  // archive member, "model/data/3"; empty when materialised
   TensorDigests digests;
+  std::vector<std::int8_t> sketch;  // tensor_sketch.h; empty when not asked for
 };
 
 // ---- nodes ------------------------------------------------------------------------------------------------------

@@ -13,6 +13,8 @@
 
 #include <xxhash.h>
 
+#include "schema/tensor_sketch.h"
+
 namespace whence {
 
 namespace {
@@ -140,6 +142,7 @@ void compute_digests(Program& program) {
       hasher.add(content->data() + at, std::min(chunk, content->size() - at));
     }
     parameter.digests.content = hasher.hex();
+    parameter.sketch = sketch_of(data);
     if (data.shape.size() == 2) parameter.digests.transposed = transposed_digest(data, content->data());
     if (data.dtype == DType::float32) add_cast_digests<float>(parameter, *content);
     if (data.dtype == DType::float64) add_cast_digests<double>(parameter, *content);

@@ -191,6 +191,7 @@ void require_fit(const match::ModelFit& fit, const AnnotateOptions& options, con
   const match::ParameterCounts& counts = fit.parameters;
   const std::string parameters = std::to_string(counts.by_bytes) + " of " + std::to_string(counts.all) +
                                  " parameters match by digest, " + std::to_string(counts.by_name) + " more by name, " +
+                                 std::to_string(counts.by_sketch) + " more by some of their elements, " +
                                  std::to_string(counts.by_shape) + " more by shape";
   if (fit.of_another_model()) {
     const std::string places =

@@ -63,7 +63,8 @@ AnnotateReport to_report(const annotation::AnnotateReport& found) {
   report.renamed = found.renamed;
   report.changed = found.changed;
   const match::ParameterCounts& parameters = found.fit.parameters;
-  report.parameters = {parameters.all, parameters.by_bytes, parameters.by_name, parameters.by_shape};
+  report.parameters = {parameters.all, parameters.by_bytes, parameters.by_name, parameters.by_sketch,
+                       parameters.by_shape};
   return report;
 }
 

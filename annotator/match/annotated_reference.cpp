@@ -15,6 +15,7 @@
 #include "schema/dtype.h"
 #include "schema/files/files.h"
 #include "schema/module_path.h"
+#include "schema/tensor_sketch.h"
 
 namespace whence::match {
 
@@ -96,6 +97,7 @@ void add_content(const onnx_file::OnnxSummary& file, const StructureTensor& tens
   if (dtype != DType::undefined) parameter.element_size = size_of(dtype);
   if (!parameter.weight || tensor.bytes.empty()) return;
   parameter.digests.content = digest_of(tensor.bytes.data(), tensor.bytes.size());
+  parameter.sketch = sketch_of({dtype, tensor.dims, Bytes::part_of(nullptr, tensor.bytes.data(), tensor.bytes.size())});
   release_bytes(file, tensor);
 }
 

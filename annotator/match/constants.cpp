@@ -42,7 +42,7 @@ class Constants {
     UnitIndex unit;
     double strength = 0;
     for (const Evidence& each : evidence_[node]) {
-      if (!each.unit.exists() || (each.rule != MatchRule::initializers && each.rule != MatchRule::digests)) continue;
+      if (!each.unit.exists() || !is_of_parameter(each.rule)) continue;
       const auto& known = constants_of_unit_[each.unit];
       if (std::none_of(known.begin(), known.end(),
                        [&](ReferenceNode r) { return r_.nodes[r].op_class == f_.nodes[node].op_class; })) {

@@ -45,7 +45,7 @@ void Correspondence::grow() {
     settle(small_gap);
     if (!queue_.empty()) continue;
     if (bridges_++ < max_bridges && bridge()) continue;
-    if (seed_shapes()) continue;
+    if (seed_changed_weights()) continue;
     if (break_ties()) continue;
     break;
   }
@@ -103,6 +103,8 @@ bool Correspondence::may_be_same(ForeignValue fv, ReferenceValue rv) const {
   const auto alike = [&](ForeignNode a, ReferenceNode b) {
     // A product of two values is never one with weights.
     if (is_product(f_.nodes[a].op_class) && computed_inputs(f_, a) != computed_inputs(r_, b)) return false;
+    // One product for several, whose weights lie side by side, has sizes of its own.
+    if (reads_weights_of(a, b)) return true;
     return f_.nodes[a].op_class == r_.nodes[b].op_class && constants_alike(a, b) >= 0 && !kernels_differ(a, b);
   };
   for (const ForeignNode a : f_.makers(fv)) {
@@ -119,11 +121,20 @@ bool Correspondence::may_be_same(ForeignValue fv, ReferenceValue rv) const {
   return false;
 }
 
+// Returns true if the content of a weight that the foreign node reads says that it is the reference's node.
+bool Correspondence::reads_weights_of(ForeignNode f, ReferenceNode r) const {
+  const auto& units = reference_.units_of_node[r];
+  return std::ranges::any_of(evidence_[f], [&](const Evidence& evidence) {
+    return is_of_content(evidence.rule) && std::ranges::find(units, evidence.unit) != units.end();
+  });
+}
+
 void Correspondence::seed_evidence() {
   for (const ForeignNode f : f_.order) {
     if (f_.nodes[f].kind != NodeKind::heavy) continue;
     for (const Evidence& evidence : evidence_[f]) {
       if (!evidence.unit.exists() || evidence.strength <= 0 || evidence.rule == MatchRule::fx_names) continue;
+      if (evidence.rule == MatchRule::sketches) continue;  // seed_changed_weights()
       for (const ReferenceNode r : reference_.nodes_of_unit[evidence.unit]) {
         if (r_.nodes[r].op_class == f_.nodes[f].op_class) propose(f, r);
       }
@@ -131,17 +142,23 @@ void Correspondence::seed_evidence() {
   }
 }
 
-// Seeds by sizes of weights, only for nodes that growth from better seeds did not reach.
-bool Correspondence::seed_shapes() {
-  if (std::exchange(shapes_seeded_, true)) return false;
+// Seeds by sketches of weights, then by their sizes, for nodes alone that growth from better seeds did not reach. Where
+// a tool changed a weight it changed the nodes around it, too, and growth finds the form of the reference that has
+// them; a sketch is as near to every form.
+bool Correspondence::seed_changed_weights() {
+  if (!std::exchange(sketches_seeded_, true) && seed(MatchRule::sketches)) return true;
+  return !std::exchange(shapes_seeded_, true) && seed(MatchRule::shapes);
+}
+
+bool Correspondence::seed(MatchRule rule) {
   const std::size_t before = queue_.size();
   for (const ForeignNode f : f_.order) {
     if (node_of_[f].exists() || f_.nodes[f].kind != NodeKind::heavy) continue;
     for (const Evidence& evidence : evidence_[f]) {
-      if (evidence.rule != MatchRule::shapes) continue;
+      if (evidence.rule != rule) continue;
       for (const ReferenceNode r : reference_.nodes_of_unit[evidence.unit]) {
         if (r_.nodes[r].op_class != f_.nodes[f].op_class) continue;
-        bonus_[pair_key(f, r)] += bridged;
+        if (rule == MatchRule::shapes) bonus_[pair_key(f, r)] += bridged;
         propose(f, r);
       }
     }
@@ -245,7 +262,7 @@ std::vector<UnitIndex> Correspondence::parts_of(ForeignNode product, ReferenceVa
     });
   };
   for (const Evidence& evidence : evidence_[product]) {
-    if (evidence.rule == MatchRule::digests && evidence.unit.exists() && reads_it(evidence.unit)) add(evidence.unit);
+    if (is_of_content(evidence.rule) && evidence.unit.exists() && reads_it(evidence.unit)) add(evidence.unit);
   }
   ordered = units.size() > 1;
   if (ordered) return units;

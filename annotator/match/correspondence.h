@@ -61,14 +61,18 @@ class Correspondence {
 
   void seed_interface();
   bool may_be_same(ForeignValue fv, ReferenceValue rv) const;
+  bool reads_weights_of(ForeignNode f, ReferenceNode r) const;
   void seed_evidence();
-  bool seed_shapes();
+  bool seed_changed_weights();
+  bool seed(MatchRule rule);
   void link_joint_products();
   std::vector<UnitIndex> parts_of(ForeignNode product, ReferenceValue read, bool& ordered) const;
   bool other_form_taken(ReferenceNode r) const;
   void settle(double gap);
   bool break_ties();
   bool bridge();
+  std::vector<std::pair<ForeignValue, ReferenceValue>> open_operands(ForeignNode f, ReferenceNode r) const;
+  double computed_alike(ForeignValue fv, ReferenceValue rv) const;
 
   void propose(ForeignNode f, ReferenceNode r);
   enum class Trust : std::uint8_t { all, certain };  // which links of values count
@@ -153,7 +157,7 @@ class Correspondence {
   std::unordered_map<std::uint64_t, double> bonus_;  // extra score of pairs that bridging proposed
   std::priority_queue<Candidate> queue_;
   std::vector<Candidate> waiting_;
-  bool shapes_seeded_ = false;
+  bool sketches_seeded_ = false, shapes_seeded_ = false;
   int bridges_ = 0;
   IndexedVector<ForeignNode, std::int32_t> position_f_;  // in execution order, made when first needed
   IndexedVector<ReferenceNode, std::int32_t> position_r_;

@@ -1,12 +1,15 @@
 // Bridges: proposes pairs of nodes that are alike beyond a part that the two sides spell differently, starting from
 // values that correspond.
 #include <algorithm>
+#include <cmath>
+#include <iterator>
 #include <map>
 #include <utility>
 
 #include "annotator/match/correspondence.h"
 #include "annotator/match/correspondence_weights.h"
 #include "annotator/match/op_class.h"
+#include "schema/sort_unique.h"
 
 namespace whence::match {
 
@@ -87,7 +90,65 @@ class Lookout {
   bool down_;
 };
 
+// Operators by which a value is computed, some steps back, each once and ascending.
+template <Side S>
+std::vector<std::uint16_t> operators_behind(const Structure<S>& s, ValueIndex<S> value) {
+  constexpr int steps = 3;
+  constexpr std::size_t most = 24;
+  std::vector<std::uint16_t> found;
+  std::vector<std::pair<ValueIndex<S>, int>> values = {{value, 0}};
+  for (std::size_t i = 0; i < values.size() && i < most; ++i) {
+    const auto [at, distance] = values[i];
+    for (const NodeIndex<S> maker : s.makers(at)) {
+      found.push_back(s.nodes[maker].op_class);
+      if (distance + 1 == steps) continue;
+      for (const ValueIndex<S> input : s.data_inputs(maker)) {
+        if (input.exists()) values.emplace_back(input, distance + 1);
+      }
+    }
+  }
+  sort_unique(found);
+  return found;
+}
+
 }  // namespace
+
+// Operands in the same place of a pair that do not correspond. Those of a sum have no place: which is which shows in
+// the operators that they are computed by, or not at all.
+std::vector<std::pair<ForeignValue, ReferenceValue>> Correspondence::open_operands(ForeignNode f,
+                                                                                   ReferenceNode r) const {
+  std::vector<ForeignValue> a = f_.data_inputs(f);
+  std::vector<ReferenceValue> b = r_.data_inputs(r);
+  const auto is_known = [&](ForeignValue value) { return !value.exists() || value_of_[value].exists(); };
+  const auto is_taken = [&](ReferenceValue value) { return !value.exists() || foreign_of_[value].exists(); };
+  if (f_.nodes[f].commutative) {
+    std::erase_if(a, is_known);
+    std::erase_if(b, is_taken);
+    if (a.size() == 2 && b.size() == 2) {
+      constexpr double clearly = 0.1;
+      const double straight = computed_alike(a[0], b[0]) + computed_alike(a[1], b[1]);
+      const double crossed = computed_alike(a[0], b[1]) + computed_alike(a[1], b[0]);
+      if (std::abs(straight - crossed) < clearly) return {};
+      if (crossed > straight) std::swap(b[0], b[1]);
+    } else if (a.size() != 1 || b.size() != 1) {
+      return {};
+    }
+  }
+  std::vector<std::pair<ForeignValue, ReferenceValue>> open;
+  for (std::size_t i = 0; i < a.size() && a.size() == b.size(); ++i) {
+    if (!is_known(a[i]) && !is_taken(b[i])) open.emplace_back(a[i], b[i]);
+  }
+  return open;
+}
+
+// Returns which share of the operators by which either value is computed, some steps back, compute both: 0 to 1.
+double Correspondence::computed_alike(ForeignValue fv, ReferenceValue rv) const {
+  const std::vector<std::uint16_t> mine = operators_behind(f_, fv), others = operators_behind(r_, rv);
+  std::vector<std::uint16_t> both, either;
+  std::ranges::set_intersection(mine, others, std::back_inserter(both));
+  std::ranges::set_union(mine, others, std::back_inserter(either));
+  return either.empty() ? 1 : static_cast<double>(both.size()) / static_cast<double>(either.size());
+}
 
 // Looks, at the places where growth stopped, past nodes without a partner for operators with exactly one nearest node
 // on each side: from values that correspond, and upwards from operands that do not correspond although their nodes do.
@@ -118,12 +179,7 @@ bool Correspondence::bridge() {
   }
   for (const ForeignNode f : node_of_.keys()) {
     if (!node_of_[f].exists()) continue;
-    const auto a = f_.data_inputs(f);
-    const auto b = r_.data_inputs(node_of_[f]);
-    for (std::size_t i = 0; i < a.size() && a.size() == b.size(); ++i) {
-      if (a[i].exists() && b[i].exists() && !value_of_[a[i]].exists() && !foreign_of_[b[i]].exists())
-        from(a[i], b[i], false);
-    }
+    for (const auto& [mine, other] : open_operands(f, node_of_[f])) from(mine, other, false);
   }
   return queue_.size() > before;
 }

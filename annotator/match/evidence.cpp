@@ -18,6 +18,8 @@ constexpr std::array texts = {
     RuleText{MatchRule::names, "names", "the scope in its name, or in that of its result, says so"},
     RuleText{MatchRule::initializers, "initializers", "it reads parameters of this module, known by name"},
     RuleText{MatchRule::digests, "digests", "it reads parameters of this module, known by their bytes"},
+    RuleText{MatchRule::sketches, "sketches",
+             "it reads parameters of this module, known by their elements where a tool changed the bytes"},
     RuleText{MatchRule::shapes, "shapes", "only parameters of this module have the sizes of what it reads"},
     RuleText{MatchRule::fx_names, "fx_names", "it is named as torch.export names the operation"},
     RuleText{MatchRule::structure, "structure",

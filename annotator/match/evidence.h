@@ -22,6 +22,7 @@ enum class MatchRule : std::uint8_t {
   names,         // scopes in node or value names
   initializers,  // parameter names
   digests,       // parameter bytes
+  sketches,      // parameter elements, where the bytes changed
   shapes,        // parameter sizes that no other parameter has, if bytes changed
   fx_names,      // names that torch.export gives: linear_3
   structure,     // the node corresponds to a node of the reference
@@ -31,6 +32,9 @@ enum class MatchRule : std::uint8_t {
   dataflow,      // between nodes of one module
 };
 std::string_view name_of(MatchRule rule);
+// The content of a parameter that the node reads says so; and that or the parameter's name.
+constexpr bool is_of_content(MatchRule rule) { return rule == MatchRule::digests || rule == MatchRule::sketches; }
+constexpr bool is_of_parameter(MatchRule rule) { return is_of_content(rule) || rule == MatchRule::initializers; }
 // Returns the reason to believe a rule, for users; empty for a word that is not a rule (`stamp`).
 std::string_view sentence_of(std::string_view rule);
 

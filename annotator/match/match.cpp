@@ -34,7 +34,7 @@ constexpr ListedRule rules[] = {
     {MatchRule::tokens, carried_tokens},         // tokens that annotate --carry put there before a tool ran
     {MatchRule::kept_values, kept_values},       // values of the file before the tool, if it is given
     {MatchRule::names, scopes_in_names},         // survive most tools, except those that rename nodes
-    {MatchRule::initializers, parameters_read},  // names and bytes of the weights it reads
+    {MatchRule::initializers, parameters_read},  // names and content of the weights it reads
     {MatchRule::shapes, weight_surroundings},    // a start if there is no better one
     {MatchRule::fx_names, fx_node_names},        // weak: breaks ties
 };
@@ -253,7 +253,7 @@ void let_biases_speak(const ForeignStructure& structure, EvidenceTable& evidence
     for (const ForeignNode product : structure.makers(structure.loose(node.outputs[0]))) {
       if (!is_product(structure.nodes[product].op_class)) continue;
       for (const Evidence& each : evidence[i]) {
-        if (each.rule == MatchRule::digests || each.rule == MatchRule::initializers) evidence[product].push_back(each);
+        if (is_of_parameter(each.rule)) evidence[product].push_back(each);
       }
     }
   }
@@ -273,7 +273,7 @@ EvidenceTable find_evidence(const onnx_file::OnnxSummary& model, const FileStruc
 MatchReport match_model(const onnx_file::OnnxSummary& model, const Reference& reference) {
   const FileStructure foreign = make_structure<Side::foreign>(model);
   const ForeignStructure& structure = foreign.structure;
-  const TensorSources tensors(model, structure, reference);
+  const TensorSources tensors(model, foreign, reference);
   const ScopeReader scopes(model);
   EvidenceTable evidence = find_evidence(model, foreign, reference, tensors, scopes);
 

@@ -18,7 +18,8 @@ namespace whence::match {
 // Parameters of the reference that operations read.
 struct ParameterCounts {
   std::int64_t all = 0;
-  std::int64_t by_bytes = 0, by_name = 0, by_shape = 0;  // found by bytes, else by name, else by shape: each once
+  // Found by bytes, else by name, else by a sketch, else by shape: each once.
+  std::int64_t by_bytes = 0, by_name = 0, by_sketch = 0, by_shape = 0;
   // Found by name or shape, whether or not their bytes are equal: they show whether the file is of this model.
   std::int64_t all_by_name = 0, all_by_shape = 0;
 };
@@ -26,6 +27,7 @@ struct ParameterCounts {
 struct ModelFit {
   ParameterCounts parameters;
   std::int64_t distinct = 0;  // parameters found by bytes that no other parameter has
+  std::int64_t sketched = 0;  // parameters found by a sketch that no other parameter fits as well
   // Nodes of the foreign graph that read matrices, and those of them matched to a parameter of the same size.
   std::int64_t nodes = 0, placed = 0;
   // Nodes of the foreign graph that compute, and those of them that correspond to a node of the reference.

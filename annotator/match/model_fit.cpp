@@ -10,15 +10,15 @@
 
 namespace whence::match {
 
-// Bytes and names that are met speak for the model; but two models may share a few bytes: the same noise, or what one
-// was initialised with. Without them (folded, quantised, renamed) most weights of the file must have found a place that
-// fits them; two models of one hidden size have many weights of the same sizes.
+// Bytes, sketches and names that are met speak for the model; but two models may share a few bytes: the same noise, or
+// what one was initialised with. Without them (folded, quantised, renamed) most weights of the file must have found a
+// place that fits them; two models of one hidden size have many weights of the same sizes.
 bool ModelFit::of_another_model() const {
   constexpr std::int64_t few_bytes = 10, few_names = 4, few_same = 4;  // one in so many
   constexpr std::int64_t enough_to_compare = 2;
   if (nodes == 0) return computing >= enough_to_compare && corresponding == 0;
   if (same > 0 && same * few_same >= std::max(comparable, nodes)) return false;
-  if (distinct * few_bytes >= parameters.all) return false;
+  if ((distinct + sketched) * few_bytes >= parameters.all) return false;
   if (parameters.all_by_name * 10 >= parameters.all * 9) return false;
   // Models of one family share some names; then at least some of the weights are where they belong.
   if (parameters.all_by_name * few_names >= parameters.all) return placed * few_names < nodes;
@@ -94,6 +94,7 @@ ModelFit model_fit(const Placement& placement, const TensorSources& tensors) {
   IndexedVector<ParameterIndex, bool> met(reference.parameters.size(), false);
   for (const ForeignTensor i : foreign.tensors.keys()) {
     for (const TensorSource& source : tensors.of(i)) {
+      fit.sketched += source.how == TensorSource::How::sketch && source.candidates == 1;
       if (!source.by_content() || sharers[reference.parameters[source.parameter].digests.content] > 1) continue;
       if (!met[source.parameter]) ++fit.distinct;
       met[source.parameter] = true;

@@ -328,6 +328,7 @@ void add_parameters(const Program& program, Reference& reference) {
     entry.dims = parameter.data.shape;
     entry.element_size = size_of(parameter.data.dtype);
     entry.digests = parameter.digests;
+    entry.sketch = parameter.sketch;
     reference.parameters.add(std::move(entry));
   }
   for (const Node* node : operations(program)) {

@@ -38,8 +38,9 @@ struct ReferenceParameter {
   std::vector<std::int64_t> dims;
   std::size_t element_size = 0;
   TensorDigests digests;
-  std::vector<UnitIndex> units;  // that read it
-  bool weight = true;            // false: a size, an axis or one number, which says nothing of the model
+  std::vector<std::int8_t> sketch;  // schema/tensor_sketch.h; empty where it is not known
+  std::vector<UnitIndex> units;     // that read it
+  bool weight = true;               // false: a size, an axis or one number, which says nothing of the model
 };
 
 // Makes scopes of ways that nodes state and of qualified names, parents first. Ways come before names: a name alone

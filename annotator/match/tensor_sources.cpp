@@ -9,6 +9,7 @@
 #include <unordered_map>
 
 #include "annotator/match/tensor_content.h"
+#include "annotator/match/tensor_sketches.h"
 #include "schema/dtype.h"
 #include "schema/element_count.h"
 
@@ -48,11 +49,12 @@ bool sizes_allow(const StructureTensor& tensor, const ReferenceParameter& parame
 
 }  // namespace
 
-TensorSources::TensorSources(const onnx_file::OnnxSummary& model, const ForeignStructure& foreign,
+TensorSources::TensorSources(const onnx_file::OnnxSummary& model, const FileStructure<Side::foreign>& file,
                              const Reference& reference)
-    : sources_(foreign.tensors.size()) {
+    : sources_(file.structure.tensors.size()) {
+  const ForeignStructure& foreign = file.structure;
   match_names(foreign, reference);
-  match_bytes(model, foreign, reference);
+  match_bytes(model, file, reference);
   match_shapes(foreign, reference);
   count(foreign, reference);
 }
@@ -72,9 +74,12 @@ void TensorSources::match_names(const ForeignStructure& foreign, const Reference
   }
 }
 
-void TensorSources::match_bytes(const onnx_file::OnnxSummary& model, const ForeignStructure& foreign,
+void TensorSources::match_bytes(const onnx_file::OnnxSummary& model, const FileStructure<Side::foreign>& file,
                                 const Reference& reference) {
+  const ForeignStructure& foreign = file.structure;
   const ParameterContent content(reference);
+  const ParameterSketches sketches(reference);
+  const FileWeights weights(file);
   if (content.empty()) return;
   std::atomic<std::size_t> next{0};
   IndexedVector<ForeignTensor, std::vector<TensorSource>> found(foreign.tensors.size());
@@ -91,6 +96,10 @@ void TensorSources::match_bytes(const onnx_file::OnnxSummary& model, const Forei
   work();
   for (std::thread& thread : threads) thread.join();
   content.find_split(foreign.tensors.items(), found.items());
+  for (const ForeignTensor i : found.keys()) {
+    if (!found[i].empty() || sketches.empty() || foreign.tensors[i].bytes.empty()) continue;
+    if (const auto elements = weights.of(foreign.tensors[i])) found[i] = sketches.find(*elements);
+  }
   for (const ForeignTensor i : found.keys()) {
     sources_[i].insert(sources_[i].end(), found[i].begin(), found[i].end());
   }
@@ -129,7 +138,7 @@ void TensorSources::match_shapes(const ForeignStructure& foreign, const Referenc
 }
 
 void TensorSources::count(const ForeignStructure& foreign, const Reference& reference) {
-  IndexedVector<ParameterIndex, char> named(reference.parameters.size(), 0), same(named);
+  IndexedVector<ParameterIndex, char> named(reference.parameters.size(), 0), same(named), alike(named);
   std::map<std::vector<std::int64_t>, std::int64_t> shapes;
   for (const ForeignTensor i : foreign.tensors.keys()) {
     std::vector<std::int64_t> dims = foreign.tensors[i].dims;
@@ -137,7 +146,9 @@ void TensorSources::count(const ForeignStructure& foreign, const Reference& refe
     ++shapes[dims];
     for (const TensorSource& source : sources_[i]) {
       if (source.how == TensorSource::How::shape) continue;
-      if (source.by_content()) {
+      if (source.how == TensorSource::How::sketch) {
+        alike[source.parameter] = 1;
+      } else if (source.by_content()) {
         same[source.parameter] = 1;
       } else if (sizes_allow(foreign.tensors[i], reference.parameters[source.parameter])) {
         named[source.parameter] = 1;
@@ -155,7 +166,9 @@ void TensorSources::count(const ForeignStructure& foreign, const Reference& refe
     counts_.all_by_shape += has_shape;
     counts_.by_bytes += same[i];
     counts_.by_name += same[i] == 0 && named[i] != 0;
-    counts_.by_shape += same[i] == 0 && named[i] == 0 && has_shape;
+    const bool unknown = same[i] == 0 && named[i] == 0;
+    counts_.by_sketch += unknown && alike[i] != 0;
+    counts_.by_shape += unknown && alike[i] == 0 && has_shape;
   }
 }
 

@@ -1,5 +1,6 @@
 // TensorSources: which parameters of the reference an initializer of the foreign file could hold, found by its name, by
-// digests of its bytes (`tensor_content.h`), and by sizes that only one parameter has.
+// digests of its bytes (`tensor_content.h`), by sketches (`tensor_sketches.h`), and by sizes that only one parameter
+// has.
 //
 // Bytes are read once, straight from the mapped file, by as many threads as there are cores, and released again; only
 // tensors whose size fits some parameter are read at all.
@@ -15,8 +16,9 @@
 namespace whence::match {
 
 struct TensorSource {
-  // part: the tensor is one block of several; shape: no other parameter has its sizes
-  enum class How : std::uint8_t { name, bytes, part, shape };
+  // part: the tensor is one block of several; sketch: other bytes, the same elements but for rounding and scales;
+  // shape: no other parameter has its sizes
+  enum class How : std::uint8_t { name, bytes, part, sketch, shape };
   ParameterIndex parameter;
   How how = How::name;
   double candidates = 1;  // parameters that fit as well
@@ -26,7 +28,8 @@ struct TensorSource {
 
 class TensorSources {
  public:
-  TensorSources(const onnx_file::OnnxSummary& model, const ForeignStructure& foreign, const Reference& reference);
+  TensorSources(const onnx_file::OnnxSummary& model, const FileStructure<Side::foreign>& file,
+                const Reference& reference);
 
   const std::vector<TensorSource>& of(ForeignTensor tensor) const { return sources_[tensor]; }
 
@@ -34,7 +37,8 @@ class TensorSources {
 
  private:
   void match_names(const ForeignStructure& foreign, const Reference& reference);
-  void match_bytes(const onnx_file::OnnxSummary& model, const ForeignStructure& foreign, const Reference& reference);
+  void match_bytes(const onnx_file::OnnxSummary& model, const FileStructure<Side::foreign>& file,
+                   const Reference& reference);
   void match_shapes(const ForeignStructure& foreign, const Reference& reference);
   void count(const ForeignStructure& foreign, const Reference& reference);
 

@@ -6,6 +6,8 @@
 #include <limits>
 #include <type_traits>
 
+#include "schema/small_floats.h"
+
 namespace whence::program {
 namespace {
 
@@ -185,30 +187,12 @@ std::uint16_t float16_bits(float value) {
   return static_cast<std::uint16_t>(sign | field);
 }
 
-float from_float16_bits(std::uint16_t bits) {
-  const int exponent = (bits >> 10) & 0x1f;
-  const int fraction = bits & 0x3ff;
-  const float sign = (bits & 0x8000) != 0 ? -1.0f : 1.0f;
-  if (exponent == 0x1f) {
-    return fraction == 0 ? sign * std::numeric_limits<float>::infinity() : std::numeric_limits<float>::quiet_NaN();
-  }
-  const int significand = exponent == 0 ? fraction : fraction + 1024;
-  return sign * std::ldexp(static_cast<float>(significand), std::max(exponent, 1) - 25);
-}
-
 std::uint16_t bfloat16_bits(float value) {
   std::uint32_t bits = 0;
   std::memcpy(&bits, &value, sizeof bits);
   if (std::isnan(value)) return static_cast<std::uint16_t>((bits >> 16) | 0x0040u);
   bits += 0x7fffu + ((bits >> 16) & 1u);
   return static_cast<std::uint16_t>(bits >> 16);
-}
-
-float from_bfloat16_bits(std::uint16_t bits) {
-  const std::uint32_t wide = static_cast<std::uint32_t>(bits) << 16;
-  float value = 0;
-  std::memcpy(&value, &wide, sizeof value);
-  return value;
 }
 
 }  // namespace whence::program

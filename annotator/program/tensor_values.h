@@ -47,8 +47,6 @@ std::optional<TensorData> cast_tensor(const TensorData& data, DType dtype);
 
 // Rounding to nearest even, as PyTorch and IEEE 754 do.
 std::uint16_t float16_bits(float value);
-float from_float16_bits(std::uint16_t bits);
 std::uint16_t bfloat16_bits(float value);
-float from_bfloat16_bits(std::uint16_t bits);
 
 }  // namespace whence::program

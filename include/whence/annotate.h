@@ -43,7 +43,7 @@ struct AnnotateReport {
   bool changed = false;  // false: the file said all of this already
   struct Parameters {
     std::int64_t known = 0;  // the program's parameters; then how many the file holds: each is counted once
-    std::int64_t by_bytes = 0, by_name = 0, by_shape = 0;
+    std::int64_t by_bytes = 0, by_name = 0, by_sketch = 0, by_shape = 0;
   } parameters;  // for matched files; all zero for others
   std::optional<FunctionsReport> functions;
   Diagnostics notes;

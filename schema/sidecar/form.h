@@ -18,6 +18,7 @@ inline constexpr std::size_t inline_limit = 4096;  // bytes of a constant that a
 struct Table {
   std::string_view name;
   std::vector<std::string_view> columns;
+  std::size_t later = 0;  // so many of the last ones are missing in files of an older minor version
 };
 
 inline const Table symbols{"symbols", {"name", "example", "min", "max"}};
@@ -27,9 +28,11 @@ inline const Table modules{"modules",
 inline const Table scopes{"scopes", {"parent", "module", "call"}};
 inline const Table frames{"frames", {"file", "line", "function", "text"}};
 inline const Table stacks{"stacks", {"frames"}};
-inline const Table parameters{"parameters",
-                              {"name", "aliases", "kind", "trainable", "persistent", "dtype", "shape", "file", "member",
-                               "offset", "bytes", "digest", "digest_transposed", "digest_float16", "digest_bfloat16"}};
+inline const Table parameters{
+    "parameters",
+    {"name", "aliases", "kind", "trainable", "persistent", "dtype", "shape", "file", "member", "offset", "bytes",
+     "digest", "digest_transposed", "digest_float16", "digest_bfloat16", "sketch"},
+    1};
 inline const Table constants{"constants", {"name", "dtype", "shape", "bytes", "data", "digest", "ops"}};
 inline const Table values{"values", {"name", "kind", "dtype", "dims", "source", "index", "known"}};
 inline const Table inputs{"inputs", {"name", "value"}};

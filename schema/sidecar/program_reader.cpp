@@ -67,6 +67,12 @@ class ProgramReader {
     }
   }
 
+  static std::vector<std::int8_t> sketch(const Cell& cell) {
+    const auto bytes = from_base64(cell.word_or_null());
+    if (!bytes) cell.corrupt("the sketch is not base64");
+    return {bytes->begin(), bytes->end()};
+  }
+
   void read_parameters() {
     program_.parameters = table(sidecar_form::parameters).read<Parameter>([](RowReader& row) {
       Parameter parameter;
@@ -88,6 +94,7 @@ class ProgramReader {
       parameter.digests.transposed = row.next().word_or_null();
       parameter.digests.float16 = row.next().word_or_null();
       parameter.digests.bfloat16 = row.next().word_or_null();
+      parameter.sketch = sketch(row.next());
       return parameter;
     });
   }

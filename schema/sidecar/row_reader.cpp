@@ -138,8 +138,10 @@ TableReader::TableReader(const SidecarText& text, const Json& document, const si
   const auto same = [](std::string_view name, const Json& column) {
     return column.is_string() && column.get_ref<const std::string&>() == name;
   };
-  if (!columns_->is_array() || columns_->size() < form.columns.size() ||
-      !std::equal(form.columns.begin(), form.columns.end(), columns_->begin(), same)) {
+  const std::size_t known = std::min(columns_->size(), form.columns.size());
+  if (!columns_->is_array() || known + form.later < form.columns.size() ||
+      !std::equal(form.columns.begin(), form.columns.begin() + static_cast<std::ptrdiff_t>(known), columns_->begin(),
+                  same)) {
     text.corrupt(pointer + "/columns", "expected the columns " + Json(form.columns).dump());
   }
   rows_ = &(*table)["rows"];

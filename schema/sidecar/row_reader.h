@@ -88,7 +88,8 @@ class RowReader {
   std::size_t row_, column_ = 0;
 };
 
-// A table whose columns are those of `form`, perhaps less or more of the later ones; each row has one cell a column.
+// A table whose columns are those of `form`, perhaps without its later ones or with some that only newer files have;
+// each row has one cell a column.
 class TableReader {
  public:
   TableReader(const SidecarText& text, const Json& document, const sidecar_form::Table& form);

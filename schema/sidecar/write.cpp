@@ -194,6 +194,7 @@ class Writer {
       row.word_or_null(parameter.digests.transposed);
       row.word_or_null(parameter.digests.float16);
       row.word_or_null(parameter.digests.bfloat16);
+      row.word_or_null(to_base64(std::as_bytes(std::span(parameter.sketch))));
     });
   }
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "annotator/program/tensor_values.h"
+#include "schema/small_floats.h"
 #include "tests/annotator/graph_builder.h"
 
 namespace whence {
@@ -102,7 +103,7 @@ TEST(TensorValues, HalvesRoundToNearestEven) {
     EXPECT_EQ(program::bfloat16_bits(row.value), row.brain) << row.value;
   }
   for (std::uint32_t bits = 0; bits < 0x7c00; ++bits) {
-    ASSERT_EQ(program::float16_bits(program::from_float16_bits(static_cast<std::uint16_t>(bits))), bits);
+    ASSERT_EQ(program::float16_bits(from_float16_bits(static_cast<std::uint16_t>(bits))), bits);
   }
 }
 

@@ -68,8 +68,8 @@ def annotate(path, output, *options, code=0):
 
 def test_the_counts_of_parameters_do_not_overlap(folder, tmp_path):
     said = annotate(folder / "exported.onnx", tmp_path / "out.onnx", "--sidecar", folder / "model.json").stdout
-    found = re.search(r"of (\d+) parameters (\d+) are there by their bytes, (\d+) more by name, (\d+) more by shape\n",
-                      said)
+    found = re.search(r"of (\d+) parameters (\d+) are there by their bytes, (\d+) more by name, "
+                      r"(\d+) more by some of their elements, (\d+) more by shape\n", said)
     assert found, said
     parameters, *counts = map(int, found.groups())
     assert 0 < sum(counts) <= parameters
@@ -747,7 +747,7 @@ def test_parameters_are_counted_once(tmp_path):
     torch.onnx.export(model, (x,), tmp_path / "exported.onnx", dynamo=False, input_names=["x"])
     found = command.run_json("annotate", tmp_path / "exported.onnx", "-o", tmp_path / "out.onnx", "--sidecar",
                              tmp_path / "model.json")["parameters"]
-    assert found == {"known": 2, "by_name": 0, "by_digest": 2, "by_shape": 0}
+    assert found == {"known": 2, "by_name": 0, "by_digest": 2, "by_sketch": 0, "by_shape": 0}
 
 
 class Unread(torch.nn.Module):

@@ -21,6 +21,7 @@ Parameter weight() {
   weight.member = "model/data/0";
   weight.digests.content = "0123456789abcdef0123456789abcdef";
   weight.digests.transposed = "fedcba9876543210fedcba9876543210";
+  weight.sketch = {127, 0, -127, 5};
   return weight;
 }
 

@@ -91,14 +91,20 @@ TEST(Sidecar, FilesAreWrittenWholeOrNotAtAll) {
 }
 
 // What was written once is read forever, and a change to what is written needs a version of its own.
-TEST(Sidecar, ReadsTheFrozenFile) {
-  const auto frozen = read_sidecar(fixture("1.0"));
-  ASSERT_TRUE(frozen) << to_text(frozen.diagnostics().front());
-  EXPECT_EQ(frozen->minor, 0);
-  EXPECT_EQ(frozen->program.modules.size(), 3u);
-  EXPECT_EQ(operations(frozen->program).size(), 4u);
-  EXPECT_EQ(program_digest(frozen->program), "f375a8a5462b5e2e91ab43f726d2e657");
-  EXPECT_EQ(content_of(fixture("1.0")), to_json_text(sample_sidecar()));
+TEST(Sidecar, ReadsTheFrozenFiles) {
+  for (const int minor : {0, 1}) {
+    const auto frozen = read_sidecar(fixture("1." + std::to_string(minor)));
+    ASSERT_TRUE(frozen) << to_text(frozen.diagnostics().front());
+    EXPECT_EQ(frozen->minor, minor);
+    EXPECT_EQ(frozen->program.modules.size(), 3u);
+    EXPECT_EQ(operations(frozen->program).size(), 4u);
+    EXPECT_EQ(program_digest(frozen->program), "f375a8a5462b5e2e91ab43f726d2e657");
+    // Sketches came with 1.1.
+    const std::vector<std::int8_t> sketch =
+        minor < 1 ? std::vector<std::int8_t>{} : sample_sidecar().program.parameters[0].sketch;
+    EXPECT_EQ(frozen->program.parameters[0].sketch, sketch);
+  }
+  EXPECT_EQ(content_of(fixture("1.1")), to_json_text(sample_sidecar()));
 }
 
 TEST(Sidecar, NewerMinorVersionKeepsItsFields) {
@@ -118,7 +124,7 @@ TEST(Sidecar, SaysOfWhichOperationsTheScopeWasNotObserved) {
   sidecar.program.body.nodes[1].origin.basis = ScopeBasis::inferred;
   const std::string text = to_json_text(sidecar);
   EXPECT_EQ(Json::parse(text)["enclosing"].dump(), "[0]");
-  EXPECT_EQ(Json::parse(text)["version"], "1.0");
+  EXPECT_EQ(Json::parse(text)["version"], "1.1");
   const Sidecar read = parsed(text);
   EXPECT_EQ(read.program.body.nodes[0].origin.basis, ScopeBasis::enclosing);
   EXPECT_EQ(read.program.body.nodes[1].origin.basis, ScopeBasis::inferred);

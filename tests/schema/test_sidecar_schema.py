@@ -19,7 +19,7 @@ def validator():
 
 
 def sample():
-    return json.loads((SCHEMA_FOLDER / "fixtures/v1.0/sample.whence.json").read_text())
+    return json.loads((SCHEMA_FOLDER / "fixtures/v1.1/sample.whence.json").read_text())
 
 
 def test_there_are_frozen_files():

@@ -50,6 +50,7 @@ void print_json(const AnnotateReport& report, const std::string& output) {
   object["parameters"] = {{"known", report.parameters.known},
                           {"by_name", report.parameters.by_name},
                           {"by_digest", report.parameters.by_bytes},
+                          {"by_sketch", report.parameters.by_sketch},
                           {"by_shape", report.parameters.by_shape}};
   object["changed"] = report.changed;
   if (report.functions) object["functions"] = to_json(*report.functions);
@@ -63,10 +64,10 @@ void print_people(const AnnotateReport& report, const std::string& output) {
   if (report.renamed > 0) std::cout << "; " << report.renamed << " renamed";
   std::cout << (report.changed ? "\n" : "; nothing to add\n");
   if (report.functions) std::cout << "  " << describe(*report.functions) << "\n";
-  const auto& [known, by_bytes, by_name, by_shape] = report.parameters;
+  const auto& [known, by_bytes, by_name, by_sketch, by_shape] = report.parameters;
   if (known == 0) return;
   std::cout << "  of " << known << " parameters " << by_bytes << " are there by their bytes, " << by_name
-            << " more by name, " << by_shape << " more by shape\n";
+            << " more by name, " << by_sketch << " more by some of their elements, " << by_shape << " more by shape\n";
 }
 
 AnnotateOptions parse_options(const CommandLine& line) {

@@ -43,10 +43,29 @@ IndexedVector<ForeignTensor, bool> of_several_modules(const onnx_file::OnnxSumma
   return result;
 }
 
+struct Weight {
+  MatchRule rule;
+  double strength;
+};
+
+Weight weight_of(TensorSource::How how) {
+  switch (how) {
+    case TensorSource::How::name:
+      return {MatchRule::initializers, 1.8};
+    case TensorSource::How::bytes:
+    case TensorSource::How::part:
+      return {MatchRule::digests, 2};
+    case TensorSource::How::sketch:
+      return {MatchRule::sketches, 1.9};
+    case TensorSource::How::shape:
+      return {MatchRule::shapes, 0.4};
+  }
+  return {MatchRule::none, 0};
+}
+
 }  // namespace
 
 void parameters_read(const RuleContext& context, EvidenceTable& table) {
-  constexpr double by_name = 1.8, by_bytes = 2, by_shape = 0.4;
   constexpr std::size_t max_readers = 64;  // a parameter with more readers is no evidence
   const ForeignStructure& structure = context.foreign.structure;
   const bool by_names_alone = context.reference.structure.nodes.empty();
@@ -62,15 +81,10 @@ void parameters_read(const RuleContext& context, EvidenceTable& table) {
       for (const TensorSource& source : context.tensors.of(tensor)) {
         if (context.reference.parameters[source.parameter].units.size() > max_readers) continue;
         for (const UnitIndex unit : context.reference.parameters[source.parameter].units) {
-          const double strength = source.by_content()                      ? by_bytes
-                                  : source.how == TensorSource::How::shape ? by_shape
-                                                                           : by_name;
-          const MatchRule rule = source.by_content()                      ? MatchRule::digests
-                                 : source.how == TensorSource::How::shape ? MatchRule::shapes
-                                                                          : MatchRule::initializers;
+          const Weight weight = weight_of(source.how);
           const double sharers = static_cast<double>(context.reference.parameters[source.parameter].units.size());
-          table[i].push_back(
-              {rule, unit, {}, strength / std::sqrt(sharers * source.candidates), structure.tensors[tensor].name});
+          const double strength = weight.strength / std::sqrt(sharers * source.candidates);
+          table[i].push_back({weight.rule, unit, {}, strength, structure.tensors[tensor].name});
         }
       }
     }

@@ -1,0 +1,35 @@
+// ParameterSketches: finds the parameters of a reference that an initializer holds where a tool changed its bytes: in
+// integers, with a batch norm folded in, transposed, as one of several blocks, as a piece of a weight that was split.
+// Their sketches (schema/tensor_sketch.h) are compared row by row, so that neither scales nor signs of rows matter.
+#pragma once
+
+#include <map>
+#include <vector>
+
+#include "annotator/match/reference.h"
+#include "annotator/match/tensor_sources.h"
+#include "annotator/match/weight_elements.h"
+#include "schema/tensor_sketch.h"
+
+namespace whence::match {
+
+class ParameterSketches {
+ public:
+  explicit ParameterSketches(const Reference& reference);
+
+  bool empty() const { return forms_.empty(); }
+
+  // Those that are more like the tensor than chance and than any rival allow; of a tensor made of several, one or more
+  // for each block. Reads some hundred elements. Safe from any thread.
+  std::vector<TensorSource> find(const WeightElements& tensor) const;
+
+ private:
+  struct Form {
+    SketchPlaces places;
+    std::vector<ParameterIndex> parameters;
+  };
+  const Reference& reference_;
+  std::map<MatrixForm, Form> forms_;
+};
+
+}  // namespace whence::match

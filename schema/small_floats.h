@@ -1,0 +1,11 @@
+// The 16-bit floating-point numbers of tensors as float, exactly: every one of them is one.
+#pragma once
+
+#include <cstdint>
+
+namespace whence {
+
+float from_float16_bits(std::uint16_t bits);   // IEEE 754 binary16
+float from_bfloat16_bits(std::uint16_t bits);  // the upper half of a float
+
+}  // namespace whence

@@ -1,0 +1,221 @@
+"""Two modules that are twins in everything but their weights, in files whose weights a tool changed: the elements say
+which is which, and nothing else could."""
+
+import json
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from onnx import numpy_helper
+from onnxruntime.quantization.matmul_nbits_quantizer import DefaultWeightOnlyQuantConfig, MatMulNBitsQuantizer, QuantFormat
+
+import command
+from accuracy import rename, tools
+from match.test_calls import keys
+
+
+class Pair(torch.nn.Module):
+    """Which of the two is computed first varies, so that the order of nodes leads astray as often as not."""
+
+    def __init__(self, first: torch.nn.Module, second: torch.nn.Module, swapped: bool):
+        super().__init__()
+        self.a, self.b, self.swapped = first, second, swapped
+
+    def forward(self, x):
+        modules = (self.b, self.a) if self.swapped else (self.a, self.b)
+        left, right = (torch.relu(module(x)) for module in modules)
+        return left + right
+
+
+def linear_model() -> tuple[torch.nn.Module, torch.Tensor]:
+    torch.manual_seed(5)
+    pairs = [Pair(torch.nn.Linear(64, 64, bias=False), torch.nn.Linear(64, 64, bias=False), swapped)
+             for swapped in (True, False, True, False)]
+    return torch.nn.Sequential(*pairs).eval(), torch.randn(3, 64)
+
+
+def convolution_model() -> tuple[torch.nn.Module, torch.Tensor]:
+    torch.manual_seed(6)
+
+    def normalized() -> torch.nn.Module:
+        norm = torch.nn.BatchNorm2d(8)
+        for each in (norm.weight.data, norm.bias.data, norm.running_mean):
+            torch.nn.init.normal_(each)  # scales of either sign
+        torch.nn.init.uniform_(norm.running_var, 0.1, 4)
+        return torch.nn.Sequential(torch.nn.Conv2d(8, 8, 3, padding=1, bias=False), norm)
+
+    pairs = [Pair(normalized(), normalized(), swapped) for swapped in (True, False, True)]
+    return torch.nn.Sequential(*pairs).eval(), torch.randn(2, 8, 12, 12)
+
+
+def exported(model: torch.nn.Module, x: torch.Tensor, folder) -> onnx.ModelProto:
+    """By PyTorch's TorchScript exporter, which folds batch norms; every name replaced and nodes shuffled."""
+    torch.jit.trace(model, x, check_trace=False).save(folder / "model.pt")
+    torch.save((x,), folder / "inputs.pt")
+    command.run("record", folder / "model.pt", "-o", folder / "model.whence.json", "--inputs", folder / "inputs.pt")
+    torch.onnx.export(model, (x,), folder / "exported.onnx", dynamo=False, opset_version=20, verbose=False)
+    plain = onnx.load(folder / "exported.onnx")
+    rename.rename_everything(plain)
+    for node in [each for each in plain.graph.node if each.op_type == "Add"][::2]:
+        operands = list(node.input)
+        node.input[:] = operands[::-1]  # the same sum
+    return plain
+
+
+def in_blocks(weight_format: QuantFormat, symmetric: bool):
+    def quantise(_, source, target):
+        algorithm = DefaultWeightOnlyQuantConfig(block_size=16, is_symmetric=symmetric, quant_format=weight_format)
+        quantizer = MatMulNBitsQuantizer(onnx.load(source), algo_config=algorithm)
+        quantizer.process()
+        onnx.save(quantizer.model.model, target)
+    return quantise
+
+
+def int8_by_row(_, source, target):
+    """As TensorRT and ONNX Runtime write weights: int8 with a scale for each channel, from -127 to 127."""
+    model = onnx.load(source)
+    for weight in [each for each in model.graph.initializer if len(each.dims) == 4]:
+        array = numpy_helper.to_array(weight)
+        scale = (np.abs(array).reshape(array.shape[0], -1).max(1) / 127).astype(np.float32)
+        stored = np.round(array / scale.reshape(-1, 1, 1, 1)).astype(np.int8)
+        name = weight.name
+        weight.CopyFrom(numpy_helper.from_array(stored, name + "_q"))
+        model.graph.initializer.extend([numpy_helper.from_array(scale, name + "_s")])
+        model.graph.node.insert(0, onnx.helper.make_node("DequantizeLinear", [name + "_q", name + "_s"], [name], axis=0))
+    onnx.save(model, target)
+
+
+TOOLS = {
+    "int8": tools.dynamic_int8,
+    "float16": tools.float16,
+    "int4 packed": in_blocks(QuantFormat.QOperator, symmetric=True),
+    "int4 packed, zero points": in_blocks(QuantFormat.QOperator, symmetric=False),
+    "int4 in blocks": in_blocks(QuantFormat.QDQ, symmetric=True),
+    "int4 in blocks, zero points": in_blocks(QuantFormat.QDQ, symmetric=False),
+}
+
+
+def truth_of_products(annotated, renamed: onnx.ModelProto, model: torch.nn.Module) -> list[tuple[str, str, str]]:
+    """The true module, the one that annotate names and how sure it is, of each product. Tools append to the names of the
+    weights that they replace, and before them each held the elements of one module."""
+    graph = onnx.load(annotated).graph
+    maker = {name: node for node in graph.node for name in node.output}
+    before = {each.name: numpy_helper.to_array(each) for each in renamed.graph.initializer}
+    weights = {path.removesuffix(".weight"): tensor.detach().numpy() for path, tensor in model.named_parameters()
+               if path.endswith(".weight") and tensor.ndim > 1}
+    found = []
+    for node in graph.node:
+        if node.op_type not in {"MatMul", "MatMulInteger", "MatMulNBits", "Conv"}:
+            continue
+        name = node.input[1]
+        while name in maker:  # dequantised
+            name = maker[name].input[0]
+        original = next(before[each] for each in before if name == each or name.startswith(each + "_"))
+        found.append((true_module(original, weights), keys(node)["module"], keys(node)["confidence"]))
+    return found
+
+
+def true_module(array: np.ndarray, weights: dict[str, np.ndarray]) -> str:
+    """The module with these elements, each row times a number; a matrix may be transposed."""
+    def is_like(weight: np.ndarray) -> bool:
+        rows = (array.T if array.ndim == 2 else array).reshape(len(weight), -1)
+        ratio = rows / weight.reshape(len(weight), -1)
+        return bool(np.abs(ratio / np.median(ratio, axis=1, keepdims=True) - 1).max() < 0.01)
+
+    [path] = [path for path, weight in weights.items() if is_like(weight)]
+    return path
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_twins_whose_weights_a_tool_quantised(tool, tmp_path):
+    model, x = linear_model()
+    renamed = exported(model, x, tmp_path)
+    onnx.save(renamed, tmp_path / "renamed.onnx")
+    TOOLS[tool]("", tmp_path / "renamed.onnx", tmp_path / "changed.onnx")
+    command.run("annotate", tmp_path / "changed.onnx", "--sidecar", tmp_path / "model.whence.json",
+                "-o", tmp_path / "annotated.onnx")
+    found = truth_of_products(tmp_path / "annotated.onnx", renamed, model)
+    assert len(found) == 8
+    assert found == [(true, true, "matched") for true, _, _ in found]
+
+
+@pytest.mark.parametrize("quantised", [False, True], ids=["float", "int8"])
+def test_twins_with_a_batch_norm_folded_in(quantised, tmp_path):
+    model, x = convolution_model()
+    renamed = exported(model, x, tmp_path)
+    onnx.save(renamed, tmp_path / "renamed.onnx")
+    if quantised:
+        int8_by_row("", tmp_path / "renamed.onnx", tmp_path / "changed.onnx")
+    command.run("annotate", tmp_path / ("changed.onnx" if quantised else "renamed.onnx"), "--sidecar",
+                tmp_path / "model.whence.json", "-o", tmp_path / "annotated.onnx")
+    found = truth_of_products(tmp_path / "annotated.onnx", renamed, model)
+    assert len(found) == 6
+    # The convolution and its norm became one node, of the module around both.
+    assert found == [(true, true.removesuffix(".0"), "matched") for true, _, _ in found]
+
+
+class Attention(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.query, self.key, self.value = (torch.nn.Linear(64, size, bias=False) for size in (64, 64, 32))
+
+    def forward(self, x):
+        return torch.softmax(self.query(x) @ self.key(x).transpose(-1, -2), -1) @ self.value(x)
+
+
+def together(model: onnx.ModelProto, order: list[str]) -> None:
+    """Puts the products that read these weights into one of int8, with a Split behind it."""
+    graph = model.graph
+    products = {node.input[1]: node for node in graph.node if node.op_type == "MatMul"}
+    arrays = {each.name: numpy_helper.to_array(each) for each in graph.initializer}
+    joint = np.concatenate([arrays[name] for name in order], axis=1)
+    scale = np.float32(np.abs(joint).max() / 127)
+    graph.initializer.extend([
+        numpy_helper.from_array(np.round(joint / scale).astype(np.int8), "joint"), numpy_helper.from_array(scale, "scale"),
+        numpy_helper.from_array(np.array([arrays[name].shape[1] for name in order]), "sizes")])
+    read = products[order[0]].input[0]
+    first = [onnx.helper.make_node("DequantizeLinear", ["joint", "scale"], ["weight"]),
+             onnx.helper.make_node("MatMul", [read, "weight"], ["all"]),
+             onnx.helper.make_node("Split", ["all", "sizes"], [products[name].output[0] for name in order], axis=-1)]
+    for name in order:
+        graph.node.remove(products[name])
+        graph.initializer.remove(next(each for each in graph.initializer if each.name == name))
+    rest = list(graph.node)
+    del graph.node[:]
+    graph.node.extend(first + rest)
+
+
+def test_one_quantised_product_for_query_key_and_value_in_another_order(tmp_path):
+    torch.manual_seed(7)
+    model = Attention().eval()
+    renamed = exported(model, torch.randn(2, 5, 64), tmp_path)
+    names = {true_module(numpy_helper.to_array(each), {path.removesuffix(".weight"): tensor.detach().numpy() for
+                         path, tensor in model.named_parameters() if tensor.numel() == np.prod(each.dims)}): each.name
+             for each in renamed.graph.initializer if len(each.dims) == 2}
+    together(renamed, [names[path] for path in ("key", "value", "query")])
+    onnx.checker.check_model(renamed)
+    onnx.save(renamed, tmp_path / "joint.onnx")
+    command.run("annotate", tmp_path / "joint.onnx", "--sidecar", tmp_path / "model.whence.json", "-o",
+                tmp_path / "annotated.onnx")
+    [product] = [node for node in onnx.load(tmp_path / "annotated.onnx").graph.node if node.input[-1:] == ["weight"]]
+    assert sorted(json.loads(keys(product)["modules"])) == ["key", "query", "value"]
+    assert keys(product)["confidence"] == "matched"
+    assert "sketches: key" in keys(product)["evidence"]
+
+
+@pytest.mark.parametrize("tool", ["int8", "int4 packed"])
+def test_weights_of_another_training_are_like_no_sketch(tool, tmp_path):
+    model, x = linear_model()
+    exported(model, x, tmp_path)
+    torch.manual_seed(8)
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter)
+    torch.onnx.export(model, (x,), tmp_path / "other.onnx", dynamo=False, opset_version=20, verbose=False)
+    other = onnx.load(tmp_path / "other.onnx")
+    rename.rename_everything(other)
+    onnx.save(other, tmp_path / "renamed.onnx")
+    TOOLS[tool]("", tmp_path / "renamed.onnx", tmp_path / "changed.onnx")
+    ran = command.run("annotate", tmp_path / "changed.onnx", "--sidecar", tmp_path / "model.whence.json", "-o",
+                      tmp_path / "annotated.onnx", "--allow-different-weights", code=3)
+    assert "0 more by some of their elements" in ran.stderr
