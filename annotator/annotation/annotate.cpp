@@ -7,6 +7,7 @@
 #include "annotator/annotation/carry_name.h"
 #include "annotator/annotation/model_edit.h"
 #include "annotator/annotation/text_keys.h"
+#include "annotator/annotation/value_pairs.h"
 #include "annotator/exporter/export.h"
 #include "annotator/match/file_structure.h"
 #include "annotator/match/match.h"
@@ -288,7 +289,10 @@ Result<AnnotateReport> annotate_file(const ModelSource& input, const Sidecar& si
       const ProgramKeys source(keys, sidecar.program, digest);
       MatchReport found = nothing_found(*model);
       if (!fully_annotated(*model, digest)) {
-        found = match_model(*model, make_reference(sidecar.program, opset_of(*model)));
+        match::Reference reference = make_reference(sidecar.program, opset_of(*model));
+        if (!options.value_pairs.empty())
+          reference.equal_values = read_value_pairs(options.value_pairs, sidecar.program);
+        found = match_model(*model, reference);
         require_fit(found.fit, options, place, "the sidecar");
         if (annotated_at_all_nodes(*model)) notes.push_back(nothing_left_to_annotate("the sidecar", place));
       }

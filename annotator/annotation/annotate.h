@@ -21,11 +21,11 @@ struct AnnotateReport {
 };
 
 // Writes `input` with annotations to `output`, which may be the same file. The caller reads what the options have of
-// paths (sidecar, from, functions, overwrite); here count keys, names, carry and allow_different_weights. Metadata that
-// is there already stays: a key is never written twice. External data stays where it is, or is copied beside `output`
-// (carried_data.h). Notes: the IR version was raised. Files that whence exported carry stamps; nodes without one, in
-// files of whatever origin, are matched (../match). Errors: those of read_onnx_summary and match_model; usage for an
-// unknown key; sidecar_mismatch when the file comes from another program; those of rewrite_file.
+// paths (sidecar, from, functions, overwrite); here count keys, names, carry, allow_different_weights and value_pairs.
+// Metadata that is there already stays: a key is never written twice. External data stays where it is, or is copied
+// beside `output` (carried_data.h). Notes: the IR version was raised. Files that whence exported carry stamps; nodes
+// without one, in files of whatever origin, are matched (../match). Errors: those of read_onnx_summary and match_model;
+// usage for an unknown key; sidecar_mismatch when the file comes from another program; those of rewrite_file.
 Result<AnnotateReport> annotate_file(const onnx_file::ModelSource& input, const Sidecar& sidecar,
                                      const onnx_file::ModelOutput& output, const AnnotateOptions& options);
 

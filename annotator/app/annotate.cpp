@@ -75,9 +75,15 @@ AnnotateReport annotate(const std::string& model, const std::string& output_path
     throw Error(Code::usage, "--from and --sidecar were both given", "give one of them", {.stage = "command line"});
   }
   const std::string sidecar = sidecar_of(model, options);
-  const ModelOutput output =
-      app::model_output({{"the model", model}, {"the sidecar", sidecar}, {"--from", options.from}},
-                        {"--output", output_path}, app::InPlace::allowed, options.overwrite);
+  if (!options.value_pairs.empty() && sidecar.empty()) {
+    throw Error(Code::usage, "pairs of values were given without a sidecar", "give the one that they were found with",
+                {.stage = "command line"});
+  }
+  const ModelOutput output = app::model_output({{"the model", model},
+                                                {"the sidecar", sidecar},
+                                                {"--from", options.from},
+                                                {"--value-pairs", options.value_pairs}},
+                                               {"--output", output_path}, app::InPlace::allowed, options.overwrite);
   Diagnostics notes;
   const app::FlatModel flat(model, output_path, notes);
   const bool chosen = !options.functions.empty();

@@ -35,8 +35,9 @@ Correspondence::Correspondence(const ForeignStructure& foreign, const Reference&
       rivals_of_f_(foreign.nodes.size()),
       rivals_of_r_(r_.nodes.size()) {}
 
-void Correspondence::grow() {
+void Correspondence::grow(const std::vector<KnownValue>& values) {
   seed_interface();
+  seed_values(values);
   seed_evidence();
   while (true) {
     link_joint_products();
@@ -91,6 +92,13 @@ void Correspondence::seed_interface() {
     const ReferenceValue rv = r_.loose(found->second);
     const ReferenceValue behind = behind_folded(fv, rv);
     link(fv, kept.contains(r_.values[behind].name) ? rv : behind);
+  }
+}
+
+// Equal numbers make two values one; what lies between two such values then is what the program has there.
+void Correspondence::seed_values(const std::vector<KnownValue>& values) {
+  for (const KnownValue& known : values) {
+    if (known.reference.exists()) link(f_.loose(known.foreign), r_.loose(known.reference));
   }
 }
 
@@ -331,6 +339,7 @@ void Correspondence::accept(ForeignNode f, ReferenceNode r, bool certain) {
   if (!certain) tie_scope_[f] = reference_.scopes.together(tie_scope_[f], scope_of_ties_around(f, r));
   linking_scope_ = tie_scope_[f];
   link_inputs(f, r);
+  link_inputs_of_other_forms(f, r);
   link_outputs(f, r);
   linking_certain_ = true;
   linking_scope_ = {};

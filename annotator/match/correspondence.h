@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "annotator/match/evidence.h"
+#include "annotator/match/known_values.h"
 #include "annotator/match/reference.h"
 #include "annotator/match/structure.h"
 
@@ -27,7 +28,8 @@ class Correspondence {
   // All arguments outlive it.
   Correspondence(const ForeignStructure& foreign, const Reference& reference, const EvidenceTable& evidence);
 
-  void grow();
+  // `values`: known by their numbers.
+  void grow(const std::vector<KnownValue>& values);
 
   ReferenceNode node(ForeignNode foreign) const { return node_of_[foreign]; }
   ForeignNode foreign_node(ReferenceNode node) const { return foreign_node_of_[node]; }
@@ -60,6 +62,7 @@ class Correspondence {
   };
 
   void seed_interface();
+  void seed_values(const std::vector<KnownValue>& values);
   bool may_be_same(ForeignValue fv, ReferenceValue rv) const;
   bool reads_weights_of(ForeignNode f, ReferenceNode r) const;
   void seed_evidence();
@@ -115,6 +118,7 @@ class Correspondence {
   void accept(ForeignNode f, ReferenceNode r, bool certain);
   void link(ForeignValue fv, ReferenceValue rv);
   void link_inputs(ForeignNode f, ReferenceNode r);
+  void link_inputs_of_other_forms(ForeignNode f, ReferenceNode r);
   void link_outputs(ForeignNode f, ReferenceNode r);
   bool taken_in_by_product(ReferenceValue value) const;
   bool may_have_taken_in(ForeignValue fv) const;

@@ -325,6 +325,24 @@ void Correspondence::link_inputs(ForeignNode f, ReferenceNode r) {
   }
 }
 
+// An input that the partner does not read may be there in another form of it: a Pad that one form of a convolution has
+// taken in.
+void Correspondence::link_inputs_of_other_forms(ForeignNode f, ReferenceNode r) {
+  if (!is_product(r_.nodes[r].op_class)) return;
+  const auto mine = f_.data_inputs(f);
+  for (const UnitIndex unit : reference_.units_of_node[r]) {
+    for (const ReferenceNode other : reference_.nodes_of_unit[unit]) {
+      const auto read = r_.data_inputs(other);
+      if (other == r || r_.nodes[other].op_class != r_.nodes[r].op_class || read.size() != mine.size()) continue;
+      for (std::size_t i = 0; i < mine.size(); ++i) {
+        if (!mine[i].exists() || !read[i].exists() || value_of_[mine[i]].exists() || foreign_of_[read[i]].exists())
+          continue;
+        if (!f_.makers(mine[i]).empty() && producers_alike(mine[i], read[i])) link(mine[i], read[i]);
+      }
+    }
+  }
+}
+
 // Links `fv` to the operand of the sum `rv` that is made like it: the other operand is a constant that the foreign node
 // reads itself.
 void Correspondence::link_behind_sum(ForeignValue fv, ReferenceValue rv) {

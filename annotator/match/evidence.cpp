@@ -15,6 +15,7 @@ constexpr std::array texts = {
     RuleText{MatchRule::carried, "carried", "metadata that the node carried says so"},
     RuleText{MatchRule::tokens, "tokens", "its doc_string says so, where annotate --carry left its name"},
     RuleText{MatchRule::kept_values, "kept_values", "its result has the name that it had in the file before the tool"},
+    RuleText{MatchRule::values, "values", "its result has the numbers that an operation of this module returned"},
     RuleText{MatchRule::names, "names", "the scope in its name, or in that of its result, says so"},
     RuleText{MatchRule::initializers, "initializers", "it reads parameters of this module, known by name"},
     RuleText{MatchRule::digests, "digests", "it reads parameters of this module, known by their bytes"},

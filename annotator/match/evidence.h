@@ -19,6 +19,7 @@ enum class MatchRule : std::uint8_t {
   carried,       // keys already on the node
   tokens,        // a line in its doc_string, left by annotate --carry
   kept_values,   // names of values in the file before the tool
+  values,        // numbers that a recorded operation returned, too
   names,         // scopes in node or value names
   initializers,  // parameter names
   digests,       // parameter bytes

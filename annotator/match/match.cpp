@@ -33,6 +33,7 @@ constexpr ListedRule rules[] = {
     {MatchRule::carried, carried_keys},          // keys that an exporter or whence put on this very node
     {MatchRule::tokens, carried_tokens},         // tokens that annotate --carry put there before a tool ran
     {MatchRule::kept_values, kept_values},       // values of the file before the tool, if it is given
+    {MatchRule::values, equal_values},           // numbers that were recorded, if they are given
     {MatchRule::names, scopes_in_names},         // survive most tools, except those that rename nodes
     {MatchRule::initializers, parameters_read},  // names and content of the weights it reads
     {MatchRule::shapes, weight_surroundings},    // a start if there is no better one
@@ -260,10 +261,13 @@ void let_biases_speak(const ForeignStructure& structure, EvidenceTable& evidence
 }
 
 EvidenceTable find_evidence(const onnx_file::OnnxSummary& model, const FileStructure<Side::foreign>& foreign,
-                            const Reference& reference, const TensorSources& tensors, const ScopeReader& scopes) {
+                            const Reference& reference, const TensorSources& tensors, const ScopeReader& scopes,
+                            const std::vector<KnownValue>& values) {
   EvidenceTable evidence(foreign.structure.nodes.size());
   const ReferenceNames names(reference);
-  for (const ListedRule& rule : rules) rule.find({model, foreign, reference, names, tensors, scopes}, evidence);
+  for (const ListedRule& rule : rules) {
+    rule.find({model, foreign, reference, names, tensors, scopes, values}, evidence);
+  }
   if (!reference.structure.nodes.empty()) let_biases_speak(foreign.structure, evidence);
   return evidence;
 }
@@ -275,11 +279,12 @@ MatchReport match_model(const onnx_file::OnnxSummary& model, const Reference& re
   const ForeignStructure& structure = foreign.structure;
   const TensorSources tensors(model, foreign, reference);
   const ScopeReader scopes(model);
-  EvidenceTable evidence = find_evidence(model, foreign, reference, tensors, scopes);
+  const std::vector<KnownValue> values = known_values(structure, reference);
+  EvidenceTable evidence = find_evidence(model, foreign, reference, tensors, scopes, values);
 
   if (reference.structure.nodes.empty()) return match_by_names(foreign, reference, scopes, std::move(evidence));
   Correspondence pairs(structure, reference, evidence);
-  pairs.grow();
+  pairs.grow(values);
 
   Placement placement{structure, reference, pairs, IndexedVector<ForeignNode, NodeMatch>(structure.nodes.size())};
   if (reference.program && onnx_file::find_property(model.metadata, keys::program) == reference.program) {

@@ -137,7 +137,7 @@ class Overlay {
       if (std::find(outputs.begin(), outputs.end(), id) == outputs.end()) continue;
       const auto [entry, first] = hubs_.try_emplace(value);
       if (first) entry->second = s().add_value(graph->values[id].name);
-      form.ids[id] = entry->second;
+      form.ids[id] = reference_.value_of_program[value] = entry->second;
     }
     add_graph(form);
     for (std::size_t i = 0; i < graph->outputs.size(); ++i) {

@@ -15,6 +15,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -43,6 +44,13 @@ struct ReferenceParameter {
   bool weight = true;               // false: a size, an axis or one number, which says nothing of the model
 };
 
+// A value of the foreign file that is, by its numbers, the result of an operation.
+struct EqualValue {
+  std::string name;  // in the file
+  UnitIndex unit;
+  ValueId value;  // the program's number of it
+};
+
 // Makes scopes of ways that nodes state and of qualified names, parents first. Ways come before names: a name alone
 // does not say in which call of the modules around it the module was called.
 class ScopeTree {
@@ -61,6 +69,8 @@ class ScopeTree {
 struct Reference {
   bool values_keep_names = false;      // the reference is the file that the foreign file was made from
   std::optional<std::string> program;  // digest of the program; stamps may refer to it
+  std::vector<EqualValue> equal_values;
+  std::unordered_map<ValueId, ReferenceValue> value_of_program;  // values that some form has
   ReferenceStructure structure;
   IndexedVector<ReferenceNode, std::vector<UnitIndex>> units_of_node;  // by node of `structure`; each ascending
   IndexedVector<UnitIndex, ReferenceUnit> units;

@@ -12,7 +12,7 @@ namespace {
 
 constexpr double least_likeness = 0.8;
 constexpr double deviations = 6;          // above what chance makes, in standard deviations of that
-constexpr std::int64_t max_places = 64;   // of a block in a tensor, or of a tensor in a parameter
+constexpr std::int64_t max_places = 64;   // places of a block in a tensor, or of a tensor in a parameter
 constexpr std::size_t fewest_in_row = 4;  // elements that a row needs to say anything
 constexpr std::size_t fewest = 24;        // elements in all
 constexpr std::size_t max_rivals = 16;    // parameters that are as like; if there are more, that is no evidence
@@ -87,8 +87,8 @@ std::optional<double> likeness(std::span<const std::int8_t> sketch, std::span<co
   return is_more ? std::optional(mean) : std::nullopt;
 }
 
-// Where a block of `part` may begin in `whole`, when all parts are multiples of one size; nothing when there would be
-// too many places.
+// The places at which a block of `part` may begin in `whole`, when all parts are multiples of one size; nothing when
+// there would be too many places.
 std::vector<std::int64_t> beginnings(std::int64_t whole, std::int64_t part) {
   const std::int64_t step = std::gcd(whole, part);
   if (step < 1 || whole / step > max_places) return {};

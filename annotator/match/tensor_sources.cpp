@@ -97,8 +97,10 @@ void TensorSources::match_bytes(const onnx_file::OnnxSummary& model, const FileS
   for (std::thread& thread : threads) thread.join();
   content.find_split(foreign.tensors.items(), found.items());
   for (const ForeignTensor i : found.keys()) {
-    if (!found[i].empty() || sketches.empty() || foreign.tensors[i].bytes.empty()) continue;
-    if (const auto elements = weights.of(foreign.tensors[i])) found[i] = sketches.find(*elements);
+    const StructureTensor& tensor = foreign.tensors[i];
+    if (!found[i].empty() || sketches.empty() || tensor.bytes.empty()) continue;
+    if (const auto elements = weights.of(tensor)) found[i] = sketches.find(*elements);
+    release_bytes(model, tensor);
   }
   for (const ForeignTensor i : found.keys()) {
     sources_[i].insert(sources_[i].end(), found[i].begin(), found[i].end());

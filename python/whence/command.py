@@ -62,9 +62,11 @@ def main() -> int:
         from .quantising.command_line import main as sensitivity
 
         return sensitivity(rest)
-    if name in ("record", "validate") and any(each == "--values" or each.startswith("--values=") for each in rest):
+    if name in ("annotate", "record", "validate") and any(each == "--values" or each.startswith("--values=") for each in rest):
         if name == "record":
             from .values.command_line import main as with_values
+        elif name == "annotate":
+            from .numerics.annotating import main as with_values
         else:
             from .numerics.validating import main as with_values
         return with_values(rest)

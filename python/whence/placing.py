@@ -54,12 +54,6 @@ def write_whole(target: Path, write: Callable[[Path], object]) -> None:
         os.close(handle)
 
 
-def require_other_than(target: Path, model: Path) -> None:
-    """Raises WhenceError E0101 where what is written about a model would replace it."""
-    if target.exists() and model.exists() and target.samefile(model):
-        raise error("E0101", "usage", f"{target} is the model itself", "give another name", file=str(target))
-
-
 def require_apart(targets: Mapping[str, str | os.PathLike | None], sources: Iterable[str | os.PathLike | None]) -> None:
     """Raises WhenceError E0101 where one of ``targets``, by option, would replace a file that is read, or another target.
     """

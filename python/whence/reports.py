@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import html
 import os
+import tempfile
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .command import run_json
-from .errors import Diagnostic, require_list
-from .placing import require_other_than, write_whole
+from .errors import Diagnostic, error, require_list
 
 if TYPE_CHECKING:
     from .numerics.validating import Proof
+    from .values.container import Values
 
 CONFIDENCES = ("exact", "matched", "inferred", "ancestor", "unattributed")
 
@@ -37,7 +38,9 @@ class AnnotateReport:
 def annotate(model: str | os.PathLike, sidecar: str | os.PathLike | None = None, *,
              output: str | os.PathLike | None = None, source: str | os.PathLike | None = None,
              keys: Collection[str] = (), names: bool = True, carry: bool = False, functions: str | None = None,
-             allow_different_weights: bool = False, overwrite: bool = False) -> AnnotateReport:
+             allow_different_weights: bool = False, overwrite: bool = False,
+             values: Values | str | os.PathLike | None = None,
+             outputs: str | os.PathLike | None = None) -> AnnotateReport:
     """Writes on every node of an ONNX file where it comes from; in place, atomically, unless ``output`` is given.
 
     sidecar  the sidecar of the same model; ``source`` instead: the annotated file that a tool made ``model`` from. With
@@ -49,8 +52,11 @@ def annotate(model: str | os.PathLike, sidecar: str | os.PathLike | None = None,
              "modules=encoder.layer.*" or "depth=2".
     allow_different_weights  match by structure although the weights are not the sidecar's.
     overwrite  replace files of weights that stand where those of ``output`` go and hold something else.
+    values   what ``record_values`` recorded of the model of the sidecar, or its file: the file runs in ONNX Runtime, and its
+             values that are results of recorded operations say where they are made, whatever their names are.
+    outputs  instead of running the file: values that another runtime left, as for ``accuracy``.
 
-    Raises WhenceError: E0101 for an unknown key or choice of modules, E0206 when they do not belong together, E02xx
+    Raises WhenceError: what ``accuracy`` raises, with ``values``; E0101 for an unknown key or choice of modules, E0206 when they do not belong together, E02xx
     for broken files, E0401.
     """
     target = Path(output or model)
@@ -60,7 +66,14 @@ def annotate(model: str | os.PathLike, sidecar: str | os.PathLike | None = None,
     flags = {"--no-names": not names, "--carry": carry, "--allow-different-weights": allow_different_weights,
              "--overwrite": overwrite}
     options += [flag for flag, is_set in flags.items() if is_set]
-    report = run_json("annotate", model, "-o", target, *options)
+    if values is None and outputs is not None:
+        raise error("E0101", "usage", "values of a runtime say nothing without recorded ones", "give values too")
+    with tempfile.TemporaryDirectory(prefix="whence-") as folder:
+        if values is not None:
+            from .numerics.annotating import pairs_for
+
+            options += pairs_for(Path(folder), model, values, sidecar, outputs)
+        report = run_json("annotate", model, "-o", target, *options)
     return AnnotateReport(target, report["nodes"], *(report[name] for name in CONFIDENCES), report["changed"],
                           tuple(map(Diagnostic.from_json, report["diagnostics"])))
 
@@ -105,10 +118,9 @@ class ValidationReport:
                 f"<h1>{html.escape(self.path.name)}</h1><p>{self.coverage.covered} of {self.coverage.nodes} nodes "
                 f"({self.coverage.percent:.1f} %) have a module; {len(self.findings)} findings.</p>"
                 f"<table><tr>{head}</tr>{rows}</table>\n")
-        target = Path(path)
-        require_other_than(target, self.path)
-        write_whole(target, lambda path: path.write_text(text, encoding="utf-8"))
-        return target
+        from .numerics import light
+
+        return light.write_about(self.path, "the page", path, text)
 
 
 def validate(model: str | os.PathLike, sidecar: str | os.PathLike | None = None, *, min_covered: float | None = None,

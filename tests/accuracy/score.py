@@ -1,11 +1,12 @@
 """Scores a whence command on the corpus: is each node's module right, and is a confidence worth what it says?
 
     score.py [--whence PATH] [--folder build/accuracy] [--models a,b] [--sources dynamo-18,...] [--files renamed,...]
-             [--with sidecar|scripted|nothing|before|right-before] [-v]
+             [--with sidecar|values|scripted|nothing|before|right-before] [-v]
 
 The command gets the bare file and what `--with` says, never the truth:
 
     sidecar       the recording of the traced archive
+    values        that, and what its modules and operations returned on the inputs of the corpus
     scripted      the recording of the scripted archive, where there is one
     nothing       the file alone
     before        `--from` the file before the tool, which the same command annotated with the sidecar
@@ -28,6 +29,7 @@ and of the exact ones that stand for one call, `call` says how many name the rig
 import argparse
 import collections
 import concurrent.futures
+import functools
 import itertools
 import json
 import os
@@ -38,9 +40,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+    root = Path(__file__).resolve().parents[2]
+    sys.path[:0] = [str(root / "tests"), str(root / "python")]
 
 import onnx
+import torch
+import whence as whence_package
+from whence.numerics import pairing
 
 import command
 from accuracy import corpus, report
@@ -143,10 +149,19 @@ def score_row(whence: Path, place: Path, row: Transformation, given: str) -> Sco
     model, recording = place / f"{row.name}.onnx", place.parent / f"{RECORDINGS.get(given, 'model')}.whence.json"
     if not model.exists() or not recording.exists() or (given in FROM and row.tool is None):
         return None
+    if given == "values" and row.name.endswith("extracted"):
+        return None  # a part of a model has other inputs than those that were recorded
     truth = Truth.load(place / f"{row.name}.truth.json")
     with tempfile.TemporaryDirectory() as folder:
         out, before, error = Path(folder) / "out.onnx", Path(folder) / "before.onnx", ""
         options = [] if given == "nothing" else ["--sidecar", recording]
+        if given == "values":
+            pairs = Path(folder) / "pairs.json"
+            try:
+                pairing.write(pairs, model, values_of(place.parent), recording)
+                options += ["--value-pairs", pairs]
+            except whence_package.WhenceError as failure:  # ONNX Runtime does not run it
+                error = str(failure)
         if given == "before":
             error = annotate(whence, place / f"{row.base}.onnx", "-o", before, "--sidecar", recording)
         elif given == "right-before":
@@ -159,6 +174,16 @@ def score_row(whence: Path, place: Path, row: Transformation, given: str) -> Sco
     score = Score(unknown=len(truth.unknown), failures=[error])
     score.classes["none"] = score.confidence["failed"]["none"] = len(truth.nodes)
     return score
+
+
+@functools.cache
+def values_of(folder: Path) -> Path:
+    """What the archive of a model returns on the inputs of the corpus; recorded once."""
+    path = folder / "model.values.safetensors"
+    if not path.exists():
+        inputs = torch.load(folder / "inputs.pt")
+        whence_package.record_values(torch.jit.load(folder / "model.pt"), (), path, kwargs=inputs, operations=True)
+    return path
 
 
 def write_truth(place: Path, name: str, target: Path) -> None:
@@ -185,7 +210,7 @@ def main() -> int:
     parser.add_argument("--sources")
     parser.add_argument("--files")
     parser.add_argument("--with", dest="given", default="sidecar",
-                        choices=["sidecar", "scripted", "nothing", "before", "right-before"])
+                        choices=["sidecar", "values", "scripted", "nothing", "before", "right-before"])
     parser.add_argument("-v", "--verbose", action="store_true")
     options = parser.parse_args()
     keys = list(itertools.product(corpus.names(options.models, NAMES), corpus.names(options.sources, corpus.SOURCES),
@@ -194,6 +219,8 @@ def main() -> int:
     def one(key: tuple) -> Score | None:
         return score_row(options.whence, options.folder / key[0] / key[1], BY_NAME[key[2]], options.given)
 
+    for name in corpus.names(options.models, NAMES) if options.given == "values" else ():
+        values_of(options.folder / name)
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         scores = {key: score for key, score in zip(keys, pool.map(one, keys), strict=True) if score is not None}
     print(report.text(scores, options.verbose), end="")

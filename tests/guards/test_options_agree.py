@@ -17,7 +17,7 @@ FIELDS_OF_LIVE_MODULES = {"archive", "training", "command"}
 FIELDS_OF_TWO_FORMS = {"dynamic"}  # the text form of dynamic_axes
 FIELDS_WITHOUT_ROW = {"Options": FIELDS_OF_LIVE_MODULES | FIELDS_OF_TWO_FORMS, "AnnotateOptions": {"overwrite"},
                       "ValidateOptions": set()}
-KEYWORDS_WITHOUT_ROW = {"annotate": {"model", "output", "overwrite"}, "validate": {"model", "values"}}
+KEYWORDS_WITHOUT_ROW = {"annotate": {"model", "output", "outputs", "overwrite"}, "validate": {"model", "values"}}
 
 
 def rows(file: str) -> list[dict]:

@@ -395,9 +395,11 @@ def test_rounds_hold_less_and_say_the_same(encoder):
     assert not any("rounds" in note for note in whole.notes)
 
 
-def test_onnx_reference_evaluator(encoder, exported):
-    report = measured(encoder, exported(swap("layers.0.up"), ("layers.0.up", swap)), runtime="reference")
-    assert report.first.module == "layers.0.up" and "reference evaluator" in report.settings
+@pytest.mark.parametrize("runtime, named", [("reference", "reference evaluator"), ("openvino", "OpenVINO 20")])
+def test_other_runtimes(encoder, exported, runtime, named):
+    report = measured(encoder, exported(swap("layers.0.up"), ("layers.0.up", swap)), runtime=runtime)
+    assert report.first.module == "layers.0.up" and named in report.settings
+    assert measured(encoder, exported(lambda model: None, "unchanged"), runtime=runtime).first is None
 
 
 def dumped_values(path) -> dict:

@@ -112,8 +112,10 @@ def test_annotate_and_html_into_another_folder(tmp_path):
     for name, seed in (("a", 1), ("b", 2)):
         assert_computes(tmp_path / "out" / f"{name}.onnx", net(seed))
     report = whence.validate(tmp_path / "out" / "a.onnx")
-    with pytest.raises(whence.WhenceError, match="the model itself"):
-        report.to_html(tmp_path / "out" / "a.onnx")
+    [weights] = (tmp_path / "out").glob("a.onnx*data")
+    for read in (tmp_path / "out" / "a.onnx", weights):
+        with pytest.raises(whence.WhenceError, match="would replace a file that is read"):
+            report.to_html(read)
     assert_computes(tmp_path / "out" / "a.onnx", net(1))
 
 

@@ -25,6 +25,10 @@ constexpr std::array annotate_table = {
     OptionRow{"allow-different-weights", Kind::flag, "",
               "match by structure although the weights are not the sidecar's", "allow_different_weights",
               "allow_different_weights"},
+    OptionRow{"value-pairs", Kind::text, "FILE",
+              "values of the file that are results of recorded operations, as `whence annotate --values` finds them: "
+              "with --values FILE the Python package runs the model (`whence annotate --values - --help`)",
+              "value_pairs", "values"},
     OptionRow{"keys", Kind::text, "A,B",
               "write only these metadata keys, full or by their last part: module,source,namespace", "keys", "keys"},
     OptionRow{"no-names", Kind::flag, "", "leave node names as they are", "names", "names"},
@@ -74,6 +78,7 @@ AnnotateOptions parse_options(const CommandLine& line) {
   AnnotateOptions options;
   options.sidecar = line.text_or("sidecar", "");
   options.from = line.text_or("from", "");
+  options.value_pairs = line.text_or("value-pairs", "");
   options.keys = text::split(line.text_or("keys", ""), ',');
   options.names = !line.has("no-names");
   options.carry = line.has("carry");

@@ -47,7 +47,9 @@ bool has_package(const std::string& program) {
 }
 
 // Subcommands of which only a part is in Python: with recorded values, they run a model.
-bool may_take_values(std::string_view subcommand) { return subcommand == "record" || subcommand == "validate"; }
+bool may_take_values(std::string_view subcommand) {
+  return subcommand == "annotate" || subcommand == "record" || subcommand == "validate";
+}
 
 }  // namespace
 

@@ -37,9 +37,10 @@ ExitCode run(int argc, char** argv) {
   line.positional("archive", "what torch.jit.save wrote, traced or scripted, or torch.export.save");
   line.output("output,o", "the sidecar to write");
   declare_inputs(line);
-  line.option("values", "FILE",
-              "also what each call of each module was given and returned, modules of --full GLOB whole; the Python\n"
-              "package does that: `whence record --values - --help`");
+  line.option(
+      "values", "FILE",
+      "also what each call of each module was given and returned, modules of --full GLOB whole, with --operations\n"
+      "what each operation returned; the Python package does that: `whence record --values - --help`");
   line.flag("no-run", "do not run the program: operations and modules only, dtypes and shapes stay unknown");
   line.example("whence record bert.pt -o bert.whence.json --input 'input_ids=int64[1,16]<30522'");
   if (!line.parse(argc, argv)) return ExitCode::ok;

@@ -11,6 +11,7 @@
 
 #include "annotator/match/evidence.h"
 #include "annotator/match/file_structure.h"
+#include "annotator/match/known_values.h"
 #include "annotator/match/reference.h"
 #include "annotator/match/scope_in_name.h"
 #include "annotator/match/tensor_sources.h"
@@ -40,6 +41,7 @@ struct RuleContext {
   const ReferenceNames& names;
   const TensorSources& tensors;
   const ScopeReader& scopes;  // reads scopes from the model's names
+  const std::vector<KnownValue>& known_values;
 };
 
 using MatchRuleFunction = void (*)(const RuleContext& context, EvidenceTable& table);
@@ -47,6 +49,7 @@ using MatchRuleFunction = void (*)(const RuleContext& context, EvidenceTable& ta
 void carried_keys(const RuleContext& context, EvidenceTable& table);
 void carried_tokens(const RuleContext& context, EvidenceTable& table);
 void kept_values(const RuleContext& context, EvidenceTable& table);
+void equal_values(const RuleContext& context, EvidenceTable& table);
 void scopes_in_names(const RuleContext& context, EvidenceTable& table);
 void fx_node_names(const RuleContext& context, EvidenceTable& table);
 void parameters_read(const RuleContext& context, EvidenceTable& table);  // by name and by bytes

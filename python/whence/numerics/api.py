@@ -65,7 +65,7 @@ def accuracy(path: str | os.PathLike, values: Values | str | os.PathLike, *,
     if not recorded.runs:
         raise error("E0204", "corrupt_file", f"{recorded.place} holds no run", "record the values again")
     program = recorded_program.read(sidecar) if sidecar is not None else None
-    taken = _runtime(file, runtime, provider, optimised, outputs)
+    taken = runtime_of(file, runtime, provider, optimised, outputs)
     runs = recorded.runs if taken.rounds else recorded.runs[:1]
     if model is not None:
         model = alone.model_of(model, recorded, runs[0])
@@ -127,8 +127,9 @@ def _require_numbers(tolerance: float | None, memory: int) -> None:
         raise error("E0101", "usage", f"{memory!r} is not a number of bytes", "give an int, such as 2 << 30")
 
 
-def _runtime(file: File, name: str | None, provider: str | None, optimised: bool,
-             outputs: str | os.PathLike | None) -> Runtime:
+def runtime_of(file: File, name: str | None = None, provider: str | None = None, optimised: bool = False,
+               outputs: str | os.PathLike | None = None) -> Runtime:
+    """Runs the file, or gives what another runtime left. Raises WhenceError E0101, E0307."""
     if outputs is not None:
         if name is not None or provider is not None or optimised:
             raise error("E0101", "usage", "values that another runtime left are given, so that nothing runs",

@@ -37,7 +37,7 @@ def beginning_in(flow: Flow, first: Beginning, limits: Limits, values: Values, p
 def _points(flow: Flow, first: Beginning, program: RecordedProgram) -> Iterator[Point]:
     """Recorded results of the operations of the nodes, with the values of the file that are them."""
     calls = flow.measurement.calls
-    recorded = _recorded_by_number(program, calls.run)
+    recorded = recorded_by_number(program, calls.run)
     nodes = nodes_by_operation(flow.file)
     for number in dict.fromkeys(number for node in first.nodes for number in node.operations if number in recorded):
         call = calls.number(*program.calls[number])
@@ -47,7 +47,7 @@ def _points(flow: Flow, first: Beginning, program: RecordedProgram) -> Iterator[
                 yield Point(result, [call], stated=stated)
 
 
-def _recorded_by_number(program: RecordedProgram, run: Run) -> dict[int, Operation]:
+def recorded_by_number(program: RecordedProgram, run: Run) -> dict[int, Operation]:
     """Recorded operations by their numbers in the sidecar, where a call has as many of an operator there as in the values.
     A trace has operations on sizes, which are numbers of Python when the model runs: they have no axes."""
     groups: dict[tuple, tuple[list[int], list[Operation]]] = {}

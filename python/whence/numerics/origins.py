@@ -73,8 +73,9 @@ class File:
         return [each.name for each in self.model.graph.output]
 
 
-def read(path: str | os.PathLike) -> File:
-    """Raises WhenceError: what ``light.without_weights`` raises, E0203 when no node says where it comes from."""
+def read(path: str | os.PathLike, annotated: bool = True) -> File:
+    """Raises WhenceError: what ``light.without_weights`` raises, E0203 when no node says where it comes from, unless it need not
+    be ``annotated``."""
     require_path(path, "the model")
     model = light.without_weights(path)
     try:
@@ -82,7 +83,7 @@ def read(path: str | os.PathLike) -> File:
     except (TypeError, UnicodeDecodeError):  # by protobuf's version, for text that is not UTF-8
         raise error("E0204", "corrupt_file", f"{path} has metadata that is not UTF-8", "check how it was written",
                     file=os.fspath(path)) from None
-    if not any(node.modules for node in nodes):
+    if annotated and not any(node.modules for node in nodes):
         raise error("E0203", "wrong_kind", f"{path} is not annotated: no node says which module it is of",
                     "annotate it: whence.annotate(path, sidecar), or export it with `whence export --annotate`",
                     file=os.fspath(path))

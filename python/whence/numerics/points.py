@@ -121,7 +121,7 @@ def nodes_by_operation(file: File) -> dict[int, list[Node]]:
 
 def _state(point: Point, file: File, program: RecordedProgram, by_operation: dict[int, list[Node]],
            call: ModuleCall) -> None:
-    result = _program_result(point.recorded, call, program.results.get((call.module, call.call), []))
+    result = program_result(point.recorded, call, program.results.get((call.module, call.call), []))
     if result is None:
         return
     nodes = by_operation.get(result.operation, [])
@@ -137,7 +137,7 @@ def values_of(file: File, nodes: Iterable[Node], operation: int, output: int) ->
     return [name for names in made for name in names if name and _is_read_elsewhere(file, name, ends)]
 
 
-def _program_result(recorded: Recorded, call: ModuleCall, results: list[Result]) -> Result | None:
+def program_result(recorded: Recorded, call: ModuleCall, results: list[Result]) -> Result | None:
     """Several results are distinguished by their sizes, or by their order where there are as many."""
     if len(results) == 1 and len(call.results) == 1:
         return results[0]

@@ -25,6 +25,8 @@ class RecordedProgram:
     targets: list[str]                             # "aten::linear", by number of the operation
     calls: list[tuple[str, int]]                   # module and call that it is of, likewise
     ranks: list[tuple[int | None, ...]]            # numbers of axes of its results, likewise
+    read: list[set[int]]                           # the operations whose results it reads, likewise
+    digest: str                                    # by which pairs of values know it
 
 
 def read(path: str | os.PathLike) -> RecordedProgram:
@@ -74,10 +76,11 @@ def _program(raw: dict[str, Any]) -> RecordedProgram:
                 dims = values[value]["dims"]
                 known = None if dims is None else tuple(each if isinstance(each, int) else -1 for each in dims)
                 results.setdefault(names[scope], []).append(Result(at, number, known))
+    read = [{maker[value][0] for value in _values(each["arguments"]) if value in maker} for each in operations]
     ranks = [tuple(None if (dims := values[value]["dims"]) is None else len(dims) for value in each["outputs"])
              for each in operations]
     return RecordedProgram(results, [strings[each["target"]] for each in operations],
-                           [names[each["scope"]] for each in operations], ranks)
+                           [names[each["scope"]] for each in operations], ranks, read, raw["program_digest"])
 
 
 def _ways(scopes: list[dict[str, Any]]) -> list[frozenset[int]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import re
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,7 +26,14 @@ class Listener:
     leave: Callable[[list[torch.Tensor]], None]
 
 
-_listeners: list[Listener] = []
+class _Listeners(threading.local):
+    """Those of one thread, the innermost last: two threads may record two models."""
+
+    def __init__(self) -> None:
+        self.stack: list[Listener] = []
+
+
+_listeners = _Listeners()
 _library: list[torch.library.Library] = []
 
 
@@ -37,18 +45,18 @@ def _define() -> None:
     library.define("enter(str name, Tensor[] given) -> ()", alias_analysis="CONSERVATIVE")
     library.define("leave(Tensor[] results) -> ()", alias_analysis="CONSERVATIVE")
     for key in ("CompositeExplicitAutograd", "BackendSelect"):  # with tensors, and with an empty list
-        library.impl("enter", lambda name, given: _listeners[-1].enter(name, given), key)
-        library.impl("leave", lambda results: _listeners[-1].leave(results), key)
+        library.impl("enter", lambda name, given: _listeners.stack[-1].enter(name, given), key)
+        library.impl("leave", lambda results: _listeners.stack[-1].leave(results), key)
     _library.append(library)
 
 
 @contextmanager
 def listening(listener: Listener) -> Iterator[None]:
-    _listeners.append(listener)
+    _listeners.stack.append(listener)
     try:
         yield
     finally:
-        _listeners.pop()
+        _listeners.stack.pop()
 
 
 def telling(module: torch.jit.ScriptModule) -> torch.jit.ScriptModule:

@@ -1,0 +1,21 @@
+// What `whence annotate --value-pairs` reads beside the model and its sidecar.
+#include "tests/fuzz/mutators/mutators.h"
+#include "tests/fuzz/target.h"
+#include "whence/annotate.h"
+
+namespace whence::fuzz {
+namespace {
+
+// A file of PyTorch's exporter: nodes of our own exports say themselves where they come from, and are not compared.
+constexpr const char* folder = WHENCE_SOURCE_DIR "/tests/torch_versions/fixtures/2.13.0/";
+
+void run(std::string_view input) {
+  const std::string path = file_of("value_pairs.json", input);
+  const std::string model = std::string(folder) + "dynamo.onnx", sidecar = std::string(folder) + "recorded.whence.json";
+  attempt([&] { annotate(model, scratch("output.onnx"), {.sidecar = sidecar, .value_pairs = path}); });
+}
+
+const Target target("value_pairs", run, 4096, mutate_json);
+
+}  // namespace
+}  // namespace whence::fuzz

@@ -1,0 +1,200 @@
+"""``whence annotate --values``: numbers say where a value is made, whatever its name, its bytes and the structure are."""
+
+import json
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import torch
+import whence
+from onnx import numpy_helper
+
+import command
+from accuracy import rename
+from match.test_calls import keys
+
+
+class Twins(torch.nn.Module):
+    """Branches without weights that differ in what they compute, and are alike in every name, size and operator."""
+
+    class Scale(torch.nn.Module):
+        def __init__(self, number: float):
+            super().__init__()
+            self.number = number
+
+        def forward(self, x):
+            return torch.tanh(x * self.number)
+
+    def __init__(self):
+        super().__init__()
+        self.slow, self.fast = Twins.Scale(0.5), Twins.Scale(2.0)
+        self.mix = torch.nn.Linear(24, 24)
+
+    def forward(self, x):
+        x = self.mix(x)
+        return self.slow(x) + self.fast(x)
+
+
+@pytest.fixture
+def recorded(tmp_path):
+    """The recording of a trace, and a file of PyTorch's exporter in which every name is another."""
+    torch.manual_seed(3)
+    model, x = Twins().eval(), torch.randn(5, 24)
+    torch.jit.trace(model, (x,), check_trace=False).save(tmp_path / "model.pt")
+    np.savez(tmp_path / "inputs.npz", x=x.numpy())
+    command.run("record", tmp_path / "model.pt", "-o", tmp_path / "model.whence.json", "--inputs", tmp_path / "inputs.npz")
+    whence.record_values(torch.jit.load(tmp_path / "model.pt"), (x,), tmp_path / "v.safetensors", operations=True)
+    torch.onnx.export(model, (x,), tmp_path / "exported.onnx", dynamo=False, opset_version=20, verbose=False,
+                      input_names=["x"])
+    file = onnx.load(tmp_path / "exported.onnx")
+    rename.rename_everything(file)
+    return tmp_path, model, x, file
+
+
+def blurred(file: onnx.ModelProto) -> None:
+    """The factors become vectors: a number that the model has says more than numbers of values."""
+    constants = {each.name: numpy_helper.to_array(each) for each in file.graph.initializer}
+    constants |= {node.output[0]: numpy_helper.to_array(node.attribute[0].t) for node in file.graph.node
+                  if node.op_type == "Constant"}
+    for at, node in enumerate([each for each in file.graph.node if each.op_type == "Mul"]):
+        slot = next(slot for slot, name in enumerate(node.input) if name in constants)
+        factors = np.full(24, constants[node.input[slot]], np.float32)
+        file.graph.initializer.append(numpy_helper.from_array(factors, f"factors_{at}"))
+        node.input[slot] = f"factors_{at}"
+
+
+def truth(file: onnx.ModelProto, path, model, x) -> dict[str, str]:
+    """By the name of each Tanh's result: the branch that returns its numbers, from PyTorch."""
+    extended = onnx.ModelProto.FromString(file.SerializeToString())
+    names = [node.output[0] for node in file.graph.node if node.op_type == "Tanh"]
+    extended.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names)
+    onnx.save(extended, path)
+    got = onnxruntime.InferenceSession(str(path)).run(names, {"x": x.numpy()})
+    with torch.no_grad():
+        wanted = {name: getattr(model, name)(model.mix(x)).numpy() for name in ("slow", "fast")}
+    return {name: next(path for path, array in wanted.items() if np.allclose(array, value, atol=1e-5))
+            for name, value in zip(names, got, strict=True)}
+
+
+def branches(annotated) -> dict[str, tuple]:
+    return {node.output[0]: (keys(node)["module"], keys(node)["confidence"], keys(node).get("evidence", ""))
+            for node in onnx.load(annotated).graph.node if node.op_type == "Tanh"}
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_branches_that_only_numbers_tell_apart(recorded, swapped, run_here):
+    folder, model, x, file = recorded
+    if swapped:  # the same sum
+        for node in [each for each in file.graph.node if each.op_type == "Add"]:
+            operands = list(node.input)
+            node.input[:] = operands[::-1]
+    blurred(file)
+    onnx.save(file, folder / "file.onnx")
+    wanted = truth(file, folder / "extended.onnx", model, x)
+    run_here("annotate", folder / "file.onnx", "--sidecar", folder / "model.whence.json", "--values",
+             folder / "v.safetensors", "-o", folder / "out.onnx")
+    found = branches(folder / "out.onnx")
+    assert {name: (module, word) for name, (module, word, _) in found.items()} == {
+        name: (module, "matched") for name, module in wanted.items()}
+    assert all(f"values: {module}" in evidence for module, _, evidence in found.values())
+
+
+def test_without_values_it_is_a_choice_between_equals(recorded):
+    folder, _, _, file = recorded
+    blurred(file)
+    onnx.save(file, folder / "file.onnx")
+    command.run("annotate", folder / "file.onnx", "--sidecar", folder / "model.whence.json", "-o", folder / "out.onnx")
+    assert {word for _, word, _ in branches(folder / "out.onnx").values()}.isdisjoint({"exact", "matched"})
+
+
+def test_the_values_of_another_runtime(recorded, run_here):
+    """The file does not run: what it computes is in a dump."""
+    folder, model, x, file = recorded
+    blurred(file)
+    onnx.save(file, folder / "file.onnx")
+    wanted = truth(file, folder / "extended.onnx", model, x)
+    names = list(wanted)
+    arrays = onnxruntime.InferenceSession(str(folder / "extended.onnx")).run(names, {"x": x.numpy()})
+    np.savez(folder / "dump.npz", **dict(zip(names, arrays, strict=True)))
+    run_here("annotate", folder / "file.onnx", "--sidecar", folder / "model.whence.json", "--values",
+             folder / "v.safetensors", "--outputs", folder / "dump.npz", "-o", folder / "out.onnx")
+    assert {name: module for name, (module, _, _) in branches(folder / "out.onnx").items()} == wanted
+
+
+def test_in_python_the_same(recorded):
+    folder, model, x, file = recorded
+    blurred(file)
+    onnx.save(file, folder / "file.onnx")
+    wanted = truth(file, folder / "extended.onnx", model, x)
+    report = whence.annotate(folder / "file.onnx", folder / "model.whence.json", values=folder / "v.safetensors",
+                             output=folder / "out.onnx")
+    assert report.matched > 0
+    assert {name: module for name, (module, _, _) in branches(folder / "out.onnx").items()} == wanted
+    with pytest.raises(whence.WhenceError) as raised:
+        whence.annotate(folder / "file.onnx", folder / "model.whence.json", outputs=folder / "dump.npz")
+    assert raised.value.code == "E0101"
+
+
+def test_equal_numbers_prove_nothing(tmp_path, run_here):
+    """Both branches return the same, so that which is which stays open."""
+    torch.manual_seed(4)
+    model, x = Twins().eval(), torch.randn(5, 24)
+    model.fast.number = model.slow.number = 0.5
+    torch.jit.trace(model, (x,), check_trace=False).save(tmp_path / "model.pt")
+    torch.save((x,), tmp_path / "inputs.pt")
+    command.run("record", tmp_path / "model.pt", "-o", tmp_path / "model.whence.json", "--inputs", tmp_path / "inputs.pt")
+    whence.record_values(torch.jit.load(tmp_path / "model.pt"), (x,), tmp_path / "v.safetensors", operations=True)
+    torch.onnx.export(model, (x,), tmp_path / "file.onnx", dynamo=False, opset_version=20, verbose=False, input_names=["x"])
+    file = onnx.load(tmp_path / "file.onnx")
+    rename.rename_everything(file)
+    onnx.save(file, tmp_path / "file.onnx")
+    run_here("annotate", tmp_path / "file.onnx", "--sidecar", tmp_path / "model.whence.json", "--values",
+             tmp_path / "v.safetensors", "-o", tmp_path / "out.onnx")
+    found = branches(tmp_path / "out.onnx")
+    assert found and all("values:" not in evidence and word not in {"exact", "matched"}
+                         for _, word, evidence in found.values())
+
+
+PAIRS = {"format": "whence-value-pairs", "version": 1, "program": None, "pairs": [{"value": "v", "operation": 0, "output": 0}]}
+WRONG_PAIRS = [
+    ("text", "no JSON", "E0203"),
+    ("another format", PAIRS | {"format": "other"}, "E0203"),
+    ("a newer version", PAIRS | {"version": 2}, "E0203"),
+    ("no list", PAIRS | {"pairs": {}}, "E0203"),
+    ("another program", PAIRS | {"program": "0" * 32}, "E0206"),
+    ("an operation too many", PAIRS | {"pairs": [{"value": "v", "operation": 99, "output": 0}]}, "E0204"),
+    ("an output too many", PAIRS | {"pairs": [{"value": "v", "operation": 0, "output": 1}]}, "E0204"),
+    ("a negative operation", PAIRS | {"pairs": [{"value": "v", "operation": -1, "output": 0}]}, "E0204"),
+    ("half an operation", PAIRS | {"pairs": [{"value": "v", "operation": 0.5, "output": 0}]}, "E0204"),
+    ("no value", PAIRS | {"pairs": [{"operation": 0, "output": 0}]}, "E0204"),
+    ("no pair", PAIRS | {"pairs": [3]}, "E0204"),
+]
+
+
+@pytest.mark.parametrize("given, code", [row[1:] for row in WRONG_PAIRS], ids=[row[0] for row in WRONG_PAIRS])
+def test_pairs_that_are_none(recorded, given, code):
+    folder, _, _, file = recorded
+    onnx.save(file, folder / "file.onnx")
+    program = json.loads((folder / "model.whence.json").read_text())["program_digest"]
+    if isinstance(given, dict) and given["program"] is None:
+        given = given | {"program": program}
+    (folder / "pairs.json").write_text(given if isinstance(given, str) else json.dumps(given))
+    ran = command.run("annotate", folder / "file.onnx", "--sidecar", folder / "model.whence.json", "--value-pairs",
+                      folder / "pairs.json", "-o", folder / "out.onnx", code=3)
+    assert code in ran.stderr and not (folder / "out.onnx").exists()
+
+
+def test_what_is_refused_before_anything_runs(recorded, run_here):
+    folder, _, _, file = recorded
+    onnx.save(file, folder / "file.onnx")
+    values, sidecar = folder / "v.safetensors", folder / "model.whence.json"
+    written = run_here("annotate", folder / "file.onnx", "--values", values, "-o", folder / "out.onnx", code=2)
+    assert "E0101" in written.err and "sidecar" in written.err
+    before = values.read_bytes()
+    written = run_here("annotate", folder / "file.onnx", "--sidecar", sidecar, "--values", values, "-o", values, code=2)
+    assert "E0101" in written.err and values.read_bytes() == before
+    ran = command.run("annotate", folder / "file.onnx", "--value-pairs", folder / "pairs.json", "-o", folder / "out.onnx",
+                      code=2)
+    assert "E0101" in ran.stderr
+    assert not (folder / "out.onnx").exists()
