@@ -117,6 +117,16 @@ def accepted(reference: Callable, tensors: Sequence[torch.Tensor]) -> list[torch
         return None
 
 
+def as_in_double(reference: Callable, tensors: Sequence[torch.Tensor], expected: list[torch.Tensor]) -> list[torch.Tensor]:
+    """What PyTorch computes where its vector instructions do not make a NaN of their own: with AVX-512, gelu of infinity is
+    NaN in float32 and infinity in float64."""
+    wide = accepted(reference, [each.double() if each.is_floating_point() else each for each in tensors])
+    if wide is None or [each.shape for each in wide] != [each.shape for each in expected]:
+        return expected
+    return [torch.where(each.isnan(), other.to(each.dtype), each) if each.is_floating_point() else each
+            for each, other in zip(expected, wide, strict=True)]
+
+
 def open_session(path: Path, optimized: bool = True) -> onnxruntime.InferenceSession:
     options = onnxruntime.SessionOptions()
     if not optimized:
@@ -153,5 +163,9 @@ def check_export(case: Case, reference: Callable, path: Path, dtype: str = "",
             check(what, expected, tensors)
     for what, tensors in exceptional_values(case):
         if (expected := accepted(reference, tensors)) is not None:
+            known = len(failed)
             check(what, expected, tensors)
+            if len(failed) > known:
+                failed.pop()
+                check(what, as_in_double(reference, tensors, expected), tensors)
     assert not failed, "\n".join(failed)
