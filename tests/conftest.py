@@ -31,7 +31,7 @@ from shards import shard
 
 
 MEMORY = Path("/dev/shm")
-ROOM = 4 << 30  # bytes; the files of all tests take a sixth of that
+ROOM = 4 << 30  # bytes; the files of all tests would take a sixth of that, and those of tests that passed are removed
 
 
 def pytest_addoption(parser):
@@ -106,7 +106,7 @@ def pytest_terminal_summary(terminalreporter, config):
 
 def pytest_runtest_setup():
     """Random numbers do not depend on which tests ran before; a test that wants others seeds them itself."""
-    torch.manual_seed(0)
+    torch.default_generator.manual_seed(0)  # torch.manual_seed notes the stack for each kind of device that is absent
     np.random.seed(0)
     random.seed(0)
 

@@ -5,10 +5,13 @@ import functools
 import logging
 import types
 import typing
+from typing import Callable
 
 import torch
+from torch._C import DispatchKey
 from torch._export import utils
 from torch._export.serde import schema, serialize
+from torch._ops import OperatorBase
 from torch.onnx._internal.exporter._registration import ONNXRegistry
 
 
@@ -16,6 +19,7 @@ def share() -> None:
     share_translations()
     share_type_hints()
     share_operators()
+    leave_out_annotations()
     leave_out_traces()
 
 
@@ -59,6 +63,27 @@ def share_operators() -> None:
             known[:] = registered
 
     utils._materialize_cpp_cia_ops = look_up_new
+
+
+def leave_out_annotations() -> None:
+    """Each decomposition registers six thousand kernels, twice, and PyTorch evaluates the annotations of a function that
+    it defines for every one."""
+    register = OperatorBase.py_impl
+
+    def py_impl(self, key) -> Callable:
+        if not isinstance(key, DispatchKey) or key == DispatchKey.Python:
+            return register(self, key)
+
+        def inner(kernel):
+            if key in self.py_kernels:
+                raise RuntimeError(f"Trying to override a python impl for {key} on operator {self.name()}")
+            self.py_kernels[key] = kernel
+            self._dispatch_cache.clear()
+            return kernel
+
+        return inner
+
+    OperatorBase.py_impl = py_impl
 
 
 def leave_out_traces() -> None:
