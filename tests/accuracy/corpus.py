@@ -29,6 +29,7 @@ if __name__ == "__main__":
 import onnx
 
 import command
+import kept
 from accuracy import carry, models
 from accuracy.exporters import dynamo, torchscript
 from accuracy.graphs import all_nodes, dead_nodes
@@ -37,8 +38,8 @@ from accuracy.truth import Truth
 
 FOLDER = command.ROOT / "build" / "accuracy"
 PACKAGES = ("torch", "onnx", "onnxruntime", "onnxscript", "onnxslim", "onnxsim", "transformers")
-MAKERS = ("carry", "corpus", "cut", "equal", "further_models", "graphs", "models", "rename", "tools", "truth",
-          "tuned_models")
+MAKERS = ("carry", "corpus", "cut", "equal", "further_models", "graphs", "models", "rename", "tools",
+          "transformations", "truth", "tuned_models")
 
 
 BASE_FAILED = "its base failed\n"
@@ -65,12 +66,17 @@ def rows(model: str, source: str) -> list[Transformation]:
     return [row for row in TABLE if row.applies_to(model) and (source in FULL or row.name in SHORT)]
 
 
+def code() -> list[Path]:
+    """The files of the code that makes the corpus."""
+    folder = Path(__file__).parent
+    return [*(folder / f"{name}.py" for name in MAKERS), *sorted(folder.glob("exporters/*.py")),
+            folder.parent / "models" / "zoo.py", folder.parent / "models" / "networks.py"]
+
+
 def version() -> str:
     """Changes when the corpus would."""
     digest = hashlib.sha256()
-    folder = Path(__file__).parent
-    for path in [*(folder / f"{name}.py" for name in MAKERS), *sorted(folder.glob("exporters/*.py")),
-                 folder.parent / "models" / "zoo.py", folder.parent / "models" / "networks.py"]:
+    for path in code():
         digest.update(path.read_bytes())
     for package in PACKAGES:
         digest.update(f"{package}={importlib.metadata.version(package)}".encode())
@@ -151,6 +157,14 @@ def failures(folder: Path, keys) -> dict[tuple, str]:
         if path.exists() and not (text := path.read_text()).startswith(BASE_FAILED):
             found[model, source, name] = text.splitlines()[0]
     return found
+
+
+def kept_folder(name: str) -> Path:
+    """A folder for a part of the corpus that tests make, kept from run to run. What failed is tried again."""
+    folder = kept.folder(name, *code())
+    for path in folder.rglob("*.failed"):
+        path.unlink()
+    return folder
 
 
 def refresh(folder: Path) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import torch
 
+import kept
 from accuracy import further_models, tuned_models
 from models import zoo
 
@@ -68,14 +69,14 @@ def archive(name: str, folder: Path) -> None:
     with quiet():
         with contextlib.suppress(Exception):  # whatever scripting fails with: transformers' models do
             torch.jit.script(model).save(str(folder / "scripted.pt"))
-        zoo.trace_module(model, example(name)).save(str(folder / "model.pt"))
+        kept.made(folder / "model.pt", lambda path: zoo.trace_module(model, example(name)).save(str(path)))
 
 
 def digest_of(whence: Path) -> str:
-    """Of the command and of the recorder that it loads."""
+    """Of the command and of the libraries that it loads."""
     digest = hashlib.sha256()
-    for path in [whence, whence.resolve().parent.parent / "lib" / "libwhence_recorder_torch.so"]:
-        digest.update(path.read_bytes() if path.exists() else b"")
+    for path in [whence, *sorted((whence.resolve().parent.parent / "lib").glob("libwhence*"))]:
+        digest.update(path.read_bytes())
     return digest.hexdigest()
 
 

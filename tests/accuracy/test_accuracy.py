@@ -17,8 +17,8 @@ COMPARED = {"pkg.whence.module", "pkg.whence.modules", "pkg.whence.call", "pkg.w
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("accuracy")
+def folder():
+    return corpus.kept_folder("accuracy")
 
 
 @functools.cache

@@ -25,8 +25,8 @@ SURELY = {"swin": 0.55, "gpt_neox": 0.5, "distilbert": 0.75}
 
 
 @pytest.fixture(scope="module")
-def scores(tmp_path_factory):
-    folder, found = tmp_path_factory.mktemp("promises"), {}
+def scores():
+    folder, found = corpus.kept_folder("promises"), {}
     for model, (source, files) in CASES.items():
         corpus.make(folder, command.BINARY, model, [source], files)
         assert not list((folder / model / source).glob("*.failed"))

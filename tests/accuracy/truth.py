@@ -20,7 +20,9 @@ class Truth:
 
     def save(self, path: Path) -> None:
         nodes = {key: sorted(calls) for key, calls in self.nodes.items()}
-        path.write_text(json.dumps({"nodes": nodes, "unknown": self.unknown}, indent=0) + "\n")
+        written = path.with_suffix(".part")  # a run that is stopped leaves no part of a truth: its file is whole, too
+        written.write_text(json.dumps({"nodes": nodes, "unknown": self.unknown}, indent=0) + "\n")
+        written.rename(path)
 
     @staticmethod
     def load(path: Path) -> "Truth":

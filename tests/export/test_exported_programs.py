@@ -3,6 +3,7 @@
 import json
 import warnings
 import zipfile
+from pathlib import Path
 
 import onnx
 import onnxruntime
@@ -10,6 +11,7 @@ import pytest
 import torch
 
 import command
+import kept
 from models import zoo
 from results import assert_same_results
 
@@ -29,15 +31,12 @@ def exported(name: str, kind: str) -> torch.export.ExportedProgram:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("pt2")
+def folder():
+    return kept.folder("exported_programs", Path(__file__), *zoo.SOURCES)
 
 
 def archive(folder, name: str, kind: str):
-    path = folder / f"{name}.{kind}.pt2"
-    if not path.exists():
-        torch.export.save(exported(name, kind), path)
-    return path
+    return kept.made(folder / f"{name}.{kind}.pt2", lambda path: torch.export.save(exported(name, kind), path))
 
 
 def tensors(result) -> list[torch.Tensor]:

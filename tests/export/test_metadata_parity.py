@@ -11,6 +11,7 @@ import ast
 import functools
 import os
 import warnings
+from pathlib import Path
 
 import onnx
 import pytest
@@ -18,6 +19,7 @@ import torch
 from torch.onnx._internal.exporter import _core, _registration
 
 import command
+import kept
 from models import writing, zoo
 from sidecar import Sidecar
 
@@ -47,35 +49,50 @@ def save(program, path):
     return torch.export.load(path)
 
 
+def load(path) -> torch.export.ExportedProgram:
+    import transformers.modeling_outputs  # noqa: F401, registers the classes that models of the zoo return
+
+    return torch.export.load(path)
+
+
+def of_pytorch(name: str, make) -> Path:
+    """What PyTorch makes of the zoo's models, once for all runs."""
+    return kept.made(kept.folder("metadata_parity", Path(__file__), *zoo.SOURCES) / name, make)
+
+
 @functools.cache  # which takes f(False) and f(decomposed=False) for two
 def archived(name: str, decomposed: bool, /):
     """Path of the model's archive. Decomposed until doing so again, as exporting does, leaves every name as it is."""
-    path = zoo.folder() / f"{name}.{'decomposed' if decomposed else 'plain'}.pt2"
     if not decomposed:
-        torch.export.save(zoo.program(name), path)
-        return path
-    program = torch.export.load(archived(name, False))
-    for _ in range(2):
-        program = _core._prepare_exported_program_for_export(program, registry=registry())
-    torch.export.save(program, path)
-    return path
+        return of_pytorch(f"{name}.plain.pt2", lambda path: torch.export.save(zoo.program(name), path))
+
+    def make(path):
+        program = load(archived(name, False))
+        for _ in range(2):
+            program = _core._prepare_exported_program_for_export(program, registry=registry())
+        torch.export.save(program, path)
+
+    return of_pytorch(f"{name}.decomposed.pt2", make)
 
 
 @functools.cache
 def signature(name: str, decomposed: bool, /) -> torch.export.ExportGraphSignature:
-    return torch.export.load(archived(name, decomposed)).graph_signature
+    return load(archived(name, decomposed)).graph_signature
 
 
 @functools.cache
 def both(name: str, decomposed: bool, /):
-    """(PyTorch's model, whence's model)"""
-    with warnings.catch_warnings(), torch.no_grad():
-        warnings.simplefilter("ignore")
-        path = archived(name, decomposed)
-        theirs, ours = path.with_suffix(".dynamo.onnx"), path.with_suffix(".whence.onnx")
-        torch.onnx.export(torch.export.load(path), (), theirs, dynamo=True, verbose=False, optimize=False,
-                          opset_version=18)
-    command.run("export", path, "-o", ours, "--annotate", "--opset", "18")
+    """(PyTorch's model, whence's model), without their weights"""
+    archive = archived(name, decomposed)
+
+    def make(path):
+        with warnings.catch_warnings(), torch.no_grad():
+            warnings.simplefilter("ignore")
+            torch.onnx.export(load(archive), (), path, dynamo=True, verbose=False, optimize=False,
+                              opset_version=18, external_data=True)
+
+    theirs, ours = of_pytorch(f"{archive.stem}.dynamo.onnx", make), zoo.folder() / f"{archive.stem}.whence.onnx"
+    command.run("export", archive, "-o", ours, "--annotate", "--opset", "18")
     return tuple(onnx.load(file, load_external_data=False) for file in (theirs, ours))
 
 
@@ -170,7 +187,7 @@ def odd_archive(tmp_path):
 @functools.cache
 def computing_nodes(path) -> list[str]:
     """The text of each node that computes; checks, and results that nobody takes out, are gone when PyTorch exports."""
-    graph = torch.export.load(path).graph
+    graph = load(path).graph
     for node in reversed(list(graph.nodes)):
         check = "_assert" in str(node.target)
         if check or (node.op == "call_function" and "getitem" in str(node.target) and not node.users):

@@ -23,6 +23,8 @@ import torch
 
 from . import networks
 
+SOURCES = tuple(Path(__file__).parent.glob("*.py"))  # what the models are made from
+
 
 @dataclass(frozen=True)
 class Entry:
