@@ -120,14 +120,14 @@ def pytest_collection_finish():
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
     """With --dist loadgroup, the tests of a file share a process and what they make; so do those of native/, which would
-    wait for each other's build. Those of ops/, which share nothing, fill up what is left of the processes' time: they are
-    the last of all, behind files of one long test."""
+    wait for each other's build, and of samples/, which share what imports for them. Those of ops/, which share nothing,
+    fill up what is left of the processes' time: they are the last of all, behind files of one long test."""
     leave_out_other_shards(config, items)
     items.sort(key=lambda item: Path(item.path).parent.name == "ops")
     for item in items:
         folder = Path(item.path).parent
         if folder.name != "ops":
-            item.add_marker(pytest.mark.xdist_group(str(folder if folder.name == "native" else item.path)))
+            item.add_marker(pytest.mark.xdist_group(str(folder if folder.name in ("native", "samples") else item.path)))
 
 
 @pytest.fixture(autouse=True)

@@ -1,19 +1,21 @@
-"""Runs scripts of tests as `python SCRIPT` does, in processes forked from one that has imported torch: to import it
-takes two seconds, which is most of what such a script takes.
+"""Runs scripts of tests as `python SCRIPT` does, in processes forked from one that has imported torch, or more: to
+import it takes two seconds, transformers three, which is most of what such a script takes.
 
-    python forking.py       reads a request a line, {"script", "folder", "output", "error"}, all of them paths, and
-                            answers each with the exit code, negative for a signal
+    python forking.py MODULE...    reads a request a line, {"script", "arguments", "environment", "folder", "output",
+                                   "error"}, and answers each with the exit code, negative for a signal
 
 The script gets a __main__ of its own, and its process ends as an interpreter does. What it loads and starts, the plugin
 too, it loads and starts itself.
 """
 
 import functools
+import importlib
 import json
 import os
 import selectors
 import subprocess
 import sys
+import tempfile
 import types
 from pathlib import Path
 
@@ -21,23 +23,28 @@ TIMEOUT = 120
 
 
 @functools.cache
-def server() -> subprocess.Popen:
+def server(*modules: str) -> subprocess.Popen:
     """Of this test process; ends with it, when its standard input does."""
-    return subprocess.Popen([sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    return subprocess.Popen([sys.executable, __file__, *modules], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
-def run(script: Path, folder: Path) -> subprocess.CompletedProcess:
-    """As subprocess.run([sys.executable, script], cwd=folder, capture_output=True, text=True, stdin=DEVNULL)."""
-    output, error = script.with_suffix(".output"), script.with_suffix(".error")
-    paths = {"script": script, "folder": folder, "output": output, "error": error}
-    print(json.dumps(paths, default=str), file=server().stdin, flush=True)
-    with selectors.DefaultSelector() as waiting:
-        waiting.register(server().stdout, selectors.EVENT_READ)
-        if not waiting.select(TIMEOUT):
-            server().kill()
-            raise subprocess.TimeoutExpired([str(script)], TIMEOUT)
-    return subprocess.CompletedProcess([str(script)], int(server().stdout.readline()), output.read_text(),
-                                       error.read_text())
+def run(script: Path, folder: Path, *arguments, modules: tuple[str, ...] = ("torch",),
+        environment: dict | None = None) -> subprocess.CompletedProcess:
+    """As subprocess.run([sys.executable, script, *arguments], cwd=folder, capture_output=True, text=True, stdin=DEVNULL)
+    with more variables in the environment. Modules that the server has are imported at once."""
+    serving = server(*modules)
+    with tempfile.TemporaryDirectory() as outputs:
+        output, error = Path(outputs, "output"), Path(outputs, "error")
+        request = {"script": script, "arguments": list(map(str, arguments)), "environment": environment or {},
+                   "folder": folder, "output": output, "error": error}
+        print(json.dumps(request, default=str), file=serving.stdin, flush=True)
+        with selectors.DefaultSelector() as waiting:
+            waiting.register(serving.stdout, selectors.EVENT_READ)
+            if not waiting.select(TIMEOUT):
+                serving.kill()
+                raise subprocess.TimeoutExpired([str(script)], TIMEOUT)
+        return subprocess.CompletedProcess([str(script)], int(serving.stdout.readline()), output.read_text(),
+                                           error.read_text())
 
 
 def redirect(request: dict) -> None:
@@ -52,8 +59,10 @@ def redirect(request: dict) -> None:
 
 def serve() -> dict:
     """Answers requests to the end of this process; returns in each process that is to run a script."""
-    import torch  # noqa: F401, for those that are forked
-
+    for module in sys.argv[1:]:
+        importlib.import_module(module)
+    if len(os.listdir("/proc/self/task")) > 1:
+        sys.exit(f"{' '.join(sys.argv)}: a module started a thread, which a fork would lose")
     for line in sys.stdin:
         if (process := os.fork()) == 0:
             return json.loads(line)
@@ -64,7 +73,8 @@ def serve() -> dict:
 if __name__ == "__main__":
     request = serve()
     redirect(request)
-    sys.argv, sys.path[0] = [request["script"]], os.path.dirname(request["script"])
+    os.environ.update(request["environment"])
+    sys.argv, sys.path[0] = [request["script"], *request["arguments"]], os.path.dirname(request["script"])
     main = sys.modules["__main__"] = types.ModuleType("__main__")
     main.__file__ = request["script"]
     exec(compile(Path(main.__file__).read_text(), main.__file__, "exec"), vars(main))  # noqa: S102

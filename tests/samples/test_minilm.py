@@ -1,13 +1,12 @@
 """The sample's road with its real weights: traced, exported with dynamic sizes, annotated, equal to PyTorch."""
 
 import importlib.metadata
-import os
-import subprocess
-import sys
 
 import pytest
 
 import command
+from live_python import forking
+from samples.test_tasks import MODULES
 
 SAMPLE = command.ROOT / "samples" / "minilm"
 
@@ -23,8 +22,7 @@ def has_weights() -> bool:
 @pytest.mark.skipif(not has_weights(), reason="the weights are not installed: tools/setup/python.sh")
 def test_minilm(tmp_path):
     def python(script, argument):
-        return subprocess.run([sys.executable, SAMPLE / script, argument], capture_output=True, text=True, check=False,
-                              env={**os.environ, "PYTHONWARNINGS": "ignore"})
+        return forking.run(SAMPLE / script, tmp_path, argument, modules=MODULES)
 
     traced = python("trace_minilm.py", tmp_path)
     assert traced.returncode == 0, traced.stderr

@@ -1,23 +1,22 @@
 """Samples that are one script with a folder for what it makes: each says by its exit code whether it worked."""
 
-import os
-import subprocess
-import sys
-
 import pytest
 
 import command
+from live_python import forking
 
 SAMPLES = {"layer/layer.py": "largest difference", "quantize/quantize.py": "0 of them in encoder.layer.1.attention",
            "gate/gate.py": "after the tool: exit code 1", "profile/by_module.py": "microseconds of the profile",
            "compare/compare.py": "after the optimiser, 73 annotated again"}
 
+# Most of what a sample takes is to import these. onnxruntime starts a thread, so each imports that itself.
+MODULES = ("torch", "transformers.models.auto.tokenization_auto", "transformers.models.bert.modeling_bert")
+
 
 @pytest.mark.parametrize("script", SAMPLES)
 def test_sample(script, tmp_path):
-    result = subprocess.run([sys.executable, command.ROOT / "samples" / script, tmp_path / "out"], text=True,
-                            capture_output=True, check=False,
-                            env={**os.environ, "WHENCE": str(command.BINARY), "PYTHONWARNINGS": "ignore"})
+    result = forking.run(command.ROOT / "samples" / script, tmp_path, tmp_path / "out", modules=MODULES,
+                         environment={"WHENCE": str(command.BINARY)})
     assert result.returncode == 0, result.stdout + result.stderr
     assert SAMPLES[script] in result.stdout
 
