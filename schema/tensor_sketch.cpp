@@ -10,7 +10,7 @@
 namespace whence {
 namespace {
 
-constexpr std::int64_t shortest_row = 8;
+constexpr std::int64_t short_row = 8;  // elements; of shorter rows there are more
 constexpr std::int64_t fewest_elements = 24;
 constexpr std::int64_t longest = std::int64_t{1} << 48;
 constexpr std::int64_t most_rows = 16;
@@ -72,14 +72,15 @@ MatrixForm matrix_form(std::span<const std::int64_t> shape) {
   const std::int64_t count = element_count(shape);
   if (shape.empty() || count == 0) return {};
   const std::int64_t rows = shape.front(), columns = count / rows;
-  return columns < shortest_row ? MatrixForm{1, count} : MatrixForm{rows, columns};
+  return columns == 1 ? MatrixForm{1, count} : MatrixForm{rows, columns};
 }
 
 SketchPlaces sketch_places(MatrixForm form) {
   SketchPlaces places;
   if (form.rows < 1 || form.columns < 1 || form.rows * form.columns < fewest_elements) return places;
   if (std::max(form.rows, form.columns) > longest) return places;  // stated, not real; their products must fit
-  const std::int64_t rows = std::min(form.rows, most_rows);
+  const std::int64_t rows =
+      std::min(form.rows, form.columns < short_row ? most_elements_kept / form.columns : most_rows);
   const std::int64_t per_row = std::min(form.columns, most_elements_kept / rows);
   std::uint64_t draws = 0;
   add_places(places.rows, form.rows, rows, draws);

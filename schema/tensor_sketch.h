@@ -1,9 +1,10 @@
 // TensorSketch: a few elements of a weight, by which it is found again in a file that changed every byte of it: int8,
 // int4, a batch norm that was folded in, a transpose, one tensor made of several.
 //
-// The weight is seen as a matrix (MatrixForm). From up to 16 of its rows up to 192 elements are kept, each row's scaled
-// so that the largest magnitude is 127. Comparing row by row does not depend on the scale or the zero point of a row,
-// and a place can be looked up in any arrangement of the matrix. docs/matching.md gives the recipe.
+// The weight is seen as a matrix (MatrixForm). From up to 16 of its rows, or more short ones, up to 192 elements are
+// kept, each row's scaled so that the largest magnitude is 127. Comparing row by row does not depend on the scale or
+// the zero point of a row, and a place can be looked up in any arrangement of the matrix. docs/matching.md gives the
+// recipe.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +16,8 @@
 
 namespace whence {
 
-// Axis 0 and all others: a row for each channel of the result, in PyTorch's layers. One row where that would leave
-// fewer than 8 elements in each: vectors.
+// Axis 0 and all others: a row for each channel of the result, in PyTorch's layers. A vector is one
+// row.
 struct MatrixForm {
   std::int64_t rows = 0, columns = 0;
   auto operator<=>(const MatrixForm&) const = default;

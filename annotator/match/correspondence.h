@@ -65,6 +65,7 @@ class Correspondence {
   void seed_values(const std::vector<KnownValue>& values);
   bool may_be_same(ForeignValue fv, ReferenceValue rv) const;
   bool reads_weights_of(ForeignNode f, ReferenceNode r) const;
+  bool reads_weights_of_others(ForeignNode f, ReferenceNode r) const;
   void seed_evidence();
   bool seed_changed_weights();
   bool seed(MatchRule rule);

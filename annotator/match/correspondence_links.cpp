@@ -333,8 +333,8 @@ void Correspondence::link_inputs_of_other_forms(ForeignNode f, ReferenceNode r) 
   for (const UnitIndex unit : reference_.units_of_node[r]) {
     for (const ReferenceNode other : reference_.nodes_of_unit[unit]) {
       const auto read = r_.data_inputs(other);
-      if (other == r || r_.nodes[other].op_class != r_.nodes[r].op_class || read.size() != mine.size()) continue;
-      for (std::size_t i = 0; i < mine.size(); ++i) {
+      if (other == r || r_.nodes[other].op_class != r_.nodes[r].op_class) continue;
+      for (std::size_t i = 0; i < std::min(mine.size(), read.size()); ++i) {
         if (!mine[i].exists() || !read[i].exists() || value_of_[mine[i]].exists() || foreign_of_[read[i]].exists())
           continue;
         if (!f_.makers(mine[i]).empty() && producers_alike(mine[i], read[i])) link(mine[i], read[i]);

@@ -11,6 +11,8 @@ namespace {
 constexpr double input_agrees = 1.0, output_agrees = 1.4;
 constexpr double input_disagrees = -0.8, output_disagrees = -1.2, input_half_known = -0.25;
 constexpr double attributes_agree = 0.2, constant_agrees = 0.4, constant_disagrees = -0.4;
+constexpr double weights_disagree = -2;
+constexpr double clear_weight = 1.8;  // strength of evidence that has one candidate, of a parameter with one reader
 constexpr double neighbours_alike = 0.3, fx_name_agrees = 0.2;
 
 std::vector<std::int64_t> sorted_sizes(const StructureTensor& tensor) {
@@ -39,13 +41,28 @@ double Correspondence::evidence_for(ForeignNode f, ReferenceNode r) const {
   return best + std::min(sum, 0.5);
 }
 
+// Returns true if a weight that the foreign node reads is clearly another module's, and none is of the reference's. The
+// operation that reads it may be one that only rearranges it.
+bool Correspondence::reads_weights_of_others(ForeignNode f, ReferenceNode r) const {
+  bool of_others = false;
+  for (const Evidence& evidence : evidence_[f]) {
+    if (!is_of_content(evidence.rule) || !evidence.unit.exists()) continue;
+    const ScopeIndex owner = reference_.units[evidence.unit].scope;
+    const bool own = std::ranges::any_of(reference_.units_of_node[r],
+                                         [&](UnitIndex unit) { return reference_.units[unit].scope == owner; });
+    if (own) return false;
+    of_others = of_others || evidence.strength >= clear_weight;
+  }
+  return of_others;
+}
+
 double Correspondence::support(ForeignNode f, ReferenceNode r, Trust trust) const {
   const auto& f_node = f_.nodes[f];
   const auto& r_node = r_.nodes[r];
   const auto trusted = [&](ForeignValue fv) { return trust == Trust::all || value_certain_[fv]; };
   const auto partner = [&](ForeignValue fv) { return trusted(fv) ? value_of_[fv] : ReferenceValue(); };
   const auto taken = [&](ReferenceValue rv) { return foreign_of_[rv].exists() && trusted(foreign_of_[rv]); };
-  double total = evidence_for(f, r);
+  double total = evidence_for(f, r) + (reads_weights_of_others(f, r) ? weights_disagree : 0);
   const auto a = f_.data_inputs(f);
   const auto b = r_.data_inputs(r);
   if (f_node.commutative || a.size() != b.size()) {

@@ -13,7 +13,8 @@ namespace {
 constexpr double least_likeness = 0.8;
 constexpr double deviations = 6;          // above what chance makes, in standard deviations of that
 constexpr std::int64_t max_places = 64;   // places of a block in a tensor, or of a tensor in a parameter
-constexpr std::size_t fewest_in_row = 4;  // elements that a row needs to say anything
+constexpr std::size_t fewest_in_row = 4;  // elements that a row needs to say anything, where it has so many
+constexpr std::size_t short_row = 8;      // elements; shorter rows are compared as they are, not around their mean
 constexpr std::size_t fewest = 24;        // elements in all
 constexpr std::size_t max_rivals = 16;    // parameters that are as like; if there are more, that is no evidence
 
@@ -53,16 +54,21 @@ struct Moments {
   void add(double a, double b) { ++count, x += a, y += b, xx += a * a, yy += b * b, xy += a * b; }
   // Pearson's correlation without its sign; 0 where the tensor's elements are all alike, nothing where the sketch's
   // are.
-  std::optional<double> likeness() const {
+  std::optional<double> correlation() const {
     const double across = count * xx - x * x, down = count * yy - y * y;
     if (across <= 1e-9 * count * xx) return std::nullopt;
     if (!(down > 1e-9 * count * yy)) return 0;
     return std::min(1.0, std::abs(count * xy - x * y) / std::sqrt(across * down));
   }
+  // The cosine without its sign: two or three elements around their mean would say nothing.
+  std::optional<double> cosine() const {
+    if (xx == 0) return std::nullopt;
+    return yy > 0 ? std::min(1.0, std::abs(xy) / std::sqrt(xx * yy)) : 0;
+  }
 };
 
-// The mean likeness of the rows, if it is more than chance would make: of a row of n elements 0.8 / sqrt(n - 1), with a
-// standard deviation of 0.6 / sqrt(n - 1).
+// The mean likeness of the rows, if it is more than chance would make: of the correlation of n elements 0.8 / sqrt(n -
+// 1) with a standard deviation of 0.6 / sqrt(n - 1), of their cosine about 0.8 / sqrt(n - 0.4) and 0.6 / sqrt(n + 1.8).
 std::optional<double> likeness(std::span<const std::int8_t> sketch, std::span<const double> elements,
                                std::size_t per_row) {
   double total = 0, chance = 0, variance = 0, rows = 0;
@@ -72,12 +78,13 @@ std::optional<double> likeness(std::span<const std::int8_t> sketch, std::span<co
     for (std::size_t i = first; i < first + per_row; ++i) {
       if (std::isfinite(elements[i])) row.add(sketch[i], elements[i]);
     }
-    if (row.count < fewest_in_row) continue;
-    const auto like = row.likeness();
+    if (row.count < static_cast<double>(std::min(fewest_in_row, per_row))) continue;
+    const bool is_short = per_row < short_row;
+    const auto like = is_short ? row.cosine() : row.correlation();
     if (!like) continue;
     total += *like;
-    chance += 0.8 / std::sqrt(row.count - 1);
-    variance += 0.36 / (row.count - 1);
+    chance += 0.8 / std::sqrt(row.count - (is_short ? 0.4 : 1));
+    variance += 0.36 / (row.count + (is_short ? 1.8 : -1));
     ++rows;
     used += static_cast<std::size_t>(row.count);
   }

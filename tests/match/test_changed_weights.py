@@ -49,6 +49,35 @@ def convolution_model() -> tuple[torch.nn.Module, torch.Tensor]:
     return torch.nn.Sequential(*pairs).eval(), torch.randn(2, 8, 12, 12)
 
 
+def narrow_model() -> tuple[torch.nn.Module, torch.Tensor]:
+    """Kernels of two elements, each with a scale of its own."""
+    torch.manual_seed(9)
+
+    def normalized() -> torch.nn.Module:
+        norm = torch.nn.BatchNorm2d(32)
+        torch.nn.init.normal_(norm.weight.data)
+        torch.nn.init.uniform_(norm.running_var, 0.1, 4)
+        return torch.nn.Sequential(torch.nn.Conv2d(32, 32, 1, groups=16, bias=False), norm)
+
+    pairs = [Pair(normalized(), normalized(), swapped) for swapped in (True, False, True)]
+    return torch.nn.Sequential(*pairs).eval(), torch.randn(2, 32, 6, 6)
+
+
+class Experts(torch.nn.Module):
+    """A sum of many: a tool may add them up in any order."""
+
+    def __init__(self):
+        super().__init__()
+        self.experts = torch.nn.ModuleList(torch.nn.Sequential(torch.nn.Linear(32, 48, bias=False), torch.nn.SiLU(),
+                                                               torch.nn.Linear(48, 32, bias=False)) for _ in range(5))
+
+    def forward(self, x):
+        total = self.experts[0](x)
+        for expert in self.experts[1:]:
+            total = total + expert(x)
+        return total
+
+
 def exported(model: torch.nn.Module, x: torch.Tensor, folder) -> onnx.ModelProto:
     """By PyTorch's TorchScript exporter, which folds batch norms; every name replaced and nodes shuffled."""
     torch.jit.trace(model, x, check_trace=False).save(folder / "model.pt")
@@ -140,9 +169,10 @@ def test_twins_whose_weights_a_tool_quantised(tool, tmp_path):
     assert found == [(true, true, "matched") for true, _, _ in found]
 
 
+@pytest.mark.parametrize("given", [convolution_model, narrow_model])
 @pytest.mark.parametrize("quantised", [False, True], ids=["float", "int8"])
-def test_twins_with_a_batch_norm_folded_in(quantised, tmp_path):
-    model, x = convolution_model()
+def test_twins_with_a_batch_norm_folded_in(given, quantised, tmp_path):
+    model, x = given()
     renamed = exported(model, x, tmp_path)
     onnx.save(renamed, tmp_path / "renamed.onnx")
     if quantised:
@@ -153,6 +183,33 @@ def test_twins_with_a_batch_norm_folded_in(quantised, tmp_path):
     assert len(found) == 6
     # The convolution and its norm became one node, of the module around both.
     assert found == [(true, true.removesuffix(".0"), "matched") for true, _, _ in found]
+
+
+@pytest.mark.parametrize("tool", ["int8", "int4 packed"])
+def test_a_sum_in_another_order(tool, tmp_path):
+    torch.manual_seed(10)
+    model = Experts().eval()
+    renamed = exported(model, torch.randn(3, 32), tmp_path)
+    sums = [node for node in renamed.graph.node if node.op_type == "Add"]
+    made = {name for node in sums for name in node.output}
+    added = [name for node in sums for name in node.input if name not in made]
+    assert len(added) == 5
+    order = added[2:] + added[:2]
+    total = order[0]
+    for node, operand in zip(sums, order[1:], strict=True):  # the chain in the file's order, which may be no topological one
+        node.input[:] = [total, operand]
+        total = node.output[0]
+    rest = [node for node in renamed.graph.node if node not in sums]
+    del renamed.graph.node[:]
+    renamed.graph.node.extend(rest + sums)
+    onnx.checker.check_model(renamed)
+    onnx.save(renamed, tmp_path / "renamed.onnx")
+    TOOLS[tool]("", tmp_path / "renamed.onnx", tmp_path / "changed.onnx")
+    command.run("annotate", tmp_path / "changed.onnx", "--sidecar", tmp_path / "model.whence.json", "-o",
+                tmp_path / "annotated.onnx")
+    found = truth_of_products(tmp_path / "annotated.onnx", renamed, model)
+    assert len(found) == 10
+    assert [(module, word) for _, module, word in found] == [(true, "matched") for true, _, _ in found]
 
 
 class Attention(torch.nn.Module):

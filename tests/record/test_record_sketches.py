@@ -26,7 +26,7 @@ def places(shape: tuple[int, ...]) -> list[list[tuple[int, int]]]:
     """Rows of (row, column), as the documentation says."""
     count = int(np.prod(shape))
     rows, columns = shape[0], count // shape[0]
-    if columns < 8:
+    if columns == 1:
         rows, columns = 1, count
     draws = iter(range(2**62))
 
@@ -34,7 +34,7 @@ def places(shape: tuple[int, ...]) -> list[list[tuple[int, int]]]:
         bounds = [(i * length // stretches, (i + 1) * length // stretches) for i in range(stretches)]
         return [first + splitmix(next(draws)) % (behind - first) for first, behind in bounds]
 
-    chosen = one_in_each(rows, min(rows, 16))
+    chosen = one_in_each(rows, min(rows, 16 if columns >= 8 else 192 // columns))
     return [[(row, column) for column in one_in_each(columns, min(columns, 192 // len(chosen)))] for row in chosen]
 
 
@@ -42,7 +42,7 @@ def sketch(tensor: torch.Tensor) -> list[int] | None:
     if not tensor.is_floating_point() or tensor.ndim == 0 or tensor.numel() < 24:
         return None
     matrix = tensor.detach().double().reshape(tensor.shape[0], -1)
-    matrix = matrix if matrix.shape[1] >= 8 else matrix.reshape(1, -1)
+    matrix = matrix if matrix.shape[1] > 1 else matrix.reshape(1, -1)
     found: list[int] = []
     for row in places(tuple(tensor.shape)):
         elements = [matrix[at].item() for at in row]

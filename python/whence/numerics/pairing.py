@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 
+from ..errors import error
 from ..values import container, sketch
 from ..values.container import Recorded, Run, Values
 from . import api, figures, measuring, operations, origins, points, recorded_program
@@ -134,7 +135,10 @@ def _by_count(results: Iterable[_Result]) -> dict[int, list[_Result]]:
 def _observed(file: File, runtime: Runtime, feed: Mapping[str, torch.Tensor], known: Mapping[int, Any],
               memory: int) -> Iterator[tuple[str, torch.Tensor]]:
     """Values of the file that have as many elements as a result; those of one round fit into ``memory``."""
-    names = [name for name in file.maker if name not in file.constants | file.sizes | file.random]
+    left_out = file.constants | file.sizes | file.random
+    # A QuantizeLinear takes the activation before it in: the value that it clips is of the operation before.
+    left_out |= {name for node in file.nodes if node.op_type == "QuantizeLinear" for name in node.inputs[:1]}
+    names = [name for name in file.maker if name not in left_out]
     at_once = max(1, memory // (8 * max(known, default=1))) if runtime.rounds else len(names)
     for first in range(0, len(names), at_once):
         for name, tensor in runtime.take(feed, names[first:first + at_once]):
@@ -184,12 +188,19 @@ def _mutual(pairs: Sequence[Pair]) -> list[Pair]:
 
 def write(path: Path, model: str | os.PathLike, values: Values | str | os.PathLike, sidecar: str | os.PathLike,
           outputs: str | os.PathLike | None = None) -> list[Pair]:
-    """Finds the pairs and writes them for ``whence annotate --value-pairs``."""
+    """Finds the pairs and writes them for ``whence annotate --value-pairs``. Raises WhenceError: what ``find`` raises, E0204
+    without a run, E0206 where no value is a recorded one: they are of another model, or of other inputs."""
     recorded = values if isinstance(values, Values) else container.read(values)
     program = recorded_program.read(sidecar)
     file = origins.read(model, annotated=False)
     taken = api.runtime_of(file, outputs=outputs)
-    found = find(file, recorded, recorded.runs[0], taken, program) if recorded.runs else []
+    if not recorded.runs:
+        raise error("E0204", "corrupt_file", f"{recorded.place} holds no run", "record the values again")
+    found = find(file, recorded, recorded.runs[0], taken, program)
+    if not found:
+        raise error("E0206", "sidecar_mismatch", f"no value of {file.path} is near to one in {recorded.place} that the sidecar "
+                    "knows", "give values of the model that the sidecar and the file are of, or annotate without values",
+                    file=file.path)
     path.write_text(json.dumps({
         "format": "whence-value-pairs", "version": 1, "program": program.digest,
         "pairs": [{"value": each.value, "operation": each.operation, "output": each.output} for each in found]}),

@@ -204,7 +204,7 @@ def _runs(text: str, path: str) -> tuple[list[Run], dict[str, int]]:
     try:
         return [Run({str(name): _recorded(entry) for name, entry in run["inputs"].items()}, list(_calls(run["calls"])))
                 for run in stated["runs"]], dict(stated["checks"])
-    except (ValueError, KeyError, TypeError, AttributeError) as failure:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as failure:
         raise _corrupt(path, f"its metadata 'whence' is not what was written there: {failure!r}") from None
 
 
