@@ -16,7 +16,7 @@ constexpr std::int64_t max_places = 64;   // places of a block in a tensor, or o
 constexpr std::size_t fewest_in_row = 4;  // elements that a row needs to say anything, where it has so many
 constexpr std::size_t short_row = 8;      // elements; shorter rows are compared as they are, not around their mean
 constexpr std::size_t fewest = 24;        // elements in all
-constexpr std::size_t max_rivals = 16;    // parameters that are as like; if there are more, that is no evidence
+constexpr std::size_t max_rivals = 16;    // parameters that are as like; more of them say nothing
 
 // A way in which a parameter's matrix may lie in a tensor's, or the tensor's in it: the parameter's element (row,
 // column) is the tensor's (row - row_shift, column - column_shift), or that with row and column exchanged.
@@ -104,7 +104,7 @@ std::vector<std::int64_t> beginnings(std::int64_t whole, std::int64_t part) {
   return places;
 }
 
-// Arrangements that compete for one part of the tensor; the tensor holds something in each part, or in none.
+// Arrangements that compete for one part of the tensor.
 using Part = std::vector<Arrangement>;
 
 bool same_elements(const WeightElements& tensor, MatrixForm form) {

@@ -19,7 +19,7 @@ namespace whence::match {
 class StoredNumbers {
  public:
   StoredNumbers() = default;
-  // Nothing where the bytes are not at hand, fewer than the sizes say, or of a dtype that is no number.
+  // Nothing where the bytes are not at hand, fewer than the sizes say, or of another dtype than numbers have.
   static std::optional<StoredNumbers> of(const StructureTensor& tensor);
   static StoredNumbers halves(std::string_view bytes) { return StoredNumbers(bytes, false); }
 

@@ -61,6 +61,16 @@ def example(batch: int = 3, length: int = 24):
     return (torch.randint(0, 50, (batch, length), generator=torch.Generator().manual_seed(batch + length)),)
 
 
+def archived(folder, kind: str):
+    """Path of the encoder's archive: a trace ("pt") or what torch.export makes ("pt2")."""
+    path = folder / f"m.{kind}"
+    if kind == "pt":
+        torch.jit.trace(Encoder(), example(), check_trace=False).save(path)
+    else:
+        torch.export.save(torch.export.export(Encoder(), example()), path)
+    return path
+
+
 def hooked(model, args) -> dict:
     """What each call of each module returned: by path and call."""
     seen, counts = {}, {}

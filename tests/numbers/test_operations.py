@@ -13,7 +13,7 @@ from torch import nn
 
 import command
 import whence
-from numbers_models import Encoder, example
+from numbers_models import Encoder, archived, example
 from test_recording import Loops
 from whence.values import container
 
@@ -232,11 +232,7 @@ def test_damaged_operations_are_refused(tmp_path, entry):
 
 @pytest.mark.parametrize("kind", ["pt", "pt2"])
 def test_archives_by_the_command(kind, tmp_path):
-    archive, target = tmp_path / f"m.{kind}", tmp_path / "m.values.safetensors"
-    if kind == "pt":
-        torch.jit.trace(Encoder(), example(), check_trace=False).save(archive)
-    else:
-        torch.export.save(torch.export.export(Encoder(), example()), archive)
+    archive, target = archived(tmp_path, kind), tmp_path / "m.values.safetensors"
     numpy.savez(tmp_path / "a.npz", ids=example()[0].numpy())
     result = command.run("record", archive, "--inputs", tmp_path / "a.npz", "--values", target, "--operations")
     values, live = container.read(target), whence.record_values(Encoder(), example(), operations=True)
@@ -302,7 +298,7 @@ def test_an_operation_that_only_rearranges_is_named(values_of_norms, tmp_path):
 
 
 class Convolves(nn.Module):
-    """A convolution that is no module, between other operations."""
+    """A convolution by a function, between other operations."""
 
     def __init__(self, gain=1.0, last=1.0):
         super().__init__()
@@ -316,7 +312,7 @@ class Convolves(nn.Module):
 
 @pytest.mark.parametrize("backend", ["native", "native-export"])
 @pytest.mark.parametrize(("fault", "operators"), [({"gain": 1.5}, {"aten::_convolution", "aten::conv1d"}),
-                                                  ({"last": 1.5}, {"aten::mul"})], ids=str)
+                                                  ({"last": 1.5}, {"aten::mul"})], ids=["convolution", "product"])
 def test_a_convolution_has_another_name_in_a_trace(tmp_path, fault, operators, backend):
     x = (torch.randn(2, 3, 9),)
     whence.export(Convolves(**fault), x, tmp_path / "m.onnx", backend)

@@ -12,7 +12,7 @@ from torch import nn
 
 import command
 import whence
-from numbers_models import Encoder, example, hooked
+from numbers_models import Encoder, archived, example, hooked
 from whence.values import container
 from whence.values.sketch import WHOLE
 
@@ -111,11 +111,7 @@ def test_a_script_tells_of_calls_in_loops_and_branches():
 
 @pytest.mark.parametrize("kind", ["pt", "pt2"])
 def test_archives_by_the_command(kind, tmp_path):
-    archive, target = tmp_path / f"m.{kind}", tmp_path / "m.values.safetensors"
-    if kind == "pt":
-        torch.jit.trace(Encoder(), example(), check_trace=False).save(archive)
-    else:
-        torch.export.save(torch.export.export(Encoder(), example()), archive)
+    archive, target = archived(tmp_path, kind), tmp_path / "m.values.safetensors"
     for at, shape in enumerate([(3, 24), (3, 24)] if kind == "pt2" else [(3, 24), (1, 5)]):
         numpy.savez(tmp_path / f"{at}.npz", ids=example(*shape)[0].numpy())
     result = command.run("record", archive, "--inputs", tmp_path / "0.npz", "--inputs", tmp_path / "1.npz", "--values", target,

@@ -6,16 +6,8 @@ import numpy
 import pytest
 import torch
 
+from splitmix import splitmix
 from whence.values import sketch as sketching
-
-
-def splitmix(i: int) -> int:
-    """The recipe of docs/values.md, in Python's own integers."""
-    mask = 2**64 - 1
-    z = (i + 1) * 0x9E3779B97F4A7C15 & mask
-    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 & mask
-    z = (z ^ z >> 27) * 0x94D049BB133111EB & mask
-    return z ^ z >> 31
 
 
 def sign(i: int) -> int:

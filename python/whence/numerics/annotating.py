@@ -25,7 +25,7 @@ def pairs_for(folder: Path, model: str | os.PathLike, values: Any, sidecar: str 
     beside = Path(model).with_suffix(".whence.json")
     known = sidecar if sidecar is not None else beside if beside.exists() else None
     if known is None:
-        raise error("E0101", "usage", "values are compared with a recorded program, and there is no sidecar",
+        raise error("E0101", "usage", "values are compared with a recorded program, and a sidecar is missing",
                     "give the sidecar of the model that the values were recorded of")
     file = folder / "value_pairs.json"
     pairing.write(file, model, values, known, outputs)

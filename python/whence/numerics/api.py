@@ -59,11 +59,7 @@ def accuracy(path: str | os.PathLike, values: Values | str | os.PathLike, *,
     limits = [_limit(each) for each in max_error]
     _require_numbers(tolerance, memory)
     file = origins.read(path)
-    if not isinstance(values, Values):
-        require_path(values, "values")
-    recorded = values if isinstance(values, Values) else container.read(values)
-    if not recorded.runs:
-        raise error("E0204", "corrupt_file", f"{recorded.place} holds no run", "record the values again")
+    recorded = recorded_of(values)
     program = recorded_program.read(sidecar) if sidecar is not None else None
     taken = runtime_of(file, runtime, provider, optimised, outputs)
     runs = recorded.runs if taken.rounds else recorded.runs[:1]
@@ -125,6 +121,16 @@ def _require_numbers(tolerance: float | None, memory: int) -> None:
         raise error("E0101", "usage", f"{tolerance!r} is not a tolerance", "give a number, such as 1e-3")
     if not isinstance(memory, int) or isinstance(memory, bool) or memory < 1:
         raise error("E0101", "usage", f"{memory!r} is not a number of bytes", "give an int, such as 2 << 30")
+
+
+def recorded_of(values: Values | str | os.PathLike) -> Values:
+    """The values, or those of the file, with one run at least. Raises WhenceError E0101, E02xx."""
+    if not isinstance(values, Values):
+        require_path(values, "values")
+        values = container.read(values)
+    if not values.runs:
+        raise error("E0204", "corrupt_file", f"{values.place} holds no run", "record the values again")
+    return values
 
 
 def runtime_of(file: File, name: str | None = None, provider: str | None = None, optimised: bool = False,

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from ..errors import error
-from ..values import container, sketch
+from ..values import sketch
 from ..values.container import Recorded, Run, Values
 from . import api, figures, measuring, operations, origins, points, recorded_program
 from .measuring import MEMORY
@@ -190,12 +190,10 @@ def write(path: Path, model: str | os.PathLike, values: Values | str | os.PathLi
           outputs: str | os.PathLike | None = None) -> list[Pair]:
     """Finds the pairs and writes them for ``whence annotate --value-pairs``. Raises WhenceError: what ``find`` raises, E0204
     without a run, E0206 where no value is a recorded one: they are of another model, or of other inputs."""
-    recorded = values if isinstance(values, Values) else container.read(values)
+    recorded = api.recorded_of(values)
     program = recorded_program.read(sidecar)
     file = origins.read(model, annotated=False)
     taken = api.runtime_of(file, outputs=outputs)
-    if not recorded.runs:
-        raise error("E0204", "corrupt_file", f"{recorded.place} holds no run", "record the values again")
     found = find(file, recorded, recorded.runs[0], taken, program)
     if not found:
         raise error("E0206", "sidecar_mismatch", f"no value of {file.path} is near to one in {recorded.place} that the sidecar "
