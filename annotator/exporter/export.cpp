@@ -20,6 +20,7 @@ namespace whence::exporter {
 
 using graph::Graph;
 using graph::GraphValueId;
+using graph::no_value;
 
 namespace {
 
@@ -199,6 +200,13 @@ Graph convert_once(const Program& program, const ExportOptions& options, const s
   return graph;
 }
 
+// Values that rewritten nodes make are the program's still.
+void follow_rewrites(const Graph& graph, std::unordered_map<ValueId, GraphValueId>& values) {
+  for (auto& [value, id] : values) {
+    while (id != no_value && graph.values[id].now != no_value) id = graph.values[id].now;
+  }
+}
+
 // Operators that are refused for what they are given, "aten::lstm.input" with proj_size.
 std::set<std::string> refused_operators(const Diagnostics& diagnostics) {
   std::set<std::string> keys;
@@ -242,6 +250,7 @@ Result<Graph> export_program(const Program& program, const ExportOptions& option
     check_distinct(graph);
     if (options.simplify) {
       simplify::simplify(graph, {options.opset, scopes_of(program)});
+      if (options.values != nullptr) follow_rewrites(graph, *options.values);
     } else {
       graph.compact();
     }

@@ -61,6 +61,7 @@ struct GraphValue {
   bool sequence = false;             // a list of tensors; dtype is that of its elements
   bool optional = false;             // a tensor or nothing
   GraphValueId captured = no_value;  // in a body: the value of the enclosing graph that this stands for
+  GraphValueId now = no_value;       // the same value as a rewritten node makes it
 };
 
 struct Initializer {

@@ -95,10 +95,32 @@ const StructureTensor* FileWeights::tensor_at(const StructureNode<Side::foreign>
   return tensor.exists() ? &file_.structure.tensors[tensor] : nullptr;
 }
 
-// DequantizeLinear in blocks: the scales have as many axes as the weight, and fewer of one.
+// The weight that DequantizeLinear reads, or picks rows of.
+const StructureTensor* FileWeights::dequantized(const StructureNode<Side::foreign>& node) const {
+  if (const StructureTensor* weight = tensor_at(node, 0)) return weight;
+  if (node.inputs.empty() || !node.inputs[0].exists()) return nullptr;
+  for (const ForeignNode maker : file_.structure.makers(node.inputs[0])) {
+    const auto& picks = file_.structure.nodes[maker];
+    if (picks.op_type == "Gather") return tensor_at(picks, 0);
+  }
+  return nullptr;
+}
+
+// DequantizeLinear of the whole tensor: one scale and one zero point. In blocks: the scales have as many axes as the
+// weight, and fewer of one.
 void FileWeights::add_dequantized(const StructureNode<Side::foreign>& node) {
-  const StructureTensor *weight = tensor_at(node, 0), *scale = tensor_at(node, 1), *zero = tensor_at(node, 2);
-  if (weight == nullptr || scale == nullptr || weight->dims.size() != 2 || scale->dims.size() != 2) return;
+  const StructureTensor *weight = dequantized(node), *scale = tensor_at(node, 1), *zero = tensor_at(node, 2);
+  if (weight == nullptr || scale == nullptr) return;
+  const auto is_one = [](const StructureTensor& tensor) { return element_count(tensor.dims) == 1; };
+  if (is_one(*scale) && zero != nullptr && is_one(*zero)) {
+    const auto scales = StoredNumbers::of(*scale), zeros = StoredNumbers::of(*zero);
+    if (!scales || !zeros) return;
+    BlockScales all{.scales = *scales, .zero = zeros->number(0)};
+    all.block_rows = all.block_columns = std::max<std::int64_t>(element_count(weight->dims), 1);
+    quantised_[weight] = {weight->dims, false, std::make_shared<const BlockScales>(all)};
+    return;
+  }
+  if (weight->dims.size() != 2 || scale->dims.size() != 2) return;
   const std::int64_t rows = weight->dims[0], columns = weight->dims[1];
   const std::int64_t down = scale->dims[0], across = scale->dims[1];
   const auto scales = StoredNumbers::of(*scale);

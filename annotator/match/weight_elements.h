@@ -1,6 +1,6 @@
 // WeightElements: single elements of an initializer as numbers, also where a tool quantised it. A scale and a zero
-// point that hold for the whole tensor, a row or a column change no order within it and are left out; those of blocks
-// are taken in, since a block begins and ends within a row.
+// point that hold for a row or a column change no order within it and are left out; those of blocks are taken in,
+// since a block begins and ends within a row, and one of the whole tensor, since few elements of a row have no mean.
 #pragma once
 
 #include <cstdint>
@@ -71,6 +71,7 @@ class FileWeights {
     std::shared_ptr<const BlockScales> blocks;
   };
   void add_dequantized(const StructureNode<Side::foreign>& node);
+  const StructureTensor* dequantized(const StructureNode<Side::foreign>& node) const;
   void add_packed(const StructureNode<Side::foreign>& node);
   const StructureTensor* tensor_at(const StructureNode<Side::foreign>& node, std::size_t slot) const;
 

@@ -97,7 +97,9 @@ GraphValueId Rewriter::insert(GraphNode node, DType dtype, std::optional<std::ve
 
 void Rewriter::put_in_place_of(GraphValueId value, GraphNode node) {
   const DType dtype = graph_.values[value].dtype;
-  replace(value, insert(std::move(node), dtype, graph_.values[value].dims));
+  const GraphValueId made = insert(std::move(node), dtype, graph_.values[value].dims);
+  replace(value, made);
+  graph_.values[value].now = made;
 }
 
 void Rewriter::set_input(std::int32_t node, std::size_t position, GraphValueId value) {

@@ -169,6 +169,47 @@ def test_twins_whose_weights_a_tool_quantised(tool, tmp_path):
     assert found == [(true, true, "matched") for true, _, _ in found]
 
 
+def test_twins_of_few_elements_in_a_row_with_a_zero_point(tmp_path):
+    """As the relative bias of T5 is after dynamic quantisation: rows are picked first, then dequantised."""
+    torch.manual_seed(11)
+    pairs = [Pair(torch.nn.Embedding(32, 4), torch.nn.Embedding(32, 4), swapped) for swapped in (True, False, True)]
+
+    class Sum(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.pairs = torch.nn.ModuleList(pairs)
+
+        def forward(self, x):
+            return torch.stack([pair(x) for pair in self.pairs])
+
+    model = Sum().eval()
+    renamed = exported(model, torch.randint(0, 32, (2, 5)), tmp_path)
+    weights = {path.removesuffix(".weight"): tensor.detach().numpy() for path, tensor in model.named_parameters()}
+    truth = []
+    for gather in [node for node in renamed.graph.node if node.op_type == "Gather"]:
+        weight = next(each for each in renamed.graph.initializer if each.name == gather.input[0])
+        array = numpy_helper.to_array(weight)
+        truth.append(next(path for path, tensor in weights.items() if np.array_equal(tensor, array)))
+        low, high = min(array.min(), 0), max(array.max() * 1.7, 0)  # far from symmetric
+        scale = np.float32((high - low) / 255)
+        zero = np.uint8(round(-low / scale))
+        stored = np.clip(np.round(array / scale) + zero, 0, 255).astype(np.uint8)
+        name, result = weight.name, gather.output[0]
+        weight.CopyFrom(numpy_helper.from_array(stored, name))
+        renamed.graph.initializer.extend([numpy_helper.from_array(scale, name + "_s"),
+                                          numpy_helper.from_array(zero, name + "_z")])
+        gather.output[0] = result + "_q"
+        at = list(renamed.graph.node).index(gather)
+        renamed.graph.node.insert(at + 1, onnx.helper.make_node("DequantizeLinear", [result + "_q", name + "_s",
+                                                                                     name + "_z"], [result]))
+    onnx.save(renamed, tmp_path / "changed.onnx")
+    command.run("annotate", tmp_path / "changed.onnx", "--sidecar", tmp_path / "model.whence.json",
+                "-o", tmp_path / "annotated.onnx")
+    found = [keys(node) for node in onnx.load(tmp_path / "annotated.onnx").graph.node if node.op_type == "Gather"]
+    assert len(truth) == 6
+    assert [(each["module"], each["confidence"]) for each in found] == [(path, "matched") for path in truth]
+
+
 @pytest.mark.parametrize("given", [convolution_model, narrow_model])
 @pytest.mark.parametrize("quantised", [False, True], ids=["float", "int8"])
 def test_twins_with_a_batch_norm_folded_in(given, quantised, tmp_path):

@@ -267,3 +267,28 @@ def test_a_conversion_without_effect_is_its_own_modules(tmp_path):
     cast = next(node for node in onnx.load(tmp_path / "out.onnx").graph.node if node.op_type == "Cast")
     assert cast.input[0] in {value.name for value in renamed.graph.input}
     assert not keys(cast)["module"].endswith("patch_embedding")
+
+
+def convolved(channels_in: int, channels: int, groups: int = 1) -> nn.Sequential:
+    norm = nn.BatchNorm2d(channels)
+    nn.init.normal_(norm.weight)
+    nn.init.uniform_(norm.running_var, 0.5, 2)
+    size = 1 if groups == 1 else 3
+    return nn.Sequential(nn.Conv2d(channels_in, channels, size, padding=size // 2, groups=groups, bias=False), norm,
+                         nn.Hardswish())
+
+
+@pytest.mark.parametrize("dynamo", [False, True], ids=["torchscript", "dynamo"])
+@pytest.mark.parametrize("way", WAYS)
+def test_an_activation_that_a_runtime_takes_apart_behind_a_folded_norm(dynamo, way, tmp_path):
+    """As in MobileNetV3. ONNX Runtime writes a HardSigmoid and a Mul for each HardSwish, so they come in the modules'
+    order."""
+    torch.manual_seed(0)
+    layers = [convolved(3, 16), *(layer for _ in range(3) for layer in (convolved(16, 16), convolved(16, 16, 16)))]
+    exported(nn.Sequential(*layers).eval(), (torch.randn(1, 3, 12, 12),), tmp_path, dynamo)
+    nodes = optimised(tmp_path, "extended", way)
+    wanted = [[f"{i}.2"] for i in range(7)]
+    for op_type in ("HardSigmoid", "Mul"):
+        found = [node for node in nodes if node.op_type == op_type]
+        assert [modules(node) for node in found] == wanted
+        assert {keys(node)["confidence"] for node in found} == {"matched"}
