@@ -30,8 +30,13 @@ std::optional<std::size_t> index_in(const Json& pair, const char* name, std::siz
 std::vector<match::EqualValue> read_value_pairs(const std::string& path, const Program& program) {
   const auto file = MappedFile::open(path);
   const auto json = Json::parse(file->text(), nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object() || json.value("format", Json()) != format || json.value("version", Json()) != 1 ||
-      !json.contains("pairs") || !json["pairs"].is_array()) {
+  const bool is_ours = json.is_object() && json.value("format", Json()) == format;
+  const Json version = is_ours ? json.value("version", Json()) : Json();
+  if (version.is_number_unsigned() && version > 1) {
+    refuse(Code::newer_version, "the value pairs are of version " + version.dump() + "; this whence reads 1",
+           "install a newer whence", path);
+  }
+  if (version != 1 || !json.contains("pairs") || !json["pairs"].is_array()) {
     refuse(Code::wrong_kind, "the file holds no value pairs",
            "let `whence annotate --values model.values.safetensors` find them", path);
   }

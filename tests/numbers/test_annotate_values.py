@@ -156,11 +156,53 @@ def test_equal_numbers_prove_nothing(tmp_path, run_here):
                          for _, word, evidence in found.values())
 
 
+def test_values_of_another_model(recorded, tmp_path, run_here):
+    folder, _, _, file = recorded
+    onnx.save(file, folder / "file.onnx")
+    other = torch.jit.trace(torch.nn.Sequential(torch.nn.Linear(24, 24), torch.nn.Sigmoid()), torch.randn(5, 24))
+    whence.record_values(other, (torch.randn(5, 24),), folder / "other.safetensors", operations=True)
+    before = (folder / "file.onnx").read_bytes()
+    written = run_here("annotate", folder / "file.onnx", "--sidecar", folder / "model.whence.json", "--values",
+                       folder / "other.safetensors", "-o", folder / "out.onnx", code=3)
+    assert "E0206" in written.err and "of the model that the sidecar and the file are of" in written.err
+    assert not (folder / "out.onnx").exists() and (folder / "file.onnx").read_bytes() == before
+
+
+def test_an_activation_that_quantisation_took_in(tmp_path, run_here):
+    """QuantizeLinear at zero clips what the Relu clipped: the Relu is gone, and its numbers are those behind the
+    QuantizeLinear. What is left of the file is of the layer before it and of the next one, never of the Relu."""
+    torch.manual_seed(7)
+    model, x = torch.nn.Sequential(torch.nn.Linear(16, 24), torch.nn.ReLU(), torch.nn.Linear(24, 8)).eval(), torch.randn(6, 16)
+    torch.jit.trace(model, (x,), check_trace=False).save(tmp_path / "model.pt")
+    np.savez(tmp_path / "inputs.npz", input=x.numpy())
+    command.run("record", tmp_path / "model.pt", "-o", tmp_path / "model.whence.json", "--inputs", tmp_path / "inputs.npz")
+    whence.record_values(torch.jit.load(tmp_path / "model.pt"), (x,), tmp_path / "v.safetensors", operations=True)
+    torch.onnx.export(model, (x,), tmp_path / "file.onnx", dynamo=False, opset_version=20, verbose=False, input_names=["x"])
+    file = onnx.load(tmp_path / "file.onnx")
+    [relu] = [node for node in file.graph.node if node.op_type == "Relu"]
+    with torch.no_grad():
+        scale = float(model[:2](x).max()) / 255
+    file.graph.initializer.extend([numpy_helper.from_array(np.float32(scale), "scale"),
+                                   numpy_helper.from_array(np.uint8(0), "zero")])
+    at = list(file.graph.node).index(relu)
+    file.graph.node.remove(relu)
+    for offset, made in enumerate((("QuantizeLinear", relu.input[0], "stored"), ("DequantizeLinear", "stored", relu.output[0]))):
+        file.graph.node.insert(at + offset, onnx.helper.make_node(made[0], [made[1], "scale", "zero"], [made[2]]))
+    rename.rename_everything(file)
+    onnx.save(file, tmp_path / "file.onnx")
+    run_here("annotate", tmp_path / "file.onnx", "--sidecar", tmp_path / "model.whence.json", "--values",
+             tmp_path / "v.safetensors", "-o", tmp_path / "out.onnx")
+    first, last = [keys(node) for node in onnx.load(tmp_path / "out.onnx").graph.node if node.op_type == "Gemm"]
+    assert json.loads(first.get("modules", "[]")) == ["0", "1"] or first["module"] == "0"
+    assert (last["module"], last["confidence"]) == ("2", "matched") and "modules" not in last
+
+
 PAIRS = {"format": "whence-value-pairs", "version": 1, "program": None, "pairs": [{"value": "v", "operation": 0, "output": 0}]}
 WRONG_PAIRS = [
     ("text", "no JSON", "E0203"),
     ("another format", PAIRS | {"format": "other"}, "E0203"),
-    ("a newer version", PAIRS | {"version": 2}, "E0203"),
+    ("a newer version", PAIRS | {"version": 2}, "E0205"),
+    ("a version that is none", PAIRS | {"version": "1"}, "E0203"),
     ("no list", PAIRS | {"pairs": {}}, "E0203"),
     ("another program", PAIRS | {"program": "0" * 32}, "E0206"),
     ("an operation too many", PAIRS | {"pairs": [{"value": "v", "operation": 99, "output": 0}]}, "E0204"),

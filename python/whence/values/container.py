@@ -168,8 +168,7 @@ def read(path: str | os.PathLike) -> Values:
     except safetensors.SafetensorError as failure:
         if os.path.getsize(path) == 0:
             raise error("E0201", "empty_file", f"{path} has no bytes", _REMEDY, file=path) from None
-        shortened = re.search(r"incomplete|too ?small", str(failure), re.IGNORECASE)
-        raise error(*(("E0202", "truncated_file") if shortened else ("E0203", "wrong_kind")),
+        raise error(*(("E0202", "truncated_file") if _is_shortened(path, failure) else ("E0203", "wrong_kind")),
                     f"{path} is not a complete safetensors file: {failure}", _REMEDY, file=path) from None
     if "whence" not in metadata:
         raise error("E0203", "wrong_kind", f"{path} is a safetensors file, but not one of recorded values",
@@ -191,6 +190,16 @@ def read(path: str | os.PathLike) -> Values:
     return Values(runs, path, get)
 
 
+def _is_shortened(path: str, failure: Exception) -> bool:
+    """The file begins like a safetensors file and ends before all is there that it states."""
+    if re.search(r"incomplete|too ?small", str(failure), re.IGNORECASE):
+        return True
+    with open(path, "rb") as file:
+        begin = file.read(9)
+    longest_header = 100_000_000  # bytes, by the format
+    return os.path.getsize(path) - 8 < int.from_bytes(begin[:8], "little") <= longest_header and begin[8:] in (b"", b"{")
+
+
 def _runs(text: str, path: str) -> tuple[list[Run], dict[str, int]]:
     """The runs, and the checksums of tensors by their keys."""
     try:
@@ -198,7 +207,9 @@ def _runs(text: str, path: str) -> tuple[list[Run], dict[str, int]]:
         version = stated["version"]
     except (ValueError, KeyError, TypeError, RecursionError) as failure:
         raise _corrupt(path, f"its metadata 'whence' is not what was written there: {failure!r}") from None
-    if not isinstance(version, int) or version > VERSION:
+    if type(version) is not int or version < 1 or not isinstance(stated.get("runs"), list):
+        raise _corrupt(path, "its metadata 'whence' is not what was written there")
+    if version > VERSION:
         raise error("E0205", "newer_version", f"{path} has version {version} of recorded values, this whence reads "
                     f"{VERSION}", "install a newer whence", file=path)
     try:
