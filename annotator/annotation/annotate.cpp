@@ -207,6 +207,24 @@ void require_fit(const match::ModelFit& fit, const AnnotateOptions& options, con
               "give that of the model with these weights, or --allow-different-weights to go on by structure", place);
 }
 
+// A name alone says little: all models of one architecture share them.
+void require_weights(const match::ParameterCounts& counts, const AnnotateOptions& options, const Place& place) {
+  constexpr std::int64_t few = 10;  // one in so many may be the same in any training
+  const std::int64_t met = counts.by_bytes + counts.by_sketch;
+  if (met > 0 && (met * few >= counts.all || counts.by_name <= met * few)) return;
+  if (counts.by_name == 0) {
+    throw Error(Code::sidecar_mismatch,
+                "the file holds none of the " + std::to_string(counts.all) + " parameters of the checkpoint",
+                "give the weights that the file was made with", place);
+  }
+  if (options.allow_different_weights) return;
+  throw Error(Code::sidecar_mismatch,
+              "the file has the checkpoint's names and other weights: of " + std::to_string(counts.all) + " parameters " +
+                  std::to_string(met) + " are there by their elements, " + std::to_string(counts.by_name) +
+                  " more by name",
+              "give the weights that the file was made with, or --allow-different-weights to go on by names", place);
+}
+
 // A file may be exported from one record of a model and annotated by another, such as that of the trace before it was
 // frozen; but by one of them only.
 void require_no_other_annotation(const OnnxSummary& model, const Program& program, const std::string& recorded,
@@ -234,7 +252,8 @@ AnnotateReport annotate_by(const ModelSource& input, const ModelOutput& output, 
   const TextKeys source(reference, before, program, wanted_keys(options));
   const bool done = fully_annotated(*model, digest);
   const MatchReport found = done ? nothing_found(*model) : match_model(*model, reference);
-  if (!done) require_fit(found.fit, options, place, "the file before");
+  if (!done) reference.of_weights ? require_weights(found.fit.parameters, options, place)
+                                  : require_fit(found.fit, options, place, "the file before");
   if (!done && digest != keys::own_names && annotated_at_all_nodes(*model)) {
     notes.push_back(nothing_left_to_annotate("the file before", place));
   }
@@ -260,6 +279,21 @@ Result<AnnotateReport> annotate_from_file(const ModelSource& input, const ModelS
         input, output, options, std::string(keys::file_before) + digest_of_file(before.path),
         [&](const OnnxSummary&) { return make_reference(*known); }, nodes,
         std::string(metadata::stamped_program(*known).value_or("")), notes);
+  });
+  return result ? Result<AnnotateReport>(*result, std::move(notes)) : result;
+}
+
+Result<AnnotateReport> annotate_by_weights(const ModelSource& input, const std::vector<Parameter>& parameters,
+                                           const Place& place, const ModelOutput& output,
+                                           const AnnotateOptions& options) {
+  Diagnostics notes;
+  auto result = guarded([&] {
+    std::string text;
+    for (const Parameter& each : parameters) text += each.name + " " + each.digests.content + "\n";
+    if (parameters.empty()) throw Error(Code::wrong_kind, "it holds no parameters", "give weights", place);
+    return annotate_by(
+        input, output, options, std::string(keys::weights) + digest_of(text.data(), text.size()),
+        [&](const OnnxSummary& model) { return match::make_reference_of_weights(model, parameters); }, {}, "", notes);
   });
   return result ? Result<AnnotateReport>(*result, std::move(notes)) : result;
 }

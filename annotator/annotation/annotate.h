@@ -34,6 +34,12 @@ Result<AnnotateReport> annotate_file(const onnx_file::ModelSource& input, const 
 Result<AnnotateReport> annotate_from_file(const onnx_file::ModelSource& input, const onnx_file::ModelSource& before,
                                           const onnx_file::ModelOutput& output, const AnnotateOptions& options);
 
+// The same with the parameters of a checkpoint instead of a recording, each with digests and sketch. `place`: the
+// checkpoint. Errors: as above; sidecar_mismatch when the file holds none of them, or the names alone.
+Result<AnnotateReport> annotate_by_weights(const onnx_file::ModelSource& input, const std::vector<Parameter>& parameters,
+                                           const Place& place, const onnx_file::ModelOutput& output,
+                                           const AnnotateOptions& options);
+
 // With nothing but the file: what its own names and metadata say.
 Result<AnnotateReport> annotate_alone(const onnx_file::ModelSource& input, const onnx_file::ModelOutput& output,
                                       const AnnotateOptions& options);

@@ -41,7 +41,10 @@ std::vector<std::string> TextKeys::modules_of(const NodeMatch& match) const {
   };
   for (const match::UnitIndex unit : match.units) {
     const OnnxNode* node = node_of(unit);
-    if (node == nullptr) continue;
+    if (node == nullptr) {  // the unit is a module
+      if (reference_.units[unit].scope.exists()) add(reference_.scopes[reference_.units[unit].scope].path);
+      continue;
+    }
     const auto list = find_property(node->metadata, keys::modules);
     const auto json = nlohmann::json::parse(list.value_or(""), nullptr, /*allow_exceptions=*/false);
     if (json.is_array() && !json.empty()) {

@@ -1,7 +1,9 @@
 // whence::annotate and whence::strip: by paths, whatever the file's modules are.
 #include "whence/annotate.h"
 
+#include <array>
 #include <filesystem>
+#include <utility>
 
 #include "annotator/annotation/annotate.h"
 #include "annotator/annotation/strip.h"
@@ -9,10 +11,12 @@
 #include "annotator/app/flat_model.h"
 #include "annotator/app/function_choice.h"
 #include "annotator/app/separate_files.h"
+#include "annotator/checkpoint/checkpoint.h"
 #include "annotator/functions/outline_file.h"
 #include "annotator/onnx_file/onnx_rewrite.h"
 #include "schema/files/files.h"
 #include "schema/sidecar/sidecar.h"
+#include "schema/tensor_digests.h"
 
 namespace whence {
 namespace {
@@ -27,10 +31,24 @@ std::string sidecar_beside(const std::string& model) {
 
 // The sidecar that was named, or the one beside the model; empty when there is neither.
 std::string sidecar_of(const std::string& model, const AnnotateOptions& options) {
-  if (!options.sidecar.empty() || !options.from.empty()) return options.sidecar;
+  if (!options.sidecar.empty() || !options.from.empty() || !options.weights.empty()) return options.sidecar;
   const std::string guess = sidecar_beside(model);
   std::error_code ignored;  // a folder that cannot be read is reported with the model
   return std::filesystem::exists(guess, ignored) ? guess : "";
+}
+
+// With what weights are found again by.
+std::vector<Parameter> parameters_of(checkpoint::Checkpoint read) {
+  Program program;
+  for (checkpoint::CheckpointTensor& each : read.tensors) {
+    Parameter parameter;
+    parameter.name = std::move(each.name);
+    parameter.aliases = std::move(each.aliases);
+    parameter.data = std::move(each.data);
+    program.parameters.push_back(std::move(parameter));
+  }
+  compute_digests(program);
+  return std::move(program.parameters);
 }
 
 annotation::AnnotateReport annotate_flat(const ModelSource& input, const ModelOutput& output,
@@ -39,6 +57,11 @@ annotation::AnnotateReport annotate_flat(const ModelSource& input, const ModelOu
   if (!options.from.empty()) {
     const app::FlatModel before(options.from, output.path, notes);
     return unwrap(annotation::annotate_from_file(input, before.source(), output, options), notes);
+  }
+  if (!options.weights.empty()) {
+    const std::vector<Parameter> parameters = parameters_of(checkpoint::read_checkpoint(options.weights, notes));
+    const Place place{.file = options.weights, .stage = "annotate"};
+    return unwrap(annotation::annotate_by_weights(input, parameters, place, output, options), notes);
   }
   if (sidecar.empty()) return unwrap(annotation::annotate_alone(input, output, options), notes);
   const Sidecar recorded = unwrap(read_sidecar(sidecar), notes);
@@ -71,8 +94,17 @@ AnnotateReport to_report(const annotation::AnnotateReport& found) {
 }  // namespace
 
 AnnotateReport annotate(const std::string& model, const std::string& output_path, const AnnotateOptions& options) {
-  if (!options.from.empty() && !options.sidecar.empty()) {
-    throw Error(Code::usage, "--from and --sidecar were both given", "give one of them", {.stage = "command line"});
+  const std::array<std::pair<const char*, bool>, 3> sources = {{{"--from", !options.from.empty()},
+                                                                {"--sidecar", !options.sidecar.empty()},
+                                                                {"--weights", !options.weights.empty()}}};
+  std::string given;
+  for (const auto& [name, is_given] : sources) {
+    if (!is_given) continue;
+    if (!given.empty()) {
+      throw Error(Code::usage, given + " and " + name + " were both given", "give one of them",
+                  {.stage = "command line"});
+    }
+    given = name;
   }
   const std::string sidecar = sidecar_of(model, options);
   if (!options.value_pairs.empty() && sidecar.empty()) {
@@ -82,6 +114,7 @@ AnnotateReport annotate(const std::string& model, const std::string& output_path
   const ModelOutput output = app::model_output({{"the model", model},
                                                 {"the sidecar", sidecar},
                                                 {"--from", options.from},
+                                                {"--weights", options.weights},
                                                 {"--value-pairs", options.value_pairs}},
                                                {"--output", output_path}, app::InPlace::allowed, options.overwrite);
   Diagnostics notes;

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "annotator/match/file_structure.h"
+#include "annotator/match/name_paths.h"
 #include "annotator/match/reference.h"
 #include "annotator/match/scope_in_name.h"
 #include "annotator/metadata/node_keys.h"

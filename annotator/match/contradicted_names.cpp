@@ -1,5 +1,7 @@
 #include "annotator/match/contradicted_names.h"
 
+#include "annotator/match/name_paths.h"
+
 #include <algorithm>
 #include <map>
 #include <set>

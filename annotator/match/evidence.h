@@ -53,8 +53,8 @@ struct Evidence {
 using EvidenceTable = IndexedVector<ForeignNode, std::vector<Evidence>>;
 
 struct NodeMatch {
-  std::vector<UnitIndex> units;  // ascending; several: fused. Empty: only the scope is known
-  ScopeIndex scope;              // lowest common one; none: unattributed
+  std::vector<UnitIndex> units = {};  // ascending; several: fused. Empty: only the scope is known
+  ScopeIndex scope;                   // lowest common one; none: unattributed
   origin::Confidence confidence = origin::Confidence::unattributed;
   MatchRule rule = MatchRule::none;
   bool shared = false;  // several units because it serves several, not because it replaced them

@@ -12,6 +12,7 @@
 #include "annotator/match/placement.h"
 #include "annotator/match/rules/rule.h"
 #include "annotator/match/tensor_sources.h"
+#include "annotator/match/weights_alone.h"
 #include "annotator/operators/onnx_operators.h"
 #include "annotator/origin/keys/program.h"
 #include "schema/sort_unique.h"
@@ -245,6 +246,19 @@ MatchReport match_by_names(const FileStructure<Side::foreign>& foreign, const Re
   return collect(foreign, reference, std::move(evidence), placement.matches);
 }
 
+// Matches with a checkpoint, which has no structure either.
+MatchReport match_by_weights(const FileStructure<Side::foreign>& foreign, const Reference& reference,
+                             const TensorSources& tensors, EvidenceTable evidence) {
+  static const EvidenceTable no_evidence;
+  const Correspondence none(foreign.structure, reference, no_evidence);
+  Placement placement{foreign.structure, reference, none,
+                      IndexedVector<ForeignNode, NodeMatch>(foreign.structure.nodes.size())};
+  place_by_weights(placement, tensors, evidence);
+  MatchReport report = collect(foreign, reference, std::move(evidence), placement.matches);
+  report.fit.parameters = tensors.counts();
+  return report;
+}
+
 // A bias is added behind its product, which it tells from others of the same sizes when the product's own weights were
 // changed: copies what is known of the parameter that it is to the product.
 void let_biases_speak(const ForeignStructure& structure, EvidenceTable& evidence) {
@@ -282,6 +296,7 @@ MatchReport match_model(const onnx_file::OnnxSummary& model, const Reference& re
   const std::vector<KnownValue> values = known_values(structure, reference);
   EvidenceTable evidence = find_evidence(model, foreign, reference, tensors, scopes, values);
 
+  if (reference.of_weights) return match_by_weights(foreign, reference, tensors, std::move(evidence));
   if (reference.structure.nodes.empty()) return match_by_names(foreign, reference, scopes, std::move(evidence));
   Correspondence pairs(structure, reference, evidence);
   pairs.grow(values);

@@ -68,6 +68,7 @@ class ScopeTree {
 
 struct Reference {
   bool values_keep_names = false;      // the reference is the file that the foreign file was made from
+  bool of_weights = false;             // the reference is a checkpoint: a unit is a module that has parameters
   std::optional<std::string> program;  // digest of the program; stamps may refer to it
   std::vector<EqualValue> equal_values;
   std::unordered_map<ValueId, ReferenceValue> value_of_program;  // values that some form has
@@ -100,13 +101,11 @@ Reference make_reference(const onnx_file::OnnxSummary& annotated);
 // Reads the reference from the foreign file's own names, when there is nothing else: scopes and parameters, no
 // structure.
 Reference make_reference_of_names(const onnx_file::OnnxSummary& model);
+// Reads the reference from the parameters that a training program saved, each with digests and sketch: modules by their
+// qualified names, no structure. Modules that only the file's names mention are added where they fit in.
+Reference make_reference_of_weights(const onnx_file::OnnxSummary& model, const std::vector<Parameter>& parameters);
 
 // Returns the module that a node's metadata names; nullopt when it names none.
 std::optional<std::string> module_of(const onnx_file::OnnxProperties& metadata);
-
-// Returns the module of the path that a node's name begins with (scope_in_name.h), "/layer1/layer1.0/conv1" ->
-// "layer1.0.conv1": the names of a called container's children repeat the container's name. Empty for the root, and for
-// a name without a path.
-std::string module_of_path(std::string_view name_path);
 
 }  // namespace whence::match

@@ -76,7 +76,8 @@ Attribution attribution_of(const onnx_file::OnnxNode& node, const Recorded* reco
 
 std::optional<std::string_view> stamped_program(const onnx_file::OnnxSummary& model) {
   const auto matched = find_property(model.metadata, keys::matched);
-  if (matched && !matched->starts_with(keys::file_before) && *matched != keys::own_names) return matched;
+  const bool is_program = matched && !matched->starts_with(keys::file_before) && !matched->starts_with(keys::weights);
+  if (is_program && *matched != keys::own_names) return matched;
   const auto stamped = find_property(model.metadata, keys::stamped);
   return stamped ? stamped : find_property(model.metadata, keys::program);
 }

@@ -29,6 +29,7 @@ struct AnnotateOptions {
   // The source of the nodes' places: the sidecar of the same model, or the annotated file that a tool made this one of.
   // With neither, the sidecar beside the file is taken (model.whence.json), or else the entries of the file itself.
   std::string sidecar = {}, from = {};
+  std::string weights = {};  // instead of both, what is known of modules is in a checkpoint: safetensors, torch.save's
   std::string value_pairs = {};          // values of the file that are results of the sidecar's operations: matching.md
   std::vector<std::string> keys = {};    // which to write, full or by last segment; empty: all of them
   bool names = true;                     // name nodes after their module

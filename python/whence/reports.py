@@ -37,7 +37,7 @@ class AnnotateReport:
 
 def annotate(model: str | os.PathLike, sidecar: str | os.PathLike | None = None, *,
              output: str | os.PathLike | None = None, source: str | os.PathLike | None = None,
-             keys: Collection[str] = (), names: bool = True, carry: bool = False, functions: str | None = None,
+             weights: str | os.PathLike | None = None, keys: Collection[str] = (), names: bool = True, carry: bool = False, functions: str | None = None,
              allow_different_weights: bool = False, overwrite: bool = False,
              values: Values | str | os.PathLike | None = None,
              outputs: str | os.PathLike | None = None) -> AnnotateReport:
@@ -45,6 +45,8 @@ def annotate(model: str | os.PathLike, sidecar: str | os.PathLike | None = None,
 
     sidecar  the sidecar of the same model; ``source`` instead: the annotated file that a tool made ``model`` from. With
              neither, the sidecar beside the file is taken, or else the file's own names.
+    weights  instead of either, the model's weights as they were published: safetensors, an index of shards, what
+             ``torch.save`` wrote, or a folder with one. Nodes are told by the parameters that they read.
     keys     write only these metadata keys, full or by their last part: ["module", "source", "namespace"].
     names    name nodes after their modules.
     carry    write each node's name into its doc_string too, which survives ONNX Runtime and onnxsim.
@@ -61,6 +63,7 @@ def annotate(model: str | os.PathLike, sidecar: str | os.PathLike | None = None,
     """
     target = Path(output or model)
     options = (["--sidecar", sidecar] if sidecar else []) + (["--from", source] if source else [])
+    options += ["--weights", weights] if weights else []
     options += ["--keys", ",".join(keys)] if keys else []
     options += ["--functions", functions] if functions else []
     flags = {"--no-names": not names, "--carry": carry, "--allow-different-weights": allow_different_weights,

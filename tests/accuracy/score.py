@@ -1,12 +1,13 @@
 """Scores a whence command on the corpus: is each node's module right, and is a confidence worth what it says?
 
     score.py [--whence PATH] [--folder build/accuracy] [--models a,b] [--sources dynamo-18,...] [--files renamed,...]
-             [--with sidecar|values|scripted|nothing|before|right-before] [-v]
+             [--with sidecar|values|weights|scripted|nothing|before|right-before] [-v]
 
 The command gets the bare file and what `--with` says, never the truth:
 
     sidecar       the recording of the traced archive
     values        that, and what its modules and operations returned on the inputs of the corpus
+    weights       no recording, the model's weights as libraries publish them: safetensors, each tensor once
     scripted      the recording of the scripted archive, where there is one
     nothing       the file alone
     before        `--from` the file before the tool, which the same command annotated with the sidecar
@@ -46,6 +47,7 @@ if __name__ == "__main__":
 import onnx
 import torch
 import whence as whence_package
+from safetensors.torch import save_file
 from whence.numerics import pairing
 
 import command
@@ -155,6 +157,8 @@ def score_row(whence: Path, place: Path, row: Transformation, given: str) -> Sco
     with tempfile.TemporaryDirectory() as folder:
         out, before, error = Path(folder) / "out.onnx", Path(folder) / "before.onnx", ""
         options = [] if given == "nothing" else ["--sidecar", recording]
+        if given == "weights":
+            options = ["--weights", weights_of(place.parent)]
         if given == "values":
             pairs = Path(folder) / "pairs.json"
             try:
@@ -186,6 +190,18 @@ def values_of(folder: Path) -> Path:
     return path
 
 
+@functools.cache
+def weights_of(folder: Path) -> Path:
+    """The model's state without second names of a tensor, as transformers saves it."""
+    path = folder / "model.safetensors"
+    if not path.exists():
+        seen: set[int] = set()
+        state = {name: tensor for name, tensor in torch.jit.load(folder / "model.pt").state_dict().items()
+                 if tensor.data_ptr() not in seen and not seen.add(tensor.data_ptr())}
+        save_file({name: tensor.contiguous() for name, tensor in state.items()}, path)
+    return path
+
+
 def write_truth(place: Path, name: str, target: Path) -> None:
     """The file as whence would annotate it if it knew everything."""
     model, truth = onnx.load(place / f"{name}.onnx"), Truth.load(place / f"{name}.truth.json")
@@ -210,7 +226,7 @@ def main() -> int:
     parser.add_argument("--sources")
     parser.add_argument("--files")
     parser.add_argument("--with", dest="given", default="sidecar",
-                        choices=["sidecar", "values", "scripted", "nothing", "before", "right-before"])
+                        choices=["sidecar", "values", "weights", "scripted", "nothing", "before", "right-before"])
     parser.add_argument("-v", "--verbose", action="store_true")
     options = parser.parse_args()
     keys = list(itertools.product(corpus.names(options.models, NAMES), corpus.names(options.sources, corpus.SOURCES),
@@ -219,8 +235,9 @@ def main() -> int:
     def one(key: tuple) -> Score | None:
         return score_row(options.whence, options.folder / key[0] / key[1], BY_NAME[key[2]], options.given)
 
-    for name in corpus.names(options.models, NAMES) if options.given == "values" else ():
-        values_of(options.folder / name)
+    made_once = {"values": values_of, "weights": weights_of}.get(options.given)
+    for name in corpus.names(options.models, NAMES) if made_once else ():
+        made_once(options.folder / name)
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         scores = {key: score for key, score in zip(keys, pool.map(one, keys), strict=True) if score is not None}
     print(report.text(scores, options.verbose), end="")

@@ -38,6 +38,7 @@ annotator_room(pt2 USES origin convert metadata NEEDS nlohmann_json::nlohmann_js
 annotator_room(simplify USES operators program graph convert)
 annotator_room(write USES text origin onnx_file graph lower metadata NEEDS ONNX::onnx ONNX::onnx_proto)
 annotator_room(exporter USES text program origin graph convert lower simplify)
+annotator_room(checkpoint NEEDS nlohmann_json::nlohmann_json)
 annotator_room(match USES text operators program origin onnx_file graph metadata exporter NEEDS nlohmann_json::nlohmann_json ONNX::onnx)
 annotator_room(annotation USES text origin onnx_file metadata exporter match NEEDS nlohmann_json::nlohmann_json)
 annotator_room(functions USES text operators origin onnx_file metadata write NEEDS nlohmann_json::nlohmann_json ONNX::onnx ONNX::onnx_proto)
@@ -45,7 +46,7 @@ annotator_room(view USES text operators origin onnx_file metadata match function
 annotator_room(profile USES text onnx_file match functions view NEEDS nlohmann_json::nlohmann_json)
 annotator_room(validation USES text origin onnx_file metadata functions view NEEDS nlohmann_json::nlohmann_json ONNX::onnx)
 annotator_room(report USES text functions view validation NEEDS nlohmann_json::nlohmann_json)
-annotator_room(app USES text origin onnx_file graph convert lower metadata pt2 write exporter annotation functions view profile validation report NEEDS nlohmann_json::nlohmann_json ${CMAKE_DL_LIBS})
+annotator_room(app USES text origin onnx_file graph convert lower metadata pt2 checkpoint write exporter annotation functions view profile validation report NEEDS nlohmann_json::nlohmann_json ${CMAKE_DL_LIBS})
 
 set(command_rooms text view profile validation app)
 

@@ -22,6 +22,10 @@ constexpr std::array annotate_table = {
               "the sidecar of the same model; model.whence.json beside the file by default", "sidecar", "sidecar"},
     OptionRow{"from", Kind::text, "FILE",
               "the annotated file that an optimiser, quantiser or converter made this one from", "from", "source"},
+    OptionRow{"weights", Kind::text, "FILE",
+              "instead of a recording, the model's weights: safetensors, an index of shards, what torch.save wrote, or a "
+              "folder with one; modules are told by the parameters that nodes read",
+              "weights", "weights"},
     OptionRow{"allow-different-weights", Kind::flag, "",
               "match by structure although the weights are not the sidecar's", "allow_different_weights",
               "allow_different_weights"},
@@ -78,6 +82,7 @@ AnnotateOptions parse_options(const CommandLine& line) {
   AnnotateOptions options;
   options.sidecar = line.text_or("sidecar", "");
   options.from = line.text_or("from", "");
+  options.weights = line.text_or("weights", "");
   options.value_pairs = line.text_or("value-pairs", "");
   options.keys = text::split(line.text_or("keys", ""), ',');
   options.names = !line.has("no-names");
@@ -90,16 +95,17 @@ AnnotateOptions parse_options(const CommandLine& line) {
 
 ExitCode run(int argc, char** argv) {
   CommandLine line(
-      "annotate", "model.onnx -o out.onnx [--sidecar model.whence.json | --from annotated.onnx]",
+      "annotate", "model.onnx -o out.onnx [--sidecar model.whence.json | --from annotated.onnx | --weights FILE]",
       "Writes on every node which module, which call of it and which source line it comes from. Files that\n"
       "`whence export` wrote say so themselves; nodes of others are matched with the recorded program, or with\n"
-      "the annotated file that a tool made them from. With neither, the file's own names and metadata have to\n"
-      "do. `whence strip` takes it back.");
+      "the annotated file that a tool made them from, or with the weights that the model was published with.\n"
+      "With none of them, the file's own names and metadata have to do. `whence strip` takes it back.");
   line.positional("model", "an ONNX file, whoever exported or optimised it");
   declare_model_output(line, "the annotated file; may be the same file", Target::may_be_the_model);
   declare(line, annotate_table);
   line.example("whence annotate bert.optimised.onnx --from bert.annotated.onnx -o bert.optimised.annotated.onnx");
   line.example("whence annotate bert.onnx --sidecar bert.whence.json -o bert.annotated.onnx");
+  line.example("whence annotate bert.onnx --weights model.safetensors -o bert.annotated.onnx");
   if (!line.parse(argc, argv)) return ExitCode::ok;
 
   const std::string output = line.text("output");

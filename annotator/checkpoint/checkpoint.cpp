@@ -1,0 +1,134 @@
+#include "annotator/checkpoint/checkpoint.h"
+
+#include <array>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "annotator/checkpoint/safetensors.h"
+#include "annotator/checkpoint/torch_archive.h"
+#include "schema/files/files.h"
+#include "schema/printable.h"
+
+namespace whence::checkpoint {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+constexpr std::string_view remedy = "give a .safetensors file, one that torch.save wrote, an index of shards, or a folder with one";
+
+// Under which names model libraries save, the ones to be preferred first.
+constexpr std::array names = {"model.safetensors",
+                              "model.safetensors.index.json",
+                              "pytorch_model.bin",
+                              "pytorch_model.bin.index.json",
+                              "diffusion_pytorch_model.safetensors",
+                              "diffusion_pytorch_model.safetensors.index.json",
+                              "diffusion_pytorch_model.bin",
+                              "open_clip_model.safetensors",
+                              "adapter_model.safetensors"};
+
+bool is_there(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(path, ignored);
+}
+
+// The one file of weights in a folder.
+std::string file_in(const std::string& folder) {
+  for (const char* name : names) {
+    if (is_there(fs::path(folder) / name)) return (fs::path(folder) / name).string();
+  }
+  std::set<std::string> others;
+  std::error_code failure;
+  for (const auto& entry : fs::directory_iterator(folder, failure)) {
+    const std::string ending = entry.path().extension().string();
+    if (ending == ".safetensors" || ending == ".bin" || ending == ".pt" || ending == ".pth" || ending == ".ckpt")
+      others.insert(entry.path().string());
+  }
+  if (others.size() == 1) return *others.begin();
+  throw Error(Code::missing_file,
+              others.empty() ? "the folder holds no weights"
+                             : "the folder holds " + std::to_string(others.size()) + " files that may be weights",
+              others.empty() ? std::string(remedy) : "name the one that is meant", {.file = folder, .stage = "read"});
+}
+
+std::optional<Json> json_of(const std::string& path) {
+  const auto file = MappedFile::open(path);
+  Json json = Json::parse(file->text(), nullptr, /*allow_exceptions=*/false);
+  return json.is_object() ? std::optional(std::move(json)) : std::nullopt;
+}
+
+std::vector<CheckpointTensor> read_one(const std::string& path, Diagnostics& notes) {
+  const auto file = MappedFile::open(path);
+  const std::string_view bytes = file->text();
+  if (is_safetensors(bytes)) return read_safetensors(file, notes);
+  if (bytes.starts_with("PK\x03\x04")) return read_torch_archive(path, notes);
+  const Place place{.file = path, .stage = "read"};
+  if (bytes.size() > 1 && bytes[0] == '\x80' && bytes[1] >= 2 && bytes[1] <= 5) {
+    throw Error(Code::unsupported_feature, "the file is a pickle from before PyTorch 1.6",
+                "load and save it once with a newer PyTorch", place);
+  }
+  throw Error(Code::wrong_kind, "the file holds no weights that whence can read", std::string(remedy), place);
+}
+
+// "model.safetensors.index.json": which shard holds which tensor.
+std::vector<CheckpointTensor> read_shards(const std::string& index, Diagnostics& notes) {
+  const Place place{.file = index, .stage = "read"};
+  const auto json = json_of(index);
+  const bool is_index = json && json->contains("weight_map") && json->at("weight_map").is_object();
+  if (!is_index) throw Error(Code::wrong_kind, "the file is no index of shards", std::string(remedy), place);
+  std::vector<std::string> shards;
+  std::set<std::string> wanted;
+  for (const auto& [name, shard] : json->at("weight_map").items()) {
+    const auto text = shard.is_string() ? shard.get<std::string>() : std::string();
+    if (text.empty() || text.find('/') != std::string::npos || text == "..") {
+      throw Error(Code::outside_folder, "the shard '" + printable(text) + "' is no file beside the index",
+                  "put the shards beside their index", place);
+    }
+    if (std::ranges::find(shards, text) == shards.end()) shards.push_back(text);
+    wanted.insert(name);
+  }
+  std::vector<CheckpointTensor> tensors;
+  for (const std::string& shard : shards) {
+    for (CheckpointTensor& tensor : read_one((fs::path(index).parent_path() / shard).string(), notes)) {
+      wanted.erase(tensor.name);
+      for (const std::string& alias : tensor.aliases) wanted.erase(alias);
+      tensors.push_back(std::move(tensor));
+    }
+  }
+  if (!wanted.empty()) {
+    throw Error(Code::corrupt_file, "no shard holds '" + printable(*wanted.begin()) + "', which the index lists",
+                "get the shards again", place);
+  }
+  return tensors;
+}
+
+// The class that the model was saved as, by the config.json of transformers beside the weights.
+std::string class_in(const fs::path& folder) {
+  const fs::path path = folder / "config.json";
+  std::error_code ignored;
+  if (!fs::is_regular_file(path, ignored) || fs::file_size(path, ignored) == 0) return "";
+  const auto json = json_of(path.string());
+  if (!json || !json->contains("architectures")) return "";
+  const Json& classes = json->at("architectures");
+  return classes.is_array() && !classes.empty() && classes[0].is_string() ? classes[0].get<std::string>() : "";
+}
+
+}  // namespace
+
+Checkpoint read_checkpoint(const std::string& path, Diagnostics& notes) {
+  std::error_code ignored;
+  const std::string file = fs::is_directory(path, ignored) ? file_in(path) : path;
+  Checkpoint result{.path = path};
+  result.tensors = file.ends_with(".json") ? read_shards(file, notes) : read_one(file, notes);
+  result.root_type = class_in(fs::path(file).parent_path());
+  if (result.tensors.empty()) {
+    throw Error(Code::wrong_kind, "the file holds no tensors", std::string(remedy), {.file = file, .stage = "read"});
+  }
+  return result;
+}
+
+}  // namespace whence::checkpoint

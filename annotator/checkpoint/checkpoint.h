@@ -1,0 +1,29 @@
+// Checkpoint: parameters by their qualified names, as a training program saved them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "schema/tensor_data.h"
+#include "whence/diagnostics.h"
+
+namespace whence::checkpoint {
+
+struct CheckpointTensor {
+  std::string name;                       // qualified name: "encoder.layer.0.attention.self.query.weight"
+  std::vector<std::string> aliases = {};  // further names of the same bytes
+  TensorData data = {};                   // mapped, never copied, but for a tensor that is not contiguous
+};
+
+struct Checkpoint {
+  std::string path;                       // as it was given
+  std::vector<CheckpointTensor> tensors = {};  // in the order of the files
+  std::string root_type = {};               // the model's class, "BertForMaskedLM"; empty where nothing says it
+};
+
+// A .safetensors file, an index of shards, a zip that torch.save wrote, or a folder with one of them, safetensors first.
+// Notes: what was left out. Errors: missing_file, empty_file, wrong_kind (no weights), truncated_file, corrupt_file,
+// unsupported_feature (a pickle from before PyTorch 1.6).
+Checkpoint read_checkpoint(const std::string& path, Diagnostics& notes);
+
+}  // namespace whence::checkpoint
