@@ -219,9 +219,9 @@ void require_weights(const match::ParameterCounts& counts, const AnnotateOptions
   }
   if (options.allow_different_weights) return;
   throw Error(Code::sidecar_mismatch,
-              "the file has the checkpoint's names and other weights: of " + std::to_string(counts.all) + " parameters " +
-                  std::to_string(met) + " are there by their elements, " + std::to_string(counts.by_name) +
-                  " more by name",
+              "the file has the checkpoint's names and other weights: of " + std::to_string(counts.all) +
+                  " parameters " + std::to_string(met) + " are there by their elements, " +
+                  std::to_string(counts.by_name) + " more by name",
               "give the weights that the file was made with, or --allow-different-weights to go on by names", place);
 }
 
@@ -252,8 +252,9 @@ AnnotateReport annotate_by(const ModelSource& input, const ModelOutput& output, 
   const TextKeys source(reference, before, program, wanted_keys(options));
   const bool done = fully_annotated(*model, digest);
   const MatchReport found = done ? nothing_found(*model) : match_model(*model, reference);
-  if (!done) reference.of_weights ? require_weights(found.fit.parameters, options, place)
-                                  : require_fit(found.fit, options, place, "the file before");
+  if (!done)
+    reference.of_weights ? require_weights(found.fit.parameters, options, place)
+                         : require_fit(found.fit, options, place, "the file before");
   if (!done && digest != keys::own_names && annotated_at_all_nodes(*model)) {
     notes.push_back(nothing_left_to_annotate("the file before", place));
   }

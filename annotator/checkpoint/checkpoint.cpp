@@ -18,7 +18,8 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-constexpr std::string_view remedy = "give a .safetensors file, one that torch.save wrote, an index of shards, or a folder with one";
+constexpr std::string_view remedy =
+    "give a .safetensors file, one that torch.save wrote, an index of shards, or a folder with one";
 
 // Under which names model libraries save, the ones to be preferred first.
 constexpr std::array names = {"model.safetensors",

@@ -16,14 +16,14 @@ struct CheckpointTensor {
 };
 
 struct Checkpoint {
-  std::string path;                       // as it was given
+  std::string path;                            // as it was given
   std::vector<CheckpointTensor> tensors = {};  // in the order of the files
-  std::string root_type = {};               // the model's class, "BertForMaskedLM"; empty where nothing says it
+  std::string root_type = {};                  // the model's class, "BertForMaskedLM"; empty where nothing says it
 };
 
-// A .safetensors file, an index of shards, a zip that torch.save wrote, or a folder with one of them, safetensors first.
-// Notes: what was left out. Errors: missing_file, empty_file, wrong_kind (no weights), truncated_file, corrupt_file,
-// unsupported_feature (a pickle from before PyTorch 1.6).
+// A .safetensors file, an index of shards, a zip that torch.save wrote, or a folder with one of them, safetensors
+// first. Notes: what was left out. Errors: missing_file, empty_file, wrong_kind (no weights), truncated_file,
+// corrupt_file, unsupported_feature (a pickle from before PyTorch 1.6).
 Checkpoint read_checkpoint(const std::string& path, Diagnostics& notes);
 
 }  // namespace whence::checkpoint

@@ -303,9 +303,10 @@ void PickleReader::call(char code) {
     default:
       break;
   }
-  throw Error(Code::unsupported_feature,
-              "its pickle has code " + std::to_string(static_cast<unsigned char>(code)) + ", which torch.save does not write",
-              "save the model's state_dict() with torch.save, or as safetensors", place_);
+  throw Error(
+      Code::unsupported_feature,
+      "its pickle has code " + std::to_string(static_cast<unsigned char>(code)) + ", which torch.save does not write",
+      "save the model's state_dict() with torch.save, or as safetensors", place_);
 }
 
 void PickleReader::add_items(PickleValue* holder, const std::vector<const PickleValue*>& items) {

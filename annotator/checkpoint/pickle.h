@@ -18,13 +18,13 @@ namespace whence::checkpoint {
 struct PickleValue {
   enum class Kind : std::uint8_t { none, boolean, integer, number, text, list, tuple, dict, global, call, persistent };
   Kind kind = Kind::none;
-  std::int64_t integer = 0;                  // a boolean too
+  std::int64_t integer = 0;  // a boolean too
   double number = 0;
-  std::string text = {};                     // a text; a global's "module name"
-  std::vector<const PickleValue*> items = {};     // of a list or tuple; a call's function and arguments; a persistent id
+  std::string text = {};                       // a text; a global's "module name"
+  std::vector<const PickleValue*> items = {};  // of a list or tuple; a call's function and arguments; a persistent id
   // Of a dict, and of a call those that were set on its result: OrderedDict is a call.
   std::vector<std::pair<const PickleValue*, const PickleValue*>> entries = {};
-  const PickleValue* state = nullptr;        // a call's: what its result was given to build itself from
+  const PickleValue* state = nullptr;  // a call's: what its result was given to build itself from
 
   bool is(Kind wanted) const { return kind == wanted; }
   bool calls(std::string_view function) const {

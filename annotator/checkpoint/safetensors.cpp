@@ -21,11 +21,21 @@ constexpr std::uint64_t longest_header = 100'000'000;  // bytes, by the format
 DType dtype_of(std::string_view name) {
   using Row = std::pair<std::string_view, DType>;
   static constexpr std::array rows = {
-      Row{"F32", DType::float32},     Row{"F16", DType::float16},          Row{"BF16", DType::bfloat16},
-      Row{"F64", DType::float64},     Row{"I64", DType::int64},            Row{"I32", DType::int32},
-      Row{"I16", DType::int16},       Row{"I8", DType::int8},              Row{"U8", DType::uint8},
-      Row{"BOOL", DType::boolean},    Row{"F8_E4M3", DType::float8_e4m3fn}, Row{"F8_E5M2", DType::float8_e5m2},
-      Row{"U64", DType::uint64},      Row{"U32", DType::uint32},           Row{"U16", DType::uint16},
+      Row{"F32", DType::float32},
+      Row{"F16", DType::float16},
+      Row{"BF16", DType::bfloat16},
+      Row{"F64", DType::float64},
+      Row{"I64", DType::int64},
+      Row{"I32", DType::int32},
+      Row{"I16", DType::int16},
+      Row{"I8", DType::int8},
+      Row{"U8", DType::uint8},
+      Row{"BOOL", DType::boolean},
+      Row{"F8_E4M3", DType::float8_e4m3fn},
+      Row{"F8_E5M2", DType::float8_e5m2},
+      Row{"U64", DType::uint64},
+      Row{"U32", DType::uint32},
+      Row{"U16", DType::uint16},
       Row{"C64", DType::complex64},
   };
   for (const auto& [known, dtype] : rows) {
@@ -56,7 +66,8 @@ class Reader {
     std::vector<CheckpointTensor> tensors;
     for (const auto& [name, entry] : header.items()) {
       if (name == "__metadata__") continue;
-      if (auto tensor = tensor_of(name, entry); tensor.data.dtype != DType::undefined) tensors.push_back(std::move(tensor));
+      if (auto tensor = tensor_of(name, entry); tensor.data.dtype != DType::undefined)
+        tensors.push_back(std::move(tensor));
     }
     return tensors;
   }
@@ -70,7 +81,8 @@ class Reader {
     if (!complete) corrupt(called + " lacks its dtype, sizes or place");
     CheckpointTensor tensor{.name = name};
     for (const Json& size : entry["shape"]) {
-      if (!size.is_number_unsigned() || size.get<std::uint64_t>() > INT64_MAX) corrupt(called + " has a size that is none");
+      if (!size.is_number_unsigned() || size.get<std::uint64_t>() > INT64_MAX)
+        corrupt(called + " has a size that is none");
       tensor.data.shape.push_back(size.get<std::int64_t>());
     }
     const auto offset = [&](std::size_t i) {
@@ -86,7 +98,8 @@ class Reader {
     const auto dtype = entry["dtype"].get<std::string>();
     tensor.data.dtype = dtype_of(dtype);
     if (tensor.data.dtype == DType::undefined) {
-      notes_.push_back(warning(Code::unsupported_feature, called + " has dtype " + printable(dtype) + " and is left out",
+      notes_.push_back(warning(Code::unsupported_feature,
+                               called + " has dtype " + printable(dtype) + " and is left out",
                                "nothing is to be done where the ONNX file does not hold it", place()));
       return tensor;
     }

@@ -19,7 +19,7 @@ namespace {
 
 using Kind = PickleValue::Kind;
 
-constexpr int deepest = 200;            // modules within each other
+constexpr int deepest = 200;                   // modules within each other
 constexpr std::size_t most_steps = 4'000'000;  // a pickle may hold one value in very many places
 
 DType dtype_of_storage(std::string_view name) {
@@ -77,8 +77,8 @@ std::optional<Layout> layout_of(const PickleValue* value) {
     arguments = &value->items[1]->items;
     untyped = value->calls("torch._utils _rebuild_tensor_v3");
     if (untyped || value->calls("torch._utils _rebuild_tensor_v2")) break;
-    const bool parameter = value->calls("torch._utils _rebuild_parameter") ||
-                           value->calls("torch._utils _rebuild_parameter_with_state");
+    const bool parameter =
+        value->calls("torch._utils _rebuild_parameter") || value->calls("torch._utils _rebuild_parameter_with_state");
     if (!parameter || arguments->empty()) return std::nullopt;
     value = arguments->front();
     arguments = nullptr;
@@ -168,7 +168,8 @@ class Archive {
   explicit Archive(const std::string& path) : zip_(path, "PyTorch") {
     constexpr std::string_view file = "data.pkl";
     for (const auto& [name, bytes] : zip_.members()) {
-      const bool is_it = name.ends_with(file) && (name.size() == file.size() || name[name.size() - file.size() - 1] == '/');
+      const bool is_it =
+          name.ends_with(file) && (name.size() == file.size() || name[name.size() - file.size() - 1] == '/');
       if (is_it && (pickle_.empty() || name.size() < pickle_.size())) pickle_ = name;
     }
     folder_ = pickle_.substr(0, pickle_.size() - std::min(pickle_.size(), file.size()));
@@ -177,7 +178,8 @@ class Archive {
                   "give a file that torch.save wrote, or safetensors", place());
     }
     if (zip_.has(folder_ + "byteorder") && zip_.text(folder_ + "byteorder") == "big") {
-      throw Error(Code::unsupported_feature, "its numbers are big-endian", "save it on a little-endian machine", place());
+      throw Error(Code::unsupported_feature, "its numbers are big-endian", "save it on a little-endian machine",
+                  place());
     }
   }
 
@@ -251,8 +253,11 @@ std::vector<CheckpointTensor> read_torch_archive(const std::string& path, Diagno
                 archive.place());
   }
   if (!rival.empty()) {
-    notes.push_back(warning(Code::unsupported_feature, "the table '" + printable(rival) + "' has as many tensors as the one "
-                            "that is read", "save the one that is meant alone", archive.place()));
+    notes.push_back(warning(Code::unsupported_feature,
+                            "the table '" + printable(rival) +
+                                "' has as many tensors as the one "
+                                "that is read",
+                            "save the one that is meant alone", archive.place()));
   }
   std::vector<CheckpointTensor> tensors;
   std::map<Layout, std::size_t> known;
@@ -269,8 +274,10 @@ std::vector<CheckpointTensor> read_torch_archive(const std::string& path, Diagno
   }
   std::erase_if(tensors, [](const CheckpointTensor& each) { return each.data.dtype == DType::undefined; });
   if (repeating > 0) {
-    notes.push_back(warning(Code::unsupported_feature, std::to_string(repeating) + " tensors repeat their elements and are "
-                            "left out", "save them with contiguous()", archive.place()));
+    notes.push_back(warning(Code::unsupported_feature,
+                            std::to_string(repeating) + " tensors repeat their elements and are "
+                                                        "left out",
+                            "save them with contiguous()", archive.place()));
   }
   return tensors;
 }

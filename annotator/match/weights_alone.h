@@ -1,5 +1,5 @@
-// Matching by weights alone: a checkpoint is at hand, and no recording. A node that reads parameters of one module is of
-// that module. Of what lies between two such nodes is known that it ran between them, and so within every call that
+// Matching by weights alone: a checkpoint is at hand, and no recording. A node that reads parameters of one module is
+// of that module. Of what lies between two such nodes is known that it ran between them, and so within every call that
 // holds both: the innermost such module holds the node, and where that module has no modules in it, it is the one.
 #pragma once
 

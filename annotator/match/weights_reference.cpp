@@ -1,5 +1,5 @@
-// Makes the reference of a checkpoint: the modules that own parameters, and those around them. What the file's names add
-// are modules without parameters, activations for instance; its paths may begin with another wrapper than the
+// Makes the reference of a checkpoint: the modules that own parameters, and those around them. What the file's names
+// add are modules without parameters, activations for instance; its paths may begin with another wrapper than the
 // parameters' names, "/bert/encoder/..." of "encoder....".
 #include <algorithm>
 #include <cctype>
@@ -151,8 +151,7 @@ Reference make_reference_of_weights(const onnx_file::OnnxSummary& model, const s
   for (const ScopeIndex scope : reference.scopes.keys()) {
     reference.scopes[scope].name_path = usual_name_path(reference.scopes[scope].path);
   }
-  const std::set<std::string_view> paths =
-      called_paths(model, std::set<std::string_view>(names.begin(), names.end()));
+  const std::set<std::string_view> paths = called_paths(model, std::set<std::string_view>(names.begin(), names.end()));
   const LeftOutContainers containers(modules, paths);
   std::set<std::string> named;
   for (const std::string_view path : paths) named.insert(module_of_path(path));
@@ -161,7 +160,8 @@ Reference make_reference_of_weights(const onnx_file::OnnxSummary& model, const s
     const auto stated = wrapper.module(module_of_path(path));
     const auto module = stated ? containers.module_meant(*stated) : std::nullopt;
     // Where nothing around it has parameters it may be of another vocabulary.
-    if (!module || (!module->empty() && !modules.contains(*module) && !modules.contains(std::string(module_around(*module)))))
+    if (!module ||
+        (!module->empty() && !modules.contains(*module) && !modules.contains(std::string(module_around(*module)))))
       continue;
     reference.scopes[tree.of(*module, 0)].name_path = std::string(path);
   }

@@ -22,10 +22,11 @@ constexpr std::array annotate_table = {
               "the sidecar of the same model; model.whence.json beside the file by default", "sidecar", "sidecar"},
     OptionRow{"from", Kind::text, "FILE",
               "the annotated file that an optimiser, quantiser or converter made this one from", "from", "source"},
-    OptionRow{"weights", Kind::text, "FILE",
-              "instead of a recording, the model's weights: safetensors, an index of shards, what torch.save wrote, or a "
-              "folder with one; modules are told by the parameters that nodes read",
-              "weights", "weights"},
+    OptionRow{
+        "weights", Kind::text, "FILE",
+        "instead of a recording, the model's weights: safetensors, an index of shards, what torch.save wrote, or a "
+        "folder with one; modules are told by the parameters that nodes read",
+        "weights", "weights"},
     OptionRow{"allow-different-weights", Kind::flag, "",
               "match by structure although the weights are not the sidecar's", "allow_different_weights",
               "allow_different_weights"},

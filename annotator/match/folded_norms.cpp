@@ -1,0 +1,86 @@
+#include "annotator/match/folded_norms.h"
+
+#include <algorithm>
+#include <string>
+
+#include "schema/element_count.h"
+
+namespace whence::match {
+namespace {
+
+int number_at_end(std::string_view path) {
+  const std::size_t last = path.find_last_not_of("0123456789");
+  const std::string_view digits = path.substr(last + 1);
+  return digits.empty() || digits.size() > 6 ? -1 : std::stoi(std::string(digits));
+}
+
+}  // namespace
+
+FoldedNorms::Found FoldedNorms::look_at(ForeignNode convolution, UnitIndex own) {
+  if (!has_bias(convolution)) return Found::none;
+  const std::vector<UnitIndex> norms = norms_beside(own);
+  if (norms.size() > 1) return Found::several;
+  if (norms.empty()) return Found::none;
+  pairs_.emplace(own, norms.front());
+  pairs_.emplace(norms.front(), own);
+  return Found::one;
+}
+
+// A norm leaves a bias; one of integers is added behind the convolution and its scale.
+bool FoldedNorms::has_bias(ForeignNode node) const {
+  constexpr std::size_t bias = 2;
+  constexpr int farthest = 4;
+  if (placement_.foreign.nodes[node].op_type != "ConvInteger") {
+    return placement_.foreign.nodes[node].inputs.size() > bias && placement_.foreign.nodes[node].inputs[bias].exists();
+  }
+  for (int step = 0; step < farthest; ++step) {
+    const auto readers = placement_.readers(node);
+    if (readers.size() != 1) return false;
+    node = readers.front();
+    const auto vectors = std::ranges::count_if(
+        held_.read_by(node), [&](ForeignTensor each) { return placement_.foreign.tensors[each].elements() > 1; });
+    if (vectors > 0) return placement_.foreign.nodes[node].op_type == "Add";
+  }
+  return false;
+}
+
+// The norms that a convolution may have taken in: of as many channels, as near in the tree as any, and with the
+// number that the convolution's name ends in, "conv2" and "bn2", or the next one of a Sequential.
+std::vector<UnitIndex> FoldedNorms::norms_beside(UnitIndex own) const {
+  const origin::CallTree& scopes = placement_.reference.scopes;
+  const auto& units = placement_.reference.units;
+  const ScopeIndex scope = units[own].scope;
+  std::vector<UnitIndex> found;
+  int nearest = 0;
+  for (const UnitIndex unit : units.keys()) {
+    if (!is_lost_norm(unit, own)) continue;
+    const int depth = scopes[scopes.common(units[unit].scope, scope)].depth;
+    if (depth > nearest) found.clear();
+    if (depth >= nearest) found.push_back(unit);
+    nearest = std::max(nearest, depth);
+  }
+  if (found.size() < 2) return found;
+  const auto number = [&](UnitIndex unit) { return number_at_end(scopes[units[unit].scope].path); };
+  const auto same = std::ranges::find(found, number(own), number);
+  if (same != found.end()) return {*same};
+  std::erase_if(found, [&](UnitIndex unit) { return number(unit) < number(own); });
+  if (found.empty()) return {};
+  return {*std::ranges::min_element(found, {}, number)};
+}
+
+// Scales and statistics for each channel of the convolution, and nothing else, of which the file holds none.
+bool FoldedNorms::is_lost_norm(UnitIndex unit, UnitIndex convolution) const {
+  const auto& reference = placement_.reference;
+  std::int64_t channels = 0;
+  for (const ParameterIndex i : reference.parameters_of_unit[unit]) {
+    const std::int64_t elements = element_count(reference.parameters[i].dims);
+    if (elements == 1) continue;
+    if (held_.met(i) || (channels > 0 && elements != channels) || held_.is_matrix(i)) return false;
+    channels = elements;
+  }
+  return channels > 0 && std::ranges::any_of(reference.parameters_of_unit[convolution], [&](ParameterIndex weight) {
+           const auto& dims = reference.parameters[weight].dims;
+           return dims.size() > 2 && (dims[0] == channels || dims[1] == channels);
+         });
+}
+}  // namespace whence::match

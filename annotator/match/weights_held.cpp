@@ -1,0 +1,115 @@
+#include "annotator/match/weights_held.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "schema/module_path.h"
+#include "schema/sort_unique.h"
+
+namespace whence::match {
+namespace {
+
+Holding holding_of(const std::vector<TensorSource>& sources, const Reference& reference) {
+  Holding holding;
+  std::vector<UnitIndex> named, alike;
+  bool open = false;
+  for (const TensorSource& source : sources) {
+    if (source.how == TensorSource::How::shape) continue;
+    const auto& units = reference.parameters[source.parameter].units;
+    auto& list = source.how == TensorSource::How::name ? named : alike;
+    list.insert(list.end(), units.begin(), units.end());
+    if (source.how == TensorSource::How::name) continue;
+    open = open || source.candidates > 1 || units.size() > 1;  // tied: of one of those that share it
+    holding.rule = source.how == TensorSource::How::sketch ? MatchRule::sketches : MatchRule::digests;
+  }
+  sort_unique(named);
+  sort_unique(alike);
+  if (alike.empty()) {
+    holding.rule = named.empty() ? MatchRule::none : MatchRule::initializers;
+    holding.parts = std::move(named);
+    return holding;
+  }
+  if (!open || alike.size() == 1) {
+    holding.parts = std::move(alike);
+    return holding;
+  }
+  for (const UnitIndex unit : named) {
+    if (std::ranges::find(alike, unit) != alike.end()) holding.parts.push_back(unit);
+  }
+  if (holding.parts.size() != 1) {
+    holding.parts.clear();
+    holding.alternatives = std::move(alike);
+  }
+  return holding;
+}
+
+}  // namespace
+
+WeightsHeld::WeightsHeld(const ForeignStructure& file, const Reference& reference, const TensorSources& tensors)
+    : f_(file),
+      reference_(reference),
+      holdings_(file.tensors.size()),
+      has_parameters_(reference.scopes.size(), false),
+      read_once_(reference.scopes.size(), 0),
+      read_often_(reference.scopes.size(), 0) {
+  for (const ForeignTensor tensor : f_.tensors.keys()) {
+    holdings_[tensor] = holding_of(tensors.of(tensor), reference);
+    for (const TensorSource& source : tensors.of(tensor)) {
+      const bool by_bytes = source.by_content() && source.candidates == 1;
+      if (by_bytes || source.how == TensorSource::How::name) met_.insert(source.parameter);
+    }
+  }
+  for (const ReferenceUnit& unit : reference.units.items()) has_parameters_[unit.scope] = true;
+  count_readers();
+}
+
+std::vector<ForeignTensor> WeightsHeld::read_by(ForeignNode node) const {
+  std::vector<ForeignTensor> found;
+  for (const ForeignValue input : f_.nodes[node].inputs) {
+    if (!input.exists() || !f_.values[input].constant) continue;
+    const ForeignTensor tensor = f_.values[input].tensor.exists() ? f_.values[input].tensor : f_.root_tensor(input);
+    if (tensor.exists()) found.push_back(tensor);
+  }
+  return found;
+}
+
+void WeightsHeld::count_readers() {
+  std::unordered_map<ForeignTensor, std::vector<ForeignNode>> readers;
+  for (const ForeignNode node : f_.nodes.keys()) {
+    if (f_.nodes[node].kind == NodeKind::constant) continue;
+    for (const ForeignTensor tensor : read_by(node)) readers[tensor].push_back(node);
+  }
+  for (const auto& [tensor, nodes] : readers) {
+    const bool picked =
+        std::ranges::any_of(nodes, [&](ForeignNode node) { return f_.nodes[node].op_type == "Gather"; });
+    if (picked && is_table(tensor)) picked_.insert(holdings_[tensor].parts.front());
+    const std::string_view first = f_.nodes[nodes.front()].op_type;
+    const auto alike = std::ranges::count_if(nodes, [&](ForeignNode node) { return f_.nodes[node].op_type == first; });
+    for (const UnitIndex unit : holdings_[tensor].parts) {
+      for (ScopeIndex at = reference_.units[unit].scope; at.exists(); at = reference_.scopes[at].parent) {
+        ++(alike > 1 ? read_often_ : read_once_)[at];
+      }
+    }
+  }
+}
+
+bool WeightsHeld::is_table(ForeignTensor tensor) const {
+  const auto& dims = f_.tensors[tensor].dims;
+  if (holdings_[tensor].parts.size() != 1 || std::ranges::count_if(dims, [](auto size) { return size > 1; }) < 2)
+    return false;
+  const auto& parameters = reference_.parameters_of_unit[holdings_[tensor].parts.front()];
+  return parameters.size() == 1 && is_matrix(parameters.front()) &&
+         last_segment(reference_.parameters[parameters.front()].names.front()) == "weight";
+}
+
+bool WeightsHeld::is_matrix(ParameterIndex parameter) const {
+  return std::ranges::count_if(reference_.parameters[parameter].dims, [](std::int64_t size) { return size > 1; }) > 1;
+}
+
+bool is_convolution(std::string_view op_type) {
+  static const std::set<std::string_view> convolutions = {"Conv",      "ConvInteger", "ConvTranspose",
+                                                          "FusedConv", "NhwcConv",    "QLinearConv"};
+  return convolutions.contains(op_type);
+}
+
+}  // namespace whence::match
