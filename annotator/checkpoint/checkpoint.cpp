@@ -80,13 +80,13 @@ std::vector<CheckpointTensor> read_shards(const std::string& index, Diagnostics&
   const Place place{.file = index, .stage = "read"};
   const auto json = json_of(index);
   const bool is_index = json && json->contains("weight_map") && json->at("weight_map").is_object();
-  if (!is_index) throw Error(Code::wrong_kind, "the file is no index of shards", std::string(remedy), place);
+  if (!is_index) throw Error(Code::wrong_kind, "the file is not an index of shards", std::string(remedy), place);
   std::vector<std::string> shards;
   std::set<std::string> wanted;
   for (const auto& [name, shard] : json->at("weight_map").items()) {
     const auto text = shard.is_string() ? shard.get<std::string>() : std::string();
     if (text.empty() || text.find('/') != std::string::npos || text == "..") {
-      throw Error(Code::outside_folder, "the shard '" + printable(text) + "' is no file beside the index",
+      throw Error(Code::outside_folder, "the shard '" + printable(text) + "' does not lie beside the index",
                   "put the shards beside their index", place);
     }
     if (std::ranges::find(shards, text) == shards.end()) shards.push_back(text);

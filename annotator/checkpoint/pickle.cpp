@@ -310,12 +310,12 @@ void PickleReader::call(char code) {
 }
 
 void PickleReader::add_items(PickleValue* holder, const std::vector<const PickleValue*>& items) {
-  if (!holder->is(Kind::list) && !holder->is(Kind::call)) corrupt("it adds to a value that is no list");
+  if (!holder->is(Kind::list) && !holder->is(Kind::call)) corrupt("it adds to a value that is not a list");
   holder->items.insert(holder->items.end(), items.begin(), items.end());
 }
 
 void PickleReader::add_entries(PickleValue* holder, const std::vector<const PickleValue*>& items) {
-  if (!holder->is(Kind::dict) && !holder->is(Kind::call)) corrupt("it adds to a value that is no dict");
+  if (!holder->is(Kind::dict) && !holder->is(Kind::call)) corrupt("it adds to a value that is not a dict");
   if (items.size() % 2 != 0) corrupt("a key has no value");
   for (std::size_t i = 0; i < items.size(); i += 2) holder->entries.emplace_back(items[i], items[i + 1]);
 }

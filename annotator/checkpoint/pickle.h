@@ -21,8 +21,8 @@ struct PickleValue {
   std::int64_t integer = 0;  // a boolean too
   double number = 0;
   std::string text = {};                       // a text; a global's "module name"
-  std::vector<const PickleValue*> items = {};  // of a list or tuple; a call's function and arguments; a persistent id
-  // Of a dict, and of a call those that were set on its result: OrderedDict is a call.
+  std::vector<const PickleValue*> items = {};  // a list's or tuple's; a call's function and arguments; a persistent id
+  // A dict's, and those that were set on a call's result: OrderedDict is a call.
   std::vector<std::pair<const PickleValue*, const PickleValue*>> entries = {};
   const PickleValue* state = nullptr;  // a call's: what its result was given to build itself from
 

@@ -118,7 +118,7 @@ class Reader {
 
   const std::shared_ptr<MappedFile>& file_;
   Diagnostics& notes_;
-  std::size_t begin_ = 0;  // where the tensors' bytes begin
+  std::size_t begin_ = 0;  // the place of the tensors' bytes
 };
 
 }  // namespace

@@ -42,7 +42,7 @@ DType dtype_named(const PickleValue& global) {
   return parse_dtype(std::string_view(global.text).substr(module.size())).value_or(DType::undefined);
 }
 
-// Where a tensor lies: in which storage, and which elements of it.
+// The elements of a storage that a tensor has.
 struct Layout {
   std::string storage;
   DType dtype = DType::undefined;
@@ -165,7 +165,7 @@ class Finder {
 
 class Archive {
  public:
-  explicit Archive(const std::string& path) : zip_(path, "PyTorch") {
+  explicit Archive(const std::string& path) : zip_(path, "PyTorch", ZipArchive::Packing::deflated) {
     constexpr std::string_view file = "data.pkl";
     for (const auto& [name, bytes] : zip_.members()) {
       const bool is_it =
@@ -177,19 +177,20 @@ class Archive {
       throw Error(Code::wrong_kind, "the zip was not written by torch.save: it has no data.pkl",
                   "give a file that torch.save wrote, or safetensors", place());
     }
-    if (zip_.has(folder_ + "byteorder") && zip_.text(folder_ + "byteorder") == "big") {
+    if (zip_.has(folder_ + "byteorder") && stored(folder_ + "byteorder") == "big") {
       throw Error(Code::unsupported_feature, "its numbers are big-endian", "save it on a little-endian machine",
                   place());
     }
   }
 
   Place place() const { return {.file = zip_.path(), .stage = "read"}; }
-  std::string_view pickle() const { return zip_.text(pickle_); }
+  std::string_view pickle() const { return stored(pickle_); }
 
   // Nothing for a tensor that repeats its elements.
   std::optional<TensorData> data_of(const Layout& layout) const {
     const std::string member = folder_ + "data/" + layout.storage;
-    const std::uint64_t held = zip_.text(member).size();
+    const std::string_view storage = stored(member);
+    const std::uint64_t held = storage.size();
     const auto width = static_cast<std::int64_t>(size_of(layout.dtype));
     const std::int64_t count = element_count(layout.sizes);
     TensorData data{layout.dtype, layout.sizes, {}};
@@ -202,12 +203,23 @@ class Archive {
     if (count == 0 || layout.is_contiguous()) {
       data.bytes = zip_.bytes(member, begin, static_cast<std::uint64_t>(count * width));
     } else {
-      data.bytes = gathered(zip_.text(member), layout, count, width);
+      data.bytes = gathered(storage, layout, count, width);
     }
     return data;
   }
 
  private:
+  // torch.jit compresses its code, which does not matter here.
+  std::string_view stored(const std::string& member) const {
+    const auto& entries = zip_.entries();
+    const auto entry = std::ranges::find(entries, member, &ZipArchive::Entry::name);
+    if (entry != entries.end() && entry->packing != ZipArchive::Packing::stored) {
+      throw Error(Code::unsupported_feature, "'" + printable(member) + "' is compressed", "write it again with PyTorch",
+                  place());
+    }
+    return zip_.text(member);
+  }
+
   [[noreturn]] void corrupt(const std::string& member) const {
     throw Error(Code::corrupt_file, "a tensor lies behind the end of its storage '" + printable(member) + "'",
                 "get the file again", place());

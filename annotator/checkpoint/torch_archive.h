@@ -9,7 +9,7 @@
 
 namespace whence::checkpoint {
 
-// Of several tables in the file the one with most tensors: a training run also saves what its optimizer keeps. Names of
+// Takes the one of several tables that has most tensors: a training run also saves what its optimizer keeps. Names of
 // one tensor are aliases. Notes: another table is as large; tensors of an unknown kind are left out. Throws what
 // ZipArchive and Pickle throw, and Error(wrong_kind) where no table holds tensors.
 std::vector<CheckpointTensor> read_torch_archive(const std::string& path, Diagnostics& notes);

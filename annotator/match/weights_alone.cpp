@@ -47,6 +47,7 @@ class ByWeights {
     for (const ForeignNode node : f_.order) place_normalization(node);
     for (const ForeignNode node : f_.order) place_between(node);
     for (auto node = f_.order.rbegin(); node != f_.order.rend(); ++node) place_constant(*node);
+    for (const ForeignNode node : f_.order) weigh_clipping(node);
   }
 
  private:
@@ -99,16 +100,17 @@ class ByWeights {
              return f_.tensors[tensor].dims.size() > 2 && !held_.of(tensor).parts.empty();
            });
   }
+
   // A convolution with other numbers than its module's has taken in the norm behind it.
   void take_in_norm(ForeignNode node) {
     if (!is_convolution(f_.nodes[node].op_type)) return;
     NodeMatch& match = placement_.matches[node];
-    match.confidence = std::max(match.confidence, Confidence::inferred);  // what else it took in nothing says
+    match.confidence = std::max(match.confidence, Confidence::inferred);  // it may have taken in more
     const auto found = norms_.look_at(node, match.units.front());
     if (found == FoldedNorms::Found::several) place_around(node, scopes_[match.scope].parent);
   }
 
-  // What reads weights of either is of both.
+  // A reader of the weights of either is of both.
   void join_folded(ForeignNode node) {
     const NodeMatch& match = placement_.matches[node];
     std::vector<UnitIndex> units = match.units;
@@ -193,6 +195,18 @@ class ByWeights {
     place_around(node, sums ? around(above_[node], own) : around(own, below_[node]));
   }
 
+  // QuantizeLinear clips like an activation, which tools then leave out: of the node before it nothing says whether it
+  // stands for one, too.
+  void weigh_clipping(ForeignNode node) {
+    NodeMatch& match = placement_.matches[node];
+    const auto readers = placement_.readers(node);
+    const bool clipped = !readers.empty() && std::ranges::all_of(readers, [&](ForeignNode reader) {
+      return f_.nodes[reader].op_type == "QuantizeLinear";
+    });
+    if (!clipped || match.confidence != Confidence::inferred || f_.nodes[node].kind != NodeKind::heavy) return;
+    place_around(node, match.units.size() > 1 ? match.scope : scopes_[match.scope].parent);
+  }
+
   // The arithmetic of a norm that is written out, before its scale: nodes that nothing else reads, back to a mean.
   void place_normalization(ForeignNode scale) {
     if (!known_[scale] || f_.nodes[scale].op_type != "Mul" || placement_.matches[scale].units.size() != 1) return;
@@ -230,7 +244,7 @@ class ByWeights {
            });
   }
 
-  // What names say of a node, of equally strong ones the last.
+  // The strongest name of a node, the last one of equals.
   const Evidence* stated(ForeignNode node) const {
     const Evidence* best = nullptr;
     for (const Evidence& each : evidence_[node]) {

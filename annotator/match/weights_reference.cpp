@@ -159,7 +159,7 @@ Reference make_reference_of_weights(const onnx_file::OnnxSummary& model, const s
   for (const std::string_view path : paths) {
     const auto stated = wrapper.module(module_of_path(path));
     const auto module = stated ? containers.module_meant(*stated) : std::nullopt;
-    // Where nothing around it has parameters it may be of another vocabulary.
+    // A path with no parameters around it may be of another vocabulary.
     if (!module ||
         (!module->empty() && !modules.contains(*module) && !modules.contains(std::string(module_around(*module)))))
       continue;

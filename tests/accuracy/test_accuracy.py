@@ -51,9 +51,10 @@ def test_modules_are_right_as_often_as_promised(folder, given, source):
         assert reached >= floors[SOURCES.index(source)], f"{name}: {reached:.2f}\n{report.text(found, verbose=True)}"
 
 
+@pytest.mark.parametrize("given", ["sidecar", "weights"])
 @pytest.mark.parametrize("source", SOURCES)
-def test_confidence_values_keep_their_promise(folder, source):
-    found = scores(folder, source, "sidecar")
+def test_confidence_values_keep_their_promise(folder, source, given):
+    found = scores(folder, source, given)
     together = report.total(found.values())
     for confidence, promised in PROMISED.items():
         right = together.kept(confidence)

@@ -2,6 +2,7 @@
 #include <map>
 
 #include "annotator/match/match.h"
+#include "annotator/match/name_paths.h"
 #include "annotator/match/reference.h"
 #include "tests/annotator/match_file.h"
 #include "tests/annotator/program_builder.h"

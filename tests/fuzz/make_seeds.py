@@ -193,6 +193,27 @@ def arrays() -> dict[str, bytes]:
             "truth": b"m" + saved(numpy.save, numpy.array([], dtype=bool))}
 
 
+def checkpoints() -> dict[str, bytes]:
+    """Safetensors; indices after an 'i'; pickles as torch.save writes them after a 'p'."""
+    import safetensors.torch
+    import torch
+
+    def pickled(saved, **options) -> bytes:
+        file = io.BytesIO()
+        torch.save(saved, file, **options)
+        with zipfile.ZipFile(file) as archive:
+            return b"p" + archive.read(next(name for name in archive.namelist() if name.endswith("data.pkl")))
+
+    matrix = torch.arange(6, dtype=torch.float32).reshape(2, 3)
+    state = {"layer.weight": matrix, "layer.bias": torch.zeros(2), "n": torch.tensor(3)}
+    layer = torch.nn.Linear(2, 2)
+    index = {"metadata": {"total_size": 24}, "weight_map": {"layer.weight": "model.safetensors"}}
+    return {"two": safetensors.torch.save(state), "half": safetensors.torch.save({"a": matrix.half()}, {"format": "pt"}),
+            "index": b"i" + json.dumps(index).encode(), "state": pickled(state),
+            "nested": pickled({"state_dict": {"a": layer.weight, "b": layer.weight.t()}, "epoch": 1.5, "args": [None, True]}),
+            "module": pickled(layer), "protocol_4": pickled(state, pickle_protocol=4)}
+
+
 def files_beside_a_model(folder: Path, whence: str) -> tuple[dict[str, bytes], dict[str, bytes]]:
     """Profiles and baselines of the model that the targets call the good one."""
     model = folder / "good.onnx"
@@ -224,6 +245,7 @@ def main(folder: Path, whence: str = "") -> None:
     write(folder, "converters", {"two": onnx.parser.parse_model(CONVERTERS).SerializeToString()})
     write(folder, "zip", zips())
     write(folder, "npz", arrays())
+    write(folder, "checkpoint", checkpoints())
     programs = {name: archive_parts(FIXTURES / f"{name}.pt2") for name in ("dynamic", "static")}
     write(folder, "exported_program", programs | control_flow_archives())
     sidecars = [FIXTURES / "recorded.whence.json", *(ROOT / "schema" / "fixtures").glob("*/*.whence.json")]

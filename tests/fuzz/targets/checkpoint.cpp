@@ -1,0 +1,33 @@
+// Weights of others: a safetensors file; after an 'i' an index of shards; after a 'p' the pickle in a zip of torch.save,
+// with two storages beside it.
+#include "annotator/checkpoint/checkpoint.h"
+
+#include "tests/fuzz/stored_zip.h"
+#include "tests/fuzz/target.h"
+
+namespace whence::fuzz {
+namespace {
+
+void run(std::string_view input) {
+  const std::string storage(64, '\x3f');
+  std::string path;
+  if (input.starts_with('p')) {
+    path = file_of("model.pt", stored_zip({{"model/data.pkl", input.substr(1)},
+                                           {"model/byteorder", "little"},
+                                           {"model/data/0", storage},
+                                           {"model/data/1", storage}}));
+  } else {
+    const bool index = input.starts_with('i');
+    path = file_of(index ? "model.safetensors.index.json" : "model.safetensors", std::string(input.substr(index)));
+  }
+  Diagnostics notes;
+  for (const checkpoint::CheckpointTensor& each : checkpoint::read_checkpoint(path, notes).tensors) {
+    require(each.data.bytes.size() == static_cast<std::size_t>(each.data.element_count()) * size_of(each.data.dtype),
+            "a tensor has other bytes than its sizes ask for");
+  }
+}
+
+const Target target("checkpoint", run, 4096);
+
+}  // namespace
+}  // namespace whence::fuzz

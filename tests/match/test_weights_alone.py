@@ -1,0 +1,429 @@
+"""``whence annotate --weights``: modules by the parameters that nodes read. The truth is how each model is put together; no
+recording and no name of the file helps, since every name is replaced."""
+
+import json
+import struct
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from onnx import numpy_helper
+from safetensors.torch import save_file
+from torch import nn
+
+import command
+from accuracy import rename, tools
+from match.test_calls import keys
+
+
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.query, self.key, self.value, self.out = (nn.Linear(32, 32) for _ in range(4))
+
+    def forward(self, x):
+        return self.out(torch.softmax(self.query(x) @ self.key(x).transpose(1, 2), -1) @ self.value(x))
+
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm, self.attention = nn.LayerNorm(32), Attention()
+        self.up, self.down, self.act = nn.Linear(32, 64), nn.Linear(64, 32), nn.ReLU()
+
+    def forward(self, x):
+        x = x + self.attention(self.norm(x))
+        return x + self.down(self.act(self.up(x)))
+
+
+class Encoder(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table, self.layers, self.head = nn.Embedding(50, 32), nn.ModuleList(Block() for _ in range(2)), nn.Linear(32, 5)
+
+    def forward(self, ids):
+        x = self.table(ids)
+        for layer in self.layers:
+            x = layer(x)
+        return self.head(x)
+
+
+@pytest.fixture(scope="module")
+def model() -> nn.Module:
+    torch.manual_seed(0)
+    model = Encoder().eval()
+    for each in model.parameters():
+        nn.init.normal_(each, std=0.2)
+    return model
+
+
+@pytest.fixture(scope="module")
+def plain(model, tmp_path_factory):
+    """By PyTorch's TorchScript exporter, with every name replaced. LayerNorm is written out at opset 16."""
+    return exported(model, torch.randint(0, 50, (2, 7)), tmp_path_factory.mktemp("plain"))
+
+
+def exported(model, x, folder, renamed: bool = True):
+    path = folder / "model.onnx"
+    torch.onnx.export(model, (x,), path, dynamo=False, opset_version=16, verbose=False, do_constant_folding=True)
+    if renamed:
+        file = onnx.load(path)
+        rename.rename_everything(file)
+        onnx.save(file, path)
+    return path
+
+
+def found(path) -> list[tuple]:
+    return [(node.op_type, keys(node)["module"], keys(node)["confidence"]) for node in onnx.load(path).graph.node]
+
+
+def annotated(path, weights, folder, *options) -> list[tuple]:
+    command.run("annotate", path, "--weights", weights, "-o", folder / "out.onnx", *options)
+    return found(folder / "out.onnx")
+
+
+def readers(rows, op_types=("MatMul", "Gather", "Gemm", "MatMulInteger", "MatMulNBits")) -> set[tuple]:
+    return {(module, word) for op_type, module, word in rows if op_type in op_types and word != "ancestor"}
+
+
+LAYERS = ("query", "key", "value", "out")
+PRODUCTS = {("table", "matched"), ("head", "matched")} | {
+    (f"layers.{i}.{name}", "matched") for i in range(2) for name in ("up", "down", *(f"attention.{each}" for each in LAYERS))}
+
+
+def test_what_reads_parameters_and_what_lies_between(model, plain, tmp_path):
+    save_file(model.state_dict(), tmp_path / "model.safetensors")
+    rows = annotated(plain, tmp_path / "model.safetensors", tmp_path)
+    assert readers(rows) == PRODUCTS
+    # A norm that is written out: its arithmetic is read by nothing else.
+    assert {(module, word) for op_type, module, word in rows if op_type in ("ReduceMean", "Pow", "Sqrt")} == {
+        (f"layers.{i}.norm", "inferred") for i in range(2)}
+    # Between query and out lies the attention; of an activation only the block around it is known.
+    assert {(module, word) for op_type, module, word in rows if op_type in ("Softmax", "Relu")} == {
+        (f"layers.{i}{below}", "ancestor") for i in range(2) for below in ("", ".attention")}
+    # Sums of the blocks add no parameter; those that are biases do.
+    sums = [module for op_type, module, word in rows if op_type == "Add" and word == "ancestor"]
+    assert sums and set(sums) <= {"", "layers.0", "layers.1"}
+
+
+def test_names_refine_it_and_other_vocabularies_do_not(model, tmp_path):
+    save_file(model.state_dict(), tmp_path / "model.safetensors")
+    path = exported(model, torch.randint(0, 50, (2, 7)), tmp_path, renamed=False)
+    rows = annotated(path, tmp_path / "model.safetensors", tmp_path)
+    assert {(module, word) for op_type, module, word in rows if op_type == "Relu"} == {
+        (f"layers.{i}.act", "inferred") for i in range(2)}
+    # As ONNX Runtime GenAI's builder names modules: by its own words.
+    file = onnx.load(path)
+    for node in file.graph.node:
+        node.name = node.name.replace("/attention/", "/attn/").replace("/query/", "/q_proj/").replace("/out/", "/o_proj/")
+        for names in (node.input, node.output):
+            names[:] = [name.replace("/attention/", "/attn/").replace("/query/", "/q_proj/").replace("/out/", "/o_proj/")
+                        for name in names]
+    onnx.save(file, tmp_path / "other.onnx")
+    rows = annotated(tmp_path / "other.onnx", tmp_path / "model.safetensors", tmp_path)
+    assert readers(rows) >= PRODUCTS - {("table", "matched")}
+    assert not [row for row in rows if "attn" in row[1] or "q_proj" in row[1]]
+
+
+class Wrapped(nn.Module):
+    def __init__(self, encoder: nn.Module):
+        super().__init__()
+        self.bert = encoder
+
+    def forward(self, ids):
+        return self.bert(ids)
+
+
+@pytest.mark.parametrize("file_has_it", [True, False])
+def test_a_wrapper_that_only_one_of_both_has(model, file_has_it, tmp_path):
+    given = (Wrapped(model), model)[::1 if file_has_it else -1]
+    path = exported(given[0].eval(), torch.randint(0, 50, (2, 7)), tmp_path, renamed=False)
+    save_file(given[1].state_dict(), tmp_path / "model.safetensors")
+    prefix = "" if file_has_it else "bert."
+    rows = annotated(path, tmp_path / "model.safetensors", tmp_path)
+    assert {(module, word) for op_type, module, word in rows if op_type == "Relu"} == {
+        (f"{prefix}layers.{i}.act", "inferred") for i in range(2)}
+
+
+def in_one(state: dict) -> dict:
+    return {"state_dict": state, "optimizer": {"state": {0: {"exp_avg": torch.zeros(3)}}}, "epoch": 3}
+
+
+def scripted(model, path):
+    torch.jit.script(model).save(path)
+
+
+SAVED = {
+    "a state dict": lambda model, path: torch.save(model.state_dict(), path),
+    "a checkpoint of a training run": lambda model, path: torch.save(in_one(model.state_dict()), path),
+    "a pickled model": lambda model, path: torch.save(model, path),
+    "a scripted model": scripted,
+    "half precision": lambda model, path: torch.save({k: v.half() for k, v in model.state_dict().items()}, path),
+    "not contiguous": lambda model, path: torch.save({k: v.t().contiguous().t() if v.ndim == 2 else v
+                                                      for k, v in model.state_dict().items()}, path),
+    "Parameters": lambda model, path: torch.save(dict(model.named_parameters()), path),
+    "protocol 4": lambda model, path: torch.save(model.state_dict(), path, pickle_protocol=4),
+}
+
+
+@pytest.mark.parametrize("form", SAVED)
+def test_what_torch_saves(model, plain, form, tmp_path):
+    SAVED[form](model, tmp_path / "pytorch_model.bin")
+    assert readers(annotated(plain, tmp_path, tmp_path)) == PRODUCTS  # the folder
+
+
+@pytest.mark.parametrize("ending", ["safetensors", "bin"])
+def test_shards(model, plain, ending, tmp_path):
+    state = model.state_dict()
+    names = sorted(state)
+    base = "model" if ending == "safetensors" else "pytorch_model"
+    shards = {f"{base}-0000{i + 1}-of-00002.{ending}": names[i::2] for i in range(2)}
+    for shard, held in shards.items():
+        tensors = {name: state[name].clone() for name in held}
+        save_file(tensors, tmp_path / shard) if ending == "safetensors" else torch.save(tensors, tmp_path / shard)
+    index = tmp_path / f"{base}.{ending}.index.json"
+    index.write_text(json.dumps({"weight_map": {name: shard for shard, held in shards.items() for name in held}}))
+    assert readers(annotated(plain, tmp_path, tmp_path)) == PRODUCTS
+    assert readers(annotated(plain, index, tmp_path)) == PRODUCTS
+    index.write_text(json.dumps({"weight_map": {"a.weight": next(iter(shards)), "b.weight": "../other.safetensors"}}))
+    assert "E0502" in command.run("annotate", plain, "--weights", index, "-o", tmp_path / "new.onnx", code=6).stderr
+    index.write_text(json.dumps({"weight_map": {"no.such.weight": next(iter(shards))}}))
+    assert "no.such.weight" in command.run("annotate", plain, "--weights", index, "-o", tmp_path / "new.onnx", code=3).stderr
+    (tmp_path / next(iter(shards))).unlink()
+    assert "E0102" in command.run("annotate", plain, "--weights", index, "-o", tmp_path / "new.onnx", code=2).stderr
+    assert not (tmp_path / "new.onnx").exists()
+
+
+@pytest.mark.parametrize("tool", ["int8", "float16", "int4", "onnxslim"])
+def test_through_tools(model, plain, tool, tmp_path):
+    from match.test_changed_weights import in_blocks
+    from onnxruntime.quantization.matmul_nbits_quantizer import QuantFormat
+
+    {"int8": tools.dynamic_int8, "float16": tools.float16, "onnxslim": tools.onnxslim,
+     "int4": in_blocks(QuantFormat.QOperator, symmetric=False)}[tool]("", plain, tmp_path / "changed.onnx")
+    save_file(model.state_dict(), tmp_path / "model.safetensors")
+    assert readers(annotated(tmp_path / "changed.onnx", tmp_path / "model.safetensors", tmp_path)) == PRODUCTS
+
+
+def test_query_key_and_value_in_one_product(model, plain, tmp_path):
+    """The product is of all three, and of the module around them."""
+    file = onnx.load(plain)
+    weights = {each.name: numpy_helper.to_array(each) for each in file.graph.initializer}
+    state = {name: tensor.numpy() for name, tensor in model.state_dict().items()}
+    names = [f"layers.0.attention.{name}.weight" for name in ("query", "key", "value")]
+    held = [next(node for node in file.graph.node if node.op_type == "MatMul" and node.input[1] in weights
+                 and np.array_equal(weights[node.input[1]].T, state[name])) for name in names]
+    file.graph.initializer.append(numpy_helper.from_array(np.concatenate([state[name].T for name in names], 1), "qkv"))
+    at = min(list(file.graph.node).index(node) for node in held)
+    results = [node.output[0] for node in held]
+    source = held[0].input[0]
+    for node in held:
+        file.graph.node.remove(node)
+    file.graph.node.insert(at, onnx.helper.make_node("MatMul", [source, "qkv"], ["all"]))
+    file.graph.node.insert(at + 1, onnx.helper.make_node("Split", ["all"], results, axis=2))
+    onnx.save(file, tmp_path / "merged.onnx")
+    save_file(model.state_dict(), tmp_path / "model.safetensors")
+    annotated(tmp_path / "merged.onnx", tmp_path / "model.safetensors", tmp_path)
+    [merged] = [keys(node) for node in onnx.load(tmp_path / "out.onnx").graph.node if "all" in node.output]
+    assert (merged["module"], merged["confidence"]) == ("layers.0.attention", "matched")
+    assert sorted(json.loads(merged["modules"])) == [f"layers.0.attention.{name}" for name in ("key", "query", "value")]
+
+
+class Tied(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table, self.norm, self.head = nn.Embedding(40, 24), nn.LayerNorm(24), nn.Linear(24, 40, bias=False)
+        self.head.weight = self.table.weight
+
+    def forward(self, ids):
+        return self.head(self.norm(self.table(ids)))
+
+
+def test_tied_weights_are_not_taken_for_the_embeddings(tmp_path):
+    """The file of weights has the table alone; which module multiplies with it nothing says."""
+    torch.manual_seed(1)
+    model = Tied().eval()
+    path = exported(model, torch.randint(0, 40, (2, 3)), tmp_path)
+    state = model.state_dict()
+    del state["head.weight"]
+    save_file(state, tmp_path / "model.safetensors")
+    rows = annotated(path, tmp_path / "model.safetensors", tmp_path)
+    assert [(module, word) for op_type, module, word in rows if op_type == "Gather"] == [("table", "matched")]
+    assert [(module, word) for op_type, module, word in rows if op_type == "MatMul"] == [("", "ancestor")]
+
+
+class OldNames(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.LayerNorm, self.lin = nn.LayerNorm(24), nn.Linear(24, 24)
+
+    def forward(self, x):
+        return self.LayerNorm(self.lin(x))
+
+
+def test_old_names_of_norms(tmp_path):
+    """Weights that another training changed go by their names, when that is asked for."""
+    torch.manual_seed(2)
+    model = OldNames().eval()
+    path = exported(model, torch.randn(2, 3, 24), tmp_path, renamed=False)
+    old = {name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta"): tensor
+           for name, tensor in model.state_dict().items()}
+    save_file(old, tmp_path / "old.safetensors")
+    rows = annotated(path, tmp_path / "old.safetensors", tmp_path)
+    assert {module for op_type, module, word in rows if word == "matched"} == {"LayerNorm", "lin"}
+    save_file({name: torch.randn_like(tensor) for name, tensor in old.items()}, tmp_path / "other.safetensors")
+    refused = command.run("annotate", path, "--weights", tmp_path / "other.safetensors", "-o", tmp_path / "new.onnx", code=3)
+    assert "E0206" in refused.stderr and "--allow-different-weights" in refused.stderr
+    rows = annotated(path, tmp_path / "other.safetensors", tmp_path, "--allow-different-weights")
+    assert {(module, word) for _, module, word in rows if word != "ancestor"} >= {("LayerNorm", "inferred")}
+    assert not [row for row in rows if row[2] in ("matched", "exact")]
+
+
+class SelfAttention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.attn, self.head = nn.MultiheadAttention(32, 4, batch_first=True), nn.Linear(32, 8)
+
+    def forward(self, x):
+        return self.head(self.attn(x, x, x, need_weights=False)[0])
+
+
+def test_multihead_attention_reads_its_childs_weights_itself(tmp_path):
+    torch.manual_seed(3)
+    model = SelfAttention().eval()
+    path = exported(model, torch.randn(2, 5, 32), tmp_path)
+    torch.save(model.state_dict(), tmp_path / "model.pth")
+    rows = annotated(path, tmp_path / "model.pth", tmp_path)
+    assert readers(rows, ("MatMul", "Gemm")) == {("attn", "matched"), ("head", "matched"), ("attn", "inferred")}
+
+
+def test_a_module_that_is_called_often_bounds_nothing(tmp_path):
+    """What lies between two calls of one module is not in it."""
+    class Twice(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.shared, self.head = nn.Sequential(nn.Linear(24, 24), nn.Tanh(), nn.Linear(24, 24)), nn.Linear(24, 3)
+
+        def forward(self, x):
+            return self.head(self.shared(torch.sin(self.shared(x))))
+
+    torch.manual_seed(4)
+    model = Twice().eval()
+    path = exported(model, torch.randn(2, 24), tmp_path)
+    save_file(model.state_dict(), tmp_path / "model.safetensors")
+    rows = annotated(path, tmp_path / "model.safetensors", tmp_path)
+    assert [(module, word) for op_type, module, word in rows if op_type == "Sin"] == [("", "ancestor")]
+    assert readers(rows) == {("shared.0", "matched"), ("shared.2", "matched"), ("head", "matched")}
+
+
+def test_norms_that_convolutions_took_in(tmp_path):
+    """Sorted as safetensors sorts: bn1, bn2, conv1, conv2."""
+    class Convolutions(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv1, self.bn1 = nn.Conv2d(3, 16, 3, bias=False), nn.BatchNorm2d(16)
+            self.conv2, self.bn2 = nn.Conv2d(16, 16, 3, bias=False), nn.BatchNorm2d(16)
+
+        def forward(self, x):
+            return self.bn2(self.conv2(torch.tanh(self.bn1(self.conv1(x)))))
+
+    torch.manual_seed(5)
+    model = Convolutions().eval()
+    for norm in (model.bn1, model.bn2):
+        for each in (norm.weight.data, norm.bias.data, norm.running_mean):
+            nn.init.normal_(each)
+        nn.init.uniform_(norm.running_var, 0.5, 2)
+    path = exported(model, torch.randn(1, 3, 9, 9), tmp_path)
+    save_file(model.state_dict(), tmp_path / "model.safetensors")
+    annotated(path, tmp_path / "model.safetensors", tmp_path)
+    said = [keys(node) for node in onnx.load(tmp_path / "out.onnx").graph.node if node.op_type == "Conv"]
+    assert [(sorted(json.loads(each["modules"])), each["confidence"]) for each in said] == [
+        (["bn1", "conv1"], "inferred"), (["bn2", "conv2"], "inferred")]
+
+
+def test_weights_of_another_model(plain, tmp_path):
+    save_file({"other.weight": torch.randn(64, 64), "other.bias": torch.randn(64)}, tmp_path / "other.safetensors")
+    refused = command.run("annotate", plain, "--weights", tmp_path / "other.safetensors", "-o", tmp_path / "new.onnx", code=3)
+    assert "E0206" in refused.stderr and "none of the 2 parameters" in refused.stderr
+    assert not (tmp_path / "new.onnx").exists()
+
+
+def header(entries: dict, bytes_behind: int = 0) -> bytes:
+    text = json.dumps(entries).encode()
+    return struct.pack("<Q", len(text)) + text + bytes(bytes_behind)
+
+
+ONE = {"a": {"dtype": "F32", "shape": [4], "data_offsets": [0, 16]}}
+BAD = {
+    "an empty file": (b"", "E0201"),
+    "text": (b"no weights at all", "E0203"),
+    "an ONNX file": (b"\x08\x08\x12\x07pytorch", "E0203"),
+    "an old pickle": (b"\x80\x02}q\x00.", "E0303"),
+    "a header that ends early": (header(ONE)[:20], "E0202"),
+    "a tensor that ends behind the file": (header(ONE, 15), "E0202"),
+    "a size too many": (header({"a": {"dtype": "F32", "shape": [5], "data_offsets": [0, 16]}}, 16), "E0204"),
+    "sizes whose product overflows": (header({"a": {"dtype": "F32", "shape": [2**62, 8], "data_offsets": [0, 16]}}, 16),
+                                      "E0204"),
+    "a negative size": (header({"a": {"dtype": "F32", "shape": [-4], "data_offsets": [0, 16]}}, 16), "E0204"),
+    "an end before the beginning": (header({"a": {"dtype": "F32", "shape": [0], "data_offsets": [16, 0]}}, 16), "E0204"),
+    "no sizes": (header({"a": {"dtype": "F32", "data_offsets": [0, 16]}}, 16), "E0204"),
+    "a header that is no object": (struct.pack("<Q", 9) + b"{[1,2,3]]", "E0204"),
+    "no tensor": (header({}), "E0203"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_files_that_are_no_weights(plain, name, tmp_path):
+    content, code = BAD[name]
+    (tmp_path / "w.safetensors").write_bytes(content)
+    ran = command.run("annotate", plain, "--weights", tmp_path / "w.safetensors", "-o", tmp_path / "new.onnx", code=3
+                      if code != "E0303" else 4)
+    assert code in ran.stderr and not (tmp_path / "new.onnx").exists()
+
+
+def test_folders_and_options(plain, model, tmp_path):
+    def refused(*arguments, code):
+        return command.run("annotate", plain, *arguments, "-o", tmp_path / "new.onnx", code=code).stderr
+
+    (tmp_path / "empty").mkdir()
+    assert "E0102" in refused("--weights", tmp_path / "empty", code=2)
+    assert "E0102" in refused("--weights", tmp_path / "none.safetensors", code=2)
+    save_file(model.state_dict(), tmp_path / "a.safetensors")
+    save_file(model.state_dict(), tmp_path / "b.safetensors")
+    assert "2 files" in refused("--weights", tmp_path, code=2)
+    assert "E0101" in refused("--weights", tmp_path / "a.safetensors", "--from", plain, code=2)
+    kept = (tmp_path / "a.safetensors").read_bytes()
+    assert "E0101" in command.run("annotate", plain, "--weights", tmp_path / "a.safetensors", "-o", tmp_path / "a.safetensors",
+                                  code=2).stderr
+    assert (tmp_path / "a.safetensors").read_bytes() == kept
+
+
+class Harm:
+    def __reduce__(self):
+        import os
+        return os.system, ("touch harmed",)
+
+
+def test_nothing_in_a_pickle_runs(plain, model, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    torch.save({"state_dict": model.state_dict(), "harm": Harm()}, tmp_path / "model.pt")
+    assert readers(annotated(plain, tmp_path / "model.pt", tmp_path)) == PRODUCTS
+    assert not (tmp_path / "harmed").exists()
+
+
+def test_strip_takes_it_back_and_twice_is_once(plain, model, tmp_path):
+    save_file(model.state_dict(), tmp_path / "model.safetensors")
+    annotated(plain, tmp_path / "model.safetensors", tmp_path)
+    command.run("annotate", tmp_path / "out.onnx", "--weights", tmp_path / "model.safetensors", "-o", tmp_path / "again.onnx")
+    assert (tmp_path / "again.onnx").read_bytes() == (tmp_path / "out.onnx").read_bytes()
+    command.run("strip", tmp_path / "out.onnx", "-o", tmp_path / "stripped.onnx")
+    assert (tmp_path / "stripped.onnx").read_bytes() == plain.read_bytes()
+
+
+def test_in_python(plain, model, tmp_path):
+    import whence
+
+    save_file(model.state_dict(), tmp_path / "model.safetensors")
+    report = whence.annotate(plain, weights=tmp_path / "model.safetensors", output=tmp_path / "out.onnx")
+    assert report.matched >= len(PRODUCTS) and readers(found(tmp_path / "out.onnx")) == PRODUCTS
