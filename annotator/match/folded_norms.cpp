@@ -17,7 +17,7 @@ int number_at_end(std::string_view path) {
 }  // namespace
 
 FoldedNorms::Found FoldedNorms::look_at(ForeignNode convolution, UnitIndex own) {
-  if (!has_bias(convolution)) return Found::none;
+  if (!has_changed_bias(convolution, own)) return Found::none;
   const std::vector<UnitIndex> norms = norms_beside(own);
   if (norms.size() > 1) return Found::several;
   if (norms.empty()) return Found::none;
@@ -26,20 +26,31 @@ FoldedNorms::Found FoldedNorms::look_at(ForeignNode convolution, UnitIndex own) 
   return Found::one;
 }
 
-// A norm leaves a bias; one of integers is added behind the convolution and its scale.
-bool FoldedNorms::has_bias(ForeignNode node) const {
+// A norm leaves a bias with other numbers than the convolution's own; one of integers is added behind the convolution
+// and its scale.
+bool FoldedNorms::has_changed_bias(ForeignNode node, UnitIndex own) const {
   constexpr std::size_t bias = 2;
   constexpr int farthest = 4;
-  if (placement_.foreign.nodes[node].op_type != "ConvInteger") {
-    return placement_.foreign.nodes[node].inputs.size() > bias && placement_.foreign.nodes[node].inputs[bias].exists();
+  const ForeignStructure& f = placement_.foreign;
+  const auto is_changed = [&](ForeignTensor tensor) {
+    const Holding& holding = held_.of(tensor);
+    const bool is_own =
+        holding.parts == std::vector{own} || std::ranges::find(holding.alternatives, own) != holding.alternatives.end();
+    return !is_own || holding.rule != MatchRule::digests;
+  };
+  if (f.nodes[node].op_type != "ConvInteger") {
+    const auto& inputs = f.nodes[node].inputs;
+    if (inputs.size() <= bias || !inputs[bias].exists()) return false;
+    const ForeignTensor tensor = f.root_tensor(inputs[bias]);
+    return !tensor.exists() || is_changed(tensor);
   }
   for (int step = 0; step < farthest; ++step) {
     const auto readers = placement_.readers(node);
     if (readers.size() != 1) return false;
     node = readers.front();
-    const auto vectors = std::ranges::count_if(
-        held_.read_by(node), [&](ForeignTensor each) { return placement_.foreign.tensors[each].elements() > 1; });
-    if (vectors > 0) return placement_.foreign.nodes[node].op_type == "Add";
+    for (const ForeignTensor tensor : held_.read_by(node)) {
+      if (f.tensors[tensor].elements() > 1) return f.nodes[node].op_type == "Add" && is_changed(tensor);
+    }
   }
   return false;
 }

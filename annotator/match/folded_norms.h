@@ -27,7 +27,7 @@ class FoldedNorms {
   const std::map<UnitIndex, UnitIndex>& pairs() const { return pairs_; }
 
  private:
-  bool has_bias(ForeignNode node) const;
+  bool has_changed_bias(ForeignNode node, UnitIndex own) const;
   std::vector<UnitIndex> norms_beside(UnitIndex own) const;
   bool is_lost_norm(UnitIndex unit, UnitIndex convolution) const;
 

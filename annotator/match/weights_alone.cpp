@@ -7,6 +7,7 @@
 #include "annotator/match/folded_norms.h"
 #include "annotator/match/op_class.h"
 #include "annotator/match/weights_held.h"
+#include "schema/dtype.h"
 #include "schema/module_path.h"
 #include "schema/sort_unique.h"
 
@@ -101,10 +102,18 @@ class ByWeights {
            });
   }
 
-  // A convolution with other numbers than its module's has taken in the norm behind it.
+  // A convolution with other numbers than its module's has taken in the norm behind it, any other product a scale.
   void take_in_norm(ForeignNode node) {
-    if (!is_convolution(f_.nodes[node].op_type)) return;
     NodeMatch& match = placement_.matches[node];
+    if (!is_convolution(f_.nodes[node].op_type)) {
+      const bool scaled =
+          is_product(f_.nodes[node].op_class) && match.units.size() == 1 &&
+          std::ranges::any_of(held_.read_by(node), [&](ForeignTensor tensor) {
+            return held_.of(tensor).rule == MatchRule::sketches && is_floating(from_onnx(f_.tensors[tensor].data_type));
+          });
+      if (scaled) place_around(node, scopes_[match.scope].parent);
+      return;
+    }
     match.confidence = std::max(match.confidence, Confidence::inferred);  // it may have taken in more
     const auto found = norms_.look_at(node, match.units.front());
     if (found == FoldedNorms::Found::several) place_around(node, scopes_[match.scope].parent);

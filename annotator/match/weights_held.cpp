@@ -53,8 +53,12 @@ WeightsHeld::WeightsHeld(const ForeignStructure& file, const Reference& referenc
       read_once_(reference.scopes.size(), 0),
       read_often_(reference.scopes.size(), 0) {
   for (const ForeignTensor tensor : f_.tensors.keys()) {
-    holdings_[tensor] = holding_of(tensors.of(tensor), reference);
-    for (const TensorSource& source : tensors.of(tensor)) {
+    std::vector<TensorSource> sources = tensors.of(tensor);
+    if (f_.tensors[tensor].elements() <= 1) {  // a count of batches has the bytes of many a constant
+      std::erase_if(sources, [](const TensorSource& source) { return source.how != TensorSource::How::name; });
+    }
+    holdings_[tensor] = holding_of(sources, reference);
+    for (const TensorSource& source : sources) {
       const bool by_bytes = source.by_content() && source.candidates == 1;
       if (by_bytes || source.how == TensorSource::How::name) met_.insert(source.parameter);
     }
