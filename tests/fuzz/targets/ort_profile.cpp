@@ -1,5 +1,5 @@
 // ONNX Runtime's profile of a run of the good model, in every form that `whence profile` prints.
-#include "annotator/profile/ort_profile.h"
+#include "annotator/profile/profile_reader.h"
 
 #include "tests/fuzz/mutators/mutators.h"
 #include "tests/fuzz/target.h"
@@ -9,9 +9,9 @@ namespace {
 
 void run(std::string_view input) {
   const std::string path = file_of("profile.json", input);
-  value_of(profile::read_ort_profile(path));
+  profile::read_runtime_profile({path}, {});
   for (const char* format : {"text", "json", "collapsed", "speedscope"}) {
-    attempt([&] { run_command({"profile", good_model().model, "--ort-profile", path, "--format", format}); });
+    attempt([&] { run_command({"profile", good_model().model, "--profile", path, "--format", format}); });
   }
 }
 
