@@ -58,7 +58,7 @@ LayerModules LayerPlacer::by_name(const Layer& layer) const {
   FoundNode found;
   if (optimized_ != nullptr) found = optimized_->find(layer.name);
   if (found.rule == ProfileRule::none) found = names_.find(inlined_.before(layer.name), layer.op_type);
-  return {found.rule, found.row, found.call, {}, found.same_operator};
+  return {found.rule, found.row, found.call, found.parts, found.same_operator};
 }
 
 LayerModules LayerPlacer::by_list(const Layer& layer) const {

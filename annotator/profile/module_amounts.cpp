@@ -19,9 +19,10 @@ void add(const LayerMemory& memory, std::optional<LayerMemory>& to) {
 
 // Modules below the layer's own that have a part of it: they may have taken all of it.
 void add_bounds(ModuleProfile& profile, const ProfiledLayer& layer) {
-  std::set<std::size_t> within;
+  std::set<std::size_t> around, within;
+  for (std::optional<std::size_t> at = layer.modules.row; at; at = profile.tree.rows[*at].parent) around.insert(*at);
   for (const std::size_t part : layer.modules.parts) {
-    for (std::size_t at = part; at != *layer.modules.row && within.insert(at).second;) at = *profile.tree.rows[at].parent;
+    for (std::size_t at = part; !around.contains(at) && within.insert(at).second;) at = *profile.tree.rows[at].parent;
   }
   for (const std::size_t row : within) profile.amounts[row].at_most += layer.ran.amount;
 }

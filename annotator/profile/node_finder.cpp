@@ -1,6 +1,7 @@
 #include "annotator/profile/node_finder.h"
 
 #include <algorithm>
+#include <set>
 
 #include "annotator/match/file_structure.h"
 
@@ -92,7 +93,19 @@ FoundNode OptimizedFinder::find(std::string_view name) const {
   const origin::ModuleCall& scope = reference_.scopes[match.scope];
   const auto row = rows_.find(scope.path);
   if (row == rows_.end()) return {};
-  return {ProfileRule::match, row->second, std::to_string(scope.call)};
+  return {ProfileRule::match, row->second, std::to_string(scope.call), true, parts_of(match)};
+}
+
+std::vector<std::size_t> OptimizedFinder::parts_of(const match::NodeMatch& match) const {
+  std::set<std::size_t> rows;
+  if (match.shared) return {};
+  for (const match::UnitIndex unit : match.units) {
+    const match::ScopeIndex scope = reference_.units[unit].scope;
+    if (!scope.exists()) continue;
+    if (const auto row = rows_.find(reference_.scopes[scope].path); row != rows_.end()) rows.insert(row->second);
+  }
+  if (rows.size() < 2) return {};
+  return {rows.begin(), rows.end()};
 }
 
 }  // namespace whence::profile

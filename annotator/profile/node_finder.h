@@ -26,9 +26,10 @@ std::string_view name_of(ProfileRule rule);
 
 struct FoundNode {
   ProfileRule rule = ProfileRule::none;
-  std::optional<std::size_t> row;  // in the module tree
-  std::string call;
+  std::optional<std::size_t> row = {};  // in the module tree
+  std::string call = {};
   bool same_operator = true;
+  std::vector<std::size_t> parts = {};  // rows of the modules that it was fused of, when there are several
 };
 
 class NodeFinder {
@@ -69,6 +70,8 @@ class OptimizedFinder {
   FoundNode find(std::string_view name) const;
 
  private:
+  std::vector<std::size_t> parts_of(const match::NodeMatch& match) const;
+
   match::Reference reference_;
   match::MatchReport matches_;
   std::unordered_map<std::string, std::size_t> rows_;
