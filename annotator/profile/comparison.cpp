@@ -10,8 +10,7 @@ struct Range {
 // What no module is known for may be of any.
 Range range_of(const ModuleAmount& amount, const ModuleProfile& profile) {
   const auto runs = static_cast<double>(profile.runs);
-  return {static_cast<double>(amount.total) / runs,
-          static_cast<double>(amount.at_most + profile.unattributed) / runs};
+  return {static_cast<double>(amount.total) / runs, static_cast<double>(amount.at_most + profile.unattributed) / runs};
 }
 
 Change change_of(const Range& first, const Range& second) {
@@ -30,10 +29,10 @@ std::string_view name_of(Change change) {
 
 Comparison compare(ModuleProfile first, ModuleProfile second) {
   if (first.unit != second.unit) {
-    throw Error(Code::usage,
-                "one profile is of " + std::string(name_of(first.unit)) + ", the other of " +
-                    std::string(name_of(second.unit)),
-                "compare profiles of one unit", {.file = second.profile, .stage = "profile"});
+    throw Error(
+        Code::usage,
+        "one profile is of " + std::string(name_of(first.unit)) + ", the other of " + std::string(name_of(second.unit)),
+        "compare profiles of one unit", {.file = second.profile, .stage = "profile"});
   }
   Comparison comparison;
   for (std::size_t i = 0; i < first.tree.rows.size(); ++i) {  // both have the tree of the same file

@@ -81,10 +81,9 @@ std::string to_text(const Comparison& comparison, int depth, const Palette& pale
   for (const ComparedModule& module : comparison.modules) {
     const bool empty = module.first.at_most == 0 && module.second.at_most == 0;
     if (module.level > depth || (empty && !module.path.empty())) continue;
-    table.module(module.path,
-                 {Cell(last_segment(module.type), palette.dim), range_text(module.first, first),
-                  range_text(module.second, second), ratio_text(module, comparison),
-                  Cell(std::string(name_of(module.change)), style_of(module.change, palette))});
+    table.module(module.path, {Cell(last_segment(module.type), palette.dim), range_text(module.first, first),
+                               range_text(module.second, second), ratio_text(module, comparison),
+                               Cell(std::string(name_of(module.change)), style_of(module.change, palette))});
   }
   if (first.unattributed > 0 || second.unattributed > 0) {
     table.apart("(no module known)",
@@ -95,16 +94,15 @@ std::string to_text(const Comparison& comparison, int depth, const Palette& pale
   std::string text = std::string(palette.bold) + printable(first.file) + std::string(palette.reset) + ": A is " +
                      printable(first.profile) + ", B is " + printable(second.profile) + "; a run takes " +
                      amount_text(first.amount, first.runs, first.unit) + " and " +
-                     amount_text(second.amount, second.runs, second.unit) + " " +
-                     std::string(shown_unit(first.unit)) + " in operators, " +
-                     ratio_text(first.amount, second.amount, comparison) + "\n\n" + table.text();
+                     amount_text(second.amount, second.runs, second.unit) + " " + std::string(shown_unit(first.unit)) +
+                     " in operators, " + ratio_text(first.amount, second.amount, comparison) + "\n\n" + table.text();
   if (first.has_bounds() || second.has_bounds()) {
-    text += "\nA range is of a module whose nodes the runtime fused with those of others: what surely is its, and the most "
-            "that may be.\n";
+    text +=
+        "\nA range is of a module whose nodes the runtime fused with those of others: what surely is its, and the most "
+        "that may be.\n";
   }
-  const bool unclear = std::ranges::any_of(comparison.modules, [](const ComparedModule& module) {
-    return module.change == Change::unclear;
-  });
+  const bool unclear = std::ranges::any_of(
+      comparison.modules, [](const ComparedModule& module) { return module.change == Change::unclear; });
   if (unclear) {
     text += "\nUnclear: what is shared or of no known module could make either the faster one.\n";
   }

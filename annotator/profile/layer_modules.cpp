@@ -85,7 +85,8 @@ LayerModules LayerPlacer::by_list(const Layer& layer) const {
   const std::vector<std::size_t> nodes = listed_nodes(layer);
   if (nodes.empty() || !layer.holds.regions.empty()) return modules;
   const std::string& call = graph_.nodes[nodes.front()].attribution.call;
-  const bool one = std::ranges::all_of(nodes, [&](std::size_t each) { return graph_.nodes[each].attribution.call == call; });
+  const bool one =
+      std::ranges::all_of(nodes, [&](std::size_t each) { return graph_.nodes[each].attribution.call == call; });
   if (one) modules.call = call;
   return modules;
 }
@@ -97,8 +98,7 @@ std::vector<LayerModules> LayerPlacer::place(const RuntimeProfile& profile) cons
     if (!layer.holds.empty()) placed[i] = by_list(layer);
     if (placed[i].rule == ProfileRule::none) placed[i] = by_name(layer);
   }
-  const bool connected =
-      std::ranges::any_of(profile.layers, [](const Layer& layer) { return !layer.before.empty(); });
+  const bool connected = std::ranges::any_of(profile.layers, [](const Layer& layer) { return !layer.before.empty(); });
   if (!connected) return placed;
 
   std::vector<std::vector<std::size_t>> nodes(placed.size());

@@ -63,7 +63,8 @@ void add_walls(ModuleProfile& profile) {
     for (const LayerEvent& event : layer.ran.events) events.emplace_back(event, layer.modules.row);
   }
   if (events.empty()) return;
-  std::ranges::stable_sort(events, {}, [](const auto& each) { return std::tuple(each.first.process, each.first.start); });
+  std::ranges::stable_sort(events, {},
+                           [](const auto& each) { return std::tuple(each.first.process, each.first.start); });
   Union all;
   std::vector<Union> of_row(profile.amounts.size());
   for (const auto& [event, row] : events) {

@@ -35,9 +35,10 @@ void require_meeting(const RuntimeProfile& profile, const LayerPlacer& placer, c
   if (met.size() * least_share_of_names < all.size()) {
     const bool onnxruntime = profile.source.starts_with("onnxruntime");
     throw Error(Code::sidecar_mismatch, "the model has " + std::to_string(met.size()) + of_all,
-                onnxruntime ? "give the file that the profiled session was made from; if it is, --optimized FILE, which "
-                              "the session saves with SessionOptions.optimized_model_filepath"
-                            : "give the file that the runtime read",
+                onnxruntime
+                    ? "give the file that the profiled session was made from; if it is, --optimized FILE, which "
+                      "the session saves with SessionOptions.optimized_model_filepath"
+                    : "give the file that the runtime read",
                 place);
   }
 }

@@ -1,8 +1,8 @@
 // ModuleProfile: a runtime's profile summed up by the modules of the model that ran. What belongs to no module that is
 // known is kept apart; it is not added to the root.
 //
-// Amounts are microseconds, cycles or bytes (RuntimeProfile::unit). A module's total is what surely belongs to it and to
-// modules below; `at_most` adds layers that the runtime made of its nodes and of others'.
+// Amounts are microseconds, cycles or bytes (RuntimeProfile::unit). A module's total is what surely belongs to it and
+// to modules below; `at_most` adds layers that the runtime made of its nodes and of others'.
 #pragma once
 
 #include <cstdint>
@@ -50,7 +50,7 @@ struct ModuleProfile {
   std::vector<ModuleAmount> amounts;  // by row
   std::vector<CallAmount> calls;      // by row, then number
   bool matched = false;               // the optimised file was at hand
-  std::int64_t merged = 0;  // layers found by name that are another operator now: fused, as far as names tell
+  std::int64_t merged = 0;            // layers found by name that are another operator now: fused, as far as names tell
 
   bool overlaps() const { return wall && *wall < amount; }
   bool has_bounds() const;  // some layer is of several modules

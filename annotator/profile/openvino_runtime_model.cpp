@@ -1,11 +1,11 @@
 #include "annotator/profile/openvino_runtime_model.h"
 
-#include <expat.h>
-
 #include <algorithm>
 #include <exception>
 #include <memory>
 #include <unordered_map>
+
+#include <expat.h>
 
 namespace whence::profile {
 namespace {

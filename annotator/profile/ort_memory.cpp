@@ -33,10 +33,11 @@ RuntimeProfile read_memory(const ProfileInput& input, const ReadOptions&) {
     };
     const LayerMemory memory{bytes("input_sizes"), bytes("initializers_sizes"), bytes("total_dynamic_sizes"),
                              bytes("total_temp_allocations"), std::nullopt};
-    profile.layers.push_back({.name = without_hash(*rows.at("#name")),
-                              .count = 1,
-                              .amount = sum.add(memory.parameters) + sum.add(memory.outputs) + sum.add(memory.temporary),
-                              .memory = memory});
+    profile.layers.push_back(
+        {.name = without_hash(*rows.at("#name")),
+         .count = 1,
+         .amount = sum.add(memory.parameters) + sum.add(memory.outputs) + sum.add(memory.temporary),
+         .memory = memory});
   }
   if (profile.layers.empty()) {
     throw Error(Code::truncated_file, "the file has no row of a node", "run the session again, and let it end",

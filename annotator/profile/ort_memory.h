@@ -1,4 +1,5 @@
-// The memory of each node, as ONNX Runtime writes it with the session's entry session.collect_node_memory_stats_to_file:
+// The memory of each node, as ONNX Runtime writes it with the session's entry
+// session.collect_node_memory_stats_to_file:
 //
 //   #name,input_sizes,initializers_sizes,total_dynamic_sizes,total_temp_allocations
 //   /encoder/layer.0/attention/MatMul_6589777626925737867,1152,4096,1024,0

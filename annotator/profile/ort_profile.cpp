@@ -67,8 +67,8 @@ void read_memory_of(const nlohmann::json& arguments, Kernel& kernel) {
                               amount_at(arguments, "parameter_size").value_or(0), outputs.value_or(0), 0, in_use};
 }
 
-// mem_in_use_peak is the session's from its beginning. Where it rises, the kernel needed so much while it ran; elsewhere
-// what is in use when the kernel ends is all that is known of it.
+// mem_in_use_peak is the session's from its beginning. Where it rises, the kernel needed so much while it ran;
+// elsewhere what is in use when the kernel ends is all that is known of it.
 void add_peaks(std::vector<Kernel>& kernels) {
   std::vector<Kernel*> order;
   for (Kernel& kernel : kernels) {
@@ -103,8 +103,9 @@ bool of_run(const LayerEvent& event, const Run& run) {
          event.start + event.duration <= run.start + run.duration;
 }
 
-// Numbers the run of each kernel. Parallel execution runs kernels on other threads than the one that called, so a kernel
-// is of a run by time alone; where runs of several threads overlap, by the thread when one of them is the kernel's.
+// Numbers the run of each kernel. Parallel execution runs kernels on other threads than the one that called, so a
+// kernel is of a run by time alone; where runs of several threads overlap, by the thread when one of them is the
+// kernel's.
 void number_runs(std::vector<Kernel>& kernels, const std::vector<Run>& runs) {
   const std::int64_t longest = std::ranges::max(runs, {}, &Run::duration).duration;
   for (Kernel& kernel : kernels) {
@@ -172,9 +173,8 @@ bool is_kernel(const nlohmann::json& event) {
 }
 
 bool recognises_ort_profile(const ProfileInput& input) {
-  return input.json && input.json->is_array() && std::ranges::any_of(*input.json, [](const nlohmann::json& each) {
-           return is_run(each) || is_kernel(each);
-         });
+  return input.json && input.json->is_array() &&
+         std::ranges::any_of(*input.json, [](const nlohmann::json& each) { return is_run(each) || is_kernel(each); });
 }
 
 RuntimeProfile read_ort_profile(const ProfileInput& input, const ReadOptions& options) {

@@ -53,14 +53,11 @@ Json modules_json(const ModuleProfile& profile) {
 
 Json layer_json(const ModuleProfile& profile, const ProfiledLayer& layer) {
   const LayerModules& modules = layer.modules;
-  Json json = {{"name", layer.ran.name},
-               {"op_type", layer.ran.op_type},
-               {"provider", layer.ran.provider},
-               {"count", layer.ran.count},
-               {"time", layer.ran.amount},
-               {"module", modules.row ? Json(profile.tree.rows[*modules.row].path) : Json()},
-               {"call", or_null(modules.call)},
-               {"rule", name_of(modules.rule)}};
+  Json json = {
+      {"name", layer.ran.name},         {"op_type", layer.ran.op_type},
+      {"provider", layer.ran.provider}, {"count", layer.ran.count},
+      {"time", layer.ran.amount},       {"module", modules.row ? Json(profile.tree.rows[*modules.row].path) : Json()},
+      {"call", or_null(modules.call)},  {"rule", name_of(modules.rule)}};
   if (!layer.ran.holds.empty()) {
     json["holds"] = layer.ran.holds.names;
     for (const auto& [first, last] : layer.ran.holds.regions) json["holds"].push_back(first + "..." + last);
@@ -78,14 +75,10 @@ Json layer_json(const ModuleProfile& profile, const ProfiledLayer& layer) {
 std::string to_json(const ModuleProfile& profile) {
   Json layers = Json::array();
   for (const ProfiledLayer& layer : profile.layers) layers.push_back(layer_json(profile, layer));
-  Json json = {{"file", profile.file},
-               {"profile", profile.profile},
-               {"source", profile.source},
-               {"unit", name_of(profile.unit)},
-               {"runs", profile.runs},
-               {"warmup_runs", profile.warmup_runs},
-               {"averaged", profile.averaged},
-               {"run_time", profile.run_amount ? Json(*profile.run_amount) : Json()},
+  Json json = {{"file", profile.file},           {"profile", profile.profile},
+               {"source", profile.source},       {"unit", name_of(profile.unit)},
+               {"runs", profile.runs},           {"warmup_runs", profile.warmup_runs},
+               {"averaged", profile.averaged},   {"run_time", profile.run_amount ? Json(*profile.run_amount) : Json()},
                {"operator_time", profile.amount}};
   if (profile.wall) json["operator_wall"] = *profile.wall;
   json["unattributed"] = profile.unattributed;

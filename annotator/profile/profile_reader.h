@@ -1,4 +1,5 @@
-// ProfileReader: one form of profile. A file is recognised by its content, never by its name; readers.cpp lists them all.
+// ProfileReader: one form of profile. A file is recognised by its content, never by its name; readers.cpp lists them
+// all.
 //
 // To add a runtime: a file pair with one or two `const ProfileReader`s, and a line in readers.cpp.
 #pragma once

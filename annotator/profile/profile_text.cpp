@@ -32,17 +32,18 @@ struct Columns {
   Columns(const ModuleProfile& profile, const TextOptions& options)
       : at_most(profile.has_bounds()),
         wall(profile.overlaps()),
-        memory(options.memory && std::ranges::any_of(profile.amounts, [](const ModuleAmount& each) {
-                 return each.memory.has_value();
-               })) {}
+        memory(options.memory &&
+               std::ranges::any_of(profile.amounts, [](const ModuleAmount& each) { return each.memory.has_value(); })) {
+  }
 
   bool at_most, wall, memory;
 };
 
 std::vector<view::ModuleTable::Column> titles(const ModuleProfile& profile, const Columns& columns) {
   const std::string unit(shown_unit(profile.unit));
-  std::vector<view::ModuleTable::Column> all = {
-      {"type", Align::left}, {profile.unit == Unit::bytes ? unit : unit + " a run", Align::right}, {"share", Align::right}};
+  std::vector<view::ModuleTable::Column> all = {{"type", Align::left},
+                                                {profile.unit == Unit::bytes ? unit : unit + " a run", Align::right},
+                                                {"share", Align::right}};
   if (columns.at_most) all.emplace_back("at most", Align::right);
   if (columns.wall) all.emplace_back("wall " + unit, Align::right);
   all.emplace_back("own " + unit, Align::right);
@@ -123,8 +124,7 @@ std::string counted(std::int64_t number, const std::string& what) {
 // "3 runs after 1 warm-up run, 30.201 ms each, 26.101 ms of it in 73 operators"
 std::string summary_of(const ModuleProfile& profile) {
   const std::string unit = " " + std::string(shown_unit(profile.unit));
-  const std::string in_layers =
-      " in " + grouped(static_cast<std::int64_t>(profile.layers.size())) + " operators";
+  const std::string in_layers = " in " + grouped(static_cast<std::int64_t>(profile.layers.size())) + " operators";
   const std::string amount = of_a_run(profile.amount, profile) + unit;
   if (profile.unit == Unit::bytes) return amount + in_layers;
   std::string runs = profile.averaged ? "an average run" : counted(profile.runs, "run");

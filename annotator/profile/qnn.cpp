@@ -7,8 +7,6 @@
 namespace whence::profile {
 namespace {
 
-
-
 struct NodeRow {
   std::string identifier, sources;
   std::int64_t time = 0;
@@ -43,8 +41,8 @@ std::vector<NodeRow> read_node_rows(const ProfileInput& input) {
     const auto time = amount_in(rows.at("Time").value_or(""));
     const auto identifier = rows.at("Event Identifier");
     if (!time || !identifier) {
-      corrupt_profile("row " + std::to_string(rows.row()) + " has no time or no identifier", "profile the session again",
-                      input.place);
+      corrupt_profile("row " + std::to_string(rows.row()) + " has no time or no identifier",
+                      "profile the session again", input.place);
     }
     std::string sources = rows.at("Original ONNX Source Ops").value_or("");
     if (sources.empty()) sources = rows.at("ONNX Source Ops").value_or("");
@@ -127,7 +125,7 @@ LayerNames read_qnn_trace(const ProfileInput& input) {
 }  // namespace
 
 const ProfileReader qnn_profile_reader = {"qnn", "profile of QNN", recognises_qnn_profile, read_qnn_profile};
-const ProfileReader qnn_trace_reader = {"qnn-trace",          "operator trace of QNN", recognises_qnn_trace, nullptr,
-                                        read_qnn_trace,       qnn_profile_reader.name};
+const ProfileReader qnn_trace_reader = {"qnn-trace", "operator trace of QNN", recognises_qnn_trace,
+                                        nullptr,     read_qnn_trace,          qnn_profile_reader.name};
 
 }  // namespace whence::profile

@@ -6,8 +6,8 @@
 //     {"schema_version": 2, "subgraph_traces": [{"op_mappings": [
 //       {"dst_name": "Conv_1", "dst_qnn_op_type": "Conv2d", "sources": [{"name": "/layer1/Conv", "type": "OP"}]}]}]}
 // A column "Original ONNX Source Ops" and `original_sources` (QNN's op_trace_matcher) are preferred: they name nodes of
-// the model before ONNX Runtime optimised it. QNN cannot run here: tests read files that were written by hand after what
-// its source prints.
+// the model before ONNX Runtime optimised it. QNN cannot run here: tests read files that were written by hand after
+// what its source prints.
 #pragma once
 
 #include "annotator/profile/profile_reader.h"

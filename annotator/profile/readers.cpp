@@ -15,11 +15,12 @@ namespace {
 
 // In the order in which they are asked; no two recognise the same file.
 constexpr std::array<const ProfileReader*, 8> all_readers = {
-    &ort_profile_reader,     &ort_memory_reader,          &openvino_model_reader, &openvino_counters_reader,
-    &tensorrt_profile_reader, &tensorrt_layers_reader,     &qnn_profile_reader,    &qnn_trace_reader};
+    &ort_profile_reader,      &ort_memory_reader,      &openvino_model_reader, &openvino_counters_reader,
+    &tensorrt_profile_reader, &tensorrt_layers_reader, &qnn_profile_reader,    &qnn_trace_reader};
 
 const ProfileReader& reader_of(const ProfileInput& input) {
-  const auto reader = std::ranges::find_if(all_readers, [&](const ProfileReader* each) { return each->recognises(input); });
+  const auto reader =
+      std::ranges::find_if(all_readers, [&](const ProfileReader* each) { return each->recognises(input); });
   if (reader != all_readers.end()) return **reader;
   const bool json = input.json.has_value();
   std::string what = json ? "the file is not a profile of ONNX Runtime: not a list of events, nor another runtime's"

@@ -1,5 +1,5 @@
-// RuntimeProfile: what a runtime measured of one model, whichever runtime it was. Every reader makes one; nothing behind
-// the readers asks which runtime wrote the file.
+// RuntimeProfile: what a runtime measured of one model, whichever runtime it was. Every reader makes one; nothing
+// behind the readers asks which runtime wrote the file.
 #pragma once
 
 #include <cstdint>

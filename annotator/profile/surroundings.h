@@ -1,6 +1,7 @@
-// Surroundings: the nodes that a layer without a node's name may hold, from the layers around it. OpenVINO takes operators
-// apart and calls the parts "MVN_18"; what stands between the layers before and after such a part, and is named by no
-// layer, is what it was made of. A part that nothing of the model is left for moves data between its neighbours.
+// Surroundings: the nodes that a layer without a node's name may hold, from the layers around it. OpenVINO takes
+// operators apart and calls the parts "MVN_18"; what stands between the layers before and after such a part, and is
+// named by no layer, is what it was made of. A part that nothing of the model is left for moves data between its
+// neighbours.
 #pragma once
 
 #include <cstddef>
@@ -29,7 +30,7 @@ class Surroundings {
 
   const std::vector<Layer>& layers_;
   const std::vector<std::vector<std::size_t>>& nodes_;
-  std::vector<char> named_;       // by node: a layer names it
+  std::vector<char> named_;      // by node: a layer names it
   Links producers_, consumers_;  // by node
 };
 

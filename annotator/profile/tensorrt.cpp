@@ -7,11 +7,11 @@
 namespace whence::profile {
 namespace {
 
-
-
 const std::string export_again = "run trtexec with --exportProfile again";
 
-bool is_timed_layer(const nlohmann::json& entry) { return entry.is_object() && entry.contains("name") && entry.contains("timeMs"); }
+bool is_timed_layer(const nlohmann::json& entry) {
+  return entry.is_object() && entry.contains("name") && entry.contains("timeMs");
+}
 
 bool recognises_tensorrt_profile(const ProfileInput& input) {
   return input.json && input.json->is_array() && std::ranges::any_of(*input.json, is_timed_layer);

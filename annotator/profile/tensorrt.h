@@ -3,8 +3,8 @@
 //   --exportLayerInfo=layers.json    {"Layers": ["a + b", ...]}, or with --profilingVerbosity=detailed
 //                                    {"Layers": [{"Name": "a + b", "LayerType": "...", "Metadata": "..."}, ...]}
 // The second says which ONNX nodes each layer holds, where the first has but the layers' names (tensorrt_names.h).
-// Warm-up is trtexec's own affair (--warmUp): its profile has none. TensorRT cannot run here: tests read files that were
-// written by hand after what its source prints.
+// Warm-up is trtexec's own affair (--warmUp): its profile has none. TensorRT cannot run here: tests read files that
+// were written by hand after what its source prints.
 #pragma once
 
 #include "annotator/profile/profile_reader.h"

@@ -8,8 +8,8 @@
 //   Reformatting CopyNode for Input Tensor 0 to X, X copy     data moved for X
 //   a_myl109_2                                 a kernel of such a region; dots of a's name are underscores
 //   __myl_MulMaxSub_myl109_3, (Unnamed Layer* 14) [Shuffle]   TensorRT's own
-// Metadata (--profilingVerbosity=detailed): "[ONNX Layer: a | Local Function: f]" for each node, joined by 0x1f or 0x1e.
-// TensorRT's parser cuts what is longer than 4,000 characters in the middle, with " ... ".
+// Metadata (--profilingVerbosity=detailed): "[ONNX Layer: a | Local Function: f]" for each node, joined by 0x1f or
+// 0x1e. TensorRT's parser cuts what is longer than 4,000 characters in the middle, with " ... ".
 #pragma once
 
 #include <string_view>

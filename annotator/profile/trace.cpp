@@ -31,7 +31,7 @@ struct OpenModule {
 
 Json slice_json(const Track& track, std::string_view kind, const std::string& name, std::int64_t start,
                 std::int64_t end) {
-  return {{"ph", "X"},     {"cat", kind},         {"name", printable(name)}, {"pid", track.first},
+  return {{"ph", "X"},           {"cat", kind}, {"name", printable(name)}, {"pid", track.first},
           {"tid", track.second}, {"ts", start}, {"dur", end - start}};
 }
 
@@ -64,8 +64,7 @@ class TrackWriter {
   };
 
   static bool within(const Slice& inner, const Slice& outer) {
-    return inner.event.start >= outer.event.start && inner.end() <= outer.end() &&
-           inner.event.start < outer.end();
+    return inner.event.start >= outer.event.start && inner.end() <= outer.end() && inner.event.start < outer.end();
   }
 
   // Calls are known of the module of an operator alone, not of those around it.
@@ -116,8 +115,8 @@ class TrackWriter {
   void add_operator(const Slice& slice) {
     const Layer& ran = slice.layer->ran;
     const LayerModules& modules = slice.layer->modules;
-    Json json = slice_json(track_, "operator", ran.op_type.empty() ? ran.name : ran.op_type, slice.event.start,
-                           slice.end());
+    Json json =
+        slice_json(track_, "operator", ran.op_type.empty() ? ran.name : ran.op_type, slice.event.start, slice.end());
     json["args"] = {{"node", ran.name},
                     {"provider", ran.provider},
                     {"module", modules.row ? Json(profile_.tree.rows[*modules.row].path) : Json()},
@@ -147,9 +146,8 @@ std::map<Track, std::vector<Slice>> slices_of(const ModuleProfile& profile) {
     }
   }
   for (auto& [track, slices] : tracks) {
-    std::ranges::stable_sort(slices, {}, [](const Slice& each) {
-      return std::tuple(each.event.start, -each.event.duration);
-    });
+    std::ranges::stable_sort(slices, {},
+                             [](const Slice& each) { return std::tuple(each.event.start, -each.event.duration); });
   }
   return tracks;
 }
@@ -167,9 +165,11 @@ std::string to_trace(const ModuleProfile& profile) {
   }
   Json events = Json::array();
   for (const auto& [track, slices] : slices_of(profile)) {
-    events.push_back(name_json("process_name", track, printable(profile.file) + " (" + std::string(profile.source) + ")"));
-    events.push_back(name_json("thread_name", track,
-                               profile.wall ? "thread " + std::to_string(track.second) : "an average run, in its order"));
+    events.push_back(
+        name_json("process_name", track, printable(profile.file) + " (" + std::string(profile.source) + ")"));
+    events.push_back(
+        name_json("thread_name", track,
+                  profile.wall ? "thread " + std::to_string(track.second) : "an average run, in its order"));
     TrackWriter writer(profile, track, events);
     for (const Slice& slice : slices) writer.add(slice);
     writer.finish();

@@ -1,5 +1,5 @@
-// A profile in Chrome's trace format, which Perfetto (ui.perfetto.dev) and chrome://tracing open: a track for each thread
-// of the runtime, on which the modules enclose each other and their operators.
+// A profile in Chrome's trace format, which Perfetto (ui.perfetto.dev) and chrome://tracing open: a track for each
+// thread of the runtime, on which the modules enclose each other and their operators.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace whence::profile {
 
-// Where the runtime does not say when layers ran, they follow each other in the order in which they did, each as long as
-// in an average run. Throws Error(usage) for a profile of bytes.
+// Where the runtime does not say when layers ran, they follow each other in the order in which they did, each as long
+// as in an average run. Throws Error(usage) for a profile of bytes.
 std::string to_trace(const ModuleProfile& profile);
 
 }  // namespace whence::profile

@@ -23,8 +23,7 @@ std::vector<std::string> profiles_of(const CommandLine& line) {
   throw Error(Code::usage, "missing option --profile", "--profile FILE, what the runtime wrote");
 }
 
-profile::ModuleProfile read_profile(const CommandLine& line, std::vector<std::string> profiles,
-                                    std::string optimized) {
+profile::ModuleProfile read_profile(const CommandLine& line, std::vector<std::string> profiles, std::string optimized) {
   profile::ProfileFiles files = {std::move(profiles), std::move(optimized)};
   if (line.has("warmup")) files.options.warmup_runs = line.integer_or("warmup", 0);
   if (files.options.warmup_runs.value_or(0) < 0) {
@@ -49,7 +48,8 @@ void declare(CommandLine& line) {
                 "what the runtime wrote; once more for TensorRT's layer information or QNN's operator trace");
   line.option("ort-profile", "FILE", "the same as --profile");
   line.option("optimized", "FILE", "the model as ONNX Runtime saved it (SessionOptions.optimized_model_filepath)");
-  line.repeated("against", "FILE", "a second profile, of any runtime: per module, is it faster or slower? (text, json)");
+  line.repeated("against", "FILE",
+                "a second profile, of any runtime: per module, is it faster or slower? (text, json)");
   line.option("against-optimized", "FILE", "as --optimized, for the second profile");
   line.option("warmup", "N", "first runs to leave out (1 of several)");
   line.option("format", "FORMAT", "text; json; collapsed (flamegraph.pl, inferno); speedscope (speedscope.app)");
@@ -62,19 +62,20 @@ void declare(CommandLine& line) {
 }
 
 ExitCode run(int argc, char** argv) {
-  CommandLine line("profile", "model.onnx --profile FILE [--against FILE] [--optimized FILE] [--format FORMAT] [-o FILE]",
-                   "Folds a runtime's profile up to the module tree: time of each module and call. The file is known by\n"
-                   "its content: ONNX Runtime's profile or table of memory, OpenVINO's runtime model or counters,\n"
-                   "TensorRT's profile, QNN's profile. A fused operator counts for the node whose name it kept; with\n"
-                   "--optimized, for what it took the place of. Time that no module is known for is shown, and counted\n"
-                   "for no module.");
+  CommandLine line(
+      "profile", "model.onnx --profile FILE [--against FILE] [--optimized FILE] [--format FORMAT] [-o FILE]",
+      "Folds a runtime's profile up to the module tree: time of each module and call. The file is known by\n"
+      "its content: ONNX Runtime's profile or table of memory, OpenVINO's runtime model or counters,\n"
+      "TensorRT's profile, QNN's profile. A fused operator counts for the node whose name it kept; with\n"
+      "--optimized, for what it took the place of. Time that no module is known for is shown, and counted\n"
+      "for no module.");
   declare(line);
   if (!line.parse(argc, argv)) return ExitCode::ok;
 
   const std::vector<std::string> against = line.list("against");
-  const std::vector<std::string> formats =
-      against.empty() ? std::vector<std::string>{"text", "json", "collapsed", "speedscope"}
-                      : std::vector<std::string>{"text", "json"};
+  const std::vector<std::string> formats = against.empty()
+                                               ? std::vector<std::string>{"text", "json", "collapsed", "speedscope"}
+                                               : std::vector<std::string>{"text", "json"};
   const std::string format = line.one_of("format", formats, line.json() ? "json" : "text");
   const std::string output = line.text_or("output", "");
   const text::Palette palette = output.empty() ? output_palette() : text::Palette{};

@@ -1,5 +1,5 @@
-// A profile of a run of the good model as JSON, from ONNX Runtime or TensorRT, in every form that `whence profile` prints;
-// and what TensorRT and QNN write beside a profile.
+// A profile of a run of the good model as JSON, from ONNX Runtime or TensorRT, in every form that `whence profile`
+// prints; and what TensorRT and QNN write beside a profile.
 #include "annotator/profile/profile_reader.h"
 #include "tests/fuzz/mutators/mutators.h"
 #include "tests/fuzz/target.h"

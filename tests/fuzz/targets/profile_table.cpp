@@ -1,5 +1,5 @@
-// A profile of a run of the good model that is not JSON: OpenVINO's runtime model in XML, tables of OpenVINO, ONNX Runtime
-// and QNN.
+// A profile of a run of the good model that is not JSON: OpenVINO's runtime model in XML, tables of OpenVINO, ONNX
+// Runtime and QNN.
 #include "annotator/profile/profile_reader.h"
 #include "tests/fuzz/target.h"
 
