@@ -4,10 +4,10 @@ namespace whence::profile {
 namespace {
 
 struct Range {
-  double least = 0, most = 0;  // of one run
+  double least = 0, most = 0;  // amounts of one run
 };
 
-// What no module is known for may be of any.
+// Operators of no known module may be of any.
 Range range_of(const ModuleAmount& amount, const ModuleProfile& profile) {
   const auto runs = static_cast<double>(profile.runs);
   return {static_cast<double>(amount.total) / runs, static_cast<double>(amount.at_most + profile.unattributed) / runs};

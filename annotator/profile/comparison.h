@@ -14,14 +14,14 @@
 
 namespace whence::profile {
 
-// Of the second profile against the first.
+// The change from the first profile to the second.
 enum class Change : std::uint8_t { same, faster, slower, unclear };
 std::string_view name_of(Change change);
 
 struct ComparedModule {
   std::string path, type;
   int level = 0;
-  ModuleAmount first, second;  // of all runs
+  ModuleAmount first, second;  // sums of all runs
   Change change = Change::same;
 };
 

@@ -24,12 +24,12 @@ struct ProfiledLayer {
 };
 
 struct ModuleAmount {
-  std::int64_t own = 0, total = 0, at_most = 0;  // of all runs
+  std::int64_t own = 0, total = 0, at_most = 0;  // sums of all runs
   std::int64_t wall = 0;                         // total, with what ran at the same time counted once
   std::optional<LayerMemory> memory;             // sums over its layers and those below; of the peak, the largest
 };
 
-// What one call of a module took, if it is called several times, or its calls are known; modules below excluded.
+// The amount of one call of a module, if it is called several times, or its calls are known; modules below excluded.
 struct CallAmount {
   std::size_t row = 0;
   std::string call;
@@ -43,9 +43,9 @@ struct ModuleProfile {
   view::ModuleTree tree;
   std::int64_t runs = 0, warmup_runs = 0;
   bool averaged = false;                   // amounts are those of an average run
-  std::optional<std::int64_t> run_amount;  // of all runs, what lies between layers included
+  std::optional<std::int64_t> run_amount;  // sum of all runs, what lies between layers included
   std::int64_t amount = 0, unattributed = 0;
-  std::optional<std::int64_t> wall;   // of all layers, what ran at the same time counted once; where times are known
+  std::optional<std::int64_t> wall;  // sum of all layers, what ran at the same time counted once; where times are known
   std::vector<ProfiledLayer> layers;  // in the order in which they first ran
   std::vector<ModuleAmount> amounts;  // by row
   std::vector<CallAmount> calls;      // by row, then number
@@ -56,7 +56,7 @@ struct ModuleProfile {
   bool has_bounds() const;  // some layer is of several modules
 };
 
-// What a profile is made of: the files of one run, and the model as ONNX Runtime saved it, or "".
+// The files that a profile is made of: those of one run, and the model as ONNX Runtime saved it, or "".
 struct ProfileFiles {
   std::vector<std::string> profiles;
   std::string optimized;

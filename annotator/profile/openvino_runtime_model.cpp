@@ -19,7 +19,7 @@ struct OpenvinoLayer {
   std::int64_t order = 0;
 };
 
-// What the parser's callbacks fill. No exception passes through the parser, which is C.
+// The state that the parser's callbacks fill. No exception passes through the parser, which is C.
 struct RuntimeModel {
   explicit RuntimeModel(const Place& place) : sum(place), place(place) {}
 
@@ -58,7 +58,7 @@ void read_data(RuntimeModel& model, const XML_Char** attributes) {
   if (time.empty() || time == "not_executed") return;
   const auto amount = amount_in(time);
   if (!amount) {
-    corrupt_profile("execTimeMcs of layer " + to.layer.name + " is no time", serialise_again, model.place);
+    corrupt_profile("execTimeMcs of layer " + to.layer.name + " is not a time", serialise_again, model.place);
   }
   to.layer.count = 1;
   to.layer.amount = model.sum.add(*amount);

@@ -29,7 +29,7 @@ struct ProfileReader {
   std::string_view name;  // as JSON has it: "onnxruntime"
   std::string_view form;  // for messages: "profile of ONNX Runtime"
   bool (*recognises)(const ProfileInput& input);
-  // What the file measured. Null: the file only says which nodes the layers of a profile beside it hold.
+  // Reads what the file measured. Null: the file only says which nodes the layers of a profile beside it hold.
   RuntimeProfile (*read)(const ProfileInput& input, const ReadOptions& options);
   LayerNames (*read_names)(const ProfileInput& input) = nullptr;
   std::string_view times_of = {};  // the reader whose layers `read_names` is about

@@ -44,7 +44,7 @@ struct Layer {
   std::string op_type = {};   // after the runtime's fusions
   std::string provider = {};  // "CPUExecutionProvider"; empty where there is only one
   std::int64_t count = 0;     // executions; 0: it stands in the graph and did not run
-  std::int64_t amount = 0;    // of all executions, in the profile's unit; without what bodies inside took
+  std::int64_t amount = 0;    // sum of all executions, in the profile's unit; without what bodies inside took
   HeldNodes holds = {};       // empty: the name is all that is known
   std::vector<std::size_t> before = {}, after = {};  // layers that it reads from, and that read from it
   std::vector<LayerEvent> events = {};
@@ -58,7 +58,7 @@ struct RuntimeProfile {
   std::int64_t runs = 0;      // how often the model ran; amounts are those of all these runs
   bool averaged = false;      // the runtime gives averages: amounts are of one run
   std::int64_t warmup_runs = 0;
-  std::optional<std::int64_t> run_amount;  // of all runs, what lies between layers included
+  std::optional<std::int64_t> run_amount;  // sum of all runs, what lies between layers included
 };
 
 }  // namespace whence::profile

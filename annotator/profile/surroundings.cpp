@@ -7,7 +7,7 @@
 namespace whence::profile {
 namespace {
 
-constexpr std::size_t most_visited = 1000;  // of one walk: a part has few nodes around it
+constexpr std::size_t most_visited = 1000;  // nodes of one walk: a part has few nodes around it
 
 }  // namespace
 

@@ -25,7 +25,7 @@ RuntimeProfile read_tensorrt_profile(const ProfileInput& input, const ReadOption
     if (!is_timed_layer(entry)) continue;
     const std::string name = text_at(entry, "name");
     const auto time = amount_at(entry, "timeMs", 1000);
-    if (!time) corrupt_profile("timeMs of layer " + name + " is no time", export_again, input.place);
+    if (!time) corrupt_profile("timeMs of layer " + name + " is not a time", export_again, input.place);
     profile.layers.push_back({.name = name, .amount = sum.add(*time), .holds = nodes_of_tensorrt_name(name)});
   }
   if (profile.runs == 0) corrupt_profile("the profile has no count of its runs", export_again, input.place);

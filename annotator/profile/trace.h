@@ -8,7 +8,7 @@
 
 namespace whence::profile {
 
-// Where the runtime does not say when layers ran, they follow each other in the order in which they did, each as long
+// Layers of a runtime that does not say when they ran follow each other in the order in which they did, each as long
 // as in an average run. Throws Error(usage) for a profile of bytes.
 std::string to_trace(const ModuleProfile& profile);
 

@@ -183,13 +183,13 @@ def test_operators_on_several_threads_count_once_in_wall_time(tmp_path):
         nodes.append(helper.make_node("MatMul", [nodes[-1].output[0] if nodes else "x", "x"], [f"v{i}"], name=f"/node{i}x"))
         view_files.add_keys(nodes[-1], module=module, confidence="exact", call="0")
     model = view_files.save(nodes, tmp_path / "m.onnx", (384, 384))
-    path, _ = profiled.run_onnxruntime(model, tmp_path, 4, callers=2)
+    path, _ = profiled.run_onnxruntime(model, tmp_path, 41, callers=2)
     events = json.loads(path.read_text())
     begin = sorted(event["ts"] for event in events if event["name"] == "model_run")[1]
     ran = [event for event in events if event["cat"] == "Node" and event["ts"] >= begin]
     assert len({event["tid"] for event in ran}) == 2 and union(ran) < sum(event["dur"] for event in ran)
     report = folded(model, path)
-    assert (report["runs"], report["warmup_runs"]) == (6, 1)
+    assert (report["runs"], report["warmup_runs"]) == (80, 1)
     assert (report["operator_wall"], report["operator_time"]) == (union(ran), sum(event["dur"] for event in ran))
     pair = [event for event in ran if not event["name"].startswith("/node2x")]
     assert rows_of(report)["pair"]["wall"] == union(pair)
