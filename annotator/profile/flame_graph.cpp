@@ -36,8 +36,10 @@ std::map<Stack, std::int64_t> stacks_of(const ModuleProfile& profile) {
   return stacks;
 }
 
-// The words of speedscope's format; it has none for cycles.
-std::string_view speedscope_unit(Unit unit) { return unit == Unit::cycles ? "none" : name_of(unit); }
+// The words of speedscope's format; it has none for cycles and nodes.
+std::string_view speedscope_unit(Unit unit) {
+  return unit == Unit::microseconds || unit == Unit::bytes ? name_of(unit) : "none";
+}
 
 }  // namespace
 

@@ -93,12 +93,18 @@ void add_amounts(ModuleProfile& profile) {
     for (std::optional<std::size_t> at = row; at; at = profile.tree.rows[*at].parent) {
       profile.amounts[*at].total += amount;
       profile.amounts[*at].at_most += amount;
+      if (!layer.ran.provider.empty()) profile.amounts[*at].providers[layer.ran.provider] += amount;
       if (layer.ran.memory) add(*layer.ran.memory, profile.amounts[*at].memory);
     }
     add_bounds(profile, layer);
   }
   add_calls(profile, calls);
   add_walls(profile);
+}
+
+bool ModuleProfile::has_providers() const {
+  return std::ranges::any_of(
+      layers, [&](const ProfiledLayer& each) { return each.ran.provider != layers.front().ran.provider; });
 }
 
 bool ModuleProfile::has_bounds() const {

@@ -1,11 +1,12 @@
 // ModuleProfile: a runtime's profile summed up by the modules of the model that ran. What belongs to no module that is
 // known is kept apart; it is not added to the root.
 //
-// Amounts are microseconds, cycles or bytes (RuntimeProfile::unit). A module's total is what surely belongs to it and
-// to modules below; `at_most` adds layers that the runtime made of its nodes and of others'.
+// Amounts are microseconds, cycles, bytes or nodes (RuntimeProfile::unit). A module's total is what surely belongs to
+// it and to modules below; `at_most` adds layers that the runtime made of its nodes and of others'.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -24,9 +25,10 @@ struct ProfiledLayer {
 };
 
 struct ModuleAmount {
-  std::int64_t own = 0, total = 0, at_most = 0;  // sums of all runs
-  std::int64_t wall = 0;                         // total, with what ran at the same time counted once
-  std::optional<LayerMemory> memory;             // sums over its layers and those below; of the peak, the largest
+  std::int64_t own = 0, total = 0, at_most = 0;   // sums of all runs
+  std::int64_t wall = 0;                          // total, with what ran at the same time counted once
+  std::map<std::string, std::int64_t> providers;  // total by execution provider; those without a name are not in it
+  std::optional<LayerMemory> memory;              // sums over its layers and those below; of the peak, the largest
 };
 
 // The amount of one call of a module, if it is called several times, or its calls are known; modules below excluded.
@@ -53,7 +55,8 @@ struct ModuleProfile {
   std::int64_t merged = 0;            // layers found by name that are another operator now: fused, as far as names tell
 
   bool overlaps() const { return wall && *wall < amount; }
-  bool has_bounds() const;  // some layer is of several modules
+  bool has_bounds() const;     // some layer is of several modules
+  bool has_providers() const;  // layers ran on several
 };
 
 // The files that a profile is made of: those of one run, and the model as ONNX Runtime saved it, or "".

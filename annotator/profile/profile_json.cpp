@@ -35,6 +35,7 @@ Json module_json(const ModuleProfile& profile, std::size_t row, Json calls) {
                {"calls", std::move(calls)},
                {"at_most", amount.at_most}};
   if (profile.wall) json["wall"] = amount.wall;
+  if (!amount.providers.empty()) json["providers"] = amount.providers;
   add_memory(amount.memory, json);
   return json;
 }

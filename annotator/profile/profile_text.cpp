@@ -22,6 +22,21 @@ std::string of_a_run(std::int64_t amount, const ModuleProfile& profile) {
   return amount_text(amount, profile.runs, profile.unit);
 }
 
+// Bytes and nodes are those of the session, however often it ran.
+bool of_runs(const ModuleProfile& profile) { return profile.unit != Unit::bytes && profile.unit != Unit::nodes; }
+
+// "CPU 80.0 %, CUDA 20.0 %", by name
+std::string providers_text(const std::map<std::string, std::int64_t>& amounts, std::int64_t whole) {
+  constexpr std::string_view suffix = "ExecutionProvider";
+  std::string text;
+  for (const auto& [provider, amount] : amounts) {
+    std::string_view name = provider;
+    if (name.ends_with(suffix)) name.remove_suffix(suffix.size());
+    text += (text.empty() ? "" : ", ") + std::string(name) + " " + text::share_text(amount, whole);
+  }
+  return text;
+}
+
 // Ten to the full: "######    " without the blanks.
 std::string bar(std::int64_t part, std::int64_t whole) {
   return whole == 0 ? "" : std::string(static_cast<std::size_t>((part * 20 + whole - 1) / whole), '#');
@@ -32,18 +47,18 @@ struct Columns {
   Columns(const ModuleProfile& profile, const TextOptions& options)
       : at_most(profile.has_bounds()),
         wall(profile.overlaps()),
+        providers(profile.has_providers()),
         memory(options.memory &&
                std::ranges::any_of(profile.amounts, [](const ModuleAmount& each) { return each.memory.has_value(); })) {
   }
 
-  bool at_most, wall, memory;
+  bool at_most, wall, providers, memory;
 };
 
 std::vector<view::ModuleTable::Column> titles(const ModuleProfile& profile, const Columns& columns) {
   const std::string unit(shown_unit(profile.unit));
-  std::vector<view::ModuleTable::Column> all = {{"type", Align::left},
-                                                {profile.unit == Unit::bytes ? unit : unit + " a run", Align::right},
-                                                {"share", Align::right}};
+  std::vector<view::ModuleTable::Column> all = {
+      {"type", Align::left}, {of_runs(profile) ? unit + " a run" : unit, Align::right}, {"share", Align::right}};
   if (columns.at_most) all.emplace_back("at most", Align::right);
   if (columns.wall) all.emplace_back("wall " + unit, Align::right);
   all.emplace_back("own " + unit, Align::right);
@@ -51,6 +66,7 @@ std::vector<view::ModuleTable::Column> titles(const ModuleProfile& profile, cons
     for (const char* title : {"parameter bytes", "output bytes", "peak bytes"}) all.emplace_back(title, Align::right);
   }
   all.emplace_back("", Align::left);
+  if (columns.providers) all.emplace_back("provider", Align::left);
   return all;
 }
 
@@ -69,6 +85,7 @@ std::vector<Cell> module_cells(const ModuleProfile& profile, std::size_t row, co
     cells.emplace_back(text::number_or_blank(memory.peak.value_or(0)));
   }
   cells.emplace_back(bar(amount.total, profile.amount), palette.green);
+  if (columns.providers) cells.emplace_back(providers_text(amount.providers, amount.total), palette.dim);
   return cells;
 }
 
@@ -105,7 +122,7 @@ std::string operators_text(const ModuleProfile& profile, const Palette& palette)
   std::ranges::stable_sort(layers, std::greater{}, [](const ProfiledLayer* layer) { return layer->ran.amount; });
   const std::string unit(shown_unit(profile.unit));
   text::Table table(palette, {Align::right, Align::right, Align::left, Align::left, Align::left});
-  table.header({profile.unit == Unit::bytes ? unit : unit + " a run", "share", "operator", "module", "node"});
+  table.header({of_runs(profile) ? unit + " a run" : unit, "share", "operator", "module", "node"});
   for (std::size_t i = 0; i < std::min(layers.size(), operators_shown); ++i) {
     const ProfiledLayer& layer = *layers[i];
     const auto row = layer.modules.row;
@@ -126,24 +143,11 @@ std::string summary_of(const ModuleProfile& profile) {
   const std::string unit = " " + std::string(shown_unit(profile.unit));
   const std::string in_layers = " in " + grouped(static_cast<std::int64_t>(profile.layers.size())) + " operators";
   const std::string amount = of_a_run(profile.amount, profile) + unit;
-  if (profile.unit == Unit::bytes) return amount + in_layers;
+  if (!of_runs(profile)) return amount + in_layers;
   std::string runs = profile.averaged ? "an average run" : counted(profile.runs, "run");
   if (profile.warmup_runs > 0) runs += " after " + counted(profile.warmup_runs, "warm-up run");
   if (!profile.run_amount) return runs + ", " + amount + (profile.averaged ? "" : " each") + in_layers;
   return runs + ", " + of_a_run(*profile.run_amount, profile) + unit + " each, " + amount + " of it" + in_layers;
-}
-
-// "CUDAExecutionProvider 80.0 %, CPUExecutionProvider 20.0 %", when there is more than one.
-std::string providers_text(const ModuleProfile& profile) {
-  std::map<std::string, std::int64_t> amounts;
-  for (const ProfiledLayer& layer : profile.layers) amounts[layer.ran.provider] += layer.ran.amount;
-  if (amounts.size() < 2) return "";
-  std::string text;
-  for (const auto& [provider, amount] : amounts) {
-    text += (text.empty() ? "" : ", ") + (provider.empty() ? "no provider" : printable(provider)) + " " +
-            text::share_text(amount, profile.amount);
-  }
-  return "\nBy execution provider: " + text + ".\n";
 }
 
 }  // namespace
@@ -152,7 +156,6 @@ std::string to_text(const ModuleProfile& profile, const TextOptions& options, co
   std::string text = std::string(palette.bold) + printable(profile.file) + std::string(palette.reset) + ": " +
                      summary_of(profile) + "\n\n";
   text += modules_text(profile, options, palette) + "\n" + operators_text(profile, palette);
-  text += providers_text(profile);
   if (profile.has_bounds()) {
     text += "\nAt most: with the operators that the runtime made of this module's nodes and of others'.\n";
   }

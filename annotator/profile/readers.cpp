@@ -4,6 +4,7 @@
 
 #include "annotator/profile/openvino_counters.h"
 #include "annotator/profile/openvino_runtime_model.h"
+#include "annotator/profile/ort_assignment.h"
 #include "annotator/profile/ort_memory.h"
 #include "annotator/profile/ort_profile.h"
 #include "annotator/profile/profile_reader.h"
@@ -14,9 +15,10 @@ namespace whence::profile {
 namespace {
 
 // In the order in which they are asked; no two recognise the same file.
-constexpr std::array<const ProfileReader*, 8> all_readers = {
-    &ort_profile_reader,      &ort_memory_reader,      &openvino_model_reader, &openvino_counters_reader,
-    &tensorrt_profile_reader, &tensorrt_layers_reader, &qnn_profile_reader,    &qnn_trace_reader};
+constexpr std::array<const ProfileReader*, 9> all_readers = {
+    &ort_profile_reader,     &ort_assignment_reader,    &ort_memory_reader,
+    &openvino_model_reader,  &openvino_counters_reader, &tensorrt_profile_reader,
+    &tensorrt_layers_reader, &qnn_profile_reader,       &qnn_trace_reader};
 
 const ProfileReader& reader_of(const ProfileInput& input) {
   const auto reader =
@@ -51,7 +53,7 @@ void add_names(RuntimeProfile& profile, const LayerNames& names, const Place& pl
 }  // namespace
 
 std::string_view name_of(Unit unit) {
-  constexpr std::string_view names[] = {"microseconds", "cycles", "bytes"};
+  constexpr std::string_view names[] = {"microseconds", "cycles", "bytes", "nodes"};
   return names[static_cast<std::size_t>(unit)];
 }
 

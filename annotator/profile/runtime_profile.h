@@ -11,7 +11,7 @@
 
 namespace whence::profile {
 
-enum class Unit : std::uint8_t { microseconds, cycles, bytes };
+enum class Unit : std::uint8_t { microseconds, cycles, bytes, nodes };
 std::string_view name_of(Unit unit);
 
 // The ONNX nodes that a layer was made of, by the names that the runtime kept: of nodes, or of tensors that they make.

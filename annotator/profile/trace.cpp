@@ -159,9 +159,9 @@ Json name_json(const char* what, const Track& track, const std::string& name) {
 }  // namespace
 
 std::string to_trace(const ModuleProfile& profile) {
-  if (profile.unit == Unit::bytes) {
-    throw Error(Code::usage, "the profile is of bytes, and a trace is of time", "give a profile of time",
-                {.file = profile.profile, .stage = "profile"});
+  if (profile.unit == Unit::bytes || profile.unit == Unit::nodes) {
+    throw Error(Code::usage, "the profile is of " + std::string(name_of(profile.unit)) + ", and a trace is of time",
+                "give a profile of time", {.file = profile.profile, .stage = "profile"});
   }
   Json events = Json::array();
   for (const auto& [track, slices] : slices_of(profile)) {

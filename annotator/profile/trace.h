@@ -9,7 +9,7 @@
 namespace whence::profile {
 
 // Layers of a runtime that does not say when they ran follow each other in the order in which they did, each as long
-// as in an average run. Throws Error(usage) for a profile of bytes.
+// as in an average run. Throws Error(usage) for a profile of bytes or nodes.
 std::string to_trace(const ModuleProfile& profile);
 
 }  // namespace whence::profile

@@ -225,7 +225,8 @@ def profiles_as_json(nodes: list) -> dict[str, bytes]:
     trace = {"schema_version": 2, "subgraph_traces": [{"op_mappings": [
         {"dst_name": "layer0", "dst_qnn_op_type": "Conv2d", "sources": [{"name": first, "type": "OP"}],
          "original_sources": [{"name": last, "type": "OP"}]}]}]}
-    made = {"whole": events, "body": inside, "two": two, "tensorrt": tensorrt, "layers": layers, "trace": trace}
+    made = {"whole": events, "body": inside, "two": two, "tensorrt": tensorrt, "layers": layers, "trace": trace,
+            "providers": [{"provider": "CPU", "nodes": [{"name": first, "op_type": "Conv"}]}]}
     return {name: json.dumps(content).encode() for name, content in made.items()}
 
 

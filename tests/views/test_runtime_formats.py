@@ -195,6 +195,7 @@ BROKEN = {
     "memory, empty": (MEMORY, "E0202"),
     "memory, short row": (MEMORY + f"{A}_77,1,2\n", "E0204"),
     "memory, beyond": (MEMORY + f"{A}_77,1,{2 ** 52},{2 ** 52},0\n", "E0204"),
+    "providers, no node": (json.dumps([{"provider": "CPU", "nodes": []}]), "E0203"),
     "tensorrt, no count": (json.dumps(trt(A)[1:]), "E0204"),
     "tensorrt, no time": (json.dumps([{"count": 1}, {"name": A, "timeMs": None}]), "E0204"),
     "tensorrt, cut": (json.dumps(trt(A))[:-1], "E0202"),

@@ -1,13 +1,16 @@
 """`whence profile` on what ONNX Runtime and OpenVINO really write: against OpenVINO's own counters, ONNX Runtime's own
 table, and sums made here from the same files by the names of nodes."""
 
+import contextlib
 import csv
 import json
+import pathlib
 import xml.etree.ElementTree as ElementTree
 from collections import defaultdict
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from onnx import helper
 
@@ -150,6 +153,35 @@ def test_the_table_of_memory(net, tmp_path):
         row["#name"].rpartition("_")[0] for row in table)
     assert {node["module"] for node in report["nodes"]} >= {"blocks.0.up", "head"}
     assert "bytes in" in command.run("profile", net, "--profile", tmp_path / "memory.csv").stdout
+
+
+def test_where_onnxruntime_placed_the_nodes(net, tmp_path):
+    """By the lines of docs/profile.md."""
+    lines = (command.ROOT / "docs" / "profile.md").read_text().split("```python\n")[1].split("```")[0]
+    options = onnxruntime.SessionOptions()
+    options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
+    session = onnxruntime.InferenceSession(str(net), options, providers=["CPUExecutionProvider"])
+    with contextlib.chdir(tmp_path):
+        exec(lines, {"session": session, "json": json, "pathlib": pathlib})
+    placed = [node.name for part in session.get_provider_graph_assignment_info() for node in part.get_nodes()]
+    report = folded(net, tmp_path / "providers.json")
+    assert (report["unit"], report["source"]) == ("nodes", "onnxruntime-providers")
+    assert [node["name"] for node in report["nodes"]] == placed and report["operator_time"] == len(placed) > 5
+    assert rows_of(report)["blocks.0.up"]["providers"] == {"CPUExecutionProvider": 1}
+
+
+def test_providers_of_modules(net, tmp_path):
+    """Two nodes of a block on one provider, two on another; what is not in the list is not counted."""
+    parts = [{"provider": "CUDAExecutionProvider", "nodes": [{"name": "/blocks.0/up/Gemm", "op_type": "Gemm"},
+                                                             {"name": "/head/Gemm", "op_type": "Gemm"}]},
+             {"provider": "CPUExecutionProvider", "nodes": [{"name": "/blocks.0/act/Gelu", "op_type": "Gelu"}]}]
+    (tmp_path / "p.json").write_text(json.dumps(parts))
+    rows = rows_of(folded(net, tmp_path / "p.json"))
+    assert rows["blocks.0"]["providers"] == {"CUDAExecutionProvider": 1, "CPUExecutionProvider": 1}
+    assert rows["head"]["providers"] == {"CUDAExecutionProvider": 1}
+    text = command.run("profile", net, "--profile", tmp_path / "p.json").stdout
+    line = next(line for line in text.splitlines() if "(root)" in line)
+    assert "CPU 33.3 %, CUDA 66.7 %" in line and "3 nodes in 3 operators" in text
 
 
 @pytest.mark.parametrize("options, counted", [([], (3, 1)), (["--warmup", "0"], (4, 0)), (["--warmup", "3"], (1, 3))])

@@ -65,7 +65,7 @@ ExitCode run(int argc, char** argv) {
   CommandLine line(
       "profile", "model.onnx --profile FILE [--against FILE] [--optimized FILE] [--format FORMAT] [-o FILE]",
       "Folds a runtime's profile up to the module tree: time of each module and call. The file is known by\n"
-      "its content: ONNX Runtime's profile or table of memory, OpenVINO's runtime model or counters,\n"
+      "its content: ONNX Runtime's profile, memory or providers, OpenVINO's runtime model or counters,\n"
       "TensorRT's profile, QNN's profile. A fused operator counts for the node whose name it kept; with\n"
       "--optimized, for what it took the place of. Time that no module is known for is shown, and counted\n"
       "for no module.");
