@@ -150,6 +150,15 @@ std::string summary_of(const ModuleProfile& profile) {
   return runs + ", " + of_a_run(*profile.run_amount, profile) + unit + " each, " + amount + " of it" + in_layers;
 }
 
+std::string merged_text(const ModuleProfile& profile) {
+  const bool one = profile.merged == 1, fused = profile.source == "onnxruntime";
+  const std::string what =
+      fused ? (one ? " is a fused one that kept a node's name" : " are fused ones that kept a node's name")
+            : (one ? " has" : " have") + std::string(" a name that begins with a node's");
+  return counted(profile.merged, "operator") + what + ": " + (one ? "its" : "their") +
+         " time is all that node's module's.";
+}
+
 }  // namespace
 
 std::string to_text(const ModuleProfile& profile, const TextOptions& options, const Palette& palette) {
@@ -160,12 +169,7 @@ std::string to_text(const ModuleProfile& profile, const TextOptions& options, co
     text += "\nAt most: with the operators that the runtime made of this module's nodes and of others'.\n";
   }
   if (profile.overlaps()) text += "\nWall: operators that ran at the same time are counted once.\n";
-  if (profile.merged > 0) {
-    text += "\n" + grouped(profile.merged) +
-            (profile.source == "onnxruntime" ? " operators are fused ones that kept a node's name"
-                                             : " operators have a name that begins with a node's") +
-            ": their time is all that node's module's.\n";
-  }
+  if (profile.merged > 0) text += "\n" + merged_text(profile) + "\n";
   if (profile.unattributed > 0 && !profile.matched && profile.source.starts_with("onnxruntime")) {
     text +=
         "\nFor operators that fusion renamed: --optimized FILE, which the session saves with "

@@ -78,6 +78,10 @@ RuntimeProfile read_runtime_profile(const std::vector<std::string>& paths, const
     throw Error(Code::usage, "the file says what layers hold, and none says how long they ran",
                 "give the profile beside it, with a second --profile", place);
   }
+  if (options.warmup_runs.value_or(profile->warmup_runs) != profile->warmup_runs) {
+    throw Error(Code::usage, "the file has sums or averages of its runs, of which none can be left out",
+                "leave --warmup away", {.file = paths.front(), .stage = "profile"});
+  }
   for (const auto& [reader, input] : beside) {
     if (reader->times_of != profile->source) {
       throw Error(Code::usage,

@@ -28,10 +28,11 @@ Surroundings::Surroundings(const std::vector<Layer>& layers, const std::vector<s
   }
 }
 
-std::vector<std::size_t> Surroundings::nearest(std::size_t layer, std::vector<std::size_t> Layer::*direction) const {
+Surroundings::Walk Surroundings::nearest(std::size_t layer, std::vector<std::size_t> Layer::*direction) const {
   std::set<std::size_t> seen = {layer}, found;
   std::vector<std::size_t> open = {layer};
-  while (!open.empty() && seen.size() < most_visited) {
+  while (!open.empty()) {
+    if (seen.size() > most_visited) return std::nullopt;
     const std::size_t at = open.back();
     open.pop_back();
     for (const std::size_t next : layers_[at].*direction) {
@@ -40,37 +41,40 @@ std::vector<std::size_t> Surroundings::nearest(std::size_t layer, std::vector<st
       found.insert(nodes_[next].begin(), nodes_[next].end());
     }
   }
-  return {found.begin(), found.end()};
+  return std::vector<std::size_t>(found.begin(), found.end());
 }
 
-std::vector<std::size_t> Surroundings::unnamed_from(const std::vector<std::size_t>& nodes, const Links& links) const {
+Surroundings::Walk Surroundings::unnamed_from(const std::vector<std::size_t>& nodes, const Links& links) const {
   std::set<std::size_t> found;
   std::vector<std::size_t> open = nodes;
-  while (!open.empty() && found.size() < most_visited) {
+  while (!open.empty()) {
+    if (found.size() > most_visited) return std::nullopt;
     const std::size_t at = open.back();
     open.pop_back();
     for (const std::size_t next : links[at]) {
       if (!named_[next] && found.insert(next).second) open.push_back(next);
     }
   }
-  return {found.begin(), found.end()};
+  return std::vector<std::size_t>(found.begin(), found.end());
 }
 
 std::vector<std::size_t> Surroundings::around(std::size_t layer) const {
-  std::vector<std::size_t> before = nearest(layer, &Layer::before), after = nearest(layer, &Layer::after);
-  const std::vector<std::size_t> down = unnamed_from(before, consumers_), up = unnamed_from(after, producers_);
+  const Walk before = nearest(layer, &Layer::before), after = nearest(layer, &Layer::after);
+  if (!before || !after) return {};
+  const Walk down = unnamed_from(*before, consumers_), up = unnamed_from(*after, producers_);
+  if (!down || !up) return {};
   std::vector<std::size_t> between;
-  if (before.empty()) {
-    between = up;
-  } else if (after.empty()) {
-    between = down;
+  if (before->empty()) {
+    between = *up;
+  } else if (after->empty()) {
+    between = *down;
   } else {
-    std::ranges::set_intersection(down, up, std::back_inserter(between));
+    std::ranges::set_intersection(*down, *up, std::back_inserter(between));
   }
-  if (between.size() >= most_visited) return {};
   if (!between.empty()) return between;
-  before.insert(before.end(), after.begin(), after.end());
-  return before;
+  std::vector<std::size_t> neighbours = *before;
+  neighbours.insert(neighbours.end(), after->begin(), after->end());
+  return neighbours;
 }
 
 }  // namespace whence::profile

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <vector>
 
 #include "annotator/profile/runtime_profile.h"
@@ -18,15 +19,17 @@ class Surroundings {
   Surroundings(const std::vector<Layer>& layers, const std::vector<std::vector<std::size_t>>& nodes,
                const view::NodeGraph& graph);
 
-  // The nodes between, or if there are none those of the nearest layers; none when there are more than a layer
-  // is made of.
+  // The nodes between, or if there are none those of the nearest layers; none when there are more around than can be
+  // looked at.
   std::vector<std::size_t> around(std::size_t layer) const;
 
  private:
   using Links = std::vector<std::vector<std::size_t>>;
 
-  std::vector<std::size_t> nearest(std::size_t layer, std::vector<std::size_t> Layer::*direction) const;
-  std::vector<std::size_t> unnamed_from(const std::vector<std::size_t>& nodes, const Links& links) const;
+  // Ascending; no value when there are too many.
+  using Walk = std::optional<std::vector<std::size_t>>;
+  Walk nearest(std::size_t layer, std::vector<std::size_t> Layer::*direction) const;
+  Walk unnamed_from(const std::vector<std::size_t>& nodes, const Links& links) const;
 
   const std::vector<Layer>& layers_;
   const std::vector<std::vector<std::size_t>>& nodes_;

@@ -250,5 +250,14 @@ def test_wrong_numbers_of_warmup_runs(model, tmp_path, options):
     assert command.run("profile", model, "--profile", tmp_path / "p", *options, code=2).stderr.startswith("E0101")
 
 
+@pytest.mark.parametrize("options", [["--warmup", "1"], ["--against-optimized", "p"]])
+def test_options_that_would_do_nothing(model, tmp_path, options):
+    """TensorRT gives sums of all runs; there is no second profile."""
+    (tmp_path / "p").write_text(json.dumps(trt(A)))
+    error = command.run("profile", model, "--profile", tmp_path / "p", *options, code=2).stderr
+    assert error.startswith("E0101") and options[0].removesuffix("-optimized") in error
+    command.run("profile", model, "--profile", tmp_path / "p", "--warmup", "0")
+
+
 def test_without_a_profile(model):
     assert "--profile" in command.run("profile", model, code=2).stderr

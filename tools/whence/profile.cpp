@@ -54,7 +54,7 @@ void declare(CommandLine& line) {
   line.option("warmup", "N", "first runs to leave out (1 of several)");
   line.option("format", "FORMAT", "text; json; collapsed (flamegraph.pl, inferno); speedscope (speedscope.app)");
   line.output("output,o", "the file to write; standard output by default");
-  line.output("trace", "writes a trace as well, modules as tracks (ui.perfetto.dev, chrome://tracing)");
+  line.output("trace", "writes a trace of the first profile as well (ui.perfetto.dev, chrome://tracing)");
   line.option("depth,d", "N", "levels of modules in the text (3)");
   line.flag("memory", "bytes by module in the text, where the profile has them");
   line.example("whence profile bert.annotated.onnx --profile ort.json --format speedscope -o bert.speedscope.json");
@@ -73,6 +73,9 @@ ExitCode run(int argc, char** argv) {
   if (!line.parse(argc, argv)) return ExitCode::ok;
 
   const std::vector<std::string> against = line.list("against");
+  if (against.empty() && line.has("against-optimized")) {
+    throw Error(Code::usage, "--against-optimized without --against", "--against FILE, the profile of that session");
+  }
   const std::vector<std::string> formats = against.empty()
                                                ? std::vector<std::string>{"text", "json", "collapsed", "speedscope"}
                                                : std::vector<std::string>{"text", "json"};
