@@ -95,9 +95,9 @@ SelectReport select(const std::string& model_path, const SelectOptions& options)
   return report;
 }
 
-ProfileReport profile_run(const std::string& model, const std::string& ort_profile, const std::string& optimized) {
+ProfileReport profile_run(const std::string& model, const profile::ProfileFiles& files) {
   ProfileReport report;
-  report.profile = unwrap(profile::profile_by_module(model, ort_profile, optimized), report.notes);
+  report.profile = unwrap(profile::profile_by_module(model, files), report.notes);
   return report;
 }
 

@@ -69,7 +69,6 @@ struct ProfileReport {
   profile::ModuleProfile profile;
   Diagnostics notes;
 };
-// Paths as profile_by_module() takes them; `optimized` may be empty.
-ProfileReport profile_run(const std::string& model, const std::string& ort_profile, const std::string& optimized);
+ProfileReport profile_run(const std::string& model, const profile::ProfileFiles& files);
 
 }  // namespace whence::app

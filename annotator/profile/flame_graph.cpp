@@ -1,4 +1,5 @@
 // A profile by module as stacks: the modules from the root down, then the operator. Two forms that tools draw.
+#include <map>
 #include <nlohmann/json.hpp>
 #include <unordered_map>
 
@@ -13,24 +14,31 @@ namespace {
 using Stack = std::vector<std::string>;
 
 // Frames from the outermost. A call behind the first has its number on the module it is of.
-Stack stack_of(const ModuleProfile& profile, const ProfiledNode& node) {
-  if (!node.row) return {"(no module known)", node.ran.op_type};
+Stack stack_of(const ModuleProfile& profile, const ProfiledLayer& layer) {
+  const LayerModules& modules = layer.modules;
+  const std::string& leaf = layer.ran.op_type.empty() ? layer.ran.name : layer.ran.op_type;
+  if (!modules.row) return {"(no module known)", leaf};
   Stack stack;
-  for (std::optional<std::size_t> at = node.row; at; at = profile.tree.rows[*at].parent) {
+  for (std::optional<std::size_t> at = modules.row; at; at = profile.tree.rows[*at].parent) {
     const std::string& path = profile.tree.rows[*at].path;
     std::string frame = path.empty() ? "model" : path.substr(path.rfind('.') + 1);
-    if (at == node.row && !node.call.empty() && node.call != "0") frame += "#" + node.call;
+    if (at == modules.row && !modules.call.empty() && modules.call != "0") frame += "#" + modules.call;
     stack.insert(stack.begin(), std::move(frame));
   }
-  stack.push_back(node.ran.op_type);
+  stack.push_back(leaf);
   return stack;
 }
 
-// Stacks with their microseconds, equal ones together, in order.
+// Stacks with their amounts, equal ones together, in order.
 std::map<Stack, std::int64_t> stacks_of(const ModuleProfile& profile) {
   std::map<Stack, std::int64_t> stacks;
-  for (const ProfiledNode& node : profile.nodes) stacks[stack_of(profile, node)] += node.ran.microseconds;
+  for (const ProfiledLayer& layer : profile.layers) stacks[stack_of(profile, layer)] += layer.ran.amount;
   return stacks;
+}
+
+// The words of speedscope's format; it has none for cycles and nodes.
+std::string_view speedscope_unit(Unit unit) {
+  return unit == Unit::microseconds || unit == Unit::bytes ? name_of(unit) : "none";
 }
 
 }  // namespace
@@ -65,9 +73,9 @@ std::string to_speedscope(const ModuleProfile& profile) {
   }
   const Json sampled = {{"type", "sampled"},
                         {"name", profile.file},
-                        {"unit", "microseconds"},
+                        {"unit", speedscope_unit(profile.unit)},
                         {"startValue", 0},
-                        {"endValue", profile.microseconds},
+                        {"endValue", profile.amount},
                         {"samples", std::move(samples)},
                         {"weights", std::move(weights)}};
   const Json json = {{"$schema", "https://www.speedscope.app/file-format-schema.json"},

@@ -17,7 +17,7 @@ using FunctionKey = std::pair<std::string_view, std::string_view>;  // domain, n
 
 }  // namespace
 
-InlinedNames::InlinedNames(const onnx_file::OnnxSummary& model, const OrtProfile& profile) {
+InlinedNames::InlinedNames(const onnx_file::OnnxSummary& model, const RuntimeProfile& profile) {
   std::map<FunctionKey, const onnx_file::OnnxFunction*> functions;
   for (const onnx_file::OnnxFunction& function : model.functions)
     functions[{function.domain, function.name}] = &function;
@@ -36,7 +36,7 @@ InlinedNames::InlinedNames(const onnx_file::OnnxSummary& model, const OrtProfile
   }
   std::map<std::string, std::set<long>> numbers;
   Inlined inlined;
-  for (const ProfiledOperator& ran : profile.operators) {
+  for (const Layer& ran : profile.layers) {
     if (split(ran.name, inlined)) numbers[inlined.function].insert(inlined.number);
   }
   for (const auto& [function, found] : numbers) {

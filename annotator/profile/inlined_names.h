@@ -10,14 +10,14 @@
 #include <vector>
 
 #include "annotator/onnx_file/onnx_summary.h"
-#include "annotator/profile/ort_profile.h"
+#include "annotator/profile/runtime_profile.h"
 
 namespace whence::profile {
 
 class InlinedNames {
  public:
   // `model`: as stored, with its functions.
-  InlinedNames(const onnx_file::OnnxSummary& model, const OrtProfile& profile);
+  InlinedNames(const onnx_file::OnnxSummary& model, const RuntimeProfile& profile);
 
   // The name that `whence inline` gives the node; `name` itself when it is of no function, or when the profile does not
   // have all calls of the function, so that nothing says which are missing.

@@ -1,5 +1,8 @@
-// ModuleProfile: a profile of ONNX Runtime summed up by the modules of the model that ran. Time whose module is not
+// ModuleProfile: a runtime's profile summed up by the modules of the model that ran. What belongs to no module that is
 // known is kept apart; it is not added to the root.
+//
+// Amounts are microseconds, cycles, bytes or nodes (RuntimeProfile::unit). A module's total is what surely belongs to
+// it and to modules below; `at_most` adds layers that the runtime made of its nodes and of others'.
 #pragma once
 
 #include <cstdint>
@@ -8,60 +11,72 @@
 #include <string>
 #include <vector>
 
-#include "annotator/profile/ort_profile.h"
+#include "annotator/profile/layer_modules.h"
+#include "annotator/profile/profile_reader.h"
+#include "annotator/profile/runtime_profile.h"
 #include "annotator/text/table.h"
 #include "annotator/view/module_tree.h"
 
 namespace whence::profile {
 
-// The way in which the module of an operator that ran became known.
-enum class ProfileRule : std::uint8_t {
-  none,     // it is not
-  name,     // a node of the model has its name
-  derived,  // its name begins with that of a node: "<name>/MatMulAddFusion"
-  match,    // by matching the optimised model with the annotated one
-};
-std::string_view name_of(ProfileRule rule);
-
-struct ProfiledNode {
-  ProfiledOperator ran;
-  ProfileRule rule = ProfileRule::none;
-  std::optional<std::size_t> row;  // in the module tree; none: no module is known
-  std::string call;                // number of the module's call; empty when not known
+struct ProfiledLayer {
+  Layer ran;
+  LayerModules modules;
 };
 
-struct ModuleTime {
-  std::int64_t own = 0, total = 0;  // microseconds, of all runs
+struct ModuleAmount {
+  std::int64_t own = 0, total = 0, at_most = 0;   // sums of all runs
+  std::int64_t wall = 0;                          // total, with what ran at the same time counted once
+  std::map<std::string, std::int64_t> providers;  // total by execution provider; those without a name are not in it
+  std::optional<LayerMemory> memory;              // sums over its layers and those below; of the peak, the largest
 };
 
-// Time of one call of a module that is called several times, or whose calls are known; modules below excluded.
-struct CallTime {
+// The amount of one call of a module, if it is called several times, or its calls are known; modules below excluded.
+struct CallAmount {
   std::size_t row = 0;
   std::string call;
-  std::int64_t microseconds = 0;
+  std::int64_t amount = 0;
 };
 
 struct ModuleProfile {
   std::string file, profile;  // base names
+  std::string_view source;    // name of the reader
+  Unit unit = Unit::microseconds;
   view::ModuleTree tree;
-  std::int64_t runs = 0, run_microseconds = 0, microseconds = 0, unattributed = 0;
-  std::vector<ProfiledNode> nodes;  // in the order in which they first ran
-  std::vector<ModuleTime> times;    // by row
-  std::vector<CallTime> calls;      // by row, then number
-  bool matched = false;             // the optimised file was at hand
-  std::int64_t merged = 0;  // operators found by name that are another operator now: fused, as far as names tell
+  std::int64_t runs = 0, warmup_runs = 0;
+  bool averaged = false;                   // amounts are those of an average run
+  std::optional<std::int64_t> run_amount;  // sum of all runs, what lies between layers included
+  std::int64_t amount = 0, unattributed = 0;
+  std::optional<std::int64_t> wall;  // sum of all layers, what ran at the same time counted once; where times are known
+  std::vector<ProfiledLayer> layers;  // in the order in which they first ran
+  std::vector<ModuleAmount> amounts;  // by row
+  std::vector<CallAmount> calls;      // by row, then number
+  bool matched = false;               // the optimised file was at hand
+  std::int64_t merged = 0;            // layers found by name that are another operator now: fused, as far as names tell
+
+  bool overlaps() const { return wall && *wall < amount; }
+  bool has_bounds() const;     // some layer is of several modules
+  bool has_providers() const;  // layers ran on several
 };
 
-// `model`: the annotated file that the session was made from. `optimized`: the file that ONNX Runtime saved of the same
-// session (optimized_model_filepath), or empty. Errors: those of read_onnx_summary and read_ort_profile; usage when no
-// node of `model` names its module; sidecar_mismatch when the names do not meet.
-Result<ModuleProfile> profile_by_module(const std::string& model, const std::string& profile,
-                                        const std::string& optimized);
+// The files that a profile is made of: those of one run, and the model as ONNX Runtime saved it, or "".
+struct ProfileFiles {
+  std::vector<std::string> profiles;
+  std::string optimized;
+  ReadOptions options = {};
+};
 
-// `depth`: levels of modules shown.
-std::string to_text(const ModuleProfile& profile, int depth, const text::Palette& palette);
+// `model`: the annotated file that ran. Errors: those of read_onnx_summary and read_runtime_profile; usage when no
+// node of `model` names its module; sidecar_mismatch when the names do not meet.
+Result<ModuleProfile> profile_by_module(const std::string& model, const ProfileFiles& files);
+
+struct TextOptions {
+  int depth = 3;  // levels of modules shown
+  bool memory = false;
+};
+std::string to_text(const ModuleProfile& profile, const TextOptions& options, const text::Palette& palette);
 std::string to_json(const ModuleProfile& profile);  // schema/profile.schema.json
-// One line a stack, "model;encoder;layer.0;MatMul 1234", microseconds: what flamegraph.pl and inferno read.
+// One line a stack, "model;encoder;layer.0;MatMul 1234", in the profile's unit: what flamegraph.pl and inferno read.
 std::string to_collapsed(const ModuleProfile& profile);
 std::string to_speedscope(const ModuleProfile& profile);  // speedscope.app/file-format-schema.json
 

@@ -2,148 +2,228 @@
 
 #include <algorithm>
 #include <map>
-#include <nlohmann/json.hpp>
-#include <optional>
 #include <tuple>
-
-#include "schema/files/files.h"
 
 namespace whence::profile {
 namespace {
 
 constexpr std::string_view kernel_suffix = "_kernel_time";
-constexpr std::int64_t longest = std::int64_t{1} << 53;  // a time that JSON's numbers still hold; 285 years
+const std::string end_the_session = "run the session again, and end it with end_profiling()";
 
-struct Event {
-  std::string name, op_type, provider;
+struct Run {
   std::int64_t process = 0, thread = 0, start = 0, duration = 0;
+};
+
+struct Kernel {
+  std::string name, op_type, provider;
+  LayerEvent event;
+  std::optional<LayerMemory> memory;
+  std::optional<std::int64_t> session_peak;
   std::int64_t within = 0;  // part of the duration that events inside took
 };
 
 std::int64_t time_of(const nlohmann::json& event, const char* key, const Place& place) {
   const auto value = event.find(key);
   const bool fits = value != event.end() && value->is_number_integer() &&
-                    (!value->is_number_unsigned() || value->get<std::uint64_t>() < longest) &&
-                    value->get<std::int64_t>() < longest && value->get<std::int64_t>() >= -longest;
-  if (!fits) {
-    throw Error(Code::corrupt_file, "an event of the profile has no " + std::string(key),
-                "run the session again, and end it with end_profiling()", place);
-  }
+                    (!value->is_number_unsigned() || value->get<std::uint64_t>() < beyond_amounts) &&
+                    value->get<std::int64_t>() < beyond_amounts && value->get<std::int64_t>() >= -beyond_amounts;
+  if (!fits) corrupt_profile("an event of the profile has no " + std::string(key), end_the_session, place);
   return value->get<std::int64_t>();
 }
 
-// Adds up durations, so that no sum of some of them can be more than JSON's numbers hold.
-class Durations {
- public:
-  explicit Durations(const Place& place) : place_(place) {}
-
-  std::int64_t add(std::int64_t duration) {
-    duration = std::max<std::int64_t>(0, duration);
-    sum_ += duration;
-    if (sum_ < longest) return duration;
-    throw Error(Code::corrupt_file, "the events of the profile take more than 285 years",
-                "run the session again, and end it with end_profiling()", place_);
-  }
-
- private:
-  const Place& place_;
-  std::int64_t sum_ = 0;
-};
-
-std::string text_of(const nlohmann::json& object, const char* key) {
-  const auto value = object.is_object() ? object.find(key) : object.end();
-  return object.is_object() && value != object.end() && value->is_string() ? value->get<std::string>() : "";
-}
-
-bool holds_bodies(const Event& event) {
-  return event.op_type == "If" || event.op_type == "Loop" || event.op_type == "Scan";
+bool holds_bodies(const Kernel& kernel) {
+  return kernel.op_type == "If" || kernel.op_type == "Loop" || kernel.op_type == "Scan";
 }
 
 // While an If, Loop or Scan runs, the operators of its bodies run on the same thread: their time is taken out of its.
-void take_out_bodies(std::vector<Event>& events) {
-  std::vector<std::size_t> order(events.size());
+void take_out_bodies(std::vector<Kernel>& kernels) {
+  std::vector<std::size_t> order(kernels.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
   const auto key = [&](std::size_t i) {
-    const Event& event = events[i];  // if two start together, the one that holds the other comes first
-    return std::tuple(event.process, event.thread, event.start, -event.duration, !holds_bodies(event));
+    const LayerEvent& event = kernels[i].event;  // if two start together, the one that holds the other comes first
+    return std::tuple(event.process, event.thread, event.start, -event.duration, !holds_bodies(kernels[i]));
   };
   std::ranges::stable_sort(order, {}, key);
   std::vector<std::size_t> open;
   for (const std::size_t i : order) {
-    const Event& event = events[i];
-    const auto holds = [&](const Event& outer) {
+    const LayerEvent& event = kernels[i].event;
+    const auto holds = [&](const LayerEvent& outer) {
       return outer.process == event.process && outer.thread == event.thread &&
              event.start + event.duration <= outer.start + outer.duration;
     };
-    while (!open.empty() && !holds(events[open.back()])) open.pop_back();
-    if (!open.empty()) events[open.back()].within += event.duration;
-    if (holds_bodies(event)) open.push_back(i);
+    while (!open.empty() && !holds(kernels[open.back()].event)) open.pop_back();
+    if (!open.empty()) kernels[open.back()].within += event.duration;
+    if (holds_bodies(kernels[i])) open.push_back(i);
   }
 }
 
-Event read_event(const nlohmann::json& json, Durations& durations, const Place& place) {
-  Event event;
-  event.name = text_of(json, "name");
-  event.name.resize(event.name.size() - kernel_suffix.size());
+// Sizes are texts; a profile of an older ONNX Runtime has fewer, or none.
+void read_memory_of(const nlohmann::json& arguments, Kernel& kernel) {
+  const auto outputs = amount_at(arguments, "output_size");
+  const auto in_use = amount_at(arguments, "mem_bytes_in_use");
+  kernel.session_peak = amount_at(arguments, "mem_in_use_peak");
+  if (!outputs && !in_use && !kernel.session_peak) return;
+  kernel.memory = LayerMemory{amount_at(arguments, "activation_size").value_or(0),
+                              amount_at(arguments, "parameter_size").value_or(0), outputs.value_or(0), 0, in_use};
+}
+
+// mem_in_use_peak is the session's from its beginning. Where it rises, the kernel needed so much while it ran;
+// elsewhere what is in use when the kernel ends is all that is known of it.
+void add_peaks(std::vector<Kernel>& kernels) {
+  std::vector<Kernel*> order;
+  for (Kernel& kernel : kernels) {
+    if (kernel.session_peak) order.push_back(&kernel);
+  }
+  std::ranges::stable_sort(order, {}, [](const Kernel* each) { return each->event.start + each->event.duration; });
+  std::int64_t highest = 0;
+  for (Kernel* kernel : order) {
+    if (*kernel->session_peak <= highest) continue;
+    highest = *kernel->session_peak;
+    kernel->memory->peak = highest;
+  }
+}
+
+Kernel read_kernel(const nlohmann::json& json, AmountSum& durations, const Place& place) {
+  Kernel kernel;
+  kernel.name = text_at(json, "name");
+  kernel.name.resize(kernel.name.size() - kernel_suffix.size());
   const auto arguments = json.find("args");
   if (arguments != json.end()) {
-    event.op_type = text_of(*arguments, "op_name");
-    event.provider = text_of(*arguments, "provider");
+    kernel.op_type = text_at(*arguments, "op_name");
+    kernel.provider = text_at(*arguments, "provider");
+    read_memory_of(*arguments, kernel);
   }
-  event.process = time_of(json, "pid", place);
-  event.thread = time_of(json, "tid", place);
-  event.start = time_of(json, "ts", place);
-  event.duration = durations.add(time_of(json, "dur", place));
-  return event;
+  kernel.event = {time_of(json, "pid", place), time_of(json, "tid", place), time_of(json, "ts", place)};
+  kernel.event.duration = durations.add(time_of(json, "dur", place));
+  return kernel;
 }
 
-nlohmann::json parse(const MappedFile& file, const Place& place) {
-  nlohmann::json json = nlohmann::json::parse(file.text(), nullptr, /*allow_exceptions=*/false);
-  if (!json.is_discarded()) return json;
-  const std::size_t last = file.text().find_last_not_of(" \r\n\t");
-  const bool cut = file.text().starts_with('[') && last != std::string_view::npos && file.text()[last] != ']';
-  throw Error(cut ? Code::truncated_file : Code::corrupt_file, "the profile is not JSON",
-              "run the session again, and end it with end_profiling()", place);
+bool of_run(const LayerEvent& event, const Run& run) {
+  return event.process == run.process && event.start >= run.start &&
+         event.start + event.duration <= run.start + run.duration;
 }
 
-[[noreturn]] void no_profile(const std::string& what, const Place& place) {
-  throw Error(Code::wrong_kind, what,
-              "set SessionOptions.enable_profiling, run the model, and give the file that end_profiling() names",
-              place);
+// Numbers the run of each kernel. Parallel execution runs kernels on other threads than the one that called, so a
+// kernel is of a run by time alone; where runs of several threads overlap, by the thread when one of them is the
+// kernel's.
+void number_runs(std::vector<Kernel>& kernels, const std::vector<Run>& runs) {
+  const std::int64_t longest = std::ranges::max(runs, {}, &Run::duration).duration;
+  for (Kernel& kernel : kernels) {
+    LayerEvent& event = kernel.event;
+    event.run = -1;
+    for (auto run = std::ranges::upper_bound(runs, event.start, {}, &Run::start); run != runs.begin();) {
+      --run;
+      if (run->start + longest < event.start) break;
+      if (!of_run(event, *run)) continue;
+      if (event.run < 0 || run->thread == event.thread) event.run = run - runs.begin();
+      if (run->thread == event.thread) break;
+    }
+  }
+}
+
+void add(const LayerMemory& memory, std::optional<LayerMemory>& to) {
+  if (!to) to = memory;
+  to->inputs = std::max(to->inputs, memory.inputs);
+  to->parameters = std::max(to->parameters, memory.parameters);
+  to->outputs = std::max(to->outputs, memory.outputs);
+  if (memory.peak) to->peak = std::max(to->peak.value_or(0), *memory.peak);
+}
+
+using LayerKey = std::tuple<std::string, std::string, std::string>;
+
+LayerKey key_of(const Kernel& kernel) { return {kernel.name, kernel.op_type, kernel.provider}; }
+
+std::map<LayerKey, std::optional<LayerMemory>> memory_by_layer(const std::vector<Kernel>& kernels) {
+  std::map<LayerKey, std::optional<LayerMemory>> memory;
+  for (const Kernel& kernel : kernels) {
+    if (kernel.memory) add(*kernel.memory, memory[key_of(kernel)]);
+  }
+  return memory;
+}
+
+std::vector<Layer> layers_of(const std::vector<Kernel>& kernels) {
+  std::vector<Layer> layers;
+  std::map<LayerKey, std::size_t> known;
+  for (const Kernel& kernel : kernels) {
+    const auto [at, is_new] = known.try_emplace(key_of(kernel), layers.size());
+    if (is_new) layers.push_back({.name = kernel.name, .op_type = kernel.op_type, .provider = kernel.provider});
+    Layer& to = layers[at->second];
+    ++to.count;
+    to.amount += kernel.event.duration - kernel.within;
+    to.events.push_back(kernel.event);
+  }
+  return layers;
+}
+
+std::size_t warmup_of(std::size_t runs, const ReadOptions& options, const Place& place) {
+  if (!options.warmup_runs) return runs > 1 ? 1 : 0;
+  if (*options.warmup_runs < static_cast<std::int64_t>(runs)) return static_cast<std::size_t>(*options.warmup_runs);
+  throw Error(Code::usage,
+              "the profile has " + std::to_string(runs) + " runs, of which none would be left without the first " +
+                  std::to_string(*options.warmup_runs),
+              "a smaller --warmup, or a profile of more runs", place);
+}
+
+bool is_run(const nlohmann::json& event) {
+  return text_at(event, "cat") == "Session" && text_at(event, "name") == "model_run";
+}
+
+bool is_kernel(const nlohmann::json& event) {
+  return text_at(event, "cat") == "Node" && text_at(event, "name").ends_with(kernel_suffix);
+}
+
+bool recognises_ort_profile(const ProfileInput& input) {
+  return input.json && input.json->is_array() &&
+         std::ranges::any_of(*input.json, [](const nlohmann::json& each) { return is_run(each) || is_kernel(each); });
+}
+
+RuntimeProfile read_ort_profile(const ProfileInput& input, const ReadOptions& options) {
+  RuntimeProfile profile;
+  std::vector<Kernel> kernels;
+  std::vector<Run> runs;
+  AmountSum durations(input.place), durations_of_runs(input.place);
+  for (const nlohmann::json& each : *input.json) {
+    if (is_run(each)) {
+      const std::int64_t duration = durations_of_runs.add(time_of(each, "dur", input.place));
+      runs.push_back({time_of(each, "pid", input.place), time_of(each, "tid", input.place),
+                      time_of(each, "ts", input.place), duration});
+    } else if (is_kernel(each)) {
+      kernels.push_back(read_kernel(each, durations, input.place));
+    }
+  }
+  if (kernels.empty() || runs.empty()) {
+    throw Error(Code::wrong_kind, "the profile holds no run of a model",
+                "set SessionOptions.enable_profiling, run the model, and give the file that end_profiling() names",
+                input.place);
+  }
+  add_peaks(kernels);
+  const std::map<LayerKey, std::optional<LayerMemory>> memory = memory_by_layer(kernels);
+  std::ranges::stable_sort(runs, {}, &Run::start);
+  const std::size_t warmup = warmup_of(runs.size(), options, input.place);
+  number_runs(kernels, runs);
+  std::erase_if(kernels, [&](const Kernel& kernel) {
+    return kernel.event.run >= 0 && static_cast<std::size_t>(kernel.event.run) < warmup;
+  });
+  if (kernels.empty()) {
+    throw Error(Code::wrong_kind, "no run of the profile but the warm-up holds an operator",
+                "--warmup 0, or a profile of more runs", input.place);
+  }
+  profile.warmup_runs = static_cast<std::int64_t>(warmup);
+  profile.runs = static_cast<std::int64_t>(runs.size() - warmup);
+  profile.run_amount = 0;
+  for (std::size_t i = warmup; i < runs.size(); ++i) *profile.run_amount += runs[i].duration;
+  take_out_bodies(kernels);
+  profile.layers = layers_of(kernels);
+  for (Layer& layer : profile.layers) {
+    const auto found = memory.find({layer.name, layer.op_type, layer.provider});
+    if (found != memory.end()) layer.memory = found->second;
+  }
+  return profile;
 }
 
 }  // namespace
 
-Result<OrtProfile> read_ort_profile(const std::string& path) {
-  return guarded([&] {
-    const Place place{.file = path, .stage = "read"};
-    const auto file = MappedFile::open(path);
-    const nlohmann::json json = parse(*file, place);
-    if (!json.is_array()) no_profile("the file is not a profile of ONNX Runtime: not a list of events", place);
-    OrtProfile profile;
-    std::vector<Event> events;
-    Durations durations(place), durations_of_runs(place);
-    for (const nlohmann::json& each : json) {
-      const std::string category = text_of(each, "cat"), name = text_of(each, "name");
-      if (category == "Session" && name == "model_run") {
-        ++profile.runs;
-        profile.run_microseconds += durations_of_runs.add(time_of(each, "dur", place));
-      }
-      if (category == "Node" && name.ends_with(kernel_suffix)) events.push_back(read_event(each, durations, place));
-    }
-    if (events.empty() || profile.runs == 0) no_profile("the profile holds no run of a model", place);
-    take_out_bodies(events);
-    std::map<std::tuple<std::string, std::string, std::string>, std::size_t> known;
-    for (const Event& event : events) {
-      const auto [at, is_new] =
-          known.try_emplace({event.name, event.op_type, event.provider}, profile.operators.size());
-      if (is_new) profile.operators.push_back({event.name, event.op_type, event.provider});
-      ProfiledOperator& to = profile.operators[at->second];
-      ++to.count;
-      to.microseconds += event.duration - event.within;
-    }
-    return profile;
-  });
-}
+const ProfileReader ort_profile_reader = {"onnxruntime", "profile of ONNX Runtime", recognises_ort_profile,
+                                          read_ort_profile};
 
 }  // namespace whence::profile

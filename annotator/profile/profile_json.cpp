@@ -1,5 +1,5 @@
-// A profile by module for machines (schema/profile.schema.json). Times are microseconds of all runs together: integers,
-// so that they add up.
+// A profile by module for machines (schema/profile.schema.json). Amounts are those of all runs together: integers, so
+// that they add up.
 #include <nlohmann/json.hpp>
 
 #include "annotator/profile/module_profile.h"
@@ -15,45 +15,76 @@ Json share_number(std::int64_t part, std::int64_t whole) {
   return whole == 0 ? 0.0 : static_cast<double>(part) / static_cast<double>(whole);
 }
 
+void add_memory(const std::optional<LayerMemory>& memory, Json& to) {
+  if (!memory) return;
+  to["memory"] = {{"inputs", memory->inputs},
+                  {"parameters", memory->parameters},
+                  {"outputs", memory->outputs},
+                  {"temporary", memory->temporary},
+                  {"peak", memory->peak ? Json(*memory->peak) : Json()}};
+}
+
+Json module_json(const ModuleProfile& profile, std::size_t row, Json calls) {
+  const view::ModuleRow& module = profile.tree.rows[row];
+  const ModuleAmount& amount = profile.amounts[row];
+  Json json = {{"path", module.path},
+               {"type", or_null(module.type)},
+               {"own", amount.own},
+               {"total", amount.total},
+               {"share", share_number(amount.total, profile.amount)},
+               {"calls", std::move(calls)},
+               {"at_most", amount.at_most}};
+  if (profile.wall) json["wall"] = amount.wall;
+  if (!amount.providers.empty()) json["providers"] = amount.providers;
+  add_memory(amount.memory, json);
+  return json;
+}
+
 Json modules_json(const ModuleProfile& profile) {
   Json modules = Json::array();
   for (std::size_t i = 0; i < profile.tree.rows.size(); ++i) {
-    const view::ModuleRow& row = profile.tree.rows[i];
     Json calls = Json::array();
-    for (const CallTime& call : profile.calls) {
-      if (call.row == i) calls.push_back({{"call", call.call}, {"own", call.microseconds}});
+    for (const CallAmount& call : profile.calls) {
+      if (call.row == i) calls.push_back({{"call", call.call}, {"own", call.amount}});
     }
-    modules.push_back({{"path", row.path},
-                       {"type", or_null(row.type)},
-                       {"own", profile.times[i].own},
-                       {"total", profile.times[i].total},
-                       {"share", share_number(profile.times[i].total, profile.microseconds)},
-                       {"calls", std::move(calls)}});
+    modules.push_back(module_json(profile, i, std::move(calls)));
   }
   return modules;
 }
 
-Json node_json(const ModuleProfile& profile, const ProfiledNode& node) {
-  return {{"name", node.ran.name},         {"op_type", node.ran.op_type},
-          {"provider", node.ran.provider}, {"count", node.ran.count},
-          {"time", node.ran.microseconds}, {"module", node.row ? Json(profile.tree.rows[*node.row].path) : Json()},
-          {"call", or_null(node.call)},    {"rule", name_of(node.rule)}};
+Json layer_json(const ModuleProfile& profile, const ProfiledLayer& layer) {
+  const LayerModules& modules = layer.modules;
+  Json json = {
+      {"name", layer.ran.name},         {"op_type", layer.ran.op_type},
+      {"provider", layer.ran.provider}, {"count", layer.ran.count},
+      {"time", layer.ran.amount},       {"module", modules.row ? Json(profile.tree.rows[*modules.row].path) : Json()},
+      {"call", or_null(modules.call)},  {"rule", name_of(modules.rule)}};
+  if (!layer.ran.holds.empty()) {
+    json["holds"] = layer.ran.holds.names;
+    for (const auto& [first, last] : layer.ran.holds.regions) json["holds"].push_back(first + "..." + last);
+  }
+  if (!modules.parts.empty()) {
+    json["parts"] = Json::array();
+    for (const std::size_t row : modules.parts) json["parts"].push_back(profile.tree.rows[row].path);
+  }
+  add_memory(layer.ran.memory, json);
+  return json;
 }
 
 }  // namespace
 
 std::string to_json(const ModuleProfile& profile) {
-  Json nodes = Json::array();
-  for (const ProfiledNode& node : profile.nodes) nodes.push_back(node_json(profile, node));
-  const Json json = {{"file", profile.file},
-                     {"profile", profile.profile},
-                     {"unit", "microseconds"},
-                     {"runs", profile.runs},
-                     {"run_time", profile.run_microseconds},
-                     {"operator_time", profile.microseconds},
-                     {"unattributed", profile.unattributed},
-                     {"modules", modules_json(profile)},
-                     {"nodes", std::move(nodes)}};
+  Json layers = Json::array();
+  for (const ProfiledLayer& layer : profile.layers) layers.push_back(layer_json(profile, layer));
+  Json json = {{"file", profile.file},           {"profile", profile.profile},
+               {"source", profile.source},       {"unit", name_of(profile.unit)},
+               {"runs", profile.runs},           {"warmup_runs", profile.warmup_runs},
+               {"averaged", profile.averaged},   {"run_time", profile.run_amount ? Json(*profile.run_amount) : Json()},
+               {"operator_time", profile.amount}};
+  if (profile.wall) json["operator_wall"] = *profile.wall;
+  json["unattributed"] = profile.unattributed;
+  json["modules"] = modules_json(profile);
+  json["nodes"] = std::move(layers);
   return json_text(json, 2) + "\n";
 }
 

@@ -1,8 +1,8 @@
-// A profile by module for people: the tree with its times, calls where there are several, what is not known.
+// A profile by module for people: the tree with its amounts, calls where there are several, what is not known.
 #include <algorithm>
-#include <array>
-#include <cstdio>
+#include <map>
 
+#include "annotator/profile/amount_text.h"
 #include "annotator/profile/module_profile.h"
 #include "annotator/view/tree_text.h"
 #include "schema/module_path.h"
@@ -18,11 +18,23 @@ namespace {
 
 constexpr std::size_t operators_shown = 8;
 
-std::string milliseconds(std::int64_t microseconds, std::int64_t runs) {
-  std::array<char, 32> text{};
-  const double each = static_cast<double>(microseconds) / static_cast<double>(runs) / 1000;
-  std::snprintf(text.data(), text.size(), "%.3f", each);
-  return text.data();
+std::string of_a_run(std::int64_t amount, const ModuleProfile& profile) {
+  return amount_text(amount, profile.runs, profile.unit);
+}
+
+// Bytes and nodes are those of the session, however often it ran.
+bool of_runs(const ModuleProfile& profile) { return profile.unit != Unit::bytes && profile.unit != Unit::nodes; }
+
+// "CPU 80.0 %, CUDA 20.0 %", by name
+std::string providers_text(const std::map<std::string, std::int64_t>& amounts, std::int64_t whole) {
+  constexpr std::string_view suffix = "ExecutionProvider";
+  std::string text;
+  for (const auto& [provider, amount] : amounts) {
+    std::string_view name = provider;
+    if (name.ends_with(suffix)) name.remove_suffix(suffix.size());
+    text += (text.empty() ? "" : ", ") + std::string(name) + " " + text::share_text(amount, whole);
+  }
+  return text;
 }
 
 // Ten to the full: "######    " without the blanks.
@@ -30,70 +42,141 @@ std::string bar(std::int64_t part, std::int64_t whole) {
   return whole == 0 ? "" : std::string(static_cast<std::size_t>((part * 20 + whole - 1) / whole), '#');
 }
 
-std::string modules_text(const ModuleProfile& profile, int depth, const Palette& palette) {
-  view::ModuleTable table(palette, {{"type", Align::left},
-                                    {"ms a run", Align::right},
-                                    {"share", Align::right},
-                                    {"own ms", Align::right},
-                                    {"", Align::left}});
+// The columns of modules. Those that say nothing new of this profile are left out.
+struct Columns {
+  Columns(const ModuleProfile& profile, const TextOptions& options)
+      : at_most(profile.has_bounds()),
+        wall(profile.overlaps()),
+        providers(profile.has_providers()),
+        memory(options.memory &&
+               std::ranges::any_of(profile.amounts, [](const ModuleAmount& each) { return each.memory.has_value(); })) {
+  }
+
+  bool at_most, wall, providers, memory;
+};
+
+std::vector<view::ModuleTable::Column> titles(const ModuleProfile& profile, const Columns& columns) {
+  const std::string unit(shown_unit(profile.unit));
+  std::vector<view::ModuleTable::Column> all = {
+      {"type", Align::left}, {of_runs(profile) ? unit + " a run" : unit, Align::right}, {"share", Align::right}};
+  if (columns.at_most) all.emplace_back("at most", Align::right);
+  if (columns.wall) all.emplace_back("wall " + unit, Align::right);
+  all.emplace_back("own " + unit, Align::right);
+  if (columns.memory) {
+    for (const char* title : {"parameter bytes", "output bytes", "peak bytes"}) all.emplace_back(title, Align::right);
+  }
+  all.emplace_back("", Align::left);
+  if (columns.providers) all.emplace_back("provider", Align::left);
+  return all;
+}
+
+std::vector<Cell> module_cells(const ModuleProfile& profile, std::size_t row, const Columns& columns,
+                               const Palette& palette) {
+  const ModuleAmount& amount = profile.amounts[row];
+  std::vector<Cell> cells = {Cell(last_segment(profile.tree.rows[row].type), palette.dim),
+                             of_a_run(amount.total, profile), text::share_text(amount.total, profile.amount)};
+  if (columns.at_most) cells.emplace_back(amount.at_most > amount.total ? of_a_run(amount.at_most, profile) : "");
+  if (columns.wall) cells.emplace_back(of_a_run(amount.wall, profile));
+  cells.emplace_back(amount.own == 0 ? "" : of_a_run(amount.own, profile));
+  if (columns.memory) {
+    const LayerMemory memory = amount.memory.value_or(LayerMemory{});
+    cells.emplace_back(text::number_or_blank(memory.parameters));
+    cells.emplace_back(text::number_or_blank(memory.outputs));
+    cells.emplace_back(text::number_or_blank(memory.peak.value_or(0)));
+  }
+  cells.emplace_back(bar(amount.total, profile.amount), palette.green);
+  if (columns.providers) cells.emplace_back(providers_text(amount.providers, amount.total), palette.dim);
+  return cells;
+}
+
+std::string modules_text(const ModuleProfile& profile, const TextOptions& options, const Palette& palette) {
+  const Columns columns(profile, options);
+  view::ModuleTable table(palette, titles(profile, columns));
+  const std::size_t before_own = 3 + std::size_t{columns.at_most} + std::size_t{columns.wall};
   for (std::size_t i = 0; i < profile.tree.rows.size(); ++i) {
     const view::ModuleRow& row = profile.tree.rows[i];
-    const ModuleTime& time = profile.times[i];
-    if (row.level > depth || (time.total == 0 && i != 0)) continue;
-    table.module(row.path, {Cell(last_segment(row.type), palette.dim), milliseconds(time.total, profile.runs),
-                            text::share_text(time.total, profile.microseconds),
-                            time.own == 0 ? "" : milliseconds(time.own, profile.runs),
-                            Cell(bar(time.total, profile.microseconds), palette.green)});
-    const auto first = std::ranges::find(profile.calls, i, &CallTime::row);
-    const auto last = std::find_if(first, profile.calls.end(), [&](const CallTime& call) { return call.row != i; });
+    if (row.level > options.depth || (profile.amounts[i].at_most == 0 && i != 0)) continue;
+    table.module(row.path, module_cells(profile, i, columns, palette));
+    const auto first = std::ranges::find(profile.calls, i, &CallAmount::row);
+    const auto last = std::find_if(first, profile.calls.end(), [&](const CallAmount& call) { return call.row != i; });
     if (last - first < 2) continue;
     for (auto call = first; call != last; ++call) {
-      table.below("call " + call->call, {"", "", "", milliseconds(call->microseconds, profile.runs)}, palette.dim);
+      std::vector<Cell> cells(before_own, "");
+      cells.emplace_back(of_a_run(call->amount, profile));
+      table.below("call " + call->call, std::move(cells), palette.dim);
     }
   }
   if (profile.unattributed > 0) {
-    table.apart("(no module known)",
-                {"", milliseconds(profile.unattributed, profile.runs),
-                 text::share_text(profile.unattributed, profile.microseconds), "",
-                 Cell(bar(profile.unattributed, profile.microseconds), palette.yellow)},
-                palette.yellow);
+    std::vector<Cell> cells = {"", of_a_run(profile.unattributed, profile),
+                               text::share_text(profile.unattributed, profile.amount)};
+    cells.resize(before_own + 1 + (columns.memory ? 3 : 0), "");
+    cells.emplace_back(bar(profile.unattributed, profile.amount), palette.yellow);
+    table.apart("(no module known)", std::move(cells), palette.yellow);
   }
   return table.text();
 }
 
 std::string operators_text(const ModuleProfile& profile, const Palette& palette) {
-  std::vector<const ProfiledNode*> nodes;
-  for (const ProfiledNode& node : profile.nodes) nodes.push_back(&node);
-  std::ranges::stable_sort(nodes, std::greater{}, [](const ProfiledNode* node) { return node->ran.microseconds; });
+  std::vector<const ProfiledLayer*> layers;
+  for (const ProfiledLayer& layer : profile.layers) layers.push_back(&layer);
+  std::ranges::stable_sort(layers, std::greater{}, [](const ProfiledLayer* layer) { return layer->ran.amount; });
+  const std::string unit(shown_unit(profile.unit));
   text::Table table(palette, {Align::right, Align::right, Align::left, Align::left, Align::left});
-  table.header({"ms a run", "share", "operator", "module", "node"});
-  for (std::size_t i = 0; i < std::min(nodes.size(), operators_shown); ++i) {
-    const ProfiledNode& node = *nodes[i];
-    table.row({milliseconds(node.ran.microseconds, profile.runs),
-               text::share_text(node.ran.microseconds, profile.microseconds), node.ran.op_type,
-               node.row ? Cell(view::shown_path(profile.tree.rows[*node.row].path)) : Cell("not known", palette.yellow),
-               Cell(node.ran.name, palette.dim)});
+  table.header({of_runs(profile) ? unit + " a run" : unit, "share", "operator", "module", "node"});
+  for (std::size_t i = 0; i < std::min(layers.size(), operators_shown); ++i) {
+    const ProfiledLayer& layer = *layers[i];
+    const auto row = layer.modules.row;
+    table.row({of_a_run(layer.ran.amount, profile), text::share_text(layer.ran.amount, profile.amount),
+               layer.ran.op_type,
+               row ? Cell(view::shown_path(profile.tree.rows[*row].path)) : Cell("not known", palette.yellow),
+               Cell(layer.ran.name, palette.dim)});
   }
   return table.text();
 }
 
+std::string counted(std::int64_t number, const std::string& what) {
+  return grouped(number) + " " + what + (number == 1 ? "" : "s");
+}
+
+// "3 runs after 1 warm-up run, 30.201 ms each, 26.101 ms of it in 73 operators"
+std::string summary_of(const ModuleProfile& profile) {
+  const std::string unit = " " + std::string(shown_unit(profile.unit));
+  const std::string in_layers = " in " + grouped(static_cast<std::int64_t>(profile.layers.size())) + " operators";
+  const std::string amount = of_a_run(profile.amount, profile) + unit;
+  if (!of_runs(profile)) return amount + in_layers;
+  std::string runs = profile.averaged ? "an average run" : counted(profile.runs, "run");
+  if (profile.warmup_runs > 0) runs += " after " + counted(profile.warmup_runs, "warm-up run");
+  if (!profile.run_amount) return runs + ", " + amount + (profile.averaged ? "" : " each") + in_layers;
+  return runs + ", " + of_a_run(*profile.run_amount, profile) + unit + " each, " + amount + " of it" + in_layers;
+}
+
+std::string merged_text(const ModuleProfile& profile) {
+  const bool one = profile.merged == 1, fused = profile.source == "onnxruntime";
+  const std::string what =
+      fused ? (one ? " is a fused one that kept a node's name" : " are fused ones that kept a node's name")
+            : (one ? " has" : " have") + std::string(" a name that begins with a node's");
+  return counted(profile.merged, "operator") + what + ": " + (one ? "its" : "their") +
+         " time is all that node's module's.";
+}
+
 }  // namespace
 
-std::string to_text(const ModuleProfile& profile, int depth, const Palette& palette) {
+std::string to_text(const ModuleProfile& profile, const TextOptions& options, const Palette& palette) {
   std::string text = std::string(palette.bold) + printable(profile.file) + std::string(palette.reset) + ": " +
-                     grouped(profile.runs) + (profile.runs == 1 ? " run, " : " runs, ") +
-                     milliseconds(profile.run_microseconds, profile.runs) + " ms each, " +
-                     milliseconds(profile.microseconds, profile.runs) + " ms of it in " +
-                     grouped(static_cast<std::int64_t>(profile.nodes.size())) + " operators\n\n";
-  text += modules_text(profile, depth, palette) + "\n" + operators_text(profile, palette);
-  if (profile.merged > 0) {
-    text += "\n" + grouped(profile.merged) +
-            " operators are fused ones that kept a node's name: their time is all that node's module's.\n";
+                     summary_of(profile) + "\n\n";
+  text += modules_text(profile, options, palette) + "\n" + operators_text(profile, palette);
+  if (profile.has_bounds()) {
+    text += "\nAt most: with the operators that the runtime made of this module's nodes and of others'.\n";
   }
-  if (profile.unattributed > 0 && !profile.matched) {
+  if (profile.overlaps()) text += "\nWall: operators that ran at the same time are counted once.\n";
+  if (profile.merged > 0) text += "\n" + merged_text(profile) + "\n";
+  if (profile.unattributed > 0 && !profile.matched && profile.source.starts_with("onnxruntime")) {
     text +=
         "\nFor operators that fusion renamed: --optimized FILE, which the session saves with "
         "SessionOptions.optimized_model_filepath.\n";
+  }
+  if (profile.unattributed > 0 && profile.source == "openvino-counters") {
+    text += "\nOpenVINO's runtime model (get_runtime_model()) names more of what its layers are made of.\n";
   }
   return text;
 }

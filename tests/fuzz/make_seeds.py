@@ -214,21 +214,63 @@ def checkpoints() -> dict[str, bytes]:
             "module": pickled(layer), "protocol_4": pickled(state, pickle_protocol=4)}
 
 
-def files_beside_a_model(folder: Path, whence: str) -> tuple[dict[str, bytes], dict[str, bytes]]:
-    """Profiles and baselines of the model that the targets call the good one."""
+def files_beside_a_model(folder: Path, whence: str) -> dict[str, dict[str, bytes]]:
+    """By target, profiles and baselines of the model that the targets call the good one."""
     model = folder / "good.onnx"
     subprocess.run([whence, "export", FIXTURES / "dynamic.pt2", "-o", model, "--annotate"], check=True,
                    capture_output=True)
     baseline = subprocess.run([whence, "validate", model, "--json"], capture_output=True).stdout
+    nodes = list(onnx.load(model).graph.node)
+    model.unlink()
+    return {"profile_json": profiles_as_json(nodes), "profile_table": profiles_as_tables(nodes),
+            "gate_files": {"baseline": baseline}}
+
+
+def profiles_as_json(nodes: list) -> dict[str, bytes]:
     event = {"cat": "Session", "pid": 1, "tid": 1, "dur": 900, "ts": 0, "name": "model_run", "args": {}}
     events = [event]
-    for i, node in enumerate(onnx.load(model).graph.node):
+    for i, node in enumerate(nodes):
         name = node.name if i % 2 else f"{node.name}/Fusion"
         events.append({**event, "cat": "Node", "ts": 10 * i, "dur": 8 + i, "name": f"{name}_kernel_time",
                        "args": {"op_name": node.op_type, "provider": "CPUExecutionProvider"}})
-    model.unlink()
     inside = [event, {**events[1], "dur": 50, "args": {"op_name": "If"}}, {**events[2], "ts": 5}]
-    return ({"whole": json.dumps(events).encode(), "body": json.dumps(inside).encode()}, {"baseline": baseline})
+    memory = {"output_size": "64", "mem_bytes_in_use": "128", "mem_in_use_peak": "256"}
+    two = [event, {**events[1], "args": memory}, {**event, "ts": 1000}, {**events[2], "ts": 1010, "tid": 2},
+           {**events[1], "ts": 1012}]
+    first, second, last = nodes[0].name, nodes[1].name, nodes[-1].name
+    names = [f"{first} + PWN({second})", f"{{ForeignNode[{first}...{last}]}}", f"{second} copy",
+             f"Reformatting CopyNode for Input Tensor 0 to {last}", f"{second}_myl1_2"]
+    tensorrt = [{"count": 2}, *({"name": name, "timeMs": 1.5 * i} for i, name in enumerate(names))]
+    layers = {"Layers": ["other", {"Name": "layer0", "LayerType": "kgen",
+                                   "Metadata": f"[ONNX Layer: {first}]\x1f[ONNX Layer: {last} | Local Function: f]"}]}
+    trace = {"schema_version": 2, "subgraph_traces": [{"op_mappings": [
+        {"dst_name": "layer0", "dst_qnn_op_type": "Conv2d", "sources": [{"name": first, "type": "OP"}],
+         "original_sources": [{"name": last, "type": "OP"}]}]}]}
+    made = {"whole": events, "body": inside, "two": two, "tensorrt": tensorrt, "layers": layers, "trace": trace,
+            "providers": [{"provider": "CPU", "nodes": [{"name": first, "op_type": "Conv"}]}]}
+    return {name: json.dumps(content).encode() for name, content in made.items()}
+
+
+def profiles_as_tables(nodes: list) -> dict[str, bytes]:
+    first, second, last = nodes[0].name, nodes[1].name, nodes[-1].output[0]
+
+    def layer(number: int, name: str, time: object, names: str) -> str:
+        return (f'<layer id="{number}" name="{name}" type="MatMul"><data execOrder="{number}" execTimeMcs="{time}" '
+                f'originalLayersNames="{names}"/></layer>')
+
+    layers = [layer(0, first, 5, f"{first},{second},"), layer(1, "MVN_7", 7, "MVN_7"), layer(2, last, "not_executed", last)]
+    edges = "".join(f'<edge from-layer="{i}" from-port="0" to-layer="{i + 1}" to-port="0"/>' for i in (0, 1))
+    xml = (f'<?xml version="1.0"?>\n<net name="n" version="11"><layers>{"".join(layers)}</layers>'
+           f'<edges>{edges}</edges></net>')
+    counters = ("layerName;execStatus;layerType;execType;realTime (ms);cpuTime (ms)\n"
+                f"{first};Status.EXECUTED;MatMul;ref;0.5;0.5\n{last};EXECUTED;Add;ref;1.25;0.5\nTotal;;;;1.75;1\n")
+    memory = ("#name,input_sizes,initializers_sizes,total_dynamic_sizes,total_temp_allocations\n"
+              f"{first}_1234567,1,2,3,4\n{second}_89,1,2,3,4\n")
+    qnn = ("Msg Timestamp,Message,Time,Unit of Measurement,Timing Source,Event Level,Event Identifier,ONNX Source Ops\n"
+           f'0,NODE,5,CYCLES,BACKEND,SUB-EVENT,"a:OpId_1 (cycles)",{first};{second}\n'
+           f"0,NODE,6,CYCLES,BACKEND,SUB-EVENT,a:OpId_1 (cycles),{first}\n")
+    made = {"openvino": xml, "counters": counters, "memory": memory, "qnn": qnn}
+    return {name: content.encode() for name, content in made.items()}
 
 
 def write(folder: Path, target: str, files: dict[str, bytes]) -> None:
@@ -250,9 +292,8 @@ def main(folder: Path, whence: str = "") -> None:
     write(folder, "exported_program", programs | control_flow_archives())
     sidecars = [FIXTURES / "recorded.whence.json", *(ROOT / "schema" / "fixtures").glob("*/*.whence.json")]
     if whence:
-        profiles, baselines = files_beside_a_model(folder, whence)
-        write(folder, "ort_profile", profiles)
-        write(folder, "gate_files", baselines)
+        for target, files in files_beside_a_model(folder, whence).items():
+            write(folder, target, files)
     write(folder, "sidecar", {path.name: path.read_bytes() for path in sidecars})
 
 

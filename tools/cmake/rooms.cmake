@@ -43,7 +43,7 @@ annotator_room(match USES text operators program origin onnx_file graph metadata
 annotator_room(annotation USES text origin onnx_file metadata exporter match NEEDS nlohmann_json::nlohmann_json)
 annotator_room(functions USES text operators origin onnx_file metadata write NEEDS nlohmann_json::nlohmann_json ONNX::onnx ONNX::onnx_proto)
 annotator_room(view USES text operators origin onnx_file metadata match functions NEEDS nlohmann_json::nlohmann_json)
-annotator_room(profile USES text onnx_file match functions view NEEDS nlohmann_json::nlohmann_json)
+annotator_room(profile USES text onnx_file match functions view NEEDS nlohmann_json::nlohmann_json EXPAT::EXPAT)
 annotator_room(validation USES text origin onnx_file metadata functions view NEEDS nlohmann_json::nlohmann_json ONNX::onnx)
 annotator_room(report USES text functions view validation NEEDS nlohmann_json::nlohmann_json)
 annotator_room(app USES text origin onnx_file graph convert lower metadata pt2 checkpoint write exporter annotation functions view profile validation report NEEDS nlohmann_json::nlohmann_json ${CMAKE_DL_LIBS})
@@ -59,7 +59,7 @@ list(TRANSFORM rooms REPLACE "(.+)" "$<TARGET_OBJECTS:\\1>" OUTPUT_VARIABLE room
 add_library(whence_annotator STATIC ${room_objects})
 set_target_properties(whence_annotator PROPERTIES LINKER_LANGUAGE CXX)
 target_link_libraries(whence_annotator PUBLIC whence_schema
-                      PRIVATE ONNX::onnx ONNX::onnx_proto protobuf::libprotobuf)
+                      PRIVATE ONNX::onnx ONNX::onnx_proto protobuf::libprotobuf EXPAT::EXPAT)
 
 if(NOT WHENCE_RECORDER)
   return()

@@ -4,7 +4,7 @@
 
 packages="g++ ninja-build ccache mold binutils python3-venv python3-dev
   protobuf-compiler libprotobuf-dev libboost-program-options-dev nlohmann-json3-dev
-  robin-map-dev libxxhash-dev zlib1g-dev libmimalloc-dev libgtest-dev libonnx-testdata"
+  robin-map-dev libxxhash-dev zlib1g-dev libexpat1-dev libmimalloc-dev libgtest-dev libonnx-testdata"
 # For tests of what whence draws, which are skipped without: Ubuntu has no package of the browser.
 drawings="chromium chromium-driver graphviz"
 

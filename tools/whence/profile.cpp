@@ -2,8 +2,10 @@
 #include <iostream>
 
 #include "annotator/app/views.h"
+#include "annotator/profile/comparison.h"
 #include "annotator/profile/module_profile.h"
-#include "schema/files/files.h"
+#include "annotator/profile/trace.h"
+#include "schema/files/output_files.h"
 #include "tools/whence/cli.h"
 #include "tools/whence/command.h"
 #include "tools/whence/palette.h"
@@ -14,42 +16,93 @@ namespace {
 
 constexpr int default_depth = 3;
 
-ExitCode run(int argc, char** argv) {
-  CommandLine line("profile", "model.onnx --ort-profile ort.json [--optimized FILE] [--format FORMAT] [-o FILE]",
-                   "Folds a profile of ONNX Runtime up to the module tree: time of each module and call. A fused\n"
-                   "operator counts for the node whose name it kept; with --optimized, for what it took the place of.\n"
-                   "Time that no module is known for is shown, and counted for no module.");
-  line.positional("model", "the annotated file that the session was made from");
-  line.option("ort-profile", "FILE", "what SessionOptions.enable_profiling wrote");
-  line.option("optimized", "FILE", "the model as the session saved it (SessionOptions.optimized_model_filepath)");
+std::vector<std::string> profiles_of(const CommandLine& line) {
+  std::vector<std::string> profiles = line.list("profile");
+  if (const auto other = line.optional_text("ort-profile")) profiles.insert(profiles.begin(), *other);
+  if (!profiles.empty()) return profiles;
+  throw Error(Code::usage, "missing option --profile", "--profile FILE, what the runtime wrote");
+}
+
+profile::ModuleProfile read_profile(const CommandLine& line, std::vector<std::string> profiles, std::string optimized) {
+  profile::ProfileFiles files = {std::move(profiles), std::move(optimized)};
+  if (line.has("warmup")) files.options.warmup_runs = line.integer_or("warmup", 0);
+  if (files.options.warmup_runs.value_or(0) < 0) {
+    throw Error(Code::usage, "--warmup takes a number of runs", "for example: --warmup 1");
+  }
+  auto [found, notes] = app::profile_run(line.text("model"), files);
+  print_text(notes);
+  return std::move(found);
+}
+
+std::string in_format(const profile::ModuleProfile& found, const std::string& format,
+                      const profile::TextOptions& options, const text::Palette& palette) {
+  if (format == "json") return profile::to_json(found);
+  if (format == "collapsed") return profile::to_collapsed(found);
+  if (format == "speedscope") return profile::to_speedscope(found);
+  return profile::to_text(found, options, palette);
+}
+
+void declare(CommandLine& line) {
+  line.positional("model", "the annotated file that ran");
+  line.repeated("profile", "FILE",
+                "what the runtime wrote; once more for TensorRT's layer information or QNN's operator trace");
+  line.option("ort-profile", "FILE", "the same as --profile");
+  line.option("optimized", "FILE", "the model as ONNX Runtime saved it (SessionOptions.optimized_model_filepath)");
+  line.repeated("against", "FILE",
+                "a second profile, of any runtime: per module, is it faster or slower? (text, json)");
+  line.option("against-optimized", "FILE", "as --optimized, for the second profile");
+  line.option("warmup", "N", "first runs to leave out (1 of several)");
   line.option("format", "FORMAT", "text; json; collapsed (flamegraph.pl, inferno); speedscope (speedscope.app)");
   line.output("output,o", "the file to write; standard output by default");
+  line.output("trace", "writes a trace of the first profile as well (ui.perfetto.dev, chrome://tracing)");
   line.option("depth,d", "N", "levels of modules in the text (3)");
-  line.example("whence profile bert.annotated.onnx --ort-profile ort.json --format speedscope -o bert.speedscope.json");
+  line.flag("memory", "bytes by module in the text, where the profile has them");
+  line.example("whence profile bert.annotated.onnx --profile ort.json --format speedscope -o bert.speedscope.json");
+  line.example("whence profile bert.annotated.onnx --profile ort.json --against openvino_runtime.xml");
+}
+
+ExitCode run(int argc, char** argv) {
+  CommandLine line(
+      "profile", "model.onnx --profile FILE [--against FILE] [--optimized FILE] [--format FORMAT] [-o FILE]",
+      "Folds a runtime's profile up to the module tree: time of each module and call. The file is known by\n"
+      "its content: ONNX Runtime's profile, memory or providers, OpenVINO's runtime model or counters,\n"
+      "TensorRT's profile, QNN's profile. A fused operator counts for the node whose name it kept; with\n"
+      "--optimized, for what it took the place of. Time that no module is known for is shown, and counted\n"
+      "for no module.");
+  declare(line);
   if (!line.parse(argc, argv)) return ExitCode::ok;
 
-  const std::string format =
-      line.one_of("format", {"text", "json", "collapsed", "speedscope"}, line.json() ? "json" : "text");
-  const std::string output = line.text_or("output", "");
-  const int depth = line.depth().value_or(default_depth);
-  const auto [found, notes] =
-      app::profile_run(line.text("model"), line.text("ort-profile"), line.text_or("optimized", ""));
-  print_text(notes);
-  const std::string text = format == "json"        ? profile::to_json(found)
-                           : format == "collapsed" ? profile::to_collapsed(found)
-                           : format == "speedscope"
-                               ? profile::to_speedscope(found)
-                               : profile::to_text(found, depth, output.empty() ? output_palette() : text::Palette{});
-  if (output.empty()) {
-    std::cout << text;
-  } else {
-    write_file(output, text);
+  const std::vector<std::string> against = line.list("against");
+  if (against.empty() && line.has("against-optimized")) {
+    throw Error(Code::usage, "--against-optimized without --against", "--against FILE, the profile of that session");
   }
+  const std::vector<std::string> formats = against.empty()
+                                               ? std::vector<std::string>{"text", "json", "collapsed", "speedscope"}
+                                               : std::vector<std::string>{"text", "json"};
+  const std::string format = line.one_of("format", formats, line.json() ? "json" : "text");
+  const std::string output = line.text_or("output", "");
+  const text::Palette palette = output.empty() ? output_palette() : text::Palette{};
+  const profile::TextOptions options = {line.depth().value_or(default_depth), line.has("memory")};
+
+  profile::ModuleProfile found = read_profile(line, profiles_of(line), line.text_or("optimized", ""));
+  OutputFiles files;
+  if (line.has("trace")) files.add(line.text("trace")).write(profile::to_trace(found));
+  std::string text;
+  if (against.empty()) {
+    text = in_format(found, format, options, palette);
+  } else {
+    const profile::Comparison comparison =
+        profile::compare(std::move(found), read_profile(line, against, line.text_or("against-optimized", "")));
+    text = format == "json" ? profile::to_json(comparison) : profile::to_text(comparison, options.depth, palette);
+  }
+  if (!output.empty()) files.add(output).write(text);
+  files.commit();
+  if (output.empty()) std::cout << text;
   return ExitCode::ok;
 }
 
 }  // namespace
 
-const Command profile_command = {"profile", "time of a run by module, from ONNX Runtime's profile", run};
+const Command profile_command = {"profile", "time of a run by module, from a runtime's profile", run};
 
 }  // namespace whence

@@ -1,0 +1,127 @@
+#include "annotator/profile/layer_modules.h"
+
+#include <algorithm>
+#include <set>
+
+#include "annotator/profile/surroundings.h"
+
+namespace whence::profile {
+namespace {
+
+constexpr std::size_t root = 0;  // row of the module tree
+
+// The module of nodes of these rows.
+LayerModules around(const view::ModuleTree& tree, const std::set<std::size_t>& rows, ProfileRule rule) {
+  if (rows.empty()) return {};
+  LayerModules modules;
+  modules.rule = rule;
+  modules.row = row_around(tree, {rows.begin(), rows.end()});
+  if (rows.size() > 1) modules.parts.assign(rows.begin(), rows.end());
+  return modules;
+}
+
+// Rows of nodes of the model; the root's for one without a module, which may be of any.
+class Rows {
+ public:
+  explicit Rows(const view::NodeGraph& graph) : graph_(graph) {}
+
+  void add(std::size_t node) { rows_.insert(graph_.nodes[node].row.value_or(root)); }
+  void add_row(std::size_t row) { rows_.insert(row); }
+  const std::set<std::size_t>& all() const { return rows_; }
+
+ private:
+  const view::NodeGraph& graph_;
+  std::set<std::size_t> rows_;
+};
+
+}  // namespace
+
+std::size_t row_around(const view::ModuleTree& tree, const std::vector<std::size_t>& rows) {
+  std::size_t common = rows.front();
+  for (std::size_t row : rows) {
+    while (tree.rows[row].level > tree.rows[common].level) row = *tree.rows[row].parent;
+    while (tree.rows[common].level > tree.rows[row].level) common = *tree.rows[common].parent;
+    while (row != common) row = *tree.rows[row].parent, common = *tree.rows[common].parent;
+  }
+  return common;
+}
+
+std::vector<std::size_t> LayerPlacer::listed_nodes(const Layer& layer) const {
+  std::set<std::size_t> nodes;
+  for (const std::string& name : layer.holds.names) {
+    for (const std::size_t node : names_.listed(inlined_.before(name))) nodes.insert(node);
+  }
+  return {nodes.begin(), nodes.end()};
+}
+
+LayerModules LayerPlacer::by_name(const Layer& layer) const {
+  FoundNode found;
+  if (optimized_ != nullptr) found = optimized_->find(layer.name);
+  if (found.rule == ProfileRule::none) found = names_.find(inlined_.before(layer.name), layer.op_type);
+  return {found.rule, found.row, found.call, found.parts, found.same_operator};
+}
+
+LayerModules LayerPlacer::by_list(const Layer& layer) const {
+  Rows rows(graph_);
+  for (const std::size_t node : listed_nodes(layer)) rows.add(node);
+  if (optimized_ != nullptr) {
+    for (const std::string& name : layer.holds.names) {
+      if (const FoundNode found = optimized_->find(name); found.row) rows.add_row(*found.row);
+    }
+  }
+  for (const auto& [first, last] : layer.holds.regions) {
+    const std::vector<std::size_t> begin = names_.listed(first), end = names_.listed(last);
+    if (begin.empty() && end.empty()) continue;
+    // An end that is not known, or that the file has on the other side, leaves the region open.
+    std::size_t from = begin.empty() ? 0 : begin.front();
+    std::size_t to = end.empty() ? graph_.nodes.size() - 1 : end.back();
+    if (from > to) from = 0, to = graph_.nodes.size() - 1;
+    for (std::size_t node = from; node <= to; ++node) rows.add(node);
+  }
+  if (layer.holds.cut && !rows.all().empty()) rows.add_row(root);
+  LayerModules modules = around(graph_.tree, rows.all(), ProfileRule::listed);
+  if (!modules.row || !modules.parts.empty()) return modules;
+  // All nodes are of one module; if they are of one call, the layer is.
+  const std::vector<std::size_t> nodes = listed_nodes(layer);
+  if (nodes.empty() || !layer.holds.regions.empty()) return modules;
+  const std::string& call = graph_.nodes[nodes.front()].attribution.call;
+  const bool one =
+      std::ranges::all_of(nodes, [&](std::size_t each) { return graph_.nodes[each].attribution.call == call; });
+  if (one) modules.call = call;
+  return modules;
+}
+
+std::vector<LayerModules> LayerPlacer::place(const RuntimeProfile& profile) const {
+  std::vector<LayerModules> placed(profile.layers.size());
+  for (std::size_t i = 0; i < placed.size(); ++i) {
+    const Layer& layer = profile.layers[i];
+    if (!layer.holds.empty()) placed[i] = by_list(layer);
+    if (placed[i].rule == ProfileRule::none) placed[i] = by_name(layer);
+  }
+  const bool connected = std::ranges::any_of(profile.layers, [](const Layer& layer) { return !layer.before.empty(); });
+  if (!connected) return placed;
+
+  std::vector<std::vector<std::size_t>> nodes(placed.size());
+  for (std::size_t i = 0; i < placed.size(); ++i) nodes[i] = listed_nodes(profile.layers[i]);
+  const Surroundings surroundings(profile.layers, nodes, graph_);
+  std::vector<LayerModules> found(placed.size());
+  for (std::size_t i = 0; i < placed.size(); ++i) {
+    if (placed[i].rule != ProfileRule::none || profile.layers[i].count == 0) continue;
+    Rows rows(graph_);
+    for (const std::size_t node : surroundings.around(i)) rows.add(node);
+    found[i] = around(graph_.tree, rows.all(), ProfileRule::between);
+  }
+  for (std::size_t i = 0; i < placed.size(); ++i) {
+    if (found[i].row) placed[i] = std::move(found[i]);
+  }
+  return placed;
+}
+
+bool LayerPlacer::meets(const Layer& layer) const {
+  const std::string name = inlined_.before(layer.name);
+  if (names_.known(name) || !names_.origin_in(name).empty()) return true;
+  if (optimized_ != nullptr && optimized_->find(layer.name).rule == ProfileRule::match) return true;
+  return by_list(layer).row.has_value();
+}
+
+}  // namespace whence::profile

@@ -1,0 +1,111 @@
+#include "annotator/profile/node_finder.h"
+
+#include <algorithm>
+#include <set>
+
+#include "annotator/match/file_structure.h"
+
+namespace whence::profile {
+
+using view::PlacedNode;
+
+namespace {
+
+std::string with_underscores(std::string_view name) {
+  std::string changed(name);
+  std::ranges::replace(changed, '.', '_');
+  return changed;
+}
+
+}  // namespace
+
+std::string_view name_of(ProfileRule rule) {
+  constexpr std::string_view names[] = {"none", "name", "derived", "match", "listed", "between"};
+  return names[static_cast<std::size_t>(rule)];
+}
+
+NodeFinder::NodeFinder(const view::NodeGraph& graph) : graph_(graph) {
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    const onnx_file::OnnxNode& node = *graph.nodes[i].node;
+    for (const std::string_view output : node.outputs) {
+      if (!output.empty()) makers_[output].push_back(i);
+    }
+    if (node.name.empty()) continue;
+    nodes_[node.name].push_back(i);
+    without_dots_[with_underscores(node.name)].push_back(i);
+  }
+}
+
+FoundNode NodeFinder::find(std::string_view name, std::string_view op_type) const {
+  if (known(name)) return found(name, op_type, ProfileRule::name);
+  const std::string_view origin = origin_in(name);
+  return origin.empty() ? FoundNode{} : found(origin, op_type, ProfileRule::derived);
+}
+
+std::string_view NodeFinder::origin_in(std::string_view name) const {
+  for (std::size_t end = name.size(); end > 1; --end) {
+    if (name[end - 1] != '/' && name[end - 1] != '_') continue;
+    const std::string_view rest = name.substr(end);
+    const bool number = rest.find_first_not_of("0123456789_") == std::string_view::npos;
+    if (!number && known(name.substr(0, end - 1))) return name.substr(0, end - 1);
+  }
+  return {};
+}
+
+std::vector<std::size_t> NodeFinder::listed(std::string_view name) const {
+  if (const auto node = nodes_.find(name); node != nodes_.end()) return node->second;
+  if (const auto maker = makers_.find(name); maker != makers_.end()) return maker->second;
+  if (const std::string_view origin = origin_in(name); !origin.empty()) return nodes_.at(origin);
+  const auto changed = without_dots_.find(std::string(name));
+  return changed == without_dots_.end() ? std::vector<std::size_t>() : changed->second;
+}
+
+FoundNode NodeFinder::found(std::string_view name, std::string_view op_type, ProfileRule rule) const {
+  const std::vector<std::size_t>& all = nodes_.at(name);
+  const PlacedNode& first = graph_.nodes[all.front()];
+  const bool agree = std::ranges::all_of(all, [&](std::size_t each) { return graph_.nodes[each].row == first.row; });
+  if (!agree || !first.row) return {};
+  const bool one = all.size() == 1;
+  return {rule, first.row, one ? first.attribution.call : "", first.node->op_type == op_type};
+}
+
+OptimizedFinder::OptimizedFinder(const onnx_file::OnnxSummary& optimized, const onnx_file::OnnxSummary& model,
+                                 const view::ModuleTree& tree, const Place& place)
+    : reference_(match::make_reference(model)) {
+  for (std::size_t i = 0; i < tree.rows.size(); ++i) rows_.emplace(tree.rows[i].path, i);
+  const auto nodes = match::nodes_with_functions(optimized);
+  for (const onnx_file::OnnxNode* node : nodes) ++names_[node->name];
+  matches_ = match::match_model(optimized, reference_);
+  if (matches_.fit.of_another_model()) {
+    throw Error(Code::sidecar_mismatch, "the optimised file is of another model than the annotated one",
+                "give the file that the profiled session saved (SessionOptions.optimized_model_filepath)", place);
+  }
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    if (names_[nodes[i]->name] == 1) by_name_.emplace(nodes[i]->name, i);
+  }
+}
+
+FoundNode OptimizedFinder::find(std::string_view name) const {
+  const auto node = by_name_.find(name);
+  if (name.empty() || node == by_name_.end()) return {};
+  const match::NodeMatch& match = matches_.nodes[node->second];
+  if (!match.scope.exists() || match.confidence == origin::Confidence::unattributed) return {};
+  const origin::ModuleCall& scope = reference_.scopes[match.scope];
+  const auto row = rows_.find(scope.path);
+  if (row == rows_.end()) return {};
+  return {ProfileRule::match, row->second, std::to_string(scope.call), true, parts_of(match)};
+}
+
+std::vector<std::size_t> OptimizedFinder::parts_of(const match::NodeMatch& match) const {
+  std::set<std::size_t> rows;
+  if (match.shared) return {};
+  for (const match::UnitIndex unit : match.units) {
+    const match::ScopeIndex scope = reference_.units[unit].scope;
+    if (!scope.exists()) continue;
+    if (const auto row = rows_.find(reference_.scopes[scope].path); row != rows_.end()) rows.insert(row->second);
+  }
+  if (rows.size() < 2) return {};
+  return {rows.begin(), rows.end()};
+}
+
+}  // namespace whence::profile

@@ -1,0 +1,71 @@
+#include "annotator/profile/profile_input.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+namespace whence::profile {
+namespace {
+
+constexpr std::string_view blanks = " \t\r\n";
+const std::string run_again = "run the session again, and end it with end_profiling()";
+
+std::optional<std::int64_t> scaled(double value, double factor) {
+  const double amount = value * factor;
+  if (!(amount >= 0 && amount < static_cast<double>(beyond_amounts))) return std::nullopt;
+  return std::llround(amount);
+}
+
+}  // namespace
+
+ProfileInput open_profile(const std::string& path) {
+  ProfileInput input{MappedFile::open(path), {.file = path, .stage = "read"}, std::nullopt, {}};
+  std::string_view text = input.text();
+  if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);  // a byte order mark
+  input.first_line = text.substr(0, text.find('\n'));
+  if (input.first_line.ends_with('\r')) input.first_line.remove_suffix(1);
+  const std::size_t first = text.find_first_not_of(blanks);
+  if (first == std::string_view::npos || (text[first] != '[' && text[first] != '{')) return input;
+  nlohmann::json json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (json.is_discarded()) {
+    const char end = text[first] == '[' ? ']' : '}';
+    const bool cut = text[text.find_last_not_of(blanks)] != end;
+    throw Error(cut ? Code::truncated_file : Code::corrupt_file, "the profile is not JSON", run_again, input.place);
+  }
+  input.json = std::move(json);
+  return input;
+}
+
+std::int64_t AmountSum::add(std::int64_t amount) {
+  amount = std::max<std::int64_t>(0, amount);
+  sum_ += amount;
+  if (sum_ < beyond_amounts) return amount;
+  corrupt_profile("the entries of the profile take more than 285 years together, or as many bytes", run_again, place_);
+}
+
+std::string text_at(const nlohmann::json& object, const char* key) {
+  if (!object.is_object()) return "";
+  const auto value = object.find(key);
+  return value != object.end() && value->is_string() ? value->get<std::string>() : "";
+}
+
+std::optional<std::int64_t> amount_at(const nlohmann::json& object, const char* key, double factor) {
+  if (!object.is_object()) return std::nullopt;
+  const auto value = object.find(key);
+  if (value == object.end()) return std::nullopt;
+  if (value->is_string()) return amount_in(value->get_ref<const std::string&>(), factor);
+  return value->is_number() ? scaled(value->get<double>(), factor) : std::nullopt;
+}
+
+std::optional<std::int64_t> amount_in(std::string_view decimal, double factor) {
+  double value = 0;
+  const char* const end = decimal.data() + decimal.size();
+  const auto [read, error] = std::from_chars(decimal.data(), end, value);
+  return error == std::errc() && read == end ? scaled(value, factor) : std::nullopt;
+}
+
+void corrupt_profile(const std::string& what, const std::string& remedy, const Place& place) {
+  throw Error(Code::corrupt_file, what, remedy, place);
+}
+
+}  // namespace whence::profile

@@ -1,0 +1,21 @@
+// A profile of a run of the good model that is not JSON: OpenVINO's runtime model in XML, tables of OpenVINO, ONNX
+// Runtime and QNN.
+#include "annotator/profile/profile_reader.h"
+#include "tests/fuzz/target.h"
+
+namespace whence::fuzz {
+namespace {
+
+void run(std::string_view input) {
+  const std::string path = file_of("profile", input);
+  for (const char* format : {"text", "json"}) {
+    attempt([&] { run_command({"profile", good_model().model, "--profile", path, "--format", format}); });
+  }
+  attempt([&] { run_command({"profile", good_model().model, "--profile", path, "--trace", scratch("trace.json")}); });
+  profile::read_runtime_profile({path}, {});
+}
+
+const Target target("profile_table", run, 8192);
+
+}  // namespace
+}  // namespace whence::fuzz

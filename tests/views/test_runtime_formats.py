@@ -1,0 +1,263 @@
+"""`whence profile` on runtimes that cannot run here, TensorRT and QNN: files written by hand to the grammar that their
+sources print. And on files of every form that are broken."""
+
+import json
+
+import pytest
+from onnx import helper
+
+import command
+from views import profiled, view_files
+
+PROFILE = profiled.schema("profile")
+# By name: module. A chain, each reading the one before; "/head/Softmax" makes the output "y".
+NODES = {"/enc/layer.0/attn/MatMul": "enc.layer.0.attn", "/enc/layer.0/attn/Add": "enc.layer.0.attn",
+         "/enc/layer.0/act/Gelu": "enc.layer.0.act", "/enc/layer.1/attn/MatMul": "enc.layer.1.attn",
+         "/enc/layer.1/act/Gelu": "enc.layer.1.act", "/head/MatMul": "head", "/head/Softmax": "head"}
+A, B, C, D, E, F, G = NODES
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    nodes = []
+    for i, (name, module) in enumerate(NODES.items()):
+        op = name.rpartition("/")[2]
+        inputs = [f"v{i - 1}" if i else "x"] * (2 if op in ("MatMul", "Add") else 1)
+        nodes.append(helper.make_node(op, inputs, ["y" if name == G else f"v{i}"], name=name))
+        view_files.add_keys(nodes[-1], module=module, confidence="exact", call="0")
+    return view_files.save(nodes, tmp_path_factory.mktemp("chain") / "m.onnx")
+
+
+def folded(model, folder, **files) -> dict:
+    """Writes the files, by their names without an ending, and folds them."""
+    options = []
+    for name, content in files.items():
+        (folder / name).write_text(content if isinstance(content, str) else json.dumps(content))
+        options += ["--profile", folder / name]
+    report = command.run_json("profile", model, *options)
+    PROFILE.validate(report)
+    return report
+
+
+def of_nodes(report: dict) -> dict[str, tuple]:
+    return {node["name"]: (node["module"], sorted(node.get("parts", []))) for node in report["nodes"]}
+
+
+# ---- TensorRT -----------------------------------------------------------------------------------------------------
+
+def trt(*layers: str) -> list[dict]:
+    """A profile of ten runs, the first layer 1 ms a run, the next 2 ms, and so on."""
+    return [{"count": 10}, *({"name": name, "timeMs": 10.0 * (i + 1), "averageMs": i + 1.0, "medianMs": i + 1.0,
+                              "percentage": 1.0} for i, name in enumerate(layers))]
+
+
+WITHIN_1 = ["enc.layer.1.act", "enc.layer.1.attn"]
+ACROSS = ["enc.layer.0.act", "enc.layer.0.attn", "enc.layer.1.attn"]
+
+
+@pytest.mark.parametrize("name, module, parts", [
+    (A, "enc.layer.0.attn", []),
+    (f"{A} + {B}", "enc.layer.0.attn", []),
+    (f"{B} + {C}", "enc.layer.0", ["enc.layer.0.act", "enc.layer.0.attn"]),
+    (f"{A} || {D}", "enc.layer", ["enc.layer.0.attn", "enc.layer.1.attn"]),
+    (f"PWN({C})", "enc.layer.0.act", []),
+    (f"PWN(PWN({C}), {E})", "enc.layer", ["enc.layer.0.act", "enc.layer.1.act"]),
+    (f"{D} + PWN({E})", "enc.layer.1", WITHIN_1),
+    (f"PWN((Unnamed Layer* 286) [Shuffle] + {E}, {D})", "enc.layer.1", WITHIN_1),
+    (f"{{ForeignNode[{D}...{E}]}}", "enc.layer.1", WITHIN_1),
+    (f"{{ForeignNode[{A}...{D}]}}", "enc.layer", ACROSS),
+    (f"{{ForeignNode[{A}...{B} + (Unnamed Layer* 4) [Shuffle]]}}", "enc.layer.0.attn", []),
+    (f"{{ForeignNode[ONNXTRT_ShapeShuffle_3_output[Constant]...{B}]}}", "enc.layer.0.attn", []),
+    (f"{{ForeignNode[{F}]}}", "head", []),
+    (f"Reformatting CopyNode for Input Tensor 0 to {D} + PWN({E})", "enc.layer.1", WITHIN_1),
+    (f"Reformatting CopyNode for Output Tensor 0 to {{ForeignNode[{D}...{E}]}}", "enc.layer.1", WITHIN_1),
+    ("v2 copy", "enc.layer.0.act", []),
+    ("/enc/layer_1/attn/MatMul_myl109_2", "enc.layer.1.attn", []),
+    ("y", "head", []),
+    ("__myl_MulMaxSubExpSum_myl109_3", None, []),
+    ("Reformatting CopyNode for Network Input x", None, []),
+    ("(Unnamed Layer* 52) [Shuffle]", None, []),
+])
+def test_names_of_tensorrt(model, tmp_path, name, module, parts):
+    report = folded(model, tmp_path, profile=trt(F, name))
+    assert of_nodes(report)[name] == (module, parts)
+    assert (report["source"], report["runs"], report["warmup_runs"]) == ("tensorrt", 10, 0)
+    assert report["operator_time"] == 30_000 and report["unattributed"] == (0 if module is not None else 20_000)
+
+
+def test_bounds_of_modules(model, tmp_path):
+    """What surely belongs to a module, and what may: of layers of 1, 2 and 3 ms."""
+    report = folded(model, tmp_path, profile=trt(A, f"{B} + {C}", f"{{ForeignNode[{C}...{D}]}}"))
+    rows = {row["path"]: (row["total"], row["at_most"]) for row in report["modules"]}
+    assert rows == {"": (60_000, 60_000), "enc": (60_000, 60_000), "enc.layer": (60_000, 60_000),
+                    "enc.layer.0": (30_000, 60_000), "enc.layer.0.attn": (10_000, 30_000),
+                    "enc.layer.0.act": (0, 50_000), "enc.layer.1": (0, 30_000), "enc.layer.1.attn": (0, 30_000),
+                    "enc.layer.1.act": (0, 0), "head": (0, 0)}
+    text = command.run("profile", model, "--profile", tmp_path / "profile").stdout
+    assert "at most" in text and "10 runs, 6.000 ms each in 3 operators" in text
+
+
+def layer(name: str, *nodes: str, separator="\x1f") -> dict:
+    return {"Name": name, "LayerType": "kgen", "Inputs": [], "Outputs": [],
+            "Metadata": separator.join(f"[ONNX Layer: {node}]" for node in nodes)}
+
+
+def test_layer_information_says_what_a_layer_holds(model, tmp_path):
+    names = ["__myl_Fused_myl0_1", "__myl_Two_myl0_2", f"{{ForeignNode[{A}...{E}]}}", "__myl_Cut_myl0_4", F]
+    information = {"Layers": [
+        layer(names[0], A, B), layer(names[1], A, C, separator="\x1e"), layer(names[2], D, f"{E} | Local Function: Block"),
+        {**layer(names[3], A), "Metadata": f"[ONNX Layer: {A}]\x1f[ONNX Layer: {'n' * 1990} ... {'m' * 1990}]"},
+        layer(names[4])], "Bindings": ["x", "y"]}
+    report = folded(model, tmp_path, profile=trt(*names), layers=information)
+    found = of_nodes(report)
+    assert found[names[0]] == ("enc.layer.0.attn", [])
+    assert found[names[1]] == ("enc.layer.0", ["enc.layer.0.act", "enc.layer.0.attn"])
+    assert found[names[2]] == ("enc.layer.1", WITHIN_1)  # fewer than the region of its name
+    assert found[names[3]] == ("", ["", "enc.layer.0.attn"])  # TensorRT cut the rest: it may be anything's
+    assert found[names[4]] == ("head", [])
+    assert {node["op_type"] for node in report["nodes"]} == {"kgen"}
+    alone = of_nodes(folded(model, tmp_path, profile=trt(*names)))
+    assert alone[names[0]] == (None, [])
+
+
+def test_layer_information_of_names_alone(model, tmp_path):
+    report = folded(model, tmp_path, layers={"Layers": [A, f"{D} + {E}"]}, profile=trt(A, f"{D} + {E}"))
+    assert of_nodes(report) == {A: ("enc.layer.0.attn", []), f"{D} + {E}": ("enc.layer.1", WITHIN_1)}
+
+
+# ---- QNN ----------------------------------------------------------------------------------------------------------
+
+HEADER = "Msg Timestamp,Message,Time,Unit of Measurement,Timing Source,Event Level,Event Identifier"
+
+
+def qnn(*runs: dict[str, int], unit="CYCLES", sources=None) -> str:
+    """A detailed profile: by run, the time of each operator."""
+    lines = [HEADER + (",ONNX Source Ops" if sources else "")]
+    for run in runs:
+        lines.append("0,ROOT,1000,CYCLES,BACKEND,ROOT,Accelerator (execute) time (cycles)" + ("," if sources else ""))
+        for i, (name, time) in enumerate(run.items()):
+            more = "," + ";".join(sources[name]) if sources else ""
+            lines.append(f'{i},NODE,{time},{unit},BACKEND,SUB-EVENT,"{name}:OpId_{i} ({unit.lower()})"{more}')
+    return "\n".join(lines) + "\n"
+
+
+def test_qnn_names_the_operators_that_it_was_made_of(model, tmp_path):
+    sources = {"Conv_1": [A, B], "Gelu_7": [C, D], "other": []}
+    runs = [{"Conv_1": 900, "Gelu_7": 700, "other": 5}, {"Conv_1": 100, "Gelu_7": 50, "other": 5},
+            {"Conv_1": 110, "Gelu_7": 60, "other": 5}]
+    report = folded(model, tmp_path, profile=qnn(*runs, sources=sources))
+    assert (report["source"], report["unit"], report["runs"], report["warmup_runs"]) == ("qnn", "cycles", 2, 1)
+    assert of_nodes(report) == {"Conv_1": ("enc.layer.0.attn", []), "other": (None, []),
+                                "Gelu_7": ("enc.layer", ["enc.layer.0.act", "enc.layer.1.attn"])}
+    assert {node["name"]: node["time"] for node in report["nodes"]} == {"Conv_1": 210, "Gelu_7": 110, "other": 10}
+    assert "cycles a run" in command.run("profile", model, "--profile", tmp_path / "profile").stdout
+
+
+def test_qnns_trace_says_what_the_table_does_not(model, tmp_path):
+    trace = {"schema_version": 2, "model_name": "m", "subgraph_traces": [{"graph_name": "g", "tensor_mappings": [],
+             "op_mappings": [
+                 {"dst_name": "Conv_1", "dst_qnn_op_type": "MatMul", "node_group_type": "OrtNodeUnit",
+                  "sources": [{"name": A, "type": "OP"}, {"name": "v0", "type": "TENSOR"}, {"name": B, "type": "OP"}]},
+                 {"dst_name": "Fused_2", "dst_qnn_op_type": "Gelu", "sources": [{"name": "optimised", "type": "OP"}],
+                  "original_sources": [{"name": E, "type": "OP"}]}]}], "unsupported_nodes": []}
+    report = folded(model, tmp_path, profile=qnn({"Conv_1": 7, "Fused_2": 3}, unit="US"), trace=trace)
+    assert of_nodes(report) == {"Conv_1": ("enc.layer.0.attn", []), "Fused_2": ("enc.layer.1.act", [])}
+    assert [node["op_type"] for node in report["nodes"]] == ["MatMul", "Gelu"]
+    assert (report["unit"], report["operator_time"], report["warmup_runs"]) == ("microseconds", 10, 0)
+
+
+# ---- what is refused ----------------------------------------------------------------------------------------------
+
+XML = ('<?xml version="1.0"?>\n<net name="n" version="11"><layers><layer id="0" name="{name}" type="MatMul">'
+       '<data execOrder="0" execTimeMcs="{time}" originalLayersNames="{name}"/></layer></layers>'
+       '<edges>{edges}</edges></net>')
+COUNTERS = "layerName;execStatus;layerType;execType;realTime (ms);cpuTime (ms)\n"
+MEMORY = "#name,input_sizes,initializers_sizes,total_dynamic_sizes,total_temp_allocations\n"
+NESTED = "PWN(" * 3000 + A
+BROKEN = {
+    "xml, cut": (XML.format(name=A, time=5, edges="")[:150], "E0202"),
+    "xml, cut in a tag": (XML.format(name=A, time=5, edges="")[:-3], "E0202"),
+    "xml, two roots": (XML.format(name=A, time=5, edges="") + "<net/>", "E0204"),
+    "xml, other tags": ("<net><b></c></net>", "E0204"),
+    "xml, not a model": ("<html><body/></html>", "E0204"),
+    "xml, no times": (XML.format(name=A, time="not_executed", edges=""), "E0203"),
+    "xml, no number": (XML.format(name=A, time="many", edges=""), "E0204"),
+    "xml, beyond time": (XML.format(name=A, time=2 ** 60, edges=""), "E0204"),
+    "xml, edge to nowhere": (XML.format(name=A, time=5, edges='<edge from-layer="0" to-layer="9"/>'), "E0204"),
+    "xml, entities": ('<!DOCTYPE net [<!ENTITY a "aa"><!ENTITY b "&a;&a;">]>' +
+                      XML.format(name="&b;", time=5, edges=""), "E0203"),
+    "xml, another model": (XML.format(name="/other/MatMul", time=5, edges=""), "E0206"),
+    "counters, cut": (COUNTERS + f"{A};EXECUTED;MatMul;ref;0.5;0.5\n", "E0202"),
+    "counters, no number": (COUNTERS + f"{A};EXECUTED;MatMul;ref;half;0.5\nTotal;;;;1;1\n", "E0204"),
+    "counters, short row": (COUNTERS + f"{A};EXECUTED\nTotal;;;;1;1\n", "E0204"),
+    "counters, negative": (COUNTERS + f"{A};EXECUTED;MatMul;ref;-1;0.5\nTotal;;;;1;1\n", "E0204"),
+    "counters, nothing ran": (COUNTERS + f"{A};NOT_RUN;MatMul;ref;0;0\nTotal;;;;0;0\n", "E0203"),
+    "memory, empty": (MEMORY, "E0202"),
+    "memory, short row": (MEMORY + f"{A}_77,1,2\n", "E0204"),
+    "memory, beyond": (MEMORY + f"{A}_77,1,{2 ** 52},{2 ** 52},0\n", "E0204"),
+    "providers, no node": (json.dumps([{"provider": "CPU", "nodes": []}]), "E0203"),
+    "tensorrt, no count": (json.dumps(trt(A)[1:]), "E0204"),
+    "tensorrt, no time": (json.dumps([{"count": 1}, {"name": A, "timeMs": None}]), "E0204"),
+    "tensorrt, cut": (json.dumps(trt(A))[:-1], "E0202"),
+    "tensorrt, another model": (json.dumps(trt("conv1", "conv2")), "E0206"),
+    "tensorrt, layers alone": (json.dumps({"Layers": [A]}), "E0101"),
+    "qnn, basic": (HEADER + "\n0,ROOT,4,COUNT,BACKEND,ROOT,Number of HVX threads used\n", "E0203"),
+    "qnn, no number": (HEADER + "\n0,NODE,x,CYCLES,BACKEND,SUB-EVENT,a:OpId_1 (cycles)\n", "E0204"),
+    "qnn, short row": (HEADER + "\n0,NODE,4,CYCLES\n", "E0204"),
+    "qnn, open quote": (HEADER + '\n0,NODE,4,CYCLES,BACKEND,SUB-EVENT,"a:OpId_1\n', "E0206"),
+    "a table": ("a,b\n1,2\n", "E0204"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_broken_files(model, tmp_path, name):
+    content, code = BROKEN[name]
+    (tmp_path / "p").write_text(content)
+    exit_code = 2 if code == "E0101" else 3
+    error = command.run("profile", model, "--profile", tmp_path / "p", "-o", tmp_path / "out", "--trace",
+                        tmp_path / "trace", code=exit_code).stderr
+    assert error.startswith(code) and "try:" in error, error
+    assert not (tmp_path / "out").exists() and not (tmp_path / "trace").exists()
+
+
+@pytest.mark.parametrize("files, said", [
+    ({"a": trt(A), "b": trt(A)}, "--against"),
+    ({"a": qnn({A: 5}), "b": {"Layers": [A]}}, "one runtime"),
+    ({"a": trt(A), "b": {"subgraph_traces": []}}, "one runtime"),
+])
+def test_files_that_do_not_belong_together(model, tmp_path, files, said):
+    for name, content in files.items():
+        (tmp_path / name).write_text(content if isinstance(content, str) else json.dumps(content))
+    error = command.run("profile", model, "--profile", tmp_path / "a", "--profile", tmp_path / "b", code=2).stderr
+    assert error.startswith("E0101") and said in error
+
+
+def test_layers_of_another_engine(model, tmp_path):
+    (tmp_path / "a").write_text(json.dumps(trt(A)))
+    (tmp_path / "b").write_text(json.dumps({"Layers": ["conv1"]}))
+    error = command.run("profile", model, "--profile", tmp_path / "a", "--profile", tmp_path / "b", code=3).stderr
+    assert error.startswith("E0206") and "engine" in error
+
+
+def test_deep_names_are_read(model, tmp_path):
+    report = folded(model, tmp_path, profile=trt(A, NESTED))
+    assert of_nodes(report)[NESTED] == ("enc.layer.0.attn", [])
+
+
+@pytest.mark.parametrize("options", [["--warmup", "-1"], ["--warmup", "2"], ["--warmup", "some"]])
+def test_wrong_numbers_of_warmup_runs(model, tmp_path, options):
+    (tmp_path / "p").write_text(qnn({A: 5}, {A: 5}))
+    assert command.run("profile", model, "--profile", tmp_path / "p", *options, code=2).stderr.startswith("E0101")
+
+
+@pytest.mark.parametrize("options", [["--warmup", "1"], ["--against-optimized", "p"]])
+def test_options_that_would_do_nothing(model, tmp_path, options):
+    """TensorRT gives sums of all runs; there is no second profile."""
+    (tmp_path / "p").write_text(json.dumps(trt(A)))
+    error = command.run("profile", model, "--profile", tmp_path / "p", *options, code=2).stderr
+    assert error.startswith("E0101") and options[0].removesuffix("-optimized") in error
+    command.run("profile", model, "--profile", tmp_path / "p", "--warmup", "0")
+
+
+def test_without_a_profile(model):
+    assert "--profile" in command.run("profile", model, code=2).stderr
