@@ -5,6 +5,7 @@
 
 #include "annotator/annotation/annotate_foreign.h"
 #include "annotator/annotation/carry_name.h"
+#include "annotator/annotation/changed_nodes.h"
 #include "annotator/annotation/model_edit.h"
 #include "annotator/annotation/text_keys.h"
 #include "annotator/annotation/value_pairs.h"
@@ -233,9 +234,11 @@ AnnotateReport annotate_by(const ModelSource& input, const ModelOutput& output, 
   const match::Reference reference = make(*model);
   const TextKeys source(reference, before, program, wanted_keys(options));
   const bool done = fully_annotated(*model, digest);
-  const MatchReport found = done ? nothing_found(*model) : match_model(*model, reference);
+  const MatchReport found =
+      done ? nothing_found(*model) : match_model(*model, reference, changed_nodes(nodes_with_functions(*model), before));
   if (!done) require_fit(found.fit, options, place, "the file before");
-  if (!done && digest != keys::own_names && annotated_at_all_nodes(*model)) {
+  const bool adds = std::ranges::find(found.stale, true) != found.stale.end();
+  if (!done && !adds && digest != keys::own_names && annotated_at_all_nodes(*model)) {
     notes.push_back(nothing_left_to_annotate("the file before", place));
   }
   return write_matches(*model, found, source, digest, input, output, options);

@@ -1,0 +1,17 @@
+// Nodes that a tool changed and on which it left the metadata of the file before: a Conv that took in the Relu behind it
+// still says that it is the Conv alone. What such a node says of itself is of the past.
+#pragma once
+
+#include <vector>
+
+#include "annotator/onnx_file/onnx_summary.h"
+
+namespace whence::annotation {
+
+// By node of `nodes`. A node is changed when it says, under its old name, what its like in the file before says, and is
+// another operator by now, has another first result, or computes from other values. Values are followed through nodes
+// that say nothing, which the tool put in. Weights may be others: quantising a node leaves it the same.
+std::vector<bool> changed_nodes(const std::vector<const onnx_file::OnnxNode*>& nodes,
+                                const std::vector<const onnx_file::OnnxNode*>& before);
+
+}  // namespace whence::annotation
