@@ -11,6 +11,7 @@
 #include "annotator/match/file_structure.h"
 #include "annotator/metadata/node_keys.h"
 #include "annotator/onnx_file/onnx_rewrite.h"
+#include "annotator/origin/carried_token.h"
 #include "annotator/origin/keys/node.h"
 #include "annotator/origin/keys/origin.h"
 #include "annotator/origin/keys/program.h"
@@ -56,9 +57,9 @@ bool all_say_something(const std::vector<const OnnxNode*>& nodes) {
 bool stale(const MatchReport& found, std::size_t index) { return index < found.stale.size() && found.stale[index]; }
 
 // What whence says of a node's origin.
-constexpr std::array stale_keys = {keys::module,   keys::modules, keys::call,    keys::calls,
-                                   keys::scopes,   keys::source,  keys::op,      keys::confidence,
-                                   keys::rule,     keys::evidence, keys::version, keys::confidence_operator};
+constexpr std::array stale_keys = {keys::module, keys::modules,  keys::call,    keys::calls,
+                                   keys::scopes, keys::source,   keys::op,      keys::confidence,
+                                   keys::rule,   keys::evidence, keys::version, keys::confidence_operator};
 
 class ForeignEditor : public onnx_file::NodeEditor {
  public:
@@ -93,6 +94,7 @@ class ForeignEditor : public onnx_file::NodeEditor {
       edit = restated(node, match, index);
     }
     const Confidence confidence = confidence_after(node, edit, match.confidence);
+    if (options_.tokens_go) drop_carried(node, edit);
     if (options_.carry && (annotated || match.scope.exists())) carry_name(node, confidence, edit);
     report_.nodes.add(confidence);
     return edit;
@@ -150,6 +152,12 @@ class ForeignEditor : public onnx_file::NodeEditor {
       edit.added.emplace_back(keys::op, origin::to_stamp(*origin));
     }
     return edit;
+  }
+
+  static void drop_carried(const NodeView& node, NodeEdit& edit) {
+    if (!origin::token_in(node.doc_string)) return;
+    drop_token(node, edit);
+    if (find_property(node.metadata, keys::carry)) edit.dropped_keys.push_back(keys::carry);
   }
 
   static void set_aside(const std::vector<onnx_file::PlacedEntry>& entries, NodeEdit& edit) {

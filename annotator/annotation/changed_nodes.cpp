@@ -24,9 +24,8 @@ constexpr std::array statement_keys = {keys::module, keys::modules,    keys::cal
 
 bool same_statement(const OnnxNode& node, const OnnxNode& other) {
   if (!node.metadata.find(keys::confidence)) return false;
-  return std::ranges::all_of(statement_keys, [&](std::string_view key) {
-    return node.metadata.find(key) == other.metadata.find(key);
-  });
+  return std::ranges::all_of(statement_keys,
+                             [&](std::string_view key) { return node.metadata.find(key) == other.metadata.find(key); });
 }
 
 ByName by_name(const Nodes& nodes) {

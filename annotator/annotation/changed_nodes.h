@@ -1,5 +1,5 @@
-// Nodes that a tool changed and on which it left the metadata of the file before: a Conv that took in the Relu behind it
-// still says that it is the Conv alone. What such a node says of itself is of the past.
+// Nodes that a tool changed and on which it left the metadata of the file before: a Conv that took in the Relu behind
+// it still says that it is the Conv alone. What such a node says of itself is of the past.
 #pragma once
 
 #include <vector>

@@ -51,7 +51,6 @@ struct MatchReport {
 // external data.
 // `stale`: nodes whose metadata a tool left there although it changed them; by node of nodes_with_functions(), or
 // empty. What they say is a hint like PyTorch's own metadata.
-MatchReport match_model(const onnx_file::OnnxSummary& model, const Reference& reference,
-                        std::vector<bool> stale = {});
+MatchReport match_model(const onnx_file::OnnxSummary& model, const Reference& reference, std::vector<bool> stale = {});
 
 }  // namespace whence::match

@@ -90,6 +90,8 @@ PostponedStops::~PostponedStops() {
   if (const int signal = postponed.exchange(0)) ::raise(signal);
 }
 
+bool PostponedStops::stop_waits() { return postponed != 0; }
+
 bool postpone_stop(int signal) {
   if (postponing == 0) return false;
   postponed = signal;
