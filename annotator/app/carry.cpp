@@ -12,7 +12,6 @@
 #include "annotator/app/tool_process.h"
 #include "annotator/match/file_structure.h"
 #include "annotator/match/reference.h"
-#include "annotator/metadata/attribution.h"
 #include "annotator/onnx_file/onnx_summary.h"
 #include "schema/files/files.h"
 #include "schema/files/temporary_names.h"
@@ -37,10 +36,12 @@ void require_commands(const std::vector<ToolCommand>& tools) {
   }
 }
 
+// As the match takes them: PyTorch's keys say a module, too, and not how sure that is.
 NodeCounts counts_of(const onnx_file::OnnxSummary& model) {
   origin::Counts counts;
   for (const onnx_file::OnnxNode* node : match::nodes_with_functions(model)) {
-    counts.add(metadata::attribution_of(*node, nullptr).confidence);
+    const bool known = match::module_of(node->metadata).has_value();
+    counts.add(known ? match::confidence_in(*node) : origin::Confidence::unattributed);
   }
   return app::to_node_counts(counts);
 }
@@ -60,7 +61,7 @@ std::string said(const ToolEnd& end) { return end.words.empty() ? "; it said not
     seconds.erase(seconds.find_last_not_of('0') + 1);
     if (seconds.back() == '.') seconds.pop_back();
     throw Error(Code::tool_failed, "`" + tool + "` took more than " + seconds + " s and was stopped" + said(end),
-                "give it more time, or see why it waits", running());
+                "give it more time, or see what it waits for", running());
   }
   const bool killed = WIFSIGNALED(end.status) && WTERMSIG(end.status) == SIGKILL;
   throw Error(Code::tool_failed, "`" + tool + "` ended with " + app::ending_text(end.status) + said(end),
@@ -93,7 +94,7 @@ std::string made_by(const ToolFolder& folder, const ToolCommand& tool, const Too
     const bool ours = first.code == Code::tool_failed;
     throw Error(Code::tool_failed,
                 "`" + shell_text(tool) + "`: " + (ours ? "" : "its file cannot be read: ") + first.message + said(end),
-                first.remedy, running());
+                ours ? first.remedy : "see that the tool writes an ONNX file to {out}", running());
   }
   return file;
 }
@@ -109,6 +110,11 @@ AnnotateOptions carried_from(const std::string& model, bool overwrite) {
   return options;
 }
 
+// A tool that leaves all metadata where it is leaves nothing to add.
+bool is_expected(const Diagnostic& note) {
+  return note.severity == Severity::note && note.code == Code::sidecar_mismatch;
+}
+
 // Carries through one tool; `output` may lie in the folder of a step before.
 AnnotateReport carry_through(const std::string& model, const std::string& output, const ToolCommand& tool,
                              const CarryOptions& options) {
@@ -116,6 +122,7 @@ AnnotateReport carry_through(const std::string& model, const std::string& output
   try {
     const ToolEnd end = run_in(folder, tool, options);
     AnnotateReport report = annotate(made_by(folder, tool, end), output, carried_from(model, options.overwrite));
+    std::erase_if(report.notes, is_expected);
     report.notes = folder.as_seen(std::move(report.notes));
     return report;
   } catch (const Error& error) {

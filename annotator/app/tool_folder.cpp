@@ -113,6 +113,13 @@ void ToolFolder::clear() const {
   }
 }
 
+Diagnostics ToolFolder::as_seen(Diagnostics diagnostics) const {
+  for (Diagnostic& each : diagnostics) {
+    for (std::string* text : {&each.message, &each.where.file, &each.remedy}) replace_all(*text, folder_ + "/", "");
+  }
+  return scratch_.as_seen(std::move(diagnostics));
+}
+
 bool has_placeholder(const std::vector<std::string>& arguments, const std::string& placeholder) {
   return std::ranges::any_of(arguments, [&](const std::string& each) { return each.find(placeholder) != each.npos; });
 }

@@ -23,7 +23,7 @@ class ToolFolder {
   std::string result(const std::vector<std::string>& arguments) const;
 
   void clear() const;  // removes what is in it, folders too
-  Diagnostics as_seen(Diagnostics diagnostics) const { return scratch_.as_seen(std::move(diagnostics)); }
+  Diagnostics as_seen(Diagnostics diagnostics) const;  // without the folder's path
 
  private:
   void add_data(const std::string& model);

@@ -104,6 +104,10 @@ Reference make_reference_of_names(const onnx_file::OnnxSummary& model);
 // Returns the module that a node's metadata names; nullopt when it names none.
 std::optional<std::string> module_of(const onnx_file::OnnxProperties& metadata);
 
+// Returns how sure a file is of the module that this node's metadata names. PyTorch's optimiser keeps the keys of one of
+// the nodes that it fuses, so its word alone is never exact.
+origin::Confidence confidence_in(const onnx_file::OnnxNode& node);
+
 // Returns the module of the path that a node's name begins with (scope_in_name.h), "/layer1/layer1.0/conv1" ->
 // "layer1.0.conv1": the names of a called container's children repeat the container's name. Empty for the root, and for
 // a name without a path.
