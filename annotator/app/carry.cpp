@@ -83,20 +83,13 @@ ToolEnd run_in(const ToolFolder& folder, const ToolCommand& tool, const CarryOpt
   }
 }
 
-// The file that the tool made, which is an ONNX file.
-std::string made_by(const ToolFolder& folder, const ToolCommand& tool, const ToolEnd& end) {
-  std::string file;
-  try {
-    file = folder.result(tool);
-    value_of(onnx_file::read_onnx_summary(file));
-  } catch (const Error& error) {
-    Diagnostic first = folder.as_seen(error.diagnostics()).front();
-    const bool ours = first.code == Code::tool_failed;
-    throw Error(Code::tool_failed,
-                "`" + shell_text(tool) + "`: " + (ours ? "" : "its file cannot be read: ") + first.message + said(end),
-                ours ? first.remedy : "see that the tool writes an ONNX file to {out}", running());
-  }
-  return file;
+// The error of a tool whose file is not there, or is no ONNX file as far as `told` says.
+Error without_file(const ToolFolder& folder, const ToolCommand& tool, const ToolEnd& end, const Error& told) {
+  const Diagnostic first = folder.as_seen(told.diagnostics()).front();
+  const bool found = first.code != Code::tool_failed;
+  return Error(Code::tool_failed,
+               "`" + shell_text(tool) + "`: " + (found ? "its file cannot be read: " : "") + first.message + said(end),
+               found ? "see that the tool writes a valid ONNX file to {out}" : first.remedy, running());
 }
 
 AnnotateOptions carried_from(const std::string& model, bool overwrite) {
@@ -115,17 +108,28 @@ bool is_expected(const Diagnostic& note) {
   return note.severity == Severity::note && note.code == Code::sidecar_mismatch;
 }
 
+// True for an error about the file that the tool made: it is broken, or weights that it refers to are not there.
+bool is_about(const Error& error, const std::string& file) {
+  const Diagnostic& first = error.diagnostics().front();
+  const ExitCode exit = info(first.code).exit;
+  const bool of_files = exit == ExitCode::malformed || exit == ExitCode::security || first.code == Code::missing_file;
+  return of_files && first.where.file == file;
+}
+
 // Carries through one tool; `output` may lie in the folder of a step before.
 AnnotateReport carry_through(const std::string& model, const std::string& output, const ToolCommand& tool,
                              const CarryOptions& options) {
   const ToolFolder folder(model, output);
+  const ToolEnd end = run_in(folder, tool, options);
+  std::string file;
   try {
-    const ToolEnd end = run_in(folder, tool, options);
-    AnnotateReport report = annotate(made_by(folder, tool, end), output, carried_from(model, options.overwrite));
+    file = folder.result(tool);
+    AnnotateReport report = annotate(file, output, carried_from(model, options.overwrite));
     std::erase_if(report.notes, is_expected);
     report.notes = folder.as_seen(std::move(report.notes));
     return report;
   } catch (const Error& error) {
+    if (file.empty() || is_about(error, file)) throw without_file(folder, tool, end, error);
     throw Error(folder.as_seen(error.diagnostics()));
   }
 }
