@@ -56,7 +56,7 @@ bool all_say_something(const std::vector<const OnnxNode*>& nodes) {
 
 bool stale(const MatchReport& found, std::size_t index) { return index < found.stale.size() && found.stale[index]; }
 
-// What whence says of a node's origin.
+// The keys with which whence says a node's origin.
 constexpr std::array stale_keys = {keys::module, keys::modules,  keys::call,    keys::calls,
                                    keys::scopes, keys::source,   keys::op,      keys::confidence,
                                    keys::rule,   keys::evidence, keys::version, keys::confidence_operator};
@@ -129,7 +129,7 @@ class ForeignEditor : public onnx_file::NodeEditor {
     return edit;
   }
 
-  // What another node said goes; names and PyTorch's own keys stay.
+  // Replaces what the node said before it was changed; names and PyTorch's own keys stay.
   NodeEdit restated(const NodeView& node, const NodeMatch& match, std::size_t index) const {
     NodeEdit edit;
     for (const std::string_view key : stale_keys) {

@@ -56,7 +56,7 @@ class Comparison {
     if (node.op_type != old.op_type || node.domain != old.domain) return true;
     if (node.outputs.empty() || old.outputs.empty()) return false;
     if (!same_value(node.outputs[0], old.outputs[0], node)) return true;
-    // Where a tool gives a node more or fewer inputs, which of them correspond is not known.
+    // A tool may give a node more inputs behind its own.
     for (std::size_t i = 0; i < std::min(node.inputs.size(), old.inputs.size()); ++i) {
       if (before_.contains(old.inputs[i]) && source_of(node.inputs[i]) != old.inputs[i]) return true;
     }

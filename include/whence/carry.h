@@ -20,19 +20,19 @@ using ToolCommand = std::vector<std::string>;
 
 struct CarryOptions {
   double timeout = 0;       // seconds that one tool may take; 0: any
-  bool show_words = false;  // what the tools print goes to standard error, too, as it comes
+  bool show_words = false;  // copies the tools' output to standard error as it comes
   bool overwrite = false;   // as in AnnotateOptions
 };
 
 struct CarryReport {
-  NodeCounts before;  // of the model
+  NodeCounts before;  // nodes of the model
   struct Step {
     std::string tool;  // its command line, {in} and {out} as they were given
-    NodeCounts nodes;  // of what it made
+    NodeCounts nodes;  // nodes of its file
     double seconds = 0;
   };
   std::vector<Step> steps;  // one for each tool
-  AnnotateReport result;    // of the last one's file
+  AnnotateReport result;    // the last one's file
 };
 
 // Runs the tools one after the other, each on what the one before made, and writes the last one's file to `output` with

@@ -24,7 +24,7 @@ Tool = Union[Function, Command]
 # ends as the function did.
 _SCRIPT = """printf '%s\\0' {number} "$1" "$2" > '{folder}/ask' && read -r status < '{folder}/answer' && exit "$status"
 """
-_FIELDS = 3  # of a question: the number of the tool, where its model is, and where its file goes
+_FIELDS = 3  # in a question: the number of the tool, where its model is, and where its file goes
 
 
 def carry(model: str | os.PathLike, tool: Tool | Sequence[Tool], output: str | os.PathLike | None = None, *,
@@ -97,10 +97,10 @@ class _Functions:
         return re.sub(r"\W+", "", name) or "function"
 
     def serve(self, run: Callable[[], dict]) -> dict:
-        """What ``run`` returns, which runs the command. Raises what a function raised, as E0210."""
+        """Calls ``run``, which runs the command, and returns its result. Raises E0210 from what a function raised."""
         for name in ("ask", "answer"):
             os.mkfifo(self.folder / name)
-        # Open at both ends, so that opening and writing wait for nobody, whatever becomes of the command.
+        # Open at both ends, so that opening and writing never wait, whatever becomes of the command.
         ask, answer = (os.open(self.folder / name, os.O_RDWR) for name in ("ask", "answer"))
         failure: BaseException | None = None
         try:

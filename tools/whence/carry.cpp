@@ -21,7 +21,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::string_view tools_follow = "--", next_tool = "--then";
 
-// What stands behind `--`: one tool, or several with --then between them.
+// Divides the words behind `--` at each --then.
 std::vector<ToolCommand> tools_in(std::span<char*> words) {
   std::vector<ToolCommand> tools;
   if (!words.empty()) tools.emplace_back();
