@@ -64,8 +64,8 @@ void forget_temporary(const char* path) {
 }
 
 void remove_temporaries() {
-  for (const auto& name : names) {
-    if (const char* path = name.load(); path != nullptr && ::unlink(path) != 0) remove_folder(path);
+  for (auto name = names.rbegin(); name != names.rend(); ++name) {  // a folder after those in it
+    if (const char* path = name->load(); path != nullptr && ::unlink(path) != 0) remove_folder(path);
   }
 }
 

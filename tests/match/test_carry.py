@@ -187,6 +187,25 @@ def test_weights_in_a_file_of_their_own_come_along(made, tmp_path, arguments, be
         assert mine.name == old.name and np.array_equal(numpy_helper.to_array(mine), numpy_helper.to_array(old))
 
 
+def test_functions_of_which_a_tool_wrote_out_the_calls(made, tmp_path):
+    """Its file has the definitions still, and no call."""
+    command.run("functions", made / "net.onnx", "-o", tmp_path / "functions.onnx", "--modules", "head")
+    assert [each.name for each in onnx.load(tmp_path / "functions.onnx").functions]
+    write_out = """
+import sys, onnx, onnx.inliner
+model = onnx.load(sys.argv[1])
+flat = onnx.inliner.inline_local_functions(model)
+flat.functions.extend(model.functions)
+flat.opset_import.extend(each for each in model.opset_import if each.domain)
+onnx.save(flat, sys.argv[2])
+"""
+    (tmp_path / "write_out.py").write_text(write_out)
+    command.run("carry", tmp_path / "functions.onnx", "-o", tmp_path / "out.onnx", "--", *script(tmp_path, "write_out"), "{in}",
+                "{out}")
+    found = layers(tmp_path / "out.onnx")
+    assert {size for size, modules in found.items() if LAYERS[size] in modules} == set(LAYERS)
+
+
 def test_tokens_of_before_are_gone(made, tmp_path):
     command.run("annotate", made / "net.onnx", "-o", tmp_path / "tokens.onnx", "--carry")
     tokens = [node.doc_string for node in onnx.load(tmp_path / "tokens.onnx").graph.node]
@@ -287,7 +306,7 @@ def test_a_command_that_is_stopped_takes_the_tool_along(made, tmp_path, number):
     started, out = tmp_path / "started", tmp_path / "out.onnx"
     work = f"mkdir -p $(dirname $0)/sub; echo $$ > $(dirname $0)/sub/x; echo $$ > {started}.part; mv {started}.part {started}"
     process = subprocess.Popen([command.BINARY, "carry", made / "net.onnx", "-o", out, "--", "sh", "-c", f"{work}; sleep 60; true",
-                                "{in}"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
+                                "{in}", "--then", "true", "{in}"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
                                preexec_fn=lambda: signal.signal(number, signal.SIG_DFL))
     for _ in range(500):
         if started.exists():
