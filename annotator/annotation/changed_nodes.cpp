@@ -28,6 +28,10 @@ bool same_statement(const OnnxNode& node, const OnnxNode& other) {
                              [&](std::string_view key) { return node.metadata.find(key) == other.metadata.find(key); });
 }
 
+// A body of whence's functions says {module} for the module of the call (functions/call_text.h). whence fills that in
+// when it writes out a call; other tools that do so copy it.
+bool is_of_body(const OnnxNode& node) { return node.metadata.find(keys::module).value_or("").starts_with("{module}"); }
+
 ByName by_name(const Nodes& nodes) {
   ByName found;
   for (const OnnxNode* node : nodes) {
@@ -103,6 +107,10 @@ std::vector<bool> changed_nodes(const Nodes& nodes, const Nodes& before) {
   const ByName named = by_name(before);
   const Comparison comparison(nodes, before);
   for (std::size_t i = 0; i < nodes.size(); ++i) {
+    if (is_of_body(*nodes[i])) {
+      changed[i] = true;
+      continue;
+    }
     const auto old = named.find(nodes[i]->name);
     if (old == named.end() || old->second == nullptr || !same_statement(*nodes[i], *old->second)) continue;
     changed[i] = comparison.changed(*nodes[i], *old->second);

@@ -10,7 +10,8 @@ namespace whence::annotation {
 
 // By node of `nodes`. A node is changed when it says, under its old name, what its like in the file before says, and is
 // another operator by now, has another first result, or computes from other values. Values are followed through nodes
-// that say nothing, which the tool put in. Weights may be others: quantising a node leaves it the same.
+// that say nothing, which the tool put in. Weights may be others: quantising a node leaves it the same. Changed, too,
+// is a node that a tool took out of a function of whence's.
 std::vector<bool> changed_nodes(const std::vector<const onnx_file::OnnxNode*>& nodes,
                                 const std::vector<const onnx_file::OnnxNode*>& before);
 
