@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "annotator/annotation/carry_name.h"
+#include "annotator/annotation/changed_nodes.h"
 #include "annotator/annotation/merged_entries.h"
 #include "annotator/annotation/model_edit.h"
 #include "annotator/match/file_structure.h"
@@ -135,6 +136,11 @@ class ForeignEditor : public onnx_file::NodeEditor {
     for (const std::string_view key : stale_keys) {
       if (find_property(node.metadata, key)) edit.dropped_keys.push_back(key);
     }
+    for (const std::string_view key : metadata::annotation_keys()) {
+      const auto value = find_property(node.metadata, key);
+      const bool of_body = value && value->find(place_of_module) != value->npos;
+      if (of_body && std::ranges::find(stale_keys, key) == stale_keys.end()) edit.dropped_keys.push_back(key);
+    }
     if (!match.scope.exists()) {
       edit.added.emplace_back(keys::confidence, std::string(origin::name_of(match.confidence)));
       return edit;
@@ -142,7 +148,7 @@ class ForeignEditor : public onnx_file::NodeEditor {
     metadata::KeyEntries entries = source_.keys_of(match);
     if (source_.wants(keys::scopes)) metadata::state_way(node.metadata, entries);
     for (auto& [key, value] : entries) {
-      const bool dropped = std::ranges::find(stale_keys, key) != stale_keys.end();
+      const bool dropped = std::ranges::find(edit.dropped_keys, key) != edit.dropped_keys.end();
       if (dropped || !find_property(node.metadata, key)) edit.added.emplace_back(key, std::move(value));
     }
     if (!found_.evidence[index].empty() && source_.wants(keys::evidence)) {

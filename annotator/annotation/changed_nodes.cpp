@@ -28,9 +28,9 @@ bool same_statement(const OnnxNode& node, const OnnxNode& other) {
                              [&](std::string_view key) { return node.metadata.find(key) == other.metadata.find(key); });
 }
 
-// A body of whence's functions says {module} for the module of the call (functions/call_text.h). whence fills that in
-// when it writes out a call; other tools that do so copy it.
-bool is_of_body(const OnnxNode& node) { return node.metadata.find(keys::module).value_or("").starts_with("{module}"); }
+bool is_of_body(const OnnxNode& node) {
+  return node.metadata.find(keys::module).value_or("").starts_with(place_of_module);
+}
 
 ByName by_name(const Nodes& nodes) {
   ByName found;

@@ -204,6 +204,8 @@ onnx.save(flat, sys.argv[2])
                 "{out}")
     found = layers(tmp_path / "out.onnx")
     assert {size for size, modules in found.items() if LAYERS[size] in modules} == set(LAYERS)
+    gemm = next(node for node in onnx.load(tmp_path / "out.onnx").graph.node if node.op_type == "Gemm")
+    assert not [entry.key for entry in gemm.metadata_props if "{module}" in entry.value]
 
 
 def test_tokens_of_before_are_gone(made, tmp_path):
