@@ -77,6 +77,7 @@ const std::vector<CodeInfo>& all_codes() {
       {Code::run_failed, "run_failed", ExitCode::malformed, "PyTorch failed while it ran the model on the example inputs."},
       {Code::libtorch_crash, "libtorch_crash", ExitCode::malformed, "LibTorch crashed while it read an archive."},
       {Code::file_changed, "file_changed", ExitCode::malformed, "An input became shorter while it was read."},
+      {Code::tool_failed, "tool_failed", ExitCode::malformed, "A tool that whence ran failed, or left no ONNX file."},
       {Code::no_converter, "no_converter", ExitCode::unsupported, "whence has no converter for an operator of the model."},
       {Code::converter_refused, "converter_refused", ExitCode::unsupported, "An operator is used with arguments that ONNX, or whence, cannot express."},
       {Code::unsupported_feature, "unsupported_feature", ExitCode::unsupported, "The model or file uses something that whence does not support."},

@@ -5,6 +5,7 @@
 
 #include "annotator/annotation/annotate_foreign.h"
 #include "annotator/annotation/carry_name.h"
+#include "annotator/annotation/changed_nodes.h"
 #include "annotator/annotation/model_edit.h"
 #include "annotator/annotation/text_keys.h"
 #include "annotator/annotation/value_pairs.h"
@@ -251,17 +252,29 @@ AnnotateReport annotate_by(const ModelSource& input, const ModelOutput& output, 
   const match::Reference reference = make(*model);
   const TextKeys source(reference, before, program, wanted_keys(options));
   const bool done = fully_annotated(*model, digest);
-  const MatchReport found = done ? nothing_found(*model) : match_model(*model, reference);
-  if (!done)
+  const MatchReport found = done ? nothing_found(*model)
+                                 : match_model(*model, reference, changed_nodes(nodes_with_functions(*model), before));
+  if (!done) {
     reference.of_weights ? require_weights(found.fit.parameters, options, place)
                          : require_fit(found.fit, options, place, "the file before");
-  if (!done && digest != keys::own_names && annotated_at_all_nodes(*model)) {
+  }
+  const bool adds = std::ranges::find(found.stale, true) != found.stale.end();
+  if (!done && !adds && digest != keys::own_names && annotated_at_all_nodes(*model)) {
     notes.push_back(nothing_left_to_annotate("the file before", place));
   }
   return write_matches(*model, found, source, digest, input, output, options);
 }
 
 }  // namespace
+
+void require_origins(const OnnxSummary& model, const std::string& file) {
+  const auto nodes = nodes_with_functions(model);
+  const auto says_module = [](const OnnxNode* node) { return match::module_of(node->metadata).has_value(); };
+  if (std::ranges::any_of(nodes, says_module)) return;
+  throw Error(Code::wrong_kind, "no node of " + file + " says which module it comes from",
+              "annotate that file first: `whence annotate " + file + " --sidecar ...`",
+              {.file = file, .stage = "annotate"});
+}
 
 Result<AnnotateReport> annotate_from_file(const ModelSource& input, const ModelSource& before,
                                           const ModelOutput& output, const AnnotateOptions& options) {
@@ -270,12 +283,7 @@ Result<AnnotateReport> annotate_from_file(const ModelSource& input, const ModelS
     auto known = read_onnx_summary(before);
     if (!known) throw Error(known.diagnostics());
     const auto nodes = nodes_with_functions(*known);
-    if (std::ranges::none_of(nodes,
-                             [](const OnnxNode* node) { return match::module_of(node->metadata).has_value(); })) {
-      throw Error(Code::wrong_kind, "no node of " + before.stands_for + " says which module it comes from",
-                  "annotate that file first: `whence annotate " + before.stands_for + " --sidecar ...`",
-                  {.file = before.stands_for, .stage = "annotate"});
-    }
+    require_origins(*known, before.stands_for);
     return annotate_by(
         input, output, options, std::string(keys::file_before) + digest_of_file(before.path),
         [&](const OnnxSummary&) { return make_reference(*known); }, nodes,

@@ -40,6 +40,9 @@ Result<AnnotateReport> annotate_by_weights(const onnx_file::ModelSource& input, 
                                            const Place& place, const onnx_file::ModelOutput& output,
                                            const AnnotateOptions& options);
 
+// Throws Error(wrong_kind) for a model of which no node says which module it comes from; `file`: what messages call it.
+void require_origins(const onnx_file::OnnxSummary& model, const std::string& file);
+
 // With nothing but the file: what its own names and metadata say.
 Result<AnnotateReport> annotate_alone(const onnx_file::ModelSource& input, const onnx_file::ModelOutput& output,
                                       const AnnotateOptions& options);

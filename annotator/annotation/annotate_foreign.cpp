@@ -1,15 +1,18 @@
 #include "annotator/annotation/annotate_foreign.h"
 
 #include <algorithm>
+#include <array>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "annotator/annotation/carry_name.h"
+#include "annotator/annotation/changed_nodes.h"
 #include "annotator/annotation/merged_entries.h"
 #include "annotator/annotation/model_edit.h"
 #include "annotator/match/file_structure.h"
 #include "annotator/metadata/node_keys.h"
 #include "annotator/onnx_file/onnx_rewrite.h"
+#include "annotator/origin/carried_token.h"
 #include "annotator/origin/keys/node.h"
 #include "annotator/origin/keys/origin.h"
 #include "annotator/origin/keys/program.h"
@@ -52,6 +55,13 @@ bool all_say_something(const std::vector<const OnnxNode*>& nodes) {
   return std::ranges::all_of(nodes, [](const OnnxNode* node) { return says_something(node->metadata); });
 }
 
+bool stale(const MatchReport& found, std::size_t index) { return index < found.stale.size() && found.stale[index]; }
+
+// The keys with which whence says a node's origin.
+constexpr std::array stale_keys = {keys::module, keys::modules,  keys::call,    keys::calls,
+                                   keys::scopes, keys::source,   keys::op,      keys::confidence,
+                                   keys::rule,   keys::evidence, keys::version, keys::confidence_operator};
+
 class ForeignEditor : public onnx_file::NodeEditor {
  public:
   // `known_names`: of nodes that keep or get back a name of their own, by node; empty for the others.
@@ -78,8 +88,14 @@ class ForeignEditor : public onnx_file::NodeEditor {
     const std::size_t index = offsets_.at(node.offset);
     const NodeMatch& match = found_.nodes[index];
     const bool annotated = says_something(node.metadata);
-    NodeEdit edit = annotated ? NodeEdit{} : annotation_of(node, index, match);
+    NodeEdit edit;
+    if (!annotated) {
+      edit = annotation_of(node, index, match);
+    } else if (stale(found_, index)) {
+      edit = restated(node, match, index);
+    }
     const Confidence confidence = confidence_after(node, edit, match.confidence);
+    if (options_.tokens_go) drop_carried(node, edit);
     if (options_.carry && (annotated || match.scope.exists())) carry_name(node, confidence, edit);
     report_.nodes.add(confidence);
     return edit;
@@ -112,6 +128,42 @@ class ForeignEditor : public onnx_file::NodeEditor {
     keep_existing_metadata(node, edit);
     set_aside(of_another_ ? entries_in_the_way(node, keys::op) : repeated_entries(node), edit);
     return edit;
+  }
+
+  // Replaces what the node said before it was changed; names and PyTorch's own keys stay.
+  NodeEdit restated(const NodeView& node, const NodeMatch& match, std::size_t index) const {
+    NodeEdit edit;
+    for (const std::string_view key : stale_keys) {
+      if (find_property(node.metadata, key)) edit.dropped_keys.push_back(key);
+    }
+    for (const std::string_view key : metadata::annotation_keys()) {
+      const auto value = find_property(node.metadata, key);
+      const bool of_body = value && value->find(place_of_module) != value->npos;
+      if (of_body && std::ranges::find(stale_keys, key) == stale_keys.end()) edit.dropped_keys.push_back(key);
+    }
+    if (!match.scope.exists()) {
+      edit.added.emplace_back(keys::confidence, std::string(origin::name_of(match.confidence)));
+      return edit;
+    }
+    metadata::KeyEntries entries = source_.keys_of(match);
+    if (source_.wants(keys::scopes)) metadata::state_way(node.metadata, entries);
+    for (auto& [key, value] : entries) {
+      const bool dropped = std::ranges::find(edit.dropped_keys, key) != edit.dropped_keys.end();
+      if (dropped || !find_property(node.metadata, key)) edit.added.emplace_back(key, std::move(value));
+    }
+    if (!found_.evidence[index].empty() && source_.wants(keys::evidence)) {
+      edit.added.emplace_back(keys::evidence, found_.evidence[index]);
+    }
+    if (const auto origin = stamps_ ? source_.origin_of(match) : std::nullopt) {
+      edit.added.emplace_back(keys::op, origin::to_stamp(*origin));
+    }
+    return edit;
+  }
+
+  static void drop_carried(const NodeView& node, NodeEdit& edit) {
+    if (!origin::token_in(node.doc_string)) return;
+    drop_token(node, edit);
+    if (find_property(node.metadata, keys::carry)) edit.dropped_keys.push_back(keys::carry);
   }
 
   static void set_aside(const std::vector<onnx_file::PlacedEntry>& entries, NodeEdit& edit) {
@@ -161,6 +213,9 @@ void list_kept_keys(const NodeView& node, std::string kept, NodeEdit& edit) {
 
 Confidence confidence_after(const NodeView& node, const NodeEdit& edit, Confidence decided) {
   onnx_file::OnnxProperties metadata = node.metadata;
+  std::erase_if(metadata, [&](const auto& entry) {
+    return std::ranges::find(edit.dropped_keys, entry.key) != edit.dropped_keys.end();
+  });
   for (const auto& [key, value] : edit.added) metadata.push_back({key, value});
   if (const auto stated = metadata::stated_confidence(node.domain, node.op_type, metadata)) return *stated;
   const auto word = find_property(metadata, keys::confidence);
@@ -195,7 +250,7 @@ AnnotateReport write_matches(const OnnxSummary& model, const MatchReport& found,
   }
   onnx_file::ModelEdit edit = annotation_of_model(model);
   // If every node has its place, nothing is matched: the file keeps the program that it was annotated with.
-  const bool adds = !all_say_something(nodes);
+  const bool adds = !all_say_something(nodes) || std::ranges::find(found.stale, true) != found.stale.end();
   // Tools that drop the nodes' metadata leave the model's: then the file is annotated anew, and those are of the past.
   const bool anew = std::ranges::none_of(nodes, [](const OnnxNode* node) { return says_something(node->metadata); });
   const auto state = [&](std::string_view key, const std::string& value) {

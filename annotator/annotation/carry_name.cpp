@@ -15,4 +15,11 @@ void carry_name(const onnx_file::NodeView& node, origin::Confidence confidence, 
   edit.added.emplace_back(keys::carry, "doc_string");
 }
 
+void drop_token(const onnx_file::NodeView& node, onnx_file::NodeEdit& edit) {
+  if (!origin::token_in(node.doc_string)) return;  // it was changed since
+  const auto before = origin::without_token(node.doc_string);
+  edit.drop_doc_string = !before;
+  if (before) edit.doc_string = std::string(*before);
+}
+
 }  // namespace whence::annotation

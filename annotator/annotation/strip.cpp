@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
+#include "annotator/annotation/carry_name.h"
 #include "annotator/annotation/merged_entries.h"
 #include "annotator/metadata/node_keys.h"
 #include "annotator/onnx_file/onnx_rewrite.h"
-#include "annotator/origin/carried_token.h"
 #include "annotator/origin/keys/node.h"
 #include "annotator/origin/keys/origin.h"
 #include "annotator/origin/keys/program.h"
@@ -51,7 +51,7 @@ class StripEditor : public NodeEditor {
     drop(node, keys::original_name, "", edit);
     drop(node, keys::merged, "", edit);
     drop(node, keys::carry, "", edit);
-    if (find_property(node.metadata, keys::carry)) take_token(node, edit);
+    if (find_property(node.metadata, keys::carry)) drop_token(node, edit);
     if (stamps_ && !exported(node)) drop(node, keys::op, kept, edit);
     if (const auto merged = find_property(node.metadata, keys::merged)) edit.restored = parse_merged_entries(*merged);
     if (const auto name = find_property(node.metadata, keys::original_name)) edit.name = std::string(*name);
@@ -65,13 +65,6 @@ class StripEditor : public NodeEditor {
   static bool exported(const NodeView& node) {
     const auto rule = find_property(node.metadata, keys::rule);
     return rule == "stamp" || rule == "shared";
-  }
-
-  static void take_token(const NodeView& node, NodeEdit& edit) {
-    if (!origin::token_in(node.doc_string)) return;  // it was changed since
-    const auto before = origin::without_token(node.doc_string);
-    edit.drop_doc_string = !before;
-    if (before) edit.doc_string = std::string(*before);
   }
 
   static void drop(const NodeView& node, std::string_view key, std::string_view kept, NodeEdit& edit) {

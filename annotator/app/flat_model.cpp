@@ -11,6 +11,7 @@ FlatModel::FlatModel(const std::string& file, const std::string& beside, Diagnos
   const onnx_file::OnnxSummary model = unwrap(onnx_file::read_onnx_summary(file), notes);
   if (!functions::has_cut_functions(model)) return;
   cut_ = functions::cut_modules(model);
+  if (cut_->automatic()) cut_.reset();  // a tool wrote the calls out and left the functions
   scratch_.emplace(beside);
   path_ = scratch_->file(base_name(file));
   onnx_file::ModelOutput draft(path_);

@@ -63,6 +63,11 @@ std::optional<std::string> module_of(const onnx_file::OnnxProperties& metadata) 
   return (*names)[names->size() - 2];
 }
 
+origin::Confidence confidence_in(const onnx_file::OnnxNode& node) {
+  const auto stated = metadata::stated_confidence(node.domain, node.op_type, node.metadata);
+  return stated.value_or(origin::limited_by(node.domain, origin::Confidence::matched));
+}
+
 namespace {
 
 // "/encoder/layer.0" of the node "/encoder/layer.0/MatMul_1", if that is how the module's name is written: where a
@@ -72,13 +77,6 @@ std::optional<std::string_view> name_path_of(std::string_view node, const std::s
   if (!node.starts_with('/')) return std::nullopt;
   const std::string_view path = reader.read(node).path;
   return module_of_path(path) == module ? std::optional(path) : std::nullopt;
-}
-
-// The confidence of the file in the module that a node's metadata names. PyTorch's optimiser keeps the keys of one of
-// the nodes that it fuses, so its word alone is never exact.
-origin::Confidence confidence_in(const onnx_file::OnnxNode& node) {
-  const auto stated = metadata::stated_confidence(node.domain, node.op_type, node.metadata);
-  return stated.value_or(origin::limited_by(node.domain, origin::Confidence::matched));
 }
 
 // Vectors of integers are sizes, axes and indices.

@@ -29,8 +29,8 @@ class Kept {
     if (f_node.op_type != r_.nodes[named].op_type && !rearranged) return;
     const ReferenceNode maker = same_operator(f_node, named);
     if (!maker.exists()) {
-      placement_.place(node, placement_.reference.units_of_node[named], origin::Confidence::inferred,
-                       MatchRule::kept_values);
+      placement_.place(node, with_fused(f_node, placement_.reference.units_of_node[named]),
+                       origin::Confidence::inferred, MatchRule::kept_values);
       return;
     }
     const auto& r_node = r_.nodes[maker];
@@ -43,6 +43,18 @@ class Kept {
   ReferenceValue known(ForeignValue value) const {
     const auto found = by_name_.find(f_.values[value].name);
     return found == by_name_.end() ? ReferenceValue() : found->second;
+  }
+
+  // A tool that folds what follows into a product, and puts a Reshape behind it, may give the Reshape the name that the
+  // product alone had: it stands for all that the product does.
+  std::vector<UnitIndex> with_fused(const StructureNode<Side::foreign>& f_node,
+                                    const std::vector<UnitIndex>& named) const {
+    if (f_node.kind != NodeKind::transparent || f_node.inputs.empty() || !f_node.inputs[0].exists()) return named;
+    for (const ForeignNode maker : f_.makers(f_.loose(f_node.inputs[0]))) {
+      const std::vector<UnitIndex>& units = placement_.matches[maker].units;
+      if (f_.nodes[maker].kind == NodeKind::heavy && std::ranges::includes(units, named)) return units;
+    }
+    return named;
   }
 
   // The node of the same operator that ends in `named` or stands before it, behind what the foreign node reads: a tool

@@ -276,11 +276,11 @@ void let_biases_speak(const ForeignStructure& structure, EvidenceTable& evidence
 
 EvidenceTable find_evidence(const onnx_file::OnnxSummary& model, const FileStructure<Side::foreign>& foreign,
                             const Reference& reference, const TensorSources& tensors, const ScopeReader& scopes,
-                            const std::vector<KnownValue>& values) {
+                            const std::vector<KnownValue>& values, const std::vector<bool>& stale) {
   EvidenceTable evidence(foreign.structure.nodes.size());
   const ReferenceNames names(reference);
   for (const ListedRule& rule : rules) {
-    rule.find({model, foreign, reference, names, tensors, scopes, values}, evidence);
+    rule.find({model, foreign, reference, names, tensors, scopes, values, stale}, evidence);
   }
   if (!reference.structure.nodes.empty()) let_biases_speak(foreign.structure, evidence);
   return evidence;
@@ -288,13 +288,13 @@ EvidenceTable find_evidence(const onnx_file::OnnxSummary& model, const FileStruc
 
 }  // namespace
 
-MatchReport match_model(const onnx_file::OnnxSummary& model, const Reference& reference) {
+MatchReport match_model(const onnx_file::OnnxSummary& model, const Reference& reference, std::vector<bool> stale) {
   const FileStructure foreign = make_structure<Side::foreign>(model);
   const ForeignStructure& structure = foreign.structure;
   const TensorSources tensors(model, foreign, reference);
   const ScopeReader scopes(model);
   const std::vector<KnownValue> values = known_values(structure, reference);
-  EvidenceTable evidence = find_evidence(model, foreign, reference, tensors, scopes, values);
+  EvidenceTable evidence = find_evidence(model, foreign, reference, tensors, scopes, values, stale);
 
   if (reference.of_weights) return match_by_weights(foreign, reference, tensors, std::move(evidence));
   if (reference.structure.nodes.empty()) return match_by_names(foreign, reference, scopes, std::move(evidence));
@@ -329,6 +329,7 @@ MatchReport match_model(const onnx_file::OnnxSummary& model, const Reference& re
   const ModelFit fit = model_fit(placement, tensors);
   MatchReport report = collect(foreign, reference, std::move(evidence), placement.matches);
   report.fit = fit;
+  report.stale = std::move(stale);
   return report;
 }
 

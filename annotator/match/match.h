@@ -43,11 +43,14 @@ struct ModelFit {
 struct MatchReport {
   std::vector<NodeMatch> nodes;       // by node of nodes_with_functions()
   std::vector<std::string> evidence;  // likewise: findings of the rules for `whence explain`; may be empty
+  std::vector<bool> stale;            // likewise, as they were given; may be empty: none
   ModelFit fit;
 };
 
 // Throws Error: corrupt_file for cycles and recursive functions, over_limit, missing_file and outside_folder for
 // external data.
-MatchReport match_model(const onnx_file::OnnxSummary& model, const Reference& reference);
+// `stale`: nodes whose metadata a tool left there although it changed them; by node of nodes_with_functions(), or
+// empty. What they say is a hint like PyTorch's own metadata.
+MatchReport match_model(const onnx_file::OnnxSummary& model, const Reference& reference, std::vector<bool> stale = {});
 
 }  // namespace whence::match

@@ -108,4 +108,8 @@ Reference make_reference_of_weights(const onnx_file::OnnxSummary& model, const s
 // Returns the module that a node's metadata names; nullopt when it names none.
 std::optional<std::string> module_of(const onnx_file::OnnxProperties& metadata);
 
+// Returns how sure a file is of the module that this node's metadata names. PyTorch's optimiser keeps the keys of one of
+// the nodes that it fuses, so its word alone is never exact.
+origin::Confidence confidence_in(const onnx_file::OnnxNode& node);
+
 }  // namespace whence::match

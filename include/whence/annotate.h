@@ -36,6 +36,7 @@ struct AnnotateOptions {
   bool carry = false;                    // also write the names into doc_strings, which many tools leave alone
   bool allow_different_weights = false;  // go on when the parameters are not the sidecar's
   std::string functions = {};            // modules as ONNX functions: "auto", "types=A,B", "modules=GLOB", "depth=N"
+  bool tokens_go = false;                // takes away what `carry` left in the doc_strings of the file before
   bool overwrite = false;  // replaces files of weights that stand where those of the output go and hold something else
 };
 

@@ -41,6 +41,7 @@ enum class Code : std::uint16_t {
   run_failed = 207,
   libtorch_crash = 208,
   file_changed = 209,
+  tool_failed = 210,
   // 03xx unsupported
   no_converter = 301,
   converter_refused = 302,

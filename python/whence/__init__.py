@@ -11,6 +11,7 @@ or all of it at once: ``whence.export(model, args, "model.onnx")``.
 import importlib
 from typing import TYPE_CHECKING
 
+from .carrying import carry
 from .errors import Diagnostic, WhenceError, WhenceWarning
 from .functions import Function, FunctionsReport, functions, inline
 from .plugin import Recording, record
@@ -52,7 +53,7 @@ __all__ = [
     "AccuracyReport", "AnnotateReport", "Choice", "Comparison", "Coverage", "Diagnostic", "FirstDifference",
     "Function", "FunctionsReport", "ModuleAccuracy", "ModuleSensitivity", "ONNXProgram", "OutputDifference",
     "Recording", "SensitivityReport", "UnconvertibleOp", "ValidationReport", "Values", "Verification", "WhenceError",
-    "WhenceWarning", "accuracy", "annotate", "compare", "export", "functions", "inline", "is_in_onnx_export",
+    "WhenceWarning", "accuracy", "annotate", "carry", "compare", "export", "functions", "inline", "is_in_onnx_export",
     "record", "record_values", "register_custom_op", "select_model_mode_for_export", "sensitivity",
     "unconvertible_ops", "unregister_custom_op", "validate", "verify",
 ]

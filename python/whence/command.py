@@ -43,9 +43,9 @@ def run(arguments: list[str], variables: dict[str, str]) -> subprocess.Completed
                           check=False)
 
 
-def run_json(*arguments: object, accepted: tuple[int, ...] = (0,)) -> dict:
+def run_json(subcommand: str, *arguments: object, accepted: tuple[int, ...] = (0,)) -> dict:
     """Runs the command with --json and returns what it printed. Raises WhenceError for other exit codes."""
-    result = run([str(binary()), *map(str, arguments), "--json"], environment())
+    result = run([str(binary()), subcommand, "--json", *map(str, arguments)], environment())
     if result.returncode not in accepted:
         raise from_command(result.stdout, result.stderr, result.returncode)
     return json.loads(result.stdout)

@@ -34,6 +34,11 @@ class AnnotateReport:
     changed: bool
     diagnostics: tuple[Diagnostic, ...]
 
+    @classmethod
+    def from_json(cls, path: Path, report: dict) -> AnnotateReport:
+        return cls(path, report["nodes"], *(report[name] for name in CONFIDENCES), report["changed"],
+                   tuple(map(Diagnostic.from_json, report["diagnostics"])))
+
 
 def annotate(model: str | os.PathLike, sidecar: str | os.PathLike | None = None, *,
              output: str | os.PathLike | None = None, source: str | os.PathLike | None = None,
@@ -77,8 +82,7 @@ def annotate(model: str | os.PathLike, sidecar: str | os.PathLike | None = None,
 
             options += pairs_for(Path(folder), model, values, sidecar, outputs)
         report = run_json("annotate", model, "-o", target, *options)
-    return AnnotateReport(target, report["nodes"], *(report[name] for name in CONFIDENCES), report["changed"],
-                          tuple(map(Diagnostic.from_json, report["diagnostics"])))
+    return AnnotateReport.from_json(target, report)
 
 
 @dataclass(frozen=True)

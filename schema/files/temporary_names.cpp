@@ -64,8 +64,8 @@ void forget_temporary(const char* path) {
 }
 
 void remove_temporaries() {
-  for (const auto& name : names) {
-    if (const char* path = name.load(); path != nullptr && ::unlink(path) != 0) remove_folder(path);
+  for (auto name = names.rbegin(); name != names.rend(); ++name) {  // a folder after those in it
+    if (const char* path = name->load(); path != nullptr && ::unlink(path) != 0) remove_folder(path);
   }
 }
 
@@ -89,6 +89,8 @@ PostponedStops::~PostponedStops() {
   if (--postponing > 0) return;
   if (const int signal = postponed.exchange(0)) ::raise(signal);
 }
+
+bool PostponedStops::stop_waits() { return postponed != 0; }
 
 bool postpone_stop(int signal) {
   if (postponing == 0) return false;

@@ -36,6 +36,8 @@ class PostponedStops {
   ~PostponedStops();
   PostponedStops(const PostponedStops&) = delete;
   PostponedStops& operator=(const PostponedStops&) = delete;
+
+  static bool stop_waits();  // a signal came meanwhile
 };
 // For the handler of such a signal. True if it must return; the signal is raised again later.
 bool postpone_stop(int signal);

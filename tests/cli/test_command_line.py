@@ -8,7 +8,7 @@ import pytest
 
 import command
 
-SUBCOMMANDS = ["record", "export", "annotate", "validate", "show", "explain", "diff", "strip", "functions", "inline",
+SUBCOMMANDS = ["record", "export", "annotate", "carry", "validate", "show", "explain", "diff", "strip", "functions", "inline",
                "extract", "select", "report", "dot", "graphml", "profile", "ops", "codes", "rules", "accuracy", "sensitivity"]
 
 

@@ -17,18 +17,19 @@ from cli import broken_files
 EXITS = {"E01": 2, "E02": 3, "E03": 4, "E04": 5, "E05": 6}
 
 
-def refused(arguments, folder, expected: str, target="target") -> dict:
-    """Runs whence, which must fail with the code `expected` and leave the folder as it is. Returns the diagnostic."""
+def refused(arguments, folder, expected: str, target="target", behind=()) -> dict:
+    """Runs whence, which must fail with the code `expected` and leave the folder as it is. Returns the diagnostic. `behind`:
+    arguments that stand behind the options."""
     target = folder / target
     target.write_text("as it was")
     before = {path: path.stat().st_mtime_ns for path in folder.iterdir()}
 
-    text = command.run(*arguments, code=EXITS[expected[:3]])
+    text = command.run(*arguments, *behind, code=EXITS[expected[:3]])
     assert text.stderr.startswith(expected), text.stderr
     assert "; try: " in text.stderr
     assert text.stdout == ""
 
-    first = command.run_json(*arguments, code=EXITS[expected[:3]])["diagnostics"][0]
+    first = json.loads(command.run(*arguments, "--json", *behind, code=EXITS[expected[:3]]).stdout)["diagnostics"][0]
     assert first["code"] == expected
     assert first["message"] and first["remedy"] and first["severity"] == "error"
 

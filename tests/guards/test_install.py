@@ -23,6 +23,7 @@ target_link_libraries(consumer PRIVATE whence::annotator)
 PROGRAM = """
 #include <cstdio>
 #include <whence/annotate.h>
+#include <whence/carry.h>
 #include <whence/diagnostics.h>
 #include <whence/export.h>
 #include <whence/functions.h>
@@ -33,6 +34,7 @@ int main(int, char** argv) {
   const auto exported = whence::export_archive(archive, folder + "/m.onnx", {.sidecar = folder + "/m.whence.json"});
   const auto stripped = whence::strip(folder + "/m.onnx", folder + "/plain.onnx");
   const auto annotated = whence::annotate(folder + "/plain.onnx", folder + "/again.onnx", {.from = folder + "/m.onnx"});
+  const auto carried = whence::carry(folder + "/m.onnx", folder + "/carried.onnx", {{"cp", "{in}", "{out}"}});
   const auto report = whence::validate(folder + "/again.onnx", {.minima = {"covered=100"}});
   const auto part = whence::extract_module(folder + "/m.onnx", folder + "/part.onnx", {.module = "linear"});
   try {
@@ -41,8 +43,8 @@ int main(int, char** argv) {
   } catch (const whence::Error& error) {
     std::printf("%s\\n", whence::label(error.diagnostics().front().code).c_str());
   }
-  std::printf("%lld %lld %lld %d %lld\\n", (long long)exported.nodes, (long long)stripped.nodes,
-              (long long)annotated.nodes.total(), report.clean, (long long)part.nodes);
+  std::printf("%lld %lld %lld %lld %d %lld\\n", (long long)exported.nodes, (long long)stripped.nodes,
+              (long long)annotated.nodes.total(), (long long)carried.result.nodes.exact, report.clean, (long long)part.nodes);
 }
 """
 
@@ -121,7 +123,7 @@ def test_a_project_builds_against_the_installed_headers(prefix, tmp_path):
     run(CMAKE, "--build", tmp_path / "build")
     (tmp_path / "out").mkdir()
     assert run(tmp_path / "build" / "consumer", tmp_path / "small.pt2", tmp_path / "out").split() == [
-        "E0101", "2", "2", "2", "1", "1"]
+        "E0101", "2", "2", "2", "2", "1", "1"]
     assert not (tmp_path / "out" / "never.onnx").exists()
 
 
@@ -129,7 +131,7 @@ def test_nothing_but_the_api_is_installed(prefix):
     """And the API shows no header of onnx, Boost or JSON."""
     headers = sorted((prefix / "include").rglob("*.h"))
     assert {path.relative_to(prefix / "include").as_posix() for path in headers} == {
-        f"whence/{name}.h" for name in ("annotate", "diagnostics", "export", "functions", "options", "record", "validate")}
+        f"whence/{name}.h" for name in ("annotate", "carry", "diagnostics", "export", "functions", "options", "record", "validate")}
     for path in headers:
         included = re.findall(r"^#include [<\"]([^>\"]+)", path.read_text(), re.MULTILINE)
         assert not [name for name in included if re.match(r"onnx|google|boost|nlohmann|schema|annotator|recorder", name)]

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <boost/program_options.hpp>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -234,6 +235,15 @@ std::int64_t CommandLine::integer_or(const std::string& name, std::int64_t other
   const std::string given = text(name);
   if (const auto value = parse_number<std::int64_t>(given)) return *value;
   throw usage_error("--" + name + " takes an integer, not '" + given + "'", "for example: --" + name + " 18");
+}
+
+double CommandLine::seconds(const std::string& name) const {
+  if (!has(name)) return 0;
+  const std::string given = text(name);
+  const auto value = parse_number<double>(given);
+  if (value && *value > 0 && std::isfinite(*value)) return *value;
+  throw usage_error("--" + name + " takes a number of seconds above 0, not '" + given + "'",
+                    "for example: --" + name + " 600");
 }
 
 std::optional<int> CommandLine::depth() const {

@@ -53,7 +53,8 @@ class CommandLine {
   // One of `words`, or `otherwise` when it was not given; throws Error(usage) for any other word.
   std::string one_of(const std::string& name, const std::vector<std::string>& words, std::string otherwise) const;
   std::int64_t integer_or(const std::string& name, std::int64_t otherwise) const;  // throws Error(usage)
-  std::optional<int> depth() const;  // levels of modules that --depth names; throws Error(usage)
+  double seconds(const std::string& name) const;  // above 0; 0 when it was not given; throws Error(usage)
+  std::optional<int> depth() const;               // levels of modules that --depth names; throws Error(usage)
   bool json() const { return has("json"); }
 
   std::vector<app::NamedFile> inputs() const;

@@ -15,6 +15,7 @@ struct Command {
 };
 
 extern const Command annotate_command;
+extern const Command carry_command;
 extern const Command codes_command;
 extern const Command diff_command;
 extern const Command dot_command;

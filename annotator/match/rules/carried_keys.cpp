@@ -1,5 +1,7 @@
 // Metadata already on the node: whence's own module, the scopes of PyTorch's exporter. Strong, not certain: PyTorch's
 // optimiser keeps the metadata of the first of several nodes that it fuses (a folded Conv names the BatchNorm).
+#include <algorithm>
+
 #include "annotator/match/rules/rule.h"
 #include "annotator/metadata/node_keys.h"
 #include "annotator/origin/keys/origin.h"
@@ -29,6 +31,11 @@ void carried_keys(const RuleContext& context, EvidenceTable& table) {
       const bool states_confidence = find_property(metadata, keys::confidence).has_value();
       const Confidence stated =
           metadata::stated_confidence(node.domain, node.op_type, metadata).value_or(unstated_confidence);
+      const auto file_node = static_cast<std::size_t>(structure.nodes[i].source.number());
+      if (file_node < context.stale.size() && context.stale[file_node]) {
+        say(*module, by_pytorch, *module, std::max(stated, Confidence::matched));
+        continue;
+      }
       // The module stays on the node, so the rest has to be of that one, but where it is known to be less than exact.
       if (!states_confidence || stated == Confidence::exact) say(*module, by_whence, *module, stated);
     } else if (const auto scopes = find_property(metadata, keys::name_scopes)) {

@@ -42,6 +42,7 @@ struct RuleContext {
   const TensorSources& tensors;
   const ScopeReader& scopes;  // reads scopes from the model's names
   const std::vector<KnownValue>& known_values;
+  const std::vector<bool>& stale;  // match_model()
 };
 
 using MatchRuleFunction = void (*)(const RuleContext& context, EvidenceTable& table);

@@ -1,0 +1,160 @@
+// whence::carry: a tool is run on a copy of the model, and its file is matched with the model.
+#include "whence/carry.h"
+
+#include <chrono>
+#include <csignal>
+#include <optional>
+
+#include "annotator/annotation/annotate.h"
+#include "annotator/app/counts.h"
+#include "annotator/app/separate_files.h"
+#include "annotator/app/tool_folder.h"
+#include "annotator/app/tool_process.h"
+#include "annotator/match/file_structure.h"
+#include "annotator/match/reference.h"
+#include "annotator/onnx_file/onnx_summary.h"
+#include "schema/files/files.h"
+#include "schema/files/temporary_names.h"
+
+namespace whence {
+namespace {
+
+using app::shell_text;
+using app::ToolEnd;
+using app::ToolFolder;
+
+constexpr Place running() { return {.stage = "run the tool"}; }
+
+void require_commands(const std::vector<ToolCommand>& tools) {
+  const std::string example = "for example: -- onnxslim {in} {out}";
+  if (tools.empty()) throw Error(Code::usage, "no tool was given", example, running());
+  for (const ToolCommand& tool : tools) {
+    if (tool.empty() || tool.front().empty()) throw Error(Code::usage, "a tool has no name", example, running());
+    if (app::has_placeholder(tool, "{in}")) continue;
+    throw Error(Code::usage, "no argument of `" + shell_text(tool) + "` has {in}, the place for the model's path",
+                example, running());
+  }
+}
+
+// As the match takes them: PyTorch's keys say a module, too, and not how sure that is.
+NodeCounts counts_of(const onnx_file::OnnxSummary& model) {
+  origin::Counts counts;
+  for (const onnx_file::OnnxNode* node : match::nodes_with_functions(model)) {
+    const bool known = match::module_of(node->metadata).has_value();
+    counts.add(known ? match::confidence_in(*node) : origin::Confidence::unattributed);
+  }
+  return app::to_node_counts(counts);
+}
+
+NodeCounts require_origins(const std::string& model) {
+  const auto summary = value_of(onnx_file::read_onnx_summary(model));
+  annotation::require_origins(summary, model);
+  return counts_of(summary);
+}
+
+std::string said(const ToolEnd& end) { return end.words.empty() ? "; it said nothing" : "; it said: " + end.words; }
+
+[[noreturn]] void report_failure(const std::string& tool, const ToolEnd& end, const CarryOptions& options) {
+  if (end.stopped) throw Error(Code::tool_failed, "`" + tool + "` was stopped", "run the command again", running());
+  if (end.timed_out) {
+    std::string seconds = std::to_string(options.timeout);
+    seconds.erase(seconds.find_last_not_of('0') + 1);
+    if (seconds.back() == '.') seconds.pop_back();
+    throw Error(Code::tool_failed, "`" + tool + "` took more than " + seconds + " s and was stopped" + said(end),
+                "give it more time, or see what it waits for", running());
+  }
+  const bool killed = WIFSIGNALED(end.status) && WTERMSIG(end.status) == SIGKILL;
+  throw Error(Code::tool_failed, "`" + tool + "` ended with " + app::ending_text(end.status) + said(end),
+              killed ? "see whether the machine has enough memory for it"
+                     : "see what it says of the model itself: run it without whence, with a file in the place of {in}",
+              running());
+}
+
+// Runs the tool in its folder; of a tool that is stopped nothing is left there.
+ToolEnd run_in(const ToolFolder& folder, const ToolCommand& tool, const CarryOptions& options) {
+  const PostponedStops until_removed;
+  try {
+    ToolEnd end = app::run_tool(folder.filled_in(tool), {options.timeout, options.show_words});
+    if (end.stopped || end.timed_out || end.status != 0) report_failure(shell_text(tool), end, options);
+    return end;
+  } catch (...) {
+    folder.clear();
+    throw;
+  }
+}
+
+// The error of a tool whose file is not there, or is no ONNX file as far as `told` says.
+Error without_file(const ToolFolder& folder, const ToolCommand& tool, const ToolEnd& end, const Error& told) {
+  const Diagnostic first = folder.as_seen(told.diagnostics()).front();
+  const bool found = first.code != Code::tool_failed;
+  return Error(Code::tool_failed,
+               "`" + shell_text(tool) + "`: " + (found ? "its file cannot be read: " : "") + first.message + said(end),
+               found ? "see that the tool writes a valid ONNX file to {out}" : first.remedy, running());
+}
+
+AnnotateOptions carried_from(const std::string& model, bool overwrite) {
+  AnnotateOptions options;
+  options.from = model;
+  options.names = false;
+  // A tool may have changed all of them, and it is known what it made its file of.
+  options.allow_different_weights = true;
+  options.tokens_go = true;
+  options.overwrite = overwrite;
+  return options;
+}
+
+// A tool that leaves all metadata where it is leaves nothing to add.
+bool is_expected(const Diagnostic& note) {
+  return note.severity == Severity::note && note.code == Code::sidecar_mismatch;
+}
+
+// True for an error about the file that the tool made: it is broken, or weights that it refers to are not there.
+bool is_about(const Error& error, const std::string& file) {
+  const Diagnostic& first = error.diagnostics().front();
+  const ExitCode exit = info(first.code).exit;
+  const bool of_files = exit == ExitCode::malformed || exit == ExitCode::security || first.code == Code::missing_file;
+  return of_files && first.where.file == file;
+}
+
+// Carries through one tool; `output` may lie in the folder of a step before.
+AnnotateReport carry_through(const std::string& model, const std::string& output, const ToolCommand& tool,
+                             const CarryOptions& options) {
+  const ToolFolder folder(model, output);
+  const ToolEnd end = run_in(folder, tool, options);
+  std::string file;
+  try {
+    file = folder.result(tool);
+    AnnotateReport report = annotate(file, output, carried_from(model, options.overwrite));
+    std::erase_if(report.notes, is_expected);
+    report.notes = folder.as_seen(std::move(report.notes));
+    return report;
+  } catch (const Error& error) {
+    if (file.empty() || is_about(error, file)) throw without_file(folder, tool, end, error);
+    throw Error(folder.as_seen(error.diagnostics()));
+  }
+}
+
+}  // namespace
+
+CarryReport carry(const std::string& model, const std::string& output, const std::vector<ToolCommand>& tools,
+                  const CarryOptions& options) {
+  require_commands(tools);
+  app::model_output({{"the model", model}}, {"--output", output}, app::InPlace::refused, options.overwrite);
+  CarryReport report;
+  report.before = require_origins(model);
+  const ScratchFolder between(output);  // for what stands between two tools
+  std::string current = model;
+  for (std::size_t i = 0; i < tools.size(); ++i) {
+    const bool last = i + 1 == tools.size();
+    const std::string target = last ? output : between.file(std::to_string(i) + "_" + base_name(model));
+    const auto began = std::chrono::steady_clock::now();
+    AnnotateReport step = carry_through(current, target, tools[i], options);
+    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - began;
+    report.steps.push_back({shell_text(tools[i]), step.nodes, seconds.count()});
+    if (last) report.result = std::move(step);
+    current = target;
+  }
+  return report;
+}
+
+}  // namespace whence

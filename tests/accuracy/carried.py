@@ -1,0 +1,120 @@
+"""What tools keep of an annotated file, and what `whence carry` brings back: the tables of README.md and docs/carry.md.
+
+    carried.py [--folder build/accuracy] [--models a,b] [--source dynamo-18] [--rows onnxslim,onnxsim+ort-basic+int8] [-v]
+
+Each row is a tool, or several in a row joined by `+`. The exporter's file, annotated with its truth, goes through them twice:
+alone, and with `whence.carry`. Of the nodes whose truth is known, `kept` are those that say it afterwards in the first file,
+`carried` those in the second; the rest of a line counts the words of the second. graphsurgeon is left out where it is not
+installed (`pip install onnx-graphsurgeon`).
+"""
+
+import argparse
+import collections
+import importlib.util
+import sys
+import tempfile
+from pathlib import Path
+
+if __name__ == "__main__":
+    root = Path(__file__).resolve().parents[2]
+    sys.path[:0] = [str(root / "tests"), str(root / "python")]
+
+import onnx
+import whence
+
+from accuracy import corpus, models
+from accuracy.score import Score, score_file, write_truth
+from accuracy.transformations import BY_NAME, TOOLS, Transformation
+from accuracy.truth import Truth
+
+MODELS = "bert_tiny,distilbert,llama,gpt_neox,resnet50,convnext,unet,branches"
+ROWS = ("onnxslim", "onnxsim", "ort-basic", "ort-extended", "version", "graphsurgeon", "float16", "int8", "qdq",
+        "onnxsim+ort-basic+int8", "onnxslim+float16+ort-extended", "version+onnxslim+int8",
+        "graphsurgeon+onnxsim+ort-extended", "ort-extended+float16+graphsurgeon")
+
+
+def version(name: str, source: Path, target: Path) -> None:
+    from onnx import version_converter
+
+    onnx.save(version_converter.convert_version(onnx.load(source), 21), target)
+
+
+def graphsurgeon(name: str, source: Path, target: Path) -> None:
+    import onnx_graphsurgeon
+
+    graph = onnx_graphsurgeon.import_onnx(onnx.load(source))
+    onnx.save(onnx_graphsurgeon.export_onnx(graph.fold_constants().cleanup().toposort()), target)
+
+
+ALL_TOOLS = {**TOOLS, "version": version, "graphsurgeon": graphsurgeon}
+
+
+def rows_of(chain: str) -> list[Transformation]:
+    """The corpus's rows for each beginning of a chain; those that it lacks are added to it."""
+    found, names = [], chain.split("+")
+    for count in range(1, len(names) + 1):
+        name, base = "+".join(names[:count]), "+".join(names[:count - 1]) or "exported"
+        found.append(BY_NAME.setdefault(name, Transformation(name, base, tool=ALL_TOOLS[names[count - 1]])))
+    return found
+
+
+def can_run(chain: str) -> bool:
+    return "graphsurgeon" not in chain or importlib.util.find_spec("onnx_graphsurgeon") is not None
+
+
+def as_function(model: str, row: Transformation):
+    def tool(source: str, target: str) -> None:
+        with models.quiet():
+            row.tool(model, Path(source), Path(target))
+
+    return tool
+
+
+def measure(folder: Path, model: str, source: str, chain: str) -> tuple[Score, Score] | None:
+    """Scores of the file without whence and with it; None where a tool fails on the model."""
+    place, rows = folder / model / source, rows_of(chain)
+    place.mkdir(parents=True, exist_ok=True)
+    corpus.make_file(place, model, source, rows[-1])
+    if (place / f"{chain}.failed").exists():
+        return None
+    truth = Truth.load(place / f"{chain}.truth.json")
+    steps = [as_function(model, row) for row in rows]
+    with tempfile.TemporaryDirectory() as scratch:
+        start, alone, carried = (Path(scratch) / f"{name}.onnx" for name in ("start", "alone", "carried"))
+        write_truth(place, "exported", start)
+        alone.write_bytes(start.read_bytes())
+        for step in steps:
+            target = alone.with_name("next.onnx")
+            step(alone, target)
+            target.replace(alone)
+        whence.carry(start, steps, carried)
+        return score_file(truth, alone), score_file(truth, carried)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--folder", type=Path, default=corpus.FOLDER)
+    parser.add_argument("--models", default=MODELS)
+    parser.add_argument("--source", default="dynamo-18", choices=corpus.SOURCES)
+    parser.add_argument("--rows", default=",".join(ROWS))
+    parser.add_argument("-v", action="store_true", help="list every node that is not exact")
+    options = parser.parse_args()
+    print(f"{'':34}   kept  carried  nodes")
+    for chain in filter(can_run, options.rows.split(",")):
+        alone, carried = Score(), Score()
+        for model in options.models.split(","):
+            scores = measure(options.folder, model, options.source, chain)
+            if scores is None:
+                print(f"  not made: {chain} of {model}")
+                continue
+            alone.add(scores[0])
+            carried.add(scores[1])
+        words = collections.Counter({word: kinds.total() for word, kinds in carried.confidence.items()})
+        print(f"{chain:34} {alone.share('exact'):6.2f}   {carried.share('exact'):6.2f}  {carried.total():5}  "
+              + ", ".join(f"{count} {word}" for word, count in sorted(words.items())), flush=True)
+        for key, operator, wanted, answer, kind in carried.nodes if options.v else ():
+            print(f"  {kind} {operator} {key}: {wanted}, found {answer.module!r} ({answer.confidence}; {answer.rule})")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,322 @@
+"""`whence carry`: real tools and tools that fail, on files whose modules the sizes of their weights tell."""
+
+import json
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import torch
+from onnx import numpy_helper
+from torch import nn
+
+import command
+from cli.test_errors import refused
+from match.test_annotate_foreign import keys
+
+LAYERS = {8: "first", 12: "blocks.0", 20: "blocks.1", 10: "head"}  # by number of outputs
+FOR_PYTHON = shlex.quote(sys.executable)
+
+ONNX_RUNTIME = """
+import sys, onnxruntime
+options = onnxruntime.SessionOptions()
+options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+options.optimized_model_filepath = sys.argv[2]
+options.log_severity_level = 4
+onnxruntime.InferenceSession(sys.argv[1], options, providers=["CPUExecutionProvider"])
+"""
+VERSION = """
+import sys, onnx, onnx.version_converter
+onnx.save(onnx.version_converter.convert_version(onnx.load(sys.argv[1]), 21), sys.argv[2])
+"""
+# Drops the metadata of nodes, gives them other names, and puts an Identity behind the graph's first node.
+CHANGE = """
+import sys, onnx
+model = onnx.load(sys.argv[1], load_external_data=False)
+for number, node in enumerate(model.graph.node):
+    del node.metadata_props[:]
+    node.name = f"n{number}"
+first = model.graph.node[0]
+NAME = f"behind{len(model.graph.node)}"
+for node in model.graph.node[1:]:
+    node.input[:] = [NAME if name == first.output[0] else name for name in node.input]
+model.graph.node.insert(1, onnx.helper.make_node("Identity", [first.output[0]], [NAME], name="put_in"))
+onnx.save(model, sys.argv[-1])
+"""
+CYCLE = """
+import sys, onnx
+model = onnx.load(sys.argv[1])
+first = model.graph.node[0]
+first.input[0] = first.output[0]
+onnx.save(model, sys.argv[1])
+"""
+SCRIPTS = {"cycle": CYCLE, "onnx_runtime": ONNX_RUNTIME, "version": VERSION, "change": CHANGE}
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.norm = nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8)
+        self.blocks = nn.ModuleList([nn.Conv2d(8, 12, 3), nn.Conv2d(12, 20, 3)])
+        self.head = nn.Linear(20, 10)
+
+    def forward(self, x):
+        x = torch.relu(self.norm(self.first(x)))
+        for block in self.blocks:
+            x = torch.relu(block(x)) * 2 - 1
+        return self.head(x.mean((2, 3)))
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A folder with net.onnx, which whence exported and annotated, the scripts, and data/net.onnx with its weights in w.bin."""
+    folder = tmp_path_factory.mktemp("carry")
+    torch.manual_seed(3)
+    torch.export.save(torch.export.export(Net().eval(), (torch.randn(1, 3, 10, 10),)), folder / "net.pt2")
+    command.run("export", folder / "net.pt2", "-o", folder / "net.onnx", "--annotate")
+    for name, text in SCRIPTS.items():
+        (folder / f"{name}.py").write_text(text)
+    (folder / "data").mkdir()
+    onnx.save(onnx.load(folder / "net.onnx"), folder / "data" / "net.onnx", save_as_external_data=True, location="w.bin",
+              size_threshold=64)
+    return folder
+
+
+def script(made, name: str) -> list:
+    return [sys.executable, made / f"{name}.py"]
+
+
+def carried(*arguments) -> dict:
+    return json.loads(command.run("carry", "--json", *arguments).stdout)
+
+
+def bare(path) -> bytes:
+    """The file without what annotating adds."""
+    model = onnx.load(path)
+    for node in model.graph.node:
+        del node.metadata_props[:]
+    del model.metadata_props[:]
+    model.ir_version = 10
+    return model.SerializeToString(deterministic=True)
+
+
+def layers(path) -> dict:
+    """Of each node that reads the weight of a layer: the layer, and the modules that the node says."""
+    model = onnx.load(path)
+    sizes = {tensor.name: tensor.dims for tensor in model.graph.initializer if len(tensor.dims) > 1}
+    found = {}
+    for node in model.graph.node:
+        for name in node.input:
+            for size in set(sizes.get(name, ())) & set(LAYERS) if name in sizes else ():
+                if node.op_type in ("Conv", "FusedConv", "Gemm", "MatMul") and size in (sizes[name][0], sizes[name][-1]):
+                    said = keys(node)
+                    found.setdefault(size, set()).update(json.loads(said.get("modules", "null")) or [said["module"]])
+    return found
+
+
+TOOLS = ["onnxslim", "onnxsim", "onnx_runtime", "version"]
+
+
+def words_of(made, tool: str) -> str:
+    program = shutil.which(tool, path=os.path.dirname(sys.executable)) or f"{FOR_PYTHON} {made / tool}.py"
+    return f"{program} {{in}} {{out}}"
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_a_tool_keeps_its_file_and_the_nodes_their_modules(made, tmp_path, tool):
+    kept, out = tmp_path / "kept.onnx", tmp_path / "out.onnx"
+    before = (made / "net.onnx").read_bytes()
+    report = carried(made / "net.onnx", "-o", out, "--", "sh", "-c",
+                              f"{words_of(made, tool)} && cp {{out}} {kept}")
+    assert bare(out) == bare(kept)
+    assert (made / "net.onnx").read_bytes() == before
+    assert sorted(os.listdir(tmp_path)) == ["kept.onnx", "out.onnx"]
+    nodes = onnx.load(out).graph.node
+    assert report["nodes"] == len(nodes) > 5
+    assert report["before"]["exact"] == report["before"]["nodes"] and report["unattributed"] == 0
+    assert [keys(node)["confidence"] for node in nodes].count("matched") == report["matched"]
+    found = layers(out)
+    assert len(found) == len(LAYERS)
+    assert all(LAYERS[size] in modules for size, modules in found.items()), found
+    x = np.random.default_rng(0).standard_normal((1, 3, 10, 10)).astype(np.float32)
+    results = [onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"]).run(None, {"x": x})[0]
+               for path in (out, kept)]
+    assert np.array_equal(*results)
+
+
+def test_tools_run_one_after_the_other(made, tmp_path):
+    out = tmp_path / "out.onnx"
+    change = [*script(made, "change"), "{in}", "{out}"]
+    report = carried(made / "net.onnx", "-o", out, "--", *change, "--then", *script(made, "version"),
+                              "{in}", "{out}", "--then", *script(made, "change"), "{in}")
+    before = report["before"]["nodes"]
+    assert [step["nodes"] for step in report["tools"]] == [before + 1, before + 1, before + 2]
+    assert report["tools"][2]["tool"].endswith("change.py {in}") and report["exact"] == 0
+    assert {size: modules & {LAYERS[size]} for size, modules in layers(out).items()} == {
+        size: {name} for size, name in LAYERS.items()}
+    told = command.run("carry", made / "net.onnx", "-o", out, "--", *change).stdout.splitlines()
+    assert told[0].endswith(f"net.onnx: {before} nodes: {before} exact")
+    assert told[1].startswith("  ") and told[1].endswith(" s") and told[2].startswith(f"{out}: {before + 1} nodes: ")
+
+
+@pytest.mark.parametrize("arguments", [["{in}"], ["{in}", "{out}"]], ids=["in place", "to another file"])
+@pytest.mark.parametrize("beside", [True, False], ids=["same folder", "other folder"])
+def test_weights_in_a_file_of_their_own_come_along(made, tmp_path, arguments, beside):
+    """The tool changes a copy, or writes a file that refers to the weights of the copy."""
+    source = tmp_path / "data"
+    shutil.copytree(made / "data", source)
+    before = {path.name: path.read_bytes() for path in source.iterdir()}
+    out = (source if beside else tmp_path) / "out.onnx"
+    command.run("carry", source / "net.onnx", "-o", out, "--", *script(made, "change"), *arguments)
+    assert {name: (source / name).read_bytes() for name in before} == before
+    changed, original = onnx.load(out), onnx.load(source / "net.onnx")
+    first, put_in = (keys(node) for node in changed.graph.node[:2])
+    assert changed.graph.node[1].name == "put_in" and put_in["module"] == first["module"]
+    assert json.loads(first["modules"]) == ["first", "norm"]
+    located = {entry.value for tensor in onnx.load(out, load_external_data=False).graph.initializer
+               for entry in tensor.external_data if entry.key == "location"}
+    assert located == {"out.onnx.data"}
+    for mine, old in zip(changed.graph.initializer, original.graph.initializer, strict=True):
+        assert mine.name == old.name and np.array_equal(numpy_helper.to_array(mine), numpy_helper.to_array(old))
+
+
+def test_functions_of_which_a_tool_wrote_out_the_calls(made, tmp_path):
+    """Its file has the definitions still, and no call."""
+    command.run("functions", made / "net.onnx", "-o", tmp_path / "functions.onnx", "--modules", "head")
+    assert [each.name for each in onnx.load(tmp_path / "functions.onnx").functions]
+    write_out = """
+import sys, onnx, onnx.inliner
+model = onnx.load(sys.argv[1])
+flat = onnx.inliner.inline_local_functions(model)
+flat.functions.extend(model.functions)
+flat.opset_import.extend(each for each in model.opset_import if each.domain)
+onnx.save(flat, sys.argv[2])
+"""
+    (tmp_path / "write_out.py").write_text(write_out)
+    command.run("carry", tmp_path / "functions.onnx", "-o", tmp_path / "out.onnx", "--", *script(tmp_path, "write_out"), "{in}",
+                "{out}")
+    found = layers(tmp_path / "out.onnx")
+    assert {size for size, modules in found.items() if LAYERS[size] in modules} == set(LAYERS)
+    gemm = next(node for node in onnx.load(tmp_path / "out.onnx").graph.node if node.op_type == "Gemm")
+    assert not [entry.key for entry in gemm.metadata_props if "{module}" in entry.value]
+
+
+def test_tokens_of_before_are_gone(made, tmp_path):
+    command.run("annotate", made / "net.onnx", "-o", tmp_path / "tokens.onnx", "--carry")
+    tokens = [node.doc_string for node in onnx.load(tmp_path / "tokens.onnx").graph.node]
+    assert all(text.startswith("whence: ") for text in tokens)
+    command.run("carry", tmp_path / "tokens.onnx", "-o", tmp_path / "out.onnx", "--", *script(made, "change"), "{in}")
+    nodes = onnx.load(tmp_path / "out.onnx").graph.node
+    assert len(nodes) == len(tokens) + 1 and not [node.name for node in nodes if node.HasField("doc_string")]
+    assert not [node.name for node in nodes if "carry" in keys(node)]
+
+
+def test_a_node_that_took_in_another_no_longer_says_that_it_is_itself_alone(made, tmp_path):
+    """QDQ quantisers let a Conv take in its Relu and leave the Conv's metadata on it."""
+    model = onnx.load(made / "net.onnx")
+    relus = {node.input[0]: node for node in model.graph.node if node.op_type == "Relu"}
+    fused = [node for node in model.graph.node if node.op_type == "Conv" and node.output[0] in relus]
+    assert len(fused) == 3 and all(keys(node)["confidence"] == "exact" for node in fused)
+    for node in fused:
+        relu = relus[node.output[0]]
+        node.output[0] = relu.output[0]
+        model.graph.node.remove(relu)
+    onnx.save(model, tmp_path / "fused.onnx")
+    command.run("annotate", tmp_path / "fused.onnx", "-o", tmp_path / "out.onnx", "--from", made / "net.onnx")
+    nodes = {node.name: keys(node) for node in onnx.load(tmp_path / "out.onnx").graph.node}
+    for node in fused:
+        said = nodes[node.name]
+        assert said["confidence"] == "matched"  # the Relu is the root's own
+        assert said["module"] == "" and "" in json.loads(said["modules"])
+    rest = [said["confidence"] for name, said in nodes.items() if name not in {node.name for node in fused}]
+    assert rest and set(rest) == {"exact"}
+    again = command.run_json("annotate", tmp_path / "out.onnx", "-o", tmp_path / "again.onnx", "--from", made / "net.onnx")
+    assert not again["changed"] and (tmp_path / "again.onnx").read_bytes() == (tmp_path / "out.onnx").read_bytes()
+
+
+FAILING = {  # the tool, the code, and what the message or the remedy holds
+    "status": (["sh", "-c", "echo first; echo no such layer >&2; exit 3", "{in}"], "E0210", "status 3; it said: first | no such layer"),
+    "signal": (["sh", "-c", "kill -9 $$", "{in}"], "E0210", "signal 9 (Killed)"),
+    "nothing": (["true", "{in}", "{out}"], "E0210", "left no file"),
+    "elsewhere": (["sh", "-c", "cp $0 $1.onnx", "{in}", "{out}"], "E0210", "it left target.onnx"),
+    "text": (["sh", "-c", "echo text > $1; echo done", "{in}", "{out}"], "E0210", "not an ONNX model: it is text; it said: done"),
+    "empty": (["sh", "-c", ": > $1", "{in}", "{out}"], "E0210", "has no bytes"),
+    "cycle": ([], "E0210", "its file cannot be read: the graph has a cycle"),
+    "removed": (["rm", "{in}"], "E0210", "removed"),
+    "not there": (["no-such-tool", "{in}"], "E0102", "no program no-such-tool"),
+    "no program": ([__file__, "{in}"], "E0102", "Permission denied"),
+    "second": (["true", "{in}", "--then", "false", "{in}"], "E0210", "`false {in}` ended with status 1"),
+    "no {in}": (["true", "{out}"], "E0101", "{in}"),
+    "no tool": ([], "E0101", "no tool"),
+    "empty chain": (["true", "{in}", "--then"], "E0101", "no name"),
+}
+
+
+@pytest.mark.parametrize("case", FAILING)
+def test_a_tool_that_fails(made, tmp_path, case):
+    tool, code, text = FAILING[case]
+    tool = [*script(made, "cycle"), "{in}"] if case == "cycle" else tool
+    said = refused(["carry", made / "net.onnx", "-o", tmp_path / "target"], tmp_path, code, behind=["--", *tool])
+    assert text in said["message"] and str(tmp_path) not in said["message"]
+
+
+def test_a_file_without_origins_is_refused_before_the_tool_runs(made, tmp_path):
+    command.run("strip", made / "net.onnx", "-o", tmp_path / "plain.onnx")
+    model = onnx.load(tmp_path / "plain.onnx")
+    for node in model.graph.node:
+        del node.metadata_props[:]
+    onnx.save(model, tmp_path / "plain.onnx")
+    said = refused(["carry", tmp_path / "plain.onnx", "-o", tmp_path / "target"], tmp_path, "E0203",
+                   behind=["--", "sh", "-c", f"touch {tmp_path}/ran", "{in}"])
+    assert "whence annotate" in said["remedy"] and not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("output, code", [("net.onnx", "E0101"), ("w.bin", "E0101"), ("no/out.onnx", "E0401")])
+def test_the_model_is_never_written_to(made, tmp_path, output, code):
+    source = tmp_path / "data"
+    shutil.copytree(made / "data", source)
+    refused(["carry", source / "net.onnx", "-o", source / output], tmp_path, code,
+            behind=["--", "sh", "-c", "touch ran", "{in}"])
+
+
+def test_a_tool_that_takes_too_long_is_stopped(made, tmp_path):
+    said = refused(["carry", made / "net.onnx", "-o", tmp_path / "target", "--timeout", "0.3"], tmp_path, "E0210",
+                   behind=["--", "sh", "-c", "echo waiting; sleep 60", "{in}"])
+    assert "more than 0.3 s" in said["message"] and said["message"].endswith("it said: waiting")
+    for wrong in ("0", "-1", "soon", "inf"):
+        assert "--timeout" in refused(["carry", made / "net.onnx", "-o", tmp_path / "target", "--timeout", wrong], tmp_path,
+                                      "E0101", behind=["--", "true", "{in}"])["message"]
+
+
+def alive_in_group(group: int) -> list[str]:
+    """The processes of a group that have not ended; one that has and is not waited for yet is none."""
+    found = subprocess.run(["ps", "-A", "-o", "pgid=,stat=,args="], capture_output=True, text=True, check=True).stdout
+    assert str(os.getpgid(0)) in found
+    lines = [line.split(None, 2) for line in found.splitlines()]
+    return [line[2] for line in lines if line[0] == str(group) and not line[1].startswith("Z")]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+def test_a_command_that_is_stopped_takes_the_tool_along(made, tmp_path, number):
+    started, out = tmp_path / "started", tmp_path / "out.onnx"
+    work = f"mkdir -p $(dirname $0)/sub; echo $$ > $(dirname $0)/sub/x; echo $$ > {started}.part; mv {started}.part {started}"
+    process = subprocess.Popen([command.BINARY, "carry", made / "net.onnx", "-o", out, "--", "sh", "-c", f"{work}; sleep 60; true",
+                                "{in}", "--then", "true", "{in}"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
+                               preexec_fn=lambda: signal.signal(number, signal.SIG_DFL))
+    for _ in range(500):
+        if started.exists():
+            break
+        time.sleep(0.02)
+    tool = int(started.read_text())
+    process.send_signal(number)
+    assert process.wait(timeout=20) == -number
+    assert process.stdout.read() == process.stderr.read() == b""
+    assert os.listdir(tmp_path) == ["started"]
+    assert not alive_in_group(tool)

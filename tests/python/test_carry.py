@@ -1,0 +1,124 @@
+"""whence.carry: functions and commands as tools, alone and in a row."""
+
+import os
+import shutil
+import sys
+import threading
+
+import onnx
+import pytest
+import torch
+import whence
+
+import command
+from conftest import Small
+
+
+@pytest.fixture(scope="module")
+def annotated(tmp_path_factory):
+    path = tmp_path_factory.mktemp("carry") / "small.onnx"
+    torch.export.save(torch.export.export(Small().eval(), (torch.ones(3, 4),)), path.with_suffix(".pt2"))
+    command.run("export", path.with_suffix(".pt2"), "-o", path, "--annotate")
+    return path
+
+
+def without_metadata(source: str, target: str) -> None:
+    model = onnx.load(source)
+    for node in model.graph.node:
+        del node.metadata_props[:]
+    model.producer_name += "+tool"
+    onnx.save(model, target)
+
+
+def in_place(source: str, target: str) -> None:
+    without_metadata(source, source)
+
+
+def modules(path) -> list:
+    found = [{entry.key: entry.value for entry in node.metadata_props} for node in onnx.load(path).graph.node]
+    return [node["pkg.whence.module"] for node in found]
+
+
+COPY = ["cp", "{in}", "{out}"]
+
+
+@pytest.mark.parametrize("tool", [without_metadata, in_place, COPY, tuple(COPY), [without_metadata, COPY, in_place], [COPY, COPY]],
+                         ids=["function", "in place", "command", "tuple", "chain", "commands"])
+def test_every_kind_of_tool(annotated, tmp_path, tool):
+    before = annotated.read_bytes()
+    report = whence.carry(annotated, tool, tmp_path / "out.onnx")
+    assert isinstance(report, whence.AnnotateReport) and report.path == tmp_path / "out.onnx"
+    assert report.nodes == report.exact + report.matched == 3 and not report.diagnostics
+    assert modules(tmp_path / "out.onnx") == modules(annotated) == ["first", "", "second"]
+    ran = sum(map(callable, tool if isinstance(tool, list) else [tool]))
+    assert onnx.load(tmp_path / "out.onnx").producer_name.count("+tool") == ran
+    assert (report.matched == 3) == (ran > 0)
+    assert annotated.read_bytes() == before and os.listdir(tmp_path) == ["out.onnx"]
+
+
+def test_functions_run_here_with_what_they_close_over(annotated, tmp_path):
+    """On the thread of the caller, as tools that handle signals need; two paths in a folder of their own."""
+    seen = []
+
+    def tool(source, target):
+        seen.append((threading.current_thread() is threading.main_thread(), source, target, os.listdir(os.path.dirname(source))))
+        shutil.copy(source, target)
+
+    whence.carry(annotated, tool, tmp_path / "out.onnx")
+    (main, source, target, files), = seen
+    assert main and files == ["small.onnx"] and os.path.dirname(source) == os.path.dirname(target)
+    assert not os.path.exists(os.path.dirname(source))
+
+
+def test_the_result_stands_beside_the_model_by_default(annotated, tmp_path):
+    model = shutil.copy(annotated, tmp_path / "model.onnx")
+    assert whence.carry(model, COPY).path == tmp_path / "model.carried.onnx"
+    assert sorted(os.listdir(tmp_path)) == ["model.carried.onnx", "model.onnx"]
+
+
+def raises(source, target):
+    raise ValueError("no such layer")
+
+
+def does_nothing(source, target):
+    pass
+
+
+@pytest.mark.parametrize("tool, code, text", [
+    (raises, "E0210", "ValueError: no such layer"),
+    ([COPY, raises], "E0210", "ValueError: no such layer"),
+    (does_nothing, "E0210", "`does_nothing {in} {out}`: the tool ended well and left no file"),
+    ([sys.executable, "-c", "raise SystemExit('not today')", "{in}"], "E0210", "status 1; it said: not today"),
+    (["no-such-tool", "{in}"], "E0102", "no-such-tool"),
+    (["cp", "x", "{out}"], "E0101", "{in}"),
+    ("onnxslim", "E0101", "not a tool"), ([], "E0101", "not a tool"), ([COPY, 3], "E0101", "not a tool"),
+], ids=["raises", "second raises", "writes nothing", "status", "not there", "no {in}", "a text", "none", "a number"])
+def test_a_tool_that_fails(annotated, tmp_path, tool, code, text):
+    with pytest.raises(whence.WhenceError) as failed:
+        whence.carry(annotated, tool, tmp_path / "out.onnx")
+    assert failed.value.code == code and text in str(failed.value) and failed.value.remedy
+    assert isinstance(failed.value.__cause__, ValueError) == ("ValueError" in text)
+    assert os.listdir(tmp_path) == []
+
+
+def test_an_interrupt_comes_through(annotated, tmp_path):
+    def tool(source, target):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        whence.carry(annotated, tool, tmp_path / "out.onnx")
+    assert os.listdir(tmp_path) == []
+
+
+def test_options_reach_the_command(annotated, tmp_path):
+    with pytest.raises(whence.WhenceError, match="more than 0.2 s"):
+        whence.carry(annotated, ["sh", "-c", "sleep 60", "{in}"], tmp_path / "out.onnx", timeout=0.2)
+    model = tmp_path / "model.onnx"
+    onnx.save(onnx.load(annotated), model, save_as_external_data=True, location="w.bin", size_threshold=0)
+    (tmp_path / "to").mkdir()
+    (tmp_path / "to" / "out.onnx.data").write_bytes(b"another's")
+    with pytest.raises(whence.WhenceError, match="E0401"):
+        whence.carry(model, COPY, tmp_path / "to" / "out.onnx")
+    assert os.listdir(tmp_path / "to") == ["out.onnx.data"]
+    whence.carry(model, COPY, tmp_path / "to" / "out.onnx", overwrite=True)
+    assert (tmp_path / "to" / "out.onnx.data").read_bytes() == (tmp_path / "w.bin").read_bytes()
