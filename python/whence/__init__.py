@@ -16,6 +16,9 @@ from .errors import Diagnostic, WhenceError, WhenceWarning
 from .functions import Function, FunctionsReport, functions, inline
 from .plugin import Recording, record
 from .reports import AnnotateReport, Comparison, Coverage, ValidationReport, annotate, compare, validate
+from .views import (
+    Difference, Explanation, ModuleChange, ModuleRow, ModuleTime, Profile, diff, explain, extract, profile, show,
+)
 
 if TYPE_CHECKING:
     from .numerics.api import accuracy
@@ -50,12 +53,14 @@ _REMOVED = {name: "validate(model).raw['naming'] counts kinds of names; compare(
             for name in ("Naming", "naming")}
 
 __all__ = [
-    "AccuracyReport", "AnnotateReport", "Choice", "Comparison", "Coverage", "Diagnostic", "FirstDifference",
-    "Function", "FunctionsReport", "ModuleAccuracy", "ModuleSensitivity", "ONNXProgram", "OutputDifference",
-    "Recording", "SensitivityReport", "UnconvertibleOp", "ValidationReport", "Values", "Verification", "WhenceError",
-    "WhenceWarning", "accuracy", "annotate", "carry", "compare", "export", "functions", "inline", "is_in_onnx_export",
-    "record", "record_values", "register_custom_op", "select_model_mode_for_export", "sensitivity",
-    "unconvertible_ops", "unregister_custom_op", "validate", "verify",
+    "AccuracyReport", "AnnotateReport", "Choice", "Comparison", "Coverage", "Diagnostic", "Difference",
+    "Explanation", "FirstDifference", "Function", "FunctionsReport", "ModuleAccuracy", "ModuleChange", "ModuleRow",
+    "ModuleSensitivity", "ModuleTime", "ONNXProgram", "OutputDifference", "Profile", "Recording",
+    "SensitivityReport", "UnconvertibleOp", "ValidationReport", "Values", "Verification", "WhenceError",
+    "WhenceWarning", "accuracy", "annotate", "carry", "compare", "diff", "explain", "export", "extract",
+    "functions", "inline", "is_in_onnx_export", "profile", "record", "record_values", "register_custom_op",
+    "select_model_mode_for_export", "sensitivity", "show", "unconvertible_ops", "unregister_custom_op", "validate",
+    "verify",
 ]
 
 

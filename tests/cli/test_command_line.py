@@ -105,6 +105,27 @@ def test_ops_are_listed_in_order():
     assert all(operator["schema"].startswith(operator["operator"] + "(") for operator in operators)
 
 
+def test_ops_by_name():
+    for name in ("gelu", "aten::gelu"):
+        assert command.run("ops", name).stdout.split() == ["aten::gelu"]
+    every = command.run("ops").stdout.split()
+    assert command.run("ops", "add").stdout.split() == [name for name in every if name.split(".")[0] == "aten::add"]
+    assert [each["operator"] for each in command.run_json("ops", "add.Tensor")["operators"]] == ["aten::add.Tensor"]
+    refused = command.run("ops", "gelo", code=4).stderr
+    assert refused.startswith("E0301") and "did you mean aten::gelu?" in refused
+    assert "--missing" in command.run("ops", "my::own_operator", code=4).stderr
+
+
+@pytest.mark.parametrize("name", ["show", "ops"])
+def test_help_with_a_name_is_that_ones(name):
+    assert command.run("help", name).stdout == command.run(name, "--help").stdout
+    assert "did you mean `whence show`?" in command.run("help", "shwo", code=2).stderr
+
+
+def test_a_number_that_is_none(small_export):
+    assert "give a whole number" in command.run("show", small_export, "--depth", "two", code=2).stderr
+
+
 def test_summaries_as_json(small_archive, small_export, tmp_path):
     made = command.run_json("export", small_archive, "-o", tmp_path / "small.onnx", "--sidecar-out", tmp_path / "small.json",
                             "--dynamic", "x:0=batch")

@@ -139,6 +139,13 @@ void CommandLine::positional(const std::string& name, const std::string& help) {
   state_->positional_help.emplace_back(name, help);
 }
 
+void CommandLine::optional_words(const std::string& name, const std::string& help) {
+  state_->hidden.add_options()(name.c_str(), po::value<std::vector<std::string>>());
+  state_->positions.add(name.c_str(), -1);
+  state_->repeated.push_back(name);
+  state_->positional_help.emplace_back("[" + name + "...]", help);
+}
+
 void CommandLine::output(const std::string& name, const std::string& help, Target target) {
   state_->names.push_back(long_name(name));
   state_->output_names.push_back(long_name(name));
@@ -234,7 +241,7 @@ std::int64_t CommandLine::integer_or(const std::string& name, std::int64_t other
   if (!has(name)) return otherwise;
   const std::string given = text(name);
   if (const auto value = parse_number<std::int64_t>(given)) return *value;
-  throw usage_error("--" + name + " takes an integer, not '" + given + "'", "for example: --" + name + " 18");
+  throw usage_error("--" + name + " takes an integer, not '" + given + "'", "give a whole number");
 }
 
 double CommandLine::seconds(const std::string& name) const {

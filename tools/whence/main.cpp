@@ -42,7 +42,7 @@ void print_help(std::ostream& out) {
          "  accuracy     which module of an ONNX file is the first whose values differ from PyTorch's\n"
          "  sensitivity  what quantising one module of an ONNX file costs and saves\n"
          "\noptions:\n"
-         "  --help      this text; `whence <command> --help` explains one command\n"
+         "  --help      this text; `whence <command> --help`, or `whence help <command>`, explains one\n"
          "  --version   version of whence\n\n"
          "exit codes: 0 ok, 1 findings, 2 usage, 3 malformed input, 4 unsupported, 5 output, 6 security, 70 a bug\n";
 }
@@ -66,6 +66,11 @@ ExitCode run(std::span<char*> arguments) {
     return ExitCode::usage;
   }
   const std::string first = arguments.front();
+  if (first == "help" && arguments.size() > 1) {
+    std::string help = "--help";
+    std::vector<char*> words = {arguments[1], help.data()};
+    return run(words);
+  }
   if (first == "--help" || first == "-h" || first == "help") {
     print_help(std::cout);
     return ExitCode::ok;

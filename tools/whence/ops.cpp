@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "annotator/app/tables.h"
+#include "schema/nearest_names.h"
 #include "tools/whence/cli.h"
 #include "tools/whence/command.h"
 #include "tools/whence/printing.h"
@@ -26,9 +27,36 @@ ExitCode missing(const CommandLine& line) {
   return exit_code(problems);
 }
 
+std::string without_overload(const std::string& name) { return name.substr(0, name.find('.')); }
+
+// Those that a name means, with all overloads where it has none. Throws Error(unknown_op) for a name of none.
+std::vector<app::ConvertibleOperator> named(std::vector<app::ConvertibleOperator> all,
+                                            const std::vector<std::string>& names) {
+  if (names.empty()) return all;
+  std::vector<app::ConvertibleOperator> found;
+  for (const std::string& given : names) {
+    const std::string name = given.find("::") == std::string::npos ? "aten::" + given : given;
+    const std::size_t before = found.size();
+    std::vector<std::string> known;
+    for (const app::ConvertibleOperator& each : all) {
+      known.push_back(without_overload(each.name));
+      if (each.name == name || known.back() == name) found.push_back(each);
+    }
+    if (found.size() > before) continue;
+    const auto near = nearest(without_overload(name), known);
+    throw Error(Code::no_converter, name + " has no converter",
+                near ? "did you mean " + *near + "?"
+                     : "`whence ops --missing ARCHIVE` says whether an archive can be exported all the same",
+                {.stage = "command line"});
+  }
+  return found;
+}
+
 ExitCode run(int argc, char** argv) {
-  CommandLine line("ops", "[--json] [--missing ARCHIVE]",
-                   "Lists the operators that have a converter, each with its overload.");
+  CommandLine line("ops", "[NAME...] [--json] [--missing ARCHIVE]",
+                   "Lists the operators that have a converter, each with its overload: all of them, or those of the\n"
+                   "names. An operator without one is exported where ATen composes it of others.");
+  line.optional_words("name", "an operator with or without overload: aten::gelu, gelu, aten::add.Tensor");
   line.flag("schemas", "the whole schema of each");
   line.option("missing", "ARCHIVE",
               "instead: what of this archive (.pt, .pt2) cannot be converted, and where; exit code 4 when any");
@@ -39,7 +67,7 @@ ExitCode run(int argc, char** argv) {
   if (!line.parse(argc, argv)) return ExitCode::ok;
   if (line.has("missing")) return missing(line);
 
-  const std::vector<app::ConvertibleOperator> operators = app::convertible_operators();
+  const std::vector<app::ConvertibleOperator> operators = named(app::convertible_operators(), line.list("name"));
   if (line.json()) {
     auto list = nlohmann::ordered_json::array();
     for (const auto& [name, schema] : operators) list.push_back({{"operator", name}, {"schema", schema}});

@@ -1,0 +1,171 @@
+"""show, explain, diff, extract and profile: what the command's views say, as objects.
+
+Rows are frozen dataclasses in lists, which ``pandas.DataFrame`` takes as they are.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .command import run_json
+
+
+@dataclass(frozen=True)
+class ModuleRow:
+    """One module of a tree, depth first. ``nodes``: of an ONNX file those that belong to the module and to all in it, of a
+    sidecar or an archive its recorded operations; ``own_nodes``: those directly in it."""
+
+    path: str                    # qualified name; the root is ""
+    type: str | None             # class
+    parent: str | None           # path; None for the root
+    aliases: tuple[str, ...]
+    calls: int | None            # None for a container that is never called
+    nodes: int
+    own_nodes: int
+    operators: dict[str, int]    # own ones, by name
+    parameters: int | None       # elements, at and below the module
+    trainable: int | None        # None where the file does not say
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """A node's origin, and what it rests on; ``raw`` is all of `whence explain --json`."""
+
+    node: str
+    op_type: str
+    module: str | None
+    modules: tuple[str, ...]     # all that it stands for
+    type: str | None
+    call: str | None
+    source: str | None           # "modeling_bert.py:212 forward"
+    confidence: str
+    rule: str | None
+    reason: str
+    raw: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class ModuleChange:
+    """One module in two files: numbers of (before, after), and of nodes by kind of change."""
+
+    path: str | None             # None: nodes that no module is known for
+    nodes: tuple[int, int]
+    own_nodes: tuple[int, int]
+    parameters: tuple[int, int]
+    added: int
+    removed: int
+    fused: int
+    renamed: int
+    moved: int
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What became of a file's nodes; ``raw`` is all of `whence diff --json` (schema/diff.schema.json)."""
+
+    same: bool
+    changes: dict[str, int]
+    modules: list[ModuleChange]
+    raw: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class ModuleTime:
+    """One module of a profile, in the profile's unit."""
+
+    path: str
+    type: str | None
+    own: int
+    total: int                   # own and of all modules below: what surely belongs to it
+    at_most: int                 # and operators that the runtime made of nodes of this module and of others
+    share: float                 # of all operators' time, 0 to 1
+
+
+@dataclass(frozen=True)
+class Profile:
+    """A run by module; ``raw`` is all of `whence profile --format json` (schema/profile.schema.json)."""
+
+    unit: str                    # "microseconds", "cycles", "bytes" or "nodes"
+    runs: int                    # counted ones
+    operator_time: int
+    unattributed: int            # of operators that no module is known for
+    modules: list[ModuleTime]
+    raw: dict[str, Any]
+
+
+def show(path: str | os.PathLike, sidecar: str | os.PathLike | None = None, *, depth: int | None = None,
+         select: str | None = None) -> list[ModuleRow]:
+    """Returns the module tree of an annotated ONNX file, a sidecar or an archive.
+
+    sidecar  of an ONNX file: knows types, aliases, and modules without a node.
+    depth    levels below the first one shown; ``select``: only modules that match the glob, and what lies below them.
+
+    Raises WhenceError: E0105 for a glob that matches nothing, E02xx for files that cannot be read.
+    """
+    options = ["--sidecar", sidecar] if sidecar else []
+    options += ["--depth", depth] if depth is not None else []
+    options += ["--select", select] if select is not None else []
+    return [ModuleRow(row["path"], row["type"], row["parent"], tuple(row["aliases"]), row["calls"],
+                      row["nodes"] if "nodes" in row else row["operations"],
+                      row["own_nodes"] if "own_nodes" in row else row["own_operations"],
+                      row["operators"], row["parameters"], row["trainable"])
+            for row in run_json("show", path, *options)["modules"]]
+
+
+def explain(model: str | os.PathLike, node: str, sidecar: str | os.PathLike | None = None) -> Explanation:
+    """Says where a node comes from. ``node``: its name, or that of a value that it makes; ``sidecar`` adds the recorded
+    operations. Raises WhenceError: E0105 for a name that the file does not have, E02xx."""
+    raw = run_json("explain", model, node, *(["--sidecar", sidecar] if sidecar else []))
+    return Explanation(raw["node"], raw["op_type"], raw.get("module"), tuple(raw.get("modules") or ()), raw.get("type"),
+                       raw.get("call"), raw.get("source"), raw["confidence"], raw.get("rule"), raw["reason"], raw)
+
+
+def diff(before: str | os.PathLike, after: str | os.PathLike, sidecar: str | os.PathLike | None = None, *,
+         depth: int | None = None) -> Difference:
+    """Returns what became of a file's nodes in another one, by module; all modules down to ``depth`` levels. ``sidecar``: of
+    files that whence exported and that are not annotated. Raises WhenceError for files that cannot be read."""
+    options = ["--sidecar", sidecar] if sidecar else []
+    options += ["--depth", depth] if depth is not None else []
+    raw = run_json("diff", before, after, "--all", *options)
+    modules = [ModuleChange(row["path"], tuple(row["nodes"]), tuple(row["own_nodes"]), tuple(row["parameters"]),
+                            **row["changes"]) for row in raw["modules"]]
+    return Difference(raw["same"], raw["changes"], modules, raw)
+
+
+def extract(model: str | os.PathLike, module: str, output: str | os.PathLike, *, call: int | None = None,
+            partial: bool = False, overwrite: bool = False) -> Path:
+    """Writes a model of one call of one module, and returns its path.
+
+    call     from 0; the first one by default.
+    partial  write the nodes that are known to be the module's, though there may be more.
+    overwrite  replace files of weights that stand where those of ``output`` go and hold something else.
+
+    Raises WhenceError: E0105 for a module that the file does not have, E0302 when it is not a single part of the graph.
+    """
+    options = ["--call", call] if call is not None else []
+    options += [flag for flag, given in (("--partial", partial), ("--overwrite", overwrite)) if given]
+    run_json("extract", model, "--module", module, "-o", output, *options)
+    return Path(output)
+
+
+def profile(model: str | os.PathLike, measured: str | os.PathLike, *further: str | os.PathLike,
+            optimized: str | os.PathLike | None = None, warmup: int | None = None) -> Profile:
+    """Folds what a runtime measured up to the module tree of the annotated file that ran.
+
+    measured   what ONNX Runtime, OpenVINO, TensorRT or QNN wrote, known by its content; ``further``: TensorRT's layer
+               information, QNN's operator trace.
+    optimized  the model as ONNX Runtime saved it: fused operators count for what they took the place of.
+    warmup     first runs to leave out; 1 of several by default.
+
+    Raises WhenceError: E0203 for a file that is not a profile, other E02xx.
+    """
+    options = [word for file in (measured, *further) for word in ("--profile", file)]
+    options += ["--optimized", optimized] if optimized else []
+    options += ["--warmup", warmup] if warmup is not None else []
+    raw = run_json("profile", model, *options)
+    modules = [ModuleTime(row["path"], row["type"], row["own"], row["total"], row.get("at_most", row["total"]), row["share"])
+               for row in raw["modules"]]
+    return Profile(raw["unit"], raw["runs"], raw["operator_time"], raw["unattributed"], modules, raw)
