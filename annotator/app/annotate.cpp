@@ -16,7 +16,6 @@
 #include "annotator/onnx_file/onnx_rewrite.h"
 #include "schema/files/files.h"
 #include "schema/sidecar/sidecar.h"
-#include "schema/tensor_digests.h"
 
 namespace whence {
 namespace {
@@ -37,20 +36,6 @@ std::string sidecar_of(const std::string& model, const AnnotateOptions& options)
   return std::filesystem::exists(guess, ignored) ? guess : "";
 }
 
-// With what weights are found again by.
-std::vector<Parameter> parameters_of(checkpoint::Checkpoint read) {
-  Program program;
-  for (checkpoint::CheckpointTensor& each : read.tensors) {
-    Parameter parameter;
-    parameter.name = std::move(each.name);
-    parameter.aliases = std::move(each.aliases);
-    parameter.data = std::move(each.data);
-    program.parameters.push_back(std::move(parameter));
-  }
-  compute_digests(program);
-  return std::move(program.parameters);
-}
-
 annotation::AnnotateReport annotate_flat(const ModelSource& input, const ModelOutput& output,
                                          const std::string& sidecar, const AnnotateOptions& options,
                                          Diagnostics& notes) {
@@ -59,7 +44,8 @@ annotation::AnnotateReport annotate_flat(const ModelSource& input, const ModelOu
     return unwrap(annotation::annotate_from_file(input, before.source(), output, options), notes);
   }
   if (!options.weights.empty()) {
-    const std::vector<Parameter> parameters = parameters_of(checkpoint::read_checkpoint(options.weights, notes));
+    const std::vector<Parameter> parameters =
+        checkpoint::parameters_of(checkpoint::read_checkpoint(options.weights, notes));
     const Place place{.file = options.weights, .stage = "annotate"};
     return unwrap(annotation::annotate_by_weights(input, parameters, place, output, options), notes);
   }

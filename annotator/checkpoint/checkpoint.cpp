@@ -1,6 +1,7 @@
 #include "annotator/checkpoint/checkpoint.h"
 
 #include <array>
+#include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -11,6 +12,8 @@
 #include "annotator/checkpoint/torch_archive.h"
 #include "schema/files/files.h"
 #include "schema/printable.h"
+#include "schema/small_floats.h"
+#include "schema/tensor_digests.h"
 
 namespace whence::checkpoint {
 namespace {
@@ -20,6 +23,21 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::string_view remedy =
     "give a .safetensors file, one that torch.save wrote, an index of shards, or a folder with one";
+
+// The same numbers in float32: every number of 16 bits is one.
+TensorData in_float32(const TensorData& tensor) {
+  const auto bytes = tensor.bytes.in_memory();
+  if (!bytes || (tensor.dtype != DType::float16 && tensor.dtype != DType::bfloat16)) return tensor;
+  const auto widen = tensor.dtype == DType::float16 ? from_float16_bits : from_bfloat16_bits;
+  std::string wide(bytes->size() * 2, '\0');
+  for (std::size_t i = 0; i < bytes->size() / 2; ++i) {
+    std::uint16_t bits = 0;
+    std::memcpy(&bits, bytes->data() + i * sizeof bits, sizeof bits);
+    const float number = widen(bits);
+    std::memcpy(wide.data() + i * sizeof number, &number, sizeof number);
+  }
+  return {DType::float32, tensor.shape, Bytes::owned(std::move(wide))};
+}
 
 // Under which names model libraries save, the ones to be preferred first.
 constexpr std::array names = {"model.safetensors",
@@ -130,6 +148,22 @@ Checkpoint read_checkpoint(const std::string& path, Diagnostics& notes) {
     throw Error(Code::wrong_kind, "the file holds no tensors", std::string(remedy), {.file = file, .stage = "read"});
   }
   return result;
+}
+
+std::vector<Parameter> parameters_of(Checkpoint checkpoint) {
+  std::vector<Parameter> parameters;
+  for (CheckpointTensor& each : checkpoint.tensors) {
+    Program one;
+    one.parameters.emplace_back();
+    one.parameters[0].name = std::move(each.name);
+    one.parameters[0].aliases = std::move(each.aliases);
+    one.parameters[0].data = in_float32(each.data);
+    compute_digests(one);
+    parameters.push_back(std::move(one.parameters[0]));
+    TensorData& data = parameters.back().data;
+    data = {each.data.dtype, std::move(data.shape), Bytes::left_out(each.data.bytes.size())};
+  }
+  return parameters;
 }
 
 }  // namespace whence::checkpoint

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "schema/program.h"
 #include "schema/tensor_data.h"
 #include "whence/diagnostics.h"
 
@@ -25,5 +26,9 @@ struct Checkpoint {
 // first. Notes: what was left out. Errors: missing_file, empty_file, wrong_kind (no weights), truncated_file,
 // corrupt_file, unsupported_feature (a pickle from before PyTorch 1.6).
 Checkpoint read_checkpoint(const std::string& path, Diagnostics& notes);
+
+// Gives each tensor as a parameter, by what it is found again in an ONNX file: digests and a sketch, without the bytes.
+// Tensors of 16 bits count as the float32 that exporters make of them. Reads all bytes, one tensor after the other.
+std::vector<Parameter> parameters_of(Checkpoint checkpoint);
 
 }  // namespace whence::checkpoint

@@ -7,7 +7,6 @@
 #include "annotator/match/folded_norms.h"
 #include "annotator/match/op_class.h"
 #include "annotator/match/weights_held.h"
-#include "schema/dtype.h"
 #include "schema/module_path.h"
 #include "schema/sort_unique.h"
 
@@ -106,11 +105,9 @@ class ByWeights {
   void take_in_norm(ForeignNode node) {
     NodeMatch& match = placement_.matches[node];
     if (!is_convolution(f_.nodes[node].op_type)) {
-      const bool scaled =
-          is_product(f_.nodes[node].op_class) && match.units.size() == 1 &&
-          std::ranges::any_of(held_.read_by(node), [&](ForeignTensor tensor) {
-            return held_.of(tensor).rule == MatchRule::sketches && is_floating(from_onnx(f_.tensors[tensor].data_type));
-          });
+      const bool scaled = is_product(f_.nodes[node].op_class) && match.units.size() == 1 &&
+                          std::ranges::any_of(held_.read_by(node),
+                                              [&](ForeignTensor tensor) { return held_.has_other_numbers(tensor); });
       if (scaled) place_around(node, scopes_[match.scope].parent);
       return;
     }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "schema/dtype.h"
 #include "schema/module_path.h"
 #include "schema/sort_unique.h"
 
@@ -49,6 +50,7 @@ WeightsHeld::WeightsHeld(const ForeignStructure& file, const Reference& referenc
     : f_(file),
       reference_(reference),
       holdings_(file.tensors.size()),
+      other_numbers_(file.tensors.size(), false),
       has_parameters_(reference.scopes.size(), false),
       read_once_(reference.scopes.size(), 0),
       read_often_(reference.scopes.size(), 0) {
@@ -59,6 +61,10 @@ WeightsHeld::WeightsHeld(const ForeignStructure& file, const Reference& referenc
     }
     holdings_[tensor] = holding_of(sources, reference);
     for (const TensorSource& source : sources) {
+      const DType dtype = from_onnx(f_.tensors[tensor].data_type);
+      const bool same_dtype =
+          is_floating(dtype) && size_of(dtype) == reference.parameters[source.parameter].element_size;
+      if (same_dtype && source.how == TensorSource::How::sketch) other_numbers_[tensor] = true;
       const bool by_bytes = source.by_content() && source.candidates == 1;
       if (by_bytes || source.how == TensorSource::How::name) met_.insert(source.parameter);
     }

@@ -28,6 +28,9 @@ class WeightsHeld {
   // The tensors that a node reads, through what rearranges or dequantises them.
   std::vector<ForeignTensor> read_by(ForeignNode node) const;
 
+  // The tensor has the parameter's elements and dtype, and not its bytes: something was multiplied in.
+  bool has_other_numbers(ForeignTensor tensor) const { return other_numbers_[tensor]; }
+
   // The file holds the parameter by its bytes or by its name.
   bool met(ParameterIndex parameter) const { return met_.contains(parameter); }
   bool is_matrix(ParameterIndex parameter) const;  // more than one axis is longer than 1
@@ -47,6 +50,7 @@ class WeightsHeld {
   const ForeignStructure& f_;
   const Reference& reference_;
   IndexedVector<ForeignTensor, Holding> holdings_;
+  IndexedVector<ForeignTensor, bool> other_numbers_;
   std::set<ParameterIndex> met_;
   std::set<UnitIndex> picked_;
   IndexedVector<ScopeIndex, bool> has_parameters_;

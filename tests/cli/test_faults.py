@@ -15,6 +15,7 @@ import onnx
 import onnxruntime
 import pytest
 import torch
+from safetensors.torch import save_file
 
 import command
 from cli.test_files import a_model
@@ -60,6 +61,8 @@ WRITERS = {
     "annotate in place": Writer("annotate out/one.onnx --sidecar in/model.whence.json -o out/one.onnx", ("one.onnx",)),
     "annotate data": Writer("annotate in/data.onnx -o out/one.onnx --overwrite", DATA),
     "annotate functions": Writer("annotate in/data.onnx --functions modules=* -o out/one.onnx --overwrite", DATA),
+    "annotate weights": Writer("annotate in/model.onnx --weights in/model.safetensors -o out/one.onnx", ("one.onnx",)),
+    "carry": Writer("carry in/named.onnx -o out/one.onnx -- cp {in} {out}", ("one.onnx",)),
     "strip": Writer("strip in/data.onnx -o out/one.onnx --overwrite", DATA),
     "functions": Writer("functions in/annotated.onnx --depth 1 -o out/one.onnx --overwrite", DATA),
     "inline": Writer("inline in/functions.onnx -o out/one.onnx --overwrite", DATA),
@@ -107,6 +110,8 @@ def inputs(tmp_path_factory, small_archive, small_export):
     for source, name in ((small_export[0], "model.onnx"), (small_export[1], "model.whence.json"),
                          (small_archive, "model.pt")):
         shutil.copy(source, folder / name)
+    save_file({each.name: torch.from_numpy(onnx.numpy_helper.to_array(each).copy())
+               for each in onnx.load(small_export[0]).graph.initializer}, folder / "model.safetensors")
     a_model(folder, 1, "data.onnx")
     command.run("annotate", folder / "data.onnx", "-o", folder / "annotated.onnx")
     command.run("functions", folder / "annotated.onnx", "-o", folder / "functions.onnx", "--depth", "1")
