@@ -56,7 +56,8 @@ ToolFolder::ToolFolder(const std::string& model, const std::string& beside) : sc
   add_data(model);
   // Data files are called after their model, and no file of the tool takes the name of one that it reads.
   std::string output = base_name(beside);
-  while (fs::exists(folder_ + "/" + output) || output.starts_with(name)) output = "out_" + output;
+  std::error_code unknown;  // what cannot be looked at is written beside
+  while (fs::exists(folder_ + "/" + output, unknown) || output.starts_with(name)) output = "out_" + output;
   out_ = folder_ + "/" + output;
 }
 

@@ -62,10 +62,11 @@ std::string file_in(const std::string& folder) {
   }
   std::set<std::string> others;
   std::error_code failure;
-  for (const auto& entry : fs::directory_iterator(folder, failure)) {
-    const std::string ending = entry.path().extension().string();
+  for (fs::directory_iterator entry(folder, failure); !failure && entry != fs::directory_iterator();
+       entry.increment(failure)) {
+    const std::string ending = entry->path().extension().string();
     if (ending == ".safetensors" || ending == ".bin" || ending == ".pt" || ending == ".pth" || ending == ".ckpt")
-      others.insert(entry.path().string());
+      others.insert(entry->path().string());
   }
   if (others.size() == 1) return *others.begin();
   throw Error(Code::missing_file,
@@ -125,17 +126,6 @@ std::vector<CheckpointTensor> read_shards(const std::string& index, Diagnostics&
   return tensors;
 }
 
-// The class that the model was saved as, by the config.json of transformers beside the weights.
-std::string class_in(const fs::path& folder) {
-  const fs::path path = folder / "config.json";
-  std::error_code ignored;
-  if (!fs::is_regular_file(path, ignored) || fs::file_size(path, ignored) == 0) return "";
-  const auto json = json_of(path.string());
-  if (!json || !json->contains("architectures")) return "";
-  const Json& classes = json->at("architectures");
-  return classes.is_array() && !classes.empty() && classes[0].is_string() ? classes[0].get<std::string>() : "";
-}
-
 }  // namespace
 
 Checkpoint read_checkpoint(const std::string& path, Diagnostics& notes) {
@@ -143,7 +133,6 @@ Checkpoint read_checkpoint(const std::string& path, Diagnostics& notes) {
   const std::string file = fs::is_directory(path, ignored) ? file_in(path) : path;
   Checkpoint result{.path = path};
   result.tensors = file.ends_with(".json") ? read_shards(file, notes) : read_one(file, notes);
-  result.root_type = class_in(fs::path(file).parent_path());
   if (result.tensors.empty()) {
     throw Error(Code::wrong_kind, "the file holds no tensors", std::string(remedy), {.file = file, .stage = "read"});
   }

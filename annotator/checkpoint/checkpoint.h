@@ -19,7 +19,6 @@ struct CheckpointTensor {
 struct Checkpoint {
   std::string path;                            // as it was given
   std::vector<CheckpointTensor> tensors = {};  // in the order of the files
-  std::string root_type = {};                  // the model's class, "BertForMaskedLM"; empty where nothing says it
 };
 
 // A .safetensors file, an index of shards, a zip that torch.save wrote, or a folder with one of them, safetensors
