@@ -274,6 +274,23 @@ void let_biases_speak(const ForeignStructure& structure, EvidenceTable& evidence
   }
 }
 
+// A bias whose parameter is clearly another module's than the place in the reference says is that one's: the file may
+// have the operands of what follows exchanged.
+void heed_biases(Placement& placement, const EvidenceTable& evidence) {
+  constexpr double clear = 1.8;
+  const auto& [f, reference, pairs, matches] = placement;
+  for (const ForeignNode i : f.nodes.keys()) {
+    const NodeMatch& match = matches[i];
+    if (f.nodes[i].op_type != "Add" || match.rule != MatchRule::layout || !match.scope.exists()) continue;
+    for (const Evidence& each : evidence[i]) {
+      if (!is_of_parameter(each.rule) || !each.unit.exists() || each.strength < clear) continue;
+      if (reference.scopes.within(reference.units[each.unit].scope, match.scope)) break;
+      placement.place(i, {each.unit}, Confidence::matched, each.rule);
+      break;
+    }
+  }
+}
+
 EvidenceTable find_evidence(const onnx_file::OnnxSummary& model, const FileStructure<Side::foreign>& foreign,
                             const Reference& reference, const TensorSources& tensors, const ScopeReader& scopes,
                             const std::vector<KnownValue>& values, const std::vector<bool>& stale) {
@@ -309,6 +326,7 @@ MatchReport match_model(const onnx_file::OnnxSummary& model, const Reference& re
   place_stretches(placement);
   place_kept(placement);
   place_layout(placement);
+  heed_biases(placement, evidence);
   place_inserted(placement);
   place_leftovers(placement);
   place_constants(placement, evidence);

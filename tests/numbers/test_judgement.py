@@ -1,6 +1,7 @@
 """whence.accuracy where it is easy to be wrong: axes of equal sizes, results that nothing uses, indices, random numbers,
 differences without a trace, several runs."""
 
+import numpy
 import onnx
 import pytest
 import torch
@@ -311,3 +312,46 @@ def test_limits_hold_for_every_run(tmp_path):
     (finding,) = report.findings
     assert finding["module"] == "a" and finding["run"] == 1 and "in run 1" in finding["message"]
     assert not report.clean and whence.accuracy(tmp_path / "m.onnx", values, max_error=["9"]).clean
+
+
+class Gated(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.gate, self.up, self.down = nn.Linear(24, 32), nn.Linear(24, 32), nn.Linear(32, 24)
+        self.exchanged = False
+
+    def forward(self, x):
+        first, second = (self.up, self.gate) if self.exchanged else (self.gate, self.up)
+        return self.down(torch.nn.functional.silu(first(x)) * second(x))
+
+
+def test_operands_that_are_exchanged_are_no_fault_of_those_that_make_them(tmp_path):
+    """Every weight is where it was, so the biases are their own modules', and the product of both is at fault."""
+    torch.manual_seed(0)
+    model, x = Gated().eval(), torch.randn(2, 6, 24)
+    with whence.record(tmp_path / "model.whence.json", tmp_path / "v.safetensors"):
+        torch.onnx.export(model, (x,), tmp_path / "right.onnx", dynamo=False, opset_version=17)
+    model.exchanged = True
+    torch.onnx.export(model, (x,), tmp_path / "wrong.onnx", dynamo=False, opset_version=17)
+    whence.annotate(tmp_path / "wrong.onnx", tmp_path / "model.whence.json")
+    biases = {name: module for node in onnx.load(tmp_path / "wrong.onnx").graph.node if node.op_type == "Add"
+              for module in [next(each.value for each in node.metadata_props if each.key == "pkg.whence.module")]
+              for name in node.input if name.endswith(".bias")}
+    assert biases == {"gate.bias": "gate", "up.bias": "up", "down.bias": "down"}
+    report = whence.accuracy(tmp_path / "wrong.onnx", tmp_path / "v.safetensors", sidecar=tmp_path / "model.whence.json")
+    assert report.first.module == "" and {each.module for each in report.beginnings} == {""}
+
+
+def test_indices_of_scores_that_few_bits_blur_are_no_fault(tmp_path):
+    """Scores that are off by some per cent, as in a file of 4 bits, change more of the indices than that."""
+    model, x = Looking(), torch.randn(200, 8)
+    values = recorded(model, x)
+    file = exported(model, tmp_path / "m.onnx", x)
+    weight = next(each for each in file.graph.initializer if sorted(each.dims) == [8, 64] and "scores" in each.name)
+    array = onnx.numpy_helper.to_array(weight)
+    noise = numpy.random.default_rng(0).standard_normal(array.shape)
+    weight.CopyFrom(onnx.numpy_helper.from_array((array + 0.1 * array.std() * noise).astype(numpy.float32), weight.name))
+    onnx.save(file, tmp_path / "m.onnx")
+    report = whence.accuracy(tmp_path / "m.onnx", values, tolerance=0.12)
+    assert report.of("scores").relative > 0.05 and report.of("best").unequal > 0.12
+    assert report.of("best").status == "equal" and "best" not in {each.module for each in report.beginnings}

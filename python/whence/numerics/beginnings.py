@@ -19,6 +19,7 @@ _CONVERTING = {"Cast", "QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLin
 # adds up, or what came before: behind a difference, values may be off by several times as much.
 _STEP, _STEP_BEHIND = 3.0, 10.0
 _EQUAL = 1e-6  # relative difference below which scores are taken to have the same order
+_CHANGED = 10.0  # share of indices that may change, by how far the scores are off
 _USUAL, _ENOUGH = 10.0, 12  # usual steps that make a difference, and how many it takes to know the usual one
 
 
@@ -31,7 +32,8 @@ class Limits:
 
     def above(self, flow: Flow, each: Measured) -> bool:
         if each.counts:  # one index that changed is a difference, unless scores that are off a little changed it
-            return each.differs(self.whole if flow.before(each.value) > _EQUAL else 0.0)
+            before = flow.before(each.value)
+            return each.differs(max(self.whole, _CHANGED * before) if before > _EQUAL else 0.0)
         if each.differs(self.whole):
             return True
         # A Softmax of masked scores amplifies what seems little beside the mask: all that came before counts.

@@ -20,13 +20,14 @@ class Proof:
     """Counts of annotations that recorded values prove, and contradictions."""
 
     settings: str                 # the runtime and how it ran
-    proved: int                   # calls whose results are the recorded ones, which are like none of another module
+    proved: int                   # calls whose results are the recorded ones within `limit`, and like none of another module
+    limit: float                  # relative difference: wider in files that compute in few bits
     observable: int
     calls: int                    # that were recorded with results
     contradictions: tuple[Contradiction, ...]
 
     def __str__(self) -> str:
-        lines = [f"values: {self.proved} of {self.calls} module calls proved, {self.observable} observable"]
+        lines = [f"values: {self.proved} of {self.calls} module calls proved within {self.limit:.1g}, {self.observable} observable"]
         return "\n".join(lines + [f"  {each}" for each in self.contradictions])
 
 
@@ -35,7 +36,7 @@ def prove(model: str | os.PathLike, values: Any, sidecar: str | os.PathLike | No
     from .api import accuracy
 
     report = accuracy(model, values, sidecar=sidecar)
-    return Proof(report.settings, sum(each.proved for each in report.modules), report.observable, len(report.modules),
+    return Proof(report.settings, sum(each.proved for each in report.modules), report.tolerance, report.observable, len(report.modules),
                  report.contradictions)
 
 
