@@ -45,6 +45,14 @@ class Globs {
   std::map<std::string, bool> known_;
 };
 
+SelectedNode selected_node(const onnx_file::OnnxNode& node, const metadata::Attribution& of, bool nested) {
+  SelectedNode selected{std::string(node.name), std::string(node.op_type), of.module, of.confidence, nested, {}};
+  for (const std::string_view output : node.outputs) {
+    if (!output.empty()) selected.outputs.emplace_back(output);
+  }
+  return selected;
+}
+
 }  // namespace
 
 std::vector<SelectedNode> select_nodes(const onnx_file::OnnxSummary& model, const NodeSelection& selection,
@@ -70,6 +78,8 @@ std::vector<SelectedNode> select_nodes(const onnx_file::OnnxSummary& model, cons
     if (!op_types.contains(type)) refuse_unknown("operator", type, op_types);
   }
   Globs wanted(selection.modules, modules), unwanted(selection.excluded, modules);
+  std::set<const onnx_file::OnnxNode*> outermost;
+  for (const onnx_file::OnnxNode& node : model.graph.nodes) outermost.insert(&node);
   std::vector<SelectedNode> selected;
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     const metadata::Attribution& of = attributions[i];
@@ -80,7 +90,7 @@ std::vector<SelectedNode> select_nodes(const onnx_file::OnnxSummary& model, cons
       return of.attributed() && std::ranges::any_of(of.modules, [&](const auto& each) { return globs.hold(each); });
     };
     if ((!selection.modules.empty() && !in(wanted)) || in(unwanted)) continue;
-    selected.push_back({std::string(nodes[i]->name), type, of.module, of.confidence});
+    selected.push_back(selected_node(*nodes[i], of, !outermost.contains(nodes[i])));
   }
   return selected;
 }

@@ -20,6 +20,8 @@ struct NodeSelection {
 struct SelectedNode {
   std::string name, op_type, module;
   origin::Confidence confidence = origin::Confidence::unattributed;
+  bool nested = false;               // stands in the body of another node
+  std::vector<std::string> outputs;  // without the absent ones
 };
 
 // Returns nodes of the graph and its bodies in file order, those of the root if a glob matches it. For a node of
