@@ -37,7 +37,7 @@ extern const Dialect names_dialect, modules_dialect, ort_quant_dialect, trt_prec
     polygraphy_dialect, nncf_dialect, nncf_openvino_dialect, olive_dialect, modelopt_dialect, graphsurgeon_dialect;
 
 const std::vector<const Dialect*>& all_dialects();
-// Throws Error(usage), with the names that there are.
+// Throws Error(usage) for a name that none has.
 const Dialect& find_dialect(const std::string& name);
 
 // The names of a choice, each once, in file order.

@@ -1,8 +1,6 @@
-#include <algorithm>
 #include <set>
 
 #include "annotator/dialect/dialect.h"
-#include "schema/nearest_names.h"
 
 namespace whence::dialect {
 
@@ -16,18 +14,10 @@ const std::vector<const Dialect*>& all_dialects() {
 }
 
 const Dialect& find_dialect(const std::string& name) {
-  std::vector<std::string_view> known;
   for (const Dialect* dialect : all_dialects()) {
     if (dialect->name == name) return *dialect;
-    known.push_back(dialect->name);
   }
-  throw Error(Code::usage, "unknown format '" + name + "'",
-              [&] {
-                std::string choices = "choose from ";
-                for (const std::string_view each : known)
-                  choices += (each == known.front() ? "" : ", ") + std::string(each);
-                return choices;
-              }(),
+  throw Error(Code::usage, "unknown format '" + name + "'", "`whence select --help` lists the formats",
               {.stage = "command line"});
 }
 

@@ -42,12 +42,27 @@ Providers read_providers(const std::string& path) {
   return providers;
 }
 
+// A node that ONNX Runtime fused before it chose keeps its name in front: "<name>/MatMulAddFusion".
+void add_fused_names(const std::vector<const onnx_file::OnnxNode*>& nodes, Providers& providers) {
+  std::set<std::string_view> names;
+  for (const onnx_file::OnnxNode* node : nodes) names.insert(node->name);
+  Providers fused;
+  for (const auto& [name, chosen] : providers) {
+    const std::size_t slash = name.rfind('/');
+    if (slash == std::string::npos || names.contains(name)) continue;
+    const std::string before = name.substr(0, slash);
+    if (names.contains(before) && !providers.contains(before)) fused[before].insert(chosen.begin(), chosen.end());
+  }
+  providers.merge(fused);
+}
+
 }  // namespace
 
 Comparison compare_with_providers(const onnx_file::OnnxSummary& model, const Placement& placement,
                                   const std::string& path) {
-  const Providers providers = read_providers(path);
+  Providers providers = read_providers(path);
   const auto nodes = onnx_file::all_nodes(model.graph);
+  add_fused_names(nodes, providers);
   Comparison comparison;
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     const auto found = providers.find(nodes[i]->name);

@@ -11,10 +11,12 @@ or all of it at once: ``whence.export(model, args, "model.onnx")``.
 import importlib
 from typing import TYPE_CHECKING
 
+from .devices import Crossing, DeviceShare, PlaceReport, PlacementDifference, place
 from .errors import Diagnostic, WhenceError, WhenceWarning
 from .functions import Function, FunctionsReport, functions, inline
 from .plugin import Recording, record
 from .reports import AnnotateReport, Comparison, Coverage, ValidationReport, annotate, compare, validate
+from .selecting import SelectedNode, Selection, select
 
 if TYPE_CHECKING:
     from .numerics.api import accuracy
@@ -49,11 +51,11 @@ _REMOVED = {name: "validate(model).raw['naming'] counts kinds of names; compare(
             for name in ("Naming", "naming")}
 
 __all__ = [
-    "AccuracyReport", "AnnotateReport", "Choice", "Comparison", "Coverage", "Diagnostic", "FirstDifference",
-    "Function", "FunctionsReport", "ModuleAccuracy", "ModuleSensitivity", "ONNXProgram", "OutputDifference",
-    "Recording", "SensitivityReport", "UnconvertibleOp", "ValidationReport", "Values", "Verification", "WhenceError",
+    "AccuracyReport", "AnnotateReport", "Choice", "Comparison", "Coverage", "Crossing", "DeviceShare", "Diagnostic", "FirstDifference",
+    "Function", "FunctionsReport", "ModuleAccuracy", "ModuleSensitivity", "ONNXProgram", "OutputDifference", "PlaceReport", "PlacementDifference",
+    "Recording", "SelectedNode", "Selection", "SensitivityReport", "UnconvertibleOp", "ValidationReport", "Values", "Verification", "WhenceError",
     "WhenceWarning", "accuracy", "annotate", "compare", "export", "functions", "inline", "is_in_onnx_export",
-    "record", "record_values", "register_custom_op", "select_model_mode_for_export", "sensitivity",
+    "place", "record", "record_values", "register_custom_op", "select", "select_model_mode_for_export", "sensitivity",
     "unconvertible_ops", "unregister_custom_op", "validate", "verify",
 ]
 

@@ -43,6 +43,7 @@ ExitCode run(int argc, char** argv) {
   } else {
     print_text(notes);
     std::cout << placement::to_text(placement);
+    if (line.has("output")) std::cout << line.text("output") << ": written for these settings\n";
   }
   const bool differs = placement.compared && !placement.compared->differences.empty();
   return differs ? ExitCode::findings : ExitCode::ok;

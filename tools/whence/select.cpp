@@ -27,6 +27,12 @@ Json to_json(const std::vector<view::SelectedNode>& nodes) {
   return list;
 }
 
+std::vector<std::string> format_names() {
+  std::vector<std::string> names;
+  for (const dialect::Dialect* dialect : dialect::all_dialects()) names.emplace_back(dialect->name);
+  return names;
+}
+
 // The formats, at the end of the description.
 std::string formats_text() {
   text::Table table({}, {text::Align::left, text::Align::left}, "  ");
@@ -59,7 +65,7 @@ ExitCode run(int argc, char** argv) {
   line.example("whence select bert.onnx --modules '**.LayerNorm' --format trt-precisions --as fp32");
   if (!line.parse(argc, argv)) return ExitCode::ok;
 
-  const std::string format = line.text_or("format", line.json() ? "" : "names");
+  const std::string format = line.json() && !line.has("format") ? "" : line.one_of("format", format_names(), "names");
   const auto report =
       app::select(line.text("file"),
                   {.sidecar = line.optional_text("sidecar"),
