@@ -15,7 +15,7 @@ struct PlaceOptions {
   std::string otherwise;           // the device of other nodes; "none": left to ONNX Runtime; empty: there are none
   std::string output;              // empty: nothing is written
   std::string ort_profile, optimized;  // time of each device: a profile of ONNX Runtime; empty: none
-  std::string providers;               // what ONNX Runtime chose; empty: not compared
+  std::string providers;               // the list of those that ONNX Runtime chose; empty: not compared
   bool overwrite = false;
 };
 struct PlaceReport {

@@ -17,7 +17,7 @@ namespace whence::dialect {
 struct Choice {
   std::vector<view::SelectedNode> nodes;  // in file order
   const onnx_file::OnnxSummary& model;
-  std::string setting;  // what the nodes are to be, one of Dialect::settings
+  std::string setting;  // one of Dialect::settings
 };
 
 // The nodes of bodies (branches of an If, bodies of a Loop) that a tool knows by name.

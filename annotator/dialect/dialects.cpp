@@ -1,3 +1,4 @@
+// The list of all dialects.
 #include <set>
 
 #include "annotator/dialect/dialect.h"

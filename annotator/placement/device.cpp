@@ -58,7 +58,7 @@ void require_device(const std::string& device) {
   if (device.starts_with("gpu:") && (known(gpu_vendors, device.substr(4)) || is_number(device.substr(4)))) return;
   const auto near = nearest(device, {device_words.begin(), device_words.end()});
   throw Error(
-      Code::usage, "'" + device + "' is no device that ONNX Runtime knows",
+      Code::usage, "'" + device + "' is not a device that ONNX Runtime knows",
       (near ? "did you mean " + *near + "? " : std::string()) +
           "there are cpu, gpu, cuda, dml, npu, fpga, accelerator, gpu:nvidia, gpu:0 and full names of providers",
       {.stage = "place"});

@@ -160,7 +160,7 @@ void fill(const OnnxSummary& model, const std::vector<const OnnxNode*>& nodes, P
 Rule parse_rule(const std::string& text) {
   const std::size_t equals = text.find('=');
   if (equals == std::string::npos || equals == 0) {
-    throw Error(Code::usage, "'" + text + "' is no rule", "a device and a glob: gpu=encoder.**",
+    throw Error(Code::usage, "'" + text + "' is not a rule", "a device and a glob: gpu=encoder.**",
                 {.stage = "command line"});
   }
   Rule rule{text.substr(0, equals), text.substr(equals + 1)};
@@ -173,7 +173,7 @@ Placement place_nodes(const OnnxSummary& model, const std::vector<Rule>& rules, 
   if (!otherwise.empty() && otherwise != no_device) require_device(otherwise);
   const std::vector<const OnnxNode*> nodes = onnx_file::all_nodes(model.graph);
   const std::vector<Attribution> attributions = attributions_of(nodes, recorded);
-  Rules by_rule(rules, view::modules_of(attributions));
+  Rules by_rule(rules, view::modules_of(attributions, "place"));
   Placement placement;
   for (const Rule& rule : rules) share_of(placement, rule.device);
   std::string first_without;

@@ -1,3 +1,4 @@
+// Placements as people and machines read them.
 #include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>

@@ -1,3 +1,4 @@
+// Placements held against the list of providers that a session of ONNX Runtime chose.
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -11,7 +12,7 @@ namespace whence::placement {
 
 namespace {
 
-using Providers = std::map<std::string, std::set<std::string>, std::less<>>;  // of each name
+using Providers = std::map<std::string, std::set<std::string>, std::less<>>;  // by name of the node
 
 constexpr const char* providers_remedy =
     "give the list that docs/dialects.md shows how to write: [{\"provider\": \"...\", \"nodes\": [{\"name\": "
@@ -22,7 +23,7 @@ Providers read_providers(const std::string& path) {
   const auto file = MappedFile::open(path);
   const auto json = nlohmann::json::parse(file->text(), nullptr, /*allow_exceptions=*/false);
   const auto refuse = [&](const std::string& what) { throw Error(Code::wrong_kind, what, providers_remedy, place); };
-  if (!json.is_array()) refuse("the file is no list of providers");
+  if (!json.is_array()) refuse("the file is not a list of providers");
   const auto text_at = [](const nlohmann::json& object, const char* key) {
     const auto value = object.is_object() ? object.find(key) : object.end();
     return value != object.end() && value->is_string() ? value->get<std::string>() : std::string();
@@ -71,7 +72,7 @@ Comparison compare_with_providers(const onnx_file::OnnxSummary& model, const Pla
       continue;
     }
     const std::string& device = placement.devices[i];
-    // Of a name that several nodes have, one provider that serves the device is enough.
+    // Several nodes may have the name; one provider that serves the device is enough.
     const bool served = std::ranges::any_of(found->second, [&](const auto& each) { return serves(each, device); });
     if (served) {
       ++comparison.as_placed;

@@ -8,7 +8,7 @@
 
 namespace whence::view {
 
-std::set<std::string> modules_of(const std::vector<metadata::Attribution>& attributions) {
+std::set<std::string> modules_of(const std::vector<metadata::Attribution>& attributions, const std::string& stage) {
   std::set<std::string> modules;
   for (const metadata::Attribution& of : attributions) {
     if (!of.attributed()) continue;
@@ -17,6 +17,10 @@ std::set<std::string> modules_of(const std::vector<metadata::Attribution>& attri
         path.resize(module_around(path).size());
       }
     }
+  }
+  if (modules.empty()) {
+    throw Error(Code::usage, "no node of the file says which module it belongs to", "`whence annotate` it first",
+                {.stage = stage});
   }
   return modules;
 }

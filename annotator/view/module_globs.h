@@ -10,8 +10,8 @@
 
 namespace whence::view {
 
-// Modules that nodes name, and those around them.
-std::set<std::string> modules_of(const std::vector<metadata::Attribution>& attributions);
+// Modules that nodes name, and those around them. Throws Error(usage) when there are none.
+std::set<std::string> modules_of(const std::vector<metadata::Attribution>& attributions, const std::string& stage);
 
 // Throws Error(usage), with the names of `known` that are nearest to `pattern`.
 [[noreturn]] void refuse_unknown(const std::string& kind, const std::string& pattern,

@@ -28,11 +28,7 @@ std::vector<SelectedNode> select_nodes(const onnx_file::OnnxSummary& model, cons
     attributions.push_back(metadata::attribution_of(*node, recorded));
     op_types.emplace(node->op_type);
   }
-  const std::set<std::string> modules = modules_of(attributions);
-  if (modules.empty()) {
-    throw Error(Code::usage, "no node of the file says which module it belongs to", "`whence annotate` it first",
-                {.stage = "select"});
-  }
+  const std::set<std::string> modules = modules_of(attributions, "select");
   for (const std::string& type : selection.op_types) {
     if (!op_types.contains(type)) refuse_unknown("operator", type, op_types, "select");
   }

@@ -16,7 +16,7 @@ from .errors import Diagnostic, require_list
 
 @dataclass(frozen=True)
 class DeviceShare:
-    """What a device has to hold: nodes, the weights that they read, and, with a profile, what they took."""
+    """The load of a device: nodes, the weights that they read, and, with a profile, what they took."""
 
     device: str
     nodes: int
@@ -27,7 +27,7 @@ class DeviceShare:
 
 @dataclass(frozen=True)
 class Crossing:
-    """How many values go from nodes of one device to nodes of another."""
+    """The number of values that go from nodes of one device to nodes of another."""
 
     source: str
     target: str
@@ -63,7 +63,7 @@ class PlaceReport:
 
 
 def providers_of(session: Any) -> list[dict]:
-    """What a session of ONNX Runtime says of its providers, if its entry ``session.record_ep_graph_assignment_info`` is
+    """The providers that a session of ONNX Runtime chose, if its entry ``session.record_ep_graph_assignment_info`` is
     "1"."""
     return [{"provider": part.ep_name, "nodes": [{"name": node.name, "op_type": node.op_type} for node in part.get_nodes()]}
             for part in session.get_provider_graph_assignment_info()]

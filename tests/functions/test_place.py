@@ -75,13 +75,14 @@ def test_strip_takes_the_devices_back(tmp_path, ir_version):
     assert back.read_bytes() == path.read_bytes()
 
 
-@pytest.mark.parametrize("first, second", [(["annotate"], ["place", *RULES]), (["place", *RULES], ["annotate"])])
-def test_annotating_before_or_after_is_taken_back_too(tmp_path, first, second):
+@pytest.mark.parametrize("ir_version", [8, 10])
+def test_annotating_before_and_after_is_taken_back_too(tmp_path, ir_version):
     graphs.model([node("Relu", ["x"], ["a"], "enc:Enc"), node("Neg", ["a"], ["y"], "dec:Dec")], [], {"x": [2]}, ["y"],
-                 tmp_path / "plain.onnx")
+                 tmp_path / "plain.onnx", ir_version)
     plain, one, two, back = (tmp_path / f"{name}.onnx" for name in ("plain", "one", "two", "back"))
-    command.run(first[0], plain, *first[1:], "-o", one)
-    command.run(second[0], one, *second[1:], "-o", two)
+    command.run("annotate", plain, "-o", one)
+    command.run("place", one, *RULES, "-o", two)
+    command.run("annotate", two, "--carry", "-o", two)
     assert sorted(layers(two).values()) == ["cpu", "gpu"]
     command.run("strip", two, "-o", back)
     assert back.read_bytes() == plain.read_bytes()
@@ -170,8 +171,8 @@ def test_time_of_each_device_adds_up(path, tmp_path):
 @pytest.mark.parametrize("options, said", [
     ([], "no node of the file has a device"),
     (["--rule", "gpu=enc"], "2 of 4 nodes have no device: '/dec/MatMul' of dec"),
-    (["--rule", "gpuu=**"], "did you mean gpu?"), (["--rule", "gpu:intle=**"], "no device"),
-    (["--rule", "My(x)ExecutionProvider=**"], "no device"), (["--rule", "gpu"], "is no rule"), (["--rule", "=enc"], "is no rule"),
+    (["--rule", "gpuu=**"], "did you mean gpu?"), (["--rule", "gpu:intle=**"], "not a device"),
+    (["--rule", "My(x)ExecutionProvider=**"], "not a device"), (["--rule", "gpu"], "is not a rule"), (["--rule", "=enc"], "is not a rule"),
     (["--rule", "cpu=**", "--rule", "gpu=enc"], "'gpu=enc' places no node"),
     (["--rule", "cpu=encoder"], "no module of the file matches 'encoder'"),
     (["--rule", "cpu=enc", "--default", "cpuu"], "did you mean cpu?"),
@@ -180,6 +181,11 @@ def test_what_would_be_ignored_is_an_error(path, tmp_path, options, said):
     result = command.run("place", path, *options, "-o", tmp_path / "placed.onnx", code=2) if options else command.run("place", path, code=2)
     assert result.stderr.startswith("E0101") and said in result.stderr and "; try: " in result.stderr
     assert result.stdout == "" and not (tmp_path / "placed.onnx").exists()
+
+
+def test_a_file_that_names_no_modules_is_to_be_annotated_first(tmp_path):
+    graphs.model([node("Relu", ["x"], ["y"])], [], {"x": [2]}, ["y"], tmp_path / "plain.onnx")
+    assert "`whence annotate`" in command.run("place", tmp_path / "plain.onnx", "--rule", "cpu=**", code=2).stderr
 
 
 def test_an_output_needs_rules(path, tmp_path):
@@ -221,7 +227,7 @@ def test_modules_that_are_functions_are_refused(tmp_path):
 
 
 @pytest.mark.parametrize("text, code, said", [
-    ("", 3, "E0201"), ("{", 3, "no list"), ('{"a": 1}', 3, "no list"), ("[1]", 3, "no provider"), ("[[]]", 3, "no provider"),
+    ("", 3, "E0201"), ("{", 3, "not a list"), ('{"a": 1}', 3, "not a list"), ("[1]", 3, "no provider"), ("[[]]", 3, "no provider"),
     ('[{"provider": "P", "nodes": 3}]', 3, "no provider or no nodes"), ('[{"provider": "P", "nodes": [3, {"name": 1}]}]', 3, "has a name"),
     ("[]", 3, "has a name"), ('[{"provider": "P", "nodes": [{"name": "other"}]}]', 3, "E0206"),
 ])

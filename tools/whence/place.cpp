@@ -3,6 +3,7 @@
 
 #include <iostream>
 
+#include "annotator/placement/placement.h"
 #include "tools/whence/cli.h"
 #include "tools/whence/command.h"
 #include "tools/whence/printing.h"
