@@ -4,6 +4,7 @@
 #include <set>
 
 #include "annotator/view/module_globs.h"
+#include "schema/module_path.h"
 
 namespace whence::view {
 
@@ -45,6 +46,34 @@ std::vector<SelectedNode> select_nodes(const onnx_file::OnnxSummary& model, cons
     selected.push_back(selected_node(*nodes[i], of, !outermost.contains(nodes[i])));
   }
   return selected;
+}
+
+std::int64_t count_possible_nodes(const onnx_file::OnnxSummary& model, const NodeSelection& selection,
+                                  const metadata::Recorded* recorded) {
+  if (selection.modules.empty()) return 0;
+  const std::vector<const onnx_file::OnnxNode*> nodes = onnx_file::all_nodes(model.graph);
+  std::vector<metadata::Attribution> attributions;
+  for (const onnx_file::OnnxNode* node : nodes) attributions.push_back(metadata::attribution_of(*node, recorded));
+  const std::set<std::string> modules = modules_of(attributions, "select");
+  ModuleGlobs wanted(selection.modules, modules, "select");
+  std::set<std::string> around = {""};
+  for (const std::string& module : modules) {
+    if (!wanted.hold(module)) continue;
+    for (std::string path = module; !path.empty();) {
+      path.resize(module_around(path).size());
+      around.insert(path);
+    }
+  }
+  std::int64_t count = 0;
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    const auto& types = selection.op_types;
+    if (!types.empty() && std::ranges::find(types, nodes[i]->op_type) == types.end()) continue;
+    const metadata::Attribution& of = attributions[i];
+    const bool ancestor =
+        of.confidence == origin::Confidence::ancestor && !wanted.hold_any(of) && around.contains(of.module);
+    count += ancestor || !of.attributed() ? 1 : 0;
+  }
+  return count;
 }
 
 }  // namespace whence::view

@@ -30,4 +30,9 @@ struct SelectedNode {
 std::vector<SelectedNode> select_nodes(const onnx_file::OnnxSummary& model, const NodeSelection& selection,
                                        const metadata::Recorded* recorded);
 
+// Counts the nodes that may belong to the selection besides: of the one, only a module around a selected one is known
+// (`ancestor`), of the other none.
+std::int64_t count_possible_nodes(const onnx_file::OnnxSummary& model, const NodeSelection& selection,
+                                  const metadata::Recorded* recorded);
+
 }  // namespace whence::view

@@ -172,6 +172,16 @@ def test_a_choice_of_nothing_is_refused(path, format):
     assert "no node is in all of the choices" in result.stderr
 
 
+def test_nodes_that_may_belong_to_the_choice_are_counted(path):
+    made = onnx.load(path)
+    made.graph.node[2].metadata_props[-2].value = "enc"
+    made.graph.node[2].metadata_props[-1].value = "ancestor"
+    onnx.save(made, path)
+    said = command.run("select", path, "--modules", "enc.1")
+    assert "1 more node may belong" in said.stderr and said.stdout == "/enc/1/MatMul\n"
+    assert not command.run("select", path, "--modules", "enc").stderr
+
+
 def test_a_name_that_is_not_utf8_is_refused(path):
     path.write_bytes(path.read_bytes().replace(b"/enc/[0]/MatMul", b"/enc/[\xff]/MatMul"))
     assert "not UTF-8" in command.run("select", path, "--format", "nncf", code=2).stderr
