@@ -95,12 +95,12 @@ SelectReport select(const std::string& model_path, const SelectOptions& options)
   report.nodes = view::select_nodes(model, options.selection, recorded ? &*recorded : nullptr);
   const std::int64_t possible = view::count_possible_nodes(model, options.selection, recorded ? &*recorded : nullptr);
   if (possible > 0) {
-    report.notes.push_back(warning(
-        Code::usage,
-        std::to_string(possible) + (possible == 1 ? " more node may" : " more nodes may belong to the modules") +
-            ": a module around theirs is known, or none",
-        "`whence validate --all` lists them as ancestor and unattributed; a sidecar tells more",
-        {.file = model_path, .stage = "select"}));
+    report.notes.push_back(
+        warning(Code::usage,
+                std::to_string(possible) + (possible == 1 ? " more node" : " more nodes") +
+                    " may belong to the modules: a module around theirs is known, or none",
+                "`whence validate --all` lists them as ancestor and unattributed; a sidecar tells more",
+                {.file = model_path, .stage = "select"}));
   }
   if (format) report.text = dialect::write_choice(*format, report.nodes, model, options.choice, report.notes);
   return report;
