@@ -3,7 +3,8 @@
 #   make demo      build the command alone, then record, export, annotate and validate a real model (all-MiniLM-L6-v2)
 #   make build     the command at build/bin/whence, the virtual environment at build/venv
 #   make test      build, then every test; with MATRIX=3/8 also that shard of the matrix
-#   make test-full build, then the test matrix: every operator at other opsets and dtypes; some ten minutes
+#   make test-full build, then the test matrix: every operator at other opsets and dtypes, and tools that read what
+#                  whence writes, in environments of their own; some ten minutes
 #   make install   the command, libraries, headers and CMake package under PREFIX (/usr/local)
 #   make wheel     build the Python package as a wheel and try it in an empty environment: tests/python/test_wheel.py
 #   make test-torch VERSION=2.15.0   the recorder and its tests with another PyTorch (tools/cmake/torch.cmake: which)

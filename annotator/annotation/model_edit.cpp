@@ -10,11 +10,14 @@ onnx_file::ModelEdit annotation_of_model(const onnx_file::OnnxSummary& model) {
   onnx_file::ModelEdit edit;
   if (!onnx_file::find_property(model.metadata, keys::annotated))
     edit.added.emplace_back(keys::annotated, WHENCE_VERSION);
-  if (model.ir_version < oldest_ir_with_node_metadata) {
-    edit.ir_version = oldest_ir_with_node_metadata;
-    edit.added.emplace_back(keys::original_ir_version, std::to_string(model.ir_version));
-  }
+  raise_ir_version(model, edit);
   return edit;
+}
+
+void raise_ir_version(const onnx_file::OnnxSummary& model, onnx_file::ModelEdit& edit) {
+  if (model.ir_version >= oldest_ir_with_node_metadata) return;
+  edit.ir_version = oldest_ir_with_node_metadata;
+  edit.added.emplace_back(keys::original_ir_version, std::to_string(model.ir_version));
 }
 
 Diagnostic nothing_left_to_annotate(const std::string& told_by, const Place& place) {

@@ -9,6 +9,7 @@
 #include "annotator/origin/keys/node.h"
 #include "annotator/origin/keys/origin.h"
 #include "annotator/origin/keys/program.h"
+#include "annotator/origin/keys/runtime.h"
 #include "annotator/origin/keys/undo.h"
 #include "schema/parse_number.h"
 
@@ -36,15 +37,23 @@ bool lists(std::string_view items, std::string_view item) {
 class StripEditor : public NodeEditor {
  public:
   // `annotated`: by whence; the nodes of other files are counted and stay. `stamps`: annotate wrote some, too.
-  StripEditor(StripReport& report, bool annotated, bool stamps)
-      : report_(report), annotated_(annotated), stamps_(stamps) {
+  // `placed`: place wrote the nodes' devices.
+  StripEditor(StripReport& report, bool annotated, bool stamps, bool placed)
+      : report_(report), annotated_(annotated), stamps_(stamps), placed_(placed) {
     report_ = {};
   }
 
   NodeEdit edit(const NodeView& node) override {
     ++report_.nodes;
     NodeEdit edit;
-    if (!annotated_) return edit;
+    if (placed_) drop(node, keys::layer_annotation, "", edit);
+    if (annotated_) take_annotation(node, edit);
+    if (!edit.dropped_keys.empty()) ++report_.stripped;
+    return edit;
+  }
+
+ private:
+  void take_annotation(const NodeView& node, NodeEdit& edit) const {
     const std::string_view kept = find_property(node.metadata, keys::kept).value_or("");
     for (const std::string_view key : metadata::annotation_keys()) drop(node, key, kept, edit);
     drop(node, keys::kept, "", edit);
@@ -56,11 +65,8 @@ class StripEditor : public NodeEditor {
     if (const auto merged = find_property(node.metadata, keys::merged)) edit.restored = parse_merged_entries(*merged);
     if (const auto name = find_property(node.metadata, keys::original_name)) edit.name = std::string(*name);
     edit.keep_empty_name = lists(kept, "name");
-    if (!edit.dropped_keys.empty()) ++report_.stripped;
-    return edit;
   }
 
- private:
   // Its place was read from its stamp.
   static bool exported(const NodeView& node) {
     const auto rule = find_property(node.metadata, keys::rule);
@@ -72,12 +78,13 @@ class StripEditor : public NodeEditor {
   }
 
   StripReport& report_;
-  bool annotated_, stamps_;
+  bool annotated_, stamps_, placed_;
 };
 
 ModelEdit model_edit(const onnx_file::OnnxSummary& model, const Place& place) {
   ModelEdit edit;
-  edit.dropped_keys = {keys::annotated, keys::matched, keys::stamped, keys::original_ir_version, keys::data_files};
+  edit.dropped_keys = {keys::annotated,           keys::placed,    keys::matched, keys::stamped,
+                       keys::original_ir_version, keys::data_files};
   edit.restores_data = true;
   if (const auto text = find_property(model.metadata, keys::original_ir_version)) {
     edit.ir_version = parse_number<std::int64_t>(*text);
@@ -96,16 +103,17 @@ Result<StripReport> strip_file(const onnx_file::ModelSource& input, const onnx_f
   return guarded([&] {
     ModelEdit edit;
     onnx_file::DataFiles data_files;
-    bool annotated = false, stamps = false;
+    bool annotated = false, stamps = false, placed = false;
     {
       const auto model = value_of(onnx_file::read_onnx_summary(input));
       annotated = find_property(model.metadata, keys::annotated).has_value();
       stamps = find_property(model.metadata, keys::matched).has_value();
-      if (annotated) edit = model_edit(model, {.file = input.stands_for, .stage = "strip"});
+      placed = find_property(model.metadata, keys::placed).has_value();
+      if (annotated || placed) edit = model_edit(model, {.file = input.stands_for, .stage = "strip"});
       data_files = onnx_file::data_files_of(model);
     }
     StripReport report;
-    const auto make_editor = [&] { return std::make_unique<StripEditor>(report, annotated, stamps); };
+    const auto make_editor = [&] { return std::make_unique<StripEditor>(report, annotated, stamps, placed); };
     report.changed = onnx_file::rewrite_file(input, output, make_editor, std::move(edit), data_files);
     return report;
   });

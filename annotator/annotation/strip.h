@@ -1,4 +1,4 @@
-// Strip: takes back what annotate wrote. Annotating and stripping a file gives the original bytes.
+// Strip: takes back what annotate and place wrote. Annotating and stripping a file gives the original bytes.
 #pragma once
 
 #include <cstdint>

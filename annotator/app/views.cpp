@@ -86,12 +86,23 @@ Drawing draw(const std::string& model_path, const std::optional<std::string>& si
 
 SelectReport select(const std::string& model_path, const SelectOptions& options) {
   SelectReport report;
+  const dialect::Dialect* format = options.format.empty() ? nullptr : &dialect::find_dialect(options.format);
   const OnnxSummary model = unwrap(onnx_file::read_onnx_summary(model_path), report.notes);
   const std::optional<Sidecar> sidecar = read_fitting_sidecar(options.sidecar, {&model}, report.notes);
   std::optional<metadata::Recorded> recorded;
   if (sidecar && metadata::belongs_to(model, sidecar->program)) recorded.emplace(sidecar->program);
   if (functions::has_cut_functions(model)) require_outside_functions(model, options.selection, model_path);
   report.nodes = view::select_nodes(model, options.selection, recorded ? &*recorded : nullptr);
+  const std::int64_t possible = view::count_possible_nodes(model, options.selection, recorded ? &*recorded : nullptr);
+  if (possible > 0) {
+    report.notes.push_back(
+        warning(Code::usage,
+                std::to_string(possible) + (possible == 1 ? " more node" : " more nodes") +
+                    " may belong to the modules: a module around theirs is known, or none",
+                "`whence validate --all` lists them as ancestor and unattributed; a sidecar tells more",
+                {.file = model_path, .stage = "select"}));
+  }
+  if (format) report.text = dialect::write_choice(*format, report.nodes, model, options.choice, report.notes);
   return report;
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "annotator/dialect/written_choice.h"
 #include "annotator/profile/module_profile.h"
 #include "annotator/view/diff.h"
 #include "annotator/view/explanation.h"
@@ -57,12 +58,16 @@ Drawing draw(const std::string& model, const std::optional<std::string>& sidecar
 struct SelectOptions {
   std::optional<std::string> sidecar;  // reads the stamps of a file that is not annotated
   view::NodeSelection selection;
+  std::string format;  // the dialect to write them in; empty: none
+  dialect::ChoiceOptions choice;
 };
 struct SelectReport {
   std::vector<view::SelectedNode> nodes;
+  std::string text;  // in the dialect; empty without one
   Diagnostics notes;
 };
-// Errors: those of view::select_nodes; usage when the nodes stand in functions, as their names are those of all calls.
+// Errors: those of view::select_nodes and dialect::write_choice; usage when the nodes stand in functions, as their
+// names are those of all calls.
 SelectReport select(const std::string& model, const SelectOptions& options);
 
 struct ProfileReport {

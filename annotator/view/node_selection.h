@@ -20,6 +20,8 @@ struct NodeSelection {
 struct SelectedNode {
   std::string name, op_type, module;
   origin::Confidence confidence = origin::Confidence::unattributed;
+  bool nested = false;               // stands in the body of another node
+  std::vector<std::string> outputs;  // without the absent ones
 };
 
 // Returns nodes of the graph and its bodies in file order, those of the root if a glob matches it. For a node of
@@ -27,5 +29,10 @@ struct SelectedNode {
 // type that no node has, with the nearest names. `recorded` may be null.
 std::vector<SelectedNode> select_nodes(const onnx_file::OnnxSummary& model, const NodeSelection& selection,
                                        const metadata::Recorded* recorded);
+
+// Counts the nodes that may belong to the selection besides: of the one, only a module around a selected one is known
+// (`ancestor`), of the other none.
+std::int64_t count_possible_nodes(const onnx_file::OnnxSummary& model, const NodeSelection& selection,
+                                  const metadata::Recorded* recorded);
 
 }  // namespace whence::view

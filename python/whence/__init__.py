@@ -12,6 +12,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 from .carrying import carry
+from .devices import Crossing, DeviceShare, PlaceReport, PlacementDifference, place
 from .errors import Diagnostic, WhenceError, WhenceWarning
 from .functions import Function, FunctionsReport, functions, inline
 from .plugin import Recording, record
@@ -19,6 +20,7 @@ from .reports import AnnotateReport, Comparison, Coverage, ValidationReport, ann
 from .views import (
     Difference, Explanation, ModuleChange, ModuleRow, ModuleTime, Profile, diff, explain, extract, profile, show,
 )
+from .selecting import SelectedNode, Selection, select
 
 if TYPE_CHECKING:
     from .numerics.api import accuracy
@@ -53,12 +55,13 @@ _REMOVED = {name: "validate(model).raw['naming'] counts kinds of names; compare(
             for name in ("Naming", "naming")}
 
 __all__ = [
-    "AccuracyReport", "AnnotateReport", "Choice", "Comparison", "Coverage", "Diagnostic", "Difference",
-    "Explanation", "FirstDifference", "Function", "FunctionsReport", "ModuleAccuracy", "ModuleChange", "ModuleRow",
-    "ModuleSensitivity", "ModuleTime", "ONNXProgram", "OutputDifference", "Profile", "Recording",
-    "SensitivityReport", "UnconvertibleOp", "ValidationReport", "Values", "Verification", "WhenceError",
-    "WhenceWarning", "accuracy", "annotate", "carry", "compare", "diff", "explain", "export", "extract",
-    "functions", "inline", "is_in_onnx_export", "profile", "record", "record_values", "register_custom_op",
+    "AccuracyReport", "AnnotateReport", "Choice", "Comparison", "Coverage", "Crossing", "DeviceShare",
+    "Diagnostic", "Difference", "Explanation", "FirstDifference", "Function", "FunctionsReport", "ModuleAccuracy",
+    "ModuleChange", "ModuleRow", "ModuleSensitivity", "ModuleTime", "ONNXProgram", "OutputDifference",
+    "PlaceReport", "PlacementDifference", "Profile", "Recording", "SelectedNode", "Selection", "SensitivityReport",
+    "UnconvertibleOp", "ValidationReport", "Values", "Verification", "WhenceError", "WhenceWarning", "accuracy",
+    "annotate", "carry", "compare", "diff", "explain", "export", "extract", "functions", "inline",
+    "is_in_onnx_export", "place", "profile", "record", "record_values", "register_custom_op", "select",
     "select_model_mode_for_export", "sensitivity", "show", "unconvertible_ops", "unregister_custom_op", "validate",
     "verify",
 ]

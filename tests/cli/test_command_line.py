@@ -9,7 +9,8 @@ import pytest
 import command
 
 SUBCOMMANDS = ["record", "export", "annotate", "carry", "validate", "show", "explain", "diff", "strip", "functions", "inline",
-               "extract", "select", "report", "dot", "graphml", "profile", "ops", "codes", "rules", "accuracy", "sensitivity"]
+               "extract", "select", "place", "report", "dot", "graphml", "profile", "ops", "codes", "rules", "accuracy",
+               "sensitivity"]
 
 
 def test_help_lists_every_subcommand():

@@ -75,12 +75,13 @@ WRITERS = {
     "inline": ["inline"],
     "functions": ["functions", "--depth", "1"],
     "extract": ["extract", "--module", ""],
+    "place": ["place", "--rule", "cpu=**", "--default", "cpu"],
 }
 
 
 def prepared(model, writer: str):
     """Commands that work on modules need a file that says them."""
-    if writer in ("functions", "extract"):
+    if writer in ("functions", "extract", "place"):
         command.run("annotate", model, "-o", model)
     return model
 

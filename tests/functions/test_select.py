@@ -48,7 +48,7 @@ def test_formats(path):
 
 @pytest.mark.parametrize("options, said", [
     (["--modules", "layer.0"], "layers.0"), (["--not", "norm"], "the nearest are"),
-    (["--ops", "Rellu"], "Relu"), (["--format", "xml"], "names, ort-quant or modules"),
+    (["--ops", "Rellu"], "Relu"), (["--format", "xml"], "nncf-openvino, modelopt or graphsurgeon"),
 ])
 def test_what_matches_nothing_is_an_error(path, options, said):
     result = command.run("select", path, *options, code=2)

@@ -43,12 +43,14 @@ annotator_room(match USES text operators program origin onnx_file graph metadata
 annotator_room(annotation USES text origin onnx_file metadata exporter match NEEDS nlohmann_json::nlohmann_json)
 annotator_room(functions USES text operators origin onnx_file metadata write NEEDS nlohmann_json::nlohmann_json ONNX::onnx ONNX::onnx_proto)
 annotator_room(view USES text operators origin onnx_file metadata match functions NEEDS nlohmann_json::nlohmann_json)
+annotator_room(dialect USES onnx_file view NEEDS nlohmann_json::nlohmann_json)
 annotator_room(profile USES text onnx_file match functions view NEEDS nlohmann_json::nlohmann_json EXPAT::EXPAT)
+annotator_room(placement USES text origin onnx_file metadata view NEEDS nlohmann_json::nlohmann_json)
 annotator_room(validation USES text origin onnx_file metadata functions view NEEDS nlohmann_json::nlohmann_json ONNX::onnx)
 annotator_room(report USES text functions view validation NEEDS nlohmann_json::nlohmann_json)
-annotator_room(app USES text origin onnx_file graph convert lower metadata pt2 checkpoint write exporter match annotation functions view profile validation report NEEDS nlohmann_json::nlohmann_json ${CMAKE_DL_LIBS})
+annotator_room(app USES text origin onnx_file graph convert lower metadata pt2 checkpoint write exporter match annotation functions view dialect profile placement validation report NEEDS nlohmann_json::nlohmann_json ${CMAKE_DL_LIBS})
 
-set(command_rooms text view profile validation app)
+set(command_rooms text view dialect profile placement validation app)
 
 include(tools/cmake/report_page.cmake)
 target_include_directories(whence_report PRIVATE ${CMAKE_BINARY_DIR})

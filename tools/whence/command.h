@@ -26,6 +26,7 @@ extern const Command functions_command;
 extern const Command graphml_command;
 extern const Command inline_command;
 extern const Command ops_command;
+extern const Command place_command;
 extern const Command profile_command;
 extern const Command record_command;
 extern const Command report_command;

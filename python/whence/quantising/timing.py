@@ -49,7 +49,7 @@ def _times(path: Path, feed: Arrays, prefix: Path) -> dict[str, float]:
         if count >= _LEAST_RUNS and time.monotonic() - began > _SECONDS:
             break
         session.run(None, dict(feed))
-    told = run_json("profile", path, "--ort-profile", session.end_profiling(), "--optimized", optimized)
+    told = run_json("profile", path, "--profile", session.end_profiling(), "--optimized", optimized)
     modules = {node.name: node.modules[0] for node in origins.read(path).nodes if node.name and node.modules}
     times: dict[str, float] = {}
     for operator in told["nodes"]:

@@ -35,6 +35,7 @@ const std::map<char, Option> options = {
     {'g', {"select", "--modules"}},
     {'G', {"select", "--not"}},
     {'p', {"select", "--ops"}},
+    {'P', {"place", "--rule"}},
     {'S', {"report", "--size"}},
     {'x', {"explain", nullptr}},
     {'K', {"annotate", "--keys"}},

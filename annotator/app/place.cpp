@@ -1,0 +1,89 @@
+#include "annotator/app/place.h"
+
+#include <map>
+#include <set>
+
+#include "annotator/annotation/layer_assignment.h"
+#include "annotator/app/fitting_sidecar.h"
+#include "annotator/app/separate_files.h"
+#include "annotator/functions/flat_summary.h"
+#include "annotator/placement/device.h"
+#include "annotator/profile/module_profile.h"
+
+namespace whence::app {
+
+using onnx_file::OnnxSummary;
+using placement::Placement;
+
+namespace {
+
+// The time of modules all of whose own nodes are on one device.
+void add_times(const profile::ModuleProfile& profile, Placement& placed) {
+  std::map<std::string_view, std::set<std::string_view>> devices;
+  for (std::size_t i = 0; i < placed.devices.size(); ++i) devices[placed.modules[i]].insert(placed.devices[i]);
+  std::map<std::string_view, std::int64_t> times;
+  placed.unattributed_microseconds = profile.unattributed;
+  for (std::size_t row = 0; row < profile.amounts.size(); ++row) {
+    const auto known = devices.find(profile.tree.rows[row].path);
+    if (known != devices.end() && known->second.size() == 1) {
+      times[*known->second.begin()] += profile.amounts[row].own;
+    } else {
+      placed.unattributed_microseconds += profile.amounts[row].own;
+    }
+  }
+  for (placement::DeviceShare& share : placed.shares) share.microseconds = times[share.device];
+}
+
+profile::ModuleProfile times_of(const std::string& model, const PlaceOptions& options, Diagnostics& notes) {
+  profile::ModuleProfile found =
+      unwrap(profile::profile_by_module(model, {{options.profile}, options.optimized}), notes);
+  if (found.unit == profile::Unit::microseconds) return found;
+  throw Error(Code::usage, "the profile has no times, but " + std::string(name_of(found.unit)),
+              "give a profile with the time of each operator", {.file = options.profile, .stage = "place"});
+}
+
+void require_flat(const OnnxSummary& model, const std::string& file) {
+  if (!functions::has_cut_functions(model)) return;
+  throw Error(Code::usage,
+              "modules of the file are functions, and a function's nodes have one device for all its calls",
+              "`whence inline` the file first", {.file = file, .stage = "place"});
+}
+
+}  // namespace
+
+PlaceReport place(const std::string& model_path, const PlaceOptions& options) {
+  if (options.rules.empty() && !options.output.empty()) {
+    throw Error(Code::usage, "there is no rule to write", "give --rule 'gpu=encoder.**'", {.stage = "command line"});
+  }
+  std::vector<placement::Rule> rules;
+  for (const std::string& rule : options.rules) rules.push_back(placement::parse_rule(rule));
+  const std::vector<NamedFile> inputs = {{"the model", model_path},
+                                         {"the sidecar", options.sidecar.value_or("")},
+                                         {"--profile", options.profile},
+                                         {"--optimized", options.optimized},
+                                         {"--assigned", options.providers}};
+  std::optional<onnx_file::ModelOutput> output;
+  if (!options.output.empty()) {
+    output = model_output(inputs, {"--output", options.output}, InPlace::allowed, options.overwrite);
+  }
+  PlaceReport report;
+  const OnnxSummary model = unwrap(onnx_file::read_onnx_summary(model_path), report.notes);
+  require_flat(model, model_path);
+  const std::optional<Sidecar> sidecar = read_fitting_sidecar(options.sidecar, {&model}, report.notes);
+  std::optional<metadata::Recorded> recorded;
+  if (sidecar && metadata::belongs_to(model, sidecar->program)) recorded.emplace(sidecar->program);
+  const metadata::Recorded* known = recorded ? &*recorded : nullptr;
+  report.placement = rules.empty() ? placement::placement_in(model, known)
+                                   : placement::place_nodes(model, rules, options.otherwise, known);
+  if (!options.profile.empty()) add_times(times_of(model_path, options, report.notes), report.placement);
+  if (!options.providers.empty()) {
+    report.placement.compared = placement::compare_with_providers(model, report.placement, options.providers);
+  }
+  if (output) {
+    annotation::write_layer_assignment(model, report.placement.devices, std::string(placement::no_device),
+                                       report.placement.settings, model_path, *output, report.notes);
+  }
+  return report;
+}
+
+}  // namespace whence::app

@@ -1,0 +1,27 @@
+// Polygraphy's --layer-precisions: arguments "name:float32", split at the last colon. argparse reads a leading '-' as
+// an option. A layer that is not found is a warning there.
+#include "annotator/dialect/dialect.h"
+
+namespace whence::dialect {
+
+namespace {
+
+std::string polygraphy_refusal(const view::SelectedNode& node, const onnx_file::OnnxSummary&) {
+  if (node.name.starts_with('-')) return "has a name that begins with '-', which Polygraphy reads as an option";
+  return node.name.find('\n') == std::string::npos ? "" : "has a name of several lines";
+}
+
+std::string write_arguments(const Choice& choice) {
+  std::string text = "--precision-constraints\nobey\n--layer-precisions\n";
+  for (const std::string& name : names_of(choice)) text += name + ":" + choice.setting + "\n";
+  return text;
+}
+
+}  // namespace
+
+const Dialect polygraphy_dialect = {
+    "polygraphy",       "--layer-precisions of Polygraphy, an argument a line",
+    Bodies::unseen,     {"float32", "float16", "bfloat16", "int8", "fp8", "int4", "int32", "int64", "uint8", "bool"},
+    polygraphy_refusal, write_arguments};
+
+}  // namespace whence::dialect

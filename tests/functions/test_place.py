@@ -1,0 +1,249 @@
+"""`whence place`: devices by module, in ONNX Runtime's words, held against sessions of ONNX Runtime."""
+
+import json
+import re
+
+import onnx
+import onnxruntime
+import pytest
+
+import command
+import whence
+from functions import graphs
+from functions.graphs import node
+from functions.test_dialects import in_module, with_body
+
+
+def weighted(path, ir_version=10):
+    graphs.model([in_module(node("MatMul", ["x", "w"], ["a"]), "/enc/0/MatMul", "enc.0"),
+                  in_module(node("Relu", ["a"], ["b"]), "/enc/1/Relu", "enc.1"),
+                  in_module(node("MatMul", ["b", "w"], ["c"]), "/dec/MatMul", "dec"),
+                  in_module(node("Add", ["c", "v"], ["y"]), "/Add", "")],
+                 [graphs.weight("w", 4, 4), graphs.weight("v", 4)], {"x": [1, 4]}, ["y"], path, ir_version)
+    return path
+
+
+@pytest.fixture
+def path(tmp_path):
+    return weighted(tmp_path / "model.onnx")
+
+
+def layers(path):
+    return {each.name: next((entry.value for entry in each.metadata_props if entry.key == "layer_ann"), None)
+            for each in onnx.load(path).graph.node}
+
+
+def session(path, settings, log_severity=3):
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = log_severity
+    options.add_session_config_entry("session.layer_assignment_settings", settings)
+    options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
+    return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+
+
+RULES = ["--rule", "gpu=enc", "--rule", "cpu=**"]
+
+
+def test_the_first_rule_decides_and_devices_are_written(path, tmp_path):
+    placed = tmp_path / "placed.onnx"
+    text = command.run("place", path, *RULES, "-o", placed).stdout
+    assert layers(placed) == {"/enc/0/MatMul": "gpu", "/enc/1/Relu": "gpu", "/dec/MatMul": "cpu", "/Add": "cpu"}
+    assert "session.layer_assignment_settings: gpu(=gpu); cpu(=cpu)\n" in text
+    narrow = command.run_json("place", path, "--rule", "npu=enc.1", "--rule", "gpu=enc", "--rule", "cpu=**")
+    assert {each["device"]: each["nodes"] for each in narrow["devices"]} == {"npu": 1, "gpu": 1, "cpu": 2}
+
+
+def test_weights_and_crossings_are_counted(path):
+    report = command.run_json("place", path, *RULES)
+    # w (64 bytes) is read on both devices, v (16 bytes) on one.
+    assert report["devices"] == [
+        {"device": "gpu", "nodes": 2, "weights": 1, "bytes": 64, "microseconds": None},
+        {"device": "cpu", "nodes": 2, "weights": 2, "bytes": 80, "microseconds": None}]
+    assert report["crossings"] == [{"from": "gpu", "to": "cpu", "values": 1}]
+
+
+@pytest.mark.parametrize("ir_version", [8, 10])
+def test_strip_takes_the_devices_back(tmp_path, ir_version):
+    path = weighted(tmp_path / "model.onnx", ir_version)
+    placed, again, back = tmp_path / "placed.onnx", tmp_path / "again.onnx", tmp_path / "back.onnx"
+    command.run("place", path, *RULES, "-o", placed)
+    command.run("strip", placed, "-o", back)
+    assert placed.read_bytes() != path.read_bytes() == back.read_bytes()
+    command.run("place", placed, "--rule", "cpu=enc", "--default", "none", "-o", again)
+    assert layers(again) == {"/enc/0/MatMul": "cpu", "/enc/1/Relu": "cpu", "/dec/MatMul": None, "/Add": None}
+    command.run("strip", again, "-o", back)
+    assert back.read_bytes() == path.read_bytes()
+
+
+@pytest.mark.parametrize("ir_version", [8, 10])
+def test_annotating_before_and_after_is_taken_back_too(tmp_path, ir_version):
+    graphs.model([node("Relu", ["x"], ["a"], "enc:Enc"), node("Neg", ["a"], ["y"], "dec:Dec")], [], {"x": [2]}, ["y"],
+                 tmp_path / "plain.onnx", ir_version)
+    plain, one, two, back = (tmp_path / f"{name}.onnx" for name in ("plain", "one", "two", "back"))
+    command.run("annotate", plain, "-o", one)
+    command.run("place", one, *RULES, "-o", two)
+    command.run("annotate", two, "--carry", "-o", two)
+    assert sorted(layers(two).values()) == ["cpu", "gpu"]
+    command.run("strip", two, "-o", back)
+    assert back.read_bytes() == plain.read_bytes()
+
+
+def test_a_file_with_external_data_goes_into_another_folder_and_back(path, tmp_path):
+    made = onnx.load(path)
+    onnx.save(made, tmp_path / "big.onnx", save_as_external_data=True, location="big.onnx.data", size_threshold=0)
+    before = (tmp_path / "big.onnx").read_bytes()
+    (tmp_path / "out").mkdir()
+    command.run("place", tmp_path / "big.onnx", *RULES, "-o", tmp_path / "out" / "placed.onnx")
+    assert session(tmp_path / "out" / "placed.onnx", "cpu(=cpu)").run(None, graphs.feeds(made))
+    command.run("strip", tmp_path / "out" / "placed.onnx", "-o", tmp_path / "back.onnx")
+    assert (tmp_path / "back.onnx").read_bytes() == before
+
+
+def test_nodes_of_bodies_are_placed(tmp_path):
+    report = command.run_json("place", with_body(tmp_path), "--rule", "cpu=**", "-o", tmp_path / "placed.onnx")
+    assert report["devices"][0]["nodes"] == 5
+    body = onnx.load(tmp_path / "placed.onnx").graph.node[2].attribute[0].g.node[0]
+    assert {entry.key: entry.value for entry in body.metadata_props}["layer_ann"] == "cpu"
+
+
+def test_onnx_runtime_takes_the_settings(path, tmp_path, capfd):
+    """Its log counts the rules that it could map to a provider; a device of another kind is not among them."""
+    placed = tmp_path / "placed.onnx"
+    settings = command.run_json("place", path, *RULES, "-o", placed)["settings"]
+    session(placed, settings, log_severity=0)
+    assert "Matched 1 out of 2 rules" in capfd.readouterr().err
+    both = command.run_json("place", path, "--rule", "cpu=enc", "--rule", "CPUExecutionProvider=**", "-o", placed)["settings"]
+    session(placed, both, log_severity=0)
+    assert "Matched 2 out of 2 rules" in capfd.readouterr().err
+
+
+def listed(session):
+    return [{"provider": part.ep_name, "nodes": [{"name": each.name, "op_type": each.op_type} for each in part.get_nodes()]}
+            for part in session.get_provider_graph_assignment_info()]
+
+
+def test_what_onnx_runtime_chose_is_compared(path, tmp_path):
+    placed = tmp_path / "placed.onnx"
+    settings = command.run_json("place", path, *RULES, "-o", placed)["settings"]
+    providers = listed(session(placed, settings))
+    # The Add is in the product of the decoder, which was fused before ONNX Runtime chose.
+    assert "/dec/MatMul/MatMulAddFusion" in [each["name"] for part in providers for each in part["nodes"]]
+    (tmp_path / "providers.json").write_text(json.dumps(providers))
+    report = command.run_json("place", placed, "--assigned", tmp_path / "providers.json", code=1)
+    assert report["assigned"]["differences"] == [
+        {"node": name, "module": module, "device": "gpu", "provider": "CPUExecutionProvider"}
+        for name, module in [("/enc/0/MatMul", "enc.0"), ("/enc/1/Relu", "enc.1")]]
+    assert report["assigned"]["as_placed"] == 1 and report["assigned"]["not_listed"] == 1
+    text = command.run("place", placed, "--assigned", tmp_path / "providers.json", code=1).stdout
+    assert "1 nodes as placed, 2 elsewhere, 1 not in its list" in text and re.search(r"/enc/1/Relu +enc.1 +gpu", text)
+    command.run("place", path, "--rule", "cpu=**", "--assigned", tmp_path / "providers.json", code=0)
+
+
+@pytest.mark.parametrize("provider, device, fits", [
+    ("CUDAExecutionProvider", "gpu", True), ("CUDAExecutionProvider", "gpu:1", True), ("CUDAExecutionProvider", "cpu", False),
+    ("CUDAExecutionProvider", "gpu:amd", False), ("QNNExecutionProvider", "npu", True), ("DmlExecutionProvider", "cuda", False),
+    ("CPUExecutionProvider", "accelerator", False), ("MyExecutionProvider", "MyExecutionProvider", True),
+])
+def test_which_provider_serves_a_device(path, tmp_path, provider, device, fits):
+    """After ONNX Runtime's MatchEpDevice(); the providers cannot be loaded here."""
+    nodes = [{"name": each.name, "op_type": each.op_type} for each in onnx.load(path).graph.node]
+    (tmp_path / "providers.json").write_text(json.dumps([{"provider": provider, "nodes": nodes}]))
+    report = command.run_json("place", path, "--rule", f"{device}=**", "--assigned", tmp_path / "providers.json", code=0 if fits else 1)
+    assert len(report["assigned"]["differences"]) == (0 if fits else 4)
+
+
+def test_time_of_each_device_adds_up(path, tmp_path):
+    options = onnxruntime.SessionOptions()
+    options.enable_profiling = True
+    options.profile_file_prefix = str(tmp_path / "run")
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    running = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    for _ in range(3):
+        running.run(None, graphs.feeds(onnx.load(path)))
+    profile = running.end_profiling()
+    report = command.run_json("place", path, *RULES, "--profile", profile)
+    whole = json.loads(command.run("profile", path, "--ort-profile", profile, "--format", "json").stdout)
+    times = [each["microseconds"] for each in report["devices"]]
+    assert sum(times) + report["unattributed_microseconds"] == whole["operator_time"] and all(time is not None for time in times)
+    assert "ms\n" in command.run("place", path, *RULES, "--profile", profile).stdout
+
+
+@pytest.mark.parametrize("options, said", [
+    ([], "no node of the file has a device"),
+    (["--rule", "gpu=enc"], "2 of 4 nodes have no device: '/dec/MatMul' of dec"),
+    (["--rule", "gpuu=**"], "did you mean gpu?"), (["--rule", "gpu:intle=**"], "not a device"),
+    (["--rule", "My(x)ExecutionProvider=**"], "not a device"), (["--rule", "gpu"], "is not a rule"), (["--rule", "=enc"], "is not a rule"),
+    (["--rule", "cpu=**", "--rule", "gpu=enc"], "'gpu=enc' places no node"),
+    (["--rule", "cpu=encoder"], "no module of the file matches 'encoder'"),
+    (["--rule", "cpu=enc", "--default", "cpuu"], "did you mean cpu?"),
+])
+def test_what_would_be_ignored_is_an_error(path, tmp_path, options, said):
+    result = command.run("place", path, *options, "-o", tmp_path / "placed.onnx", code=2) if options else command.run("place", path, code=2)
+    assert result.stderr.startswith("E0101") and said in result.stderr and "; try: " in result.stderr
+    assert result.stdout == "" and not (tmp_path / "placed.onnx").exists()
+
+
+def test_a_file_that_names_no_modules_is_to_be_annotated_first(tmp_path):
+    graphs.model([node("Relu", ["x"], ["y"])], [], {"x": [2]}, ["y"], tmp_path / "plain.onnx")
+    assert "`whence annotate`" in command.run("place", tmp_path / "plain.onnx", "--rule", "cpu=**", code=2).stderr
+
+
+def test_an_output_needs_rules(path, tmp_path):
+    assert "no rule to write" in command.run("place", path, "-o", tmp_path / "placed.onnx", code=2).stderr
+
+
+def test_nodes_without_a_module_need_a_default(path, tmp_path):
+    made = onnx.load(path)
+    del made.graph.node[1].metadata_props[:]
+    onnx.save(made, path)
+    assert "'/enc/1/Relu', whose module is not known" in command.run("place", path, "--rule", "cpu=**", code=2).stderr
+    command.run("place", path, "--rule", "cpu=**", "--default", "npu", "-o", tmp_path / "placed.onnx")
+    assert layers(tmp_path / "placed.onnx")["/enc/1/Relu"] == "npu"
+
+
+def test_a_node_of_several_modules_goes_with_the_first_rule(path):
+    made = onnx.load(path)
+    made.graph.node[1].metadata_props.add(key="pkg.whence.modules", value='["enc.1", "dec"]')
+    onnx.save(made, path)
+    report = command.run_json("place", path, *RULES)
+    assert report["of_several_devices"] == 1 and report["devices"][0]["nodes"] == 2
+
+
+def test_layers_that_another_tool_assigned_stay(path, tmp_path):
+    made = onnx.load(path)
+    made.graph.node[0].metadata_props.add(key="layer_ann", value="npu")
+    onnx.save(made, path)
+    assert "another tool" in command.run("place", path, *RULES, "-o", tmp_path / "placed.onnx", code=2).stderr
+    assert not (tmp_path / "placed.onnx").exists()
+    assert {each["device"]: each["nodes"] for each in command.run_json("place", path)["devices"]} == {"npu": 1, "none": 3}
+
+
+def test_modules_that_are_functions_are_refused(tmp_path):
+    nodes = [node("Relu", ["x"], ["a"], "l:L", "l.0:B"), node("Neg", ["a"], ["b"], "l:L", "l.0:B"),
+             node("Relu", ["b"], ["c"], "l:L", "l.1:B"), node("Neg", ["c"], ["y"], "l:L", "l.1:B")]
+    graphs.model(nodes, [], {"x": [2]}, ["y"], tmp_path / "flat.onnx")
+    command.run("functions", tmp_path / "flat.onnx", "--types", "B", "-o", tmp_path / "functions.onnx")
+    assert "`whence inline`" in command.run("place", tmp_path / "functions.onnx", "--rule", "cpu=**", code=2).stderr
+
+
+@pytest.mark.parametrize("text, code, said", [
+    ("", 3, "E0201"), ("{", 3, "not a list"), ('{"a": 1}', 3, "not a list"), ("[1]", 3, "no provider"), ("[[]]", 3, "no provider"),
+    ('[{"provider": "P", "nodes": 3}]', 3, "no provider or no nodes"), ('[{"provider": "P", "nodes": [3, {"name": 1}]}]', 3, "has a name"),
+    ("[]", 3, "has a name"), ('[{"provider": "P", "nodes": [{"name": "other"}]}]', 3, "E0206"),
+])
+def test_lists_of_providers_that_are_none(path, tmp_path, text, code, said):
+    (tmp_path / "providers.json").write_text(text)
+    result = command.run("place", path, "--rule", "cpu=**", "--assigned", tmp_path / "providers.json", code=code)
+    assert said in result.stderr and "; try: " in result.stderr
+
+
+def test_python_asks_the_session(path, tmp_path):
+    placed = tmp_path / "placed.onnx"
+    report = whence.place(path, ["gpu=enc", "cpu=**"], output=placed)
+    assert report.clean and report.as_placed is None
+    assert report.devices[0] == whence.DeviceShare("gpu", 2, 1, 64, None) and report.crossings == (whence.Crossing("gpu", "cpu", 1),)
+    compared = whence.place(placed, assigned=session(placed, report.settings))
+    assert not compared.clean and compared.as_placed == 1
+    assert compared.differences[0] == whence.PlacementDifference("/enc/0/MatMul", "enc.0", "gpu", "CPUExecutionProvider")
+    with pytest.raises(whence.WhenceError, match="where a list is expected"):
+        whence.place(path, "cpu=**")
