@@ -3,11 +3,17 @@
 //
 // 1. the same value made by the same operator: tools rarely rename the values that they keep
 // 2. the same node name and operator, when neither file has the other's values: a tool renamed the values
-// 3. the same value made by another operator: if more than one node lies, in either file, between the value and the
+// 3. the same operation, by pkg.whence.id, and operator, in order, when both files have equally many such nodes left:
+// so
+//    two exports of one model line up
+// 4. the same value made by another operator: if more than one node lies, in either file, between the value and the
 //    nearest values that both files have, those of the second file replaced those of the first; nodes that only change
 //    the layout of values are left out
-// 4. the same node name and operator
-// 5. the same modules, call and operator, in order, when both files have equally many such nodes left
+// 5. the same node name and operator
+// 6. the same modules, call and operator, in order, when both files have equally many such nodes left
+// 7. the same operations, spelled out in other operators: those of the second file replaced those of the first
+//
+// Neither values nor names make two nodes one that are surely of different operations: exporters number both.
 //
 // Cost: n log n of the nodes of both files.
 #pragma once
