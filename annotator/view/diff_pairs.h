@@ -21,17 +21,9 @@
 #include <cstddef>
 #include <vector>
 
-#include "annotator/metadata/attribution.h"
-#include "annotator/onnx_file/onnx_summary.h"
+#include "annotator/view/diff_nodes.h"
 
 namespace whence::view {
-
-struct DiffNode {
-  const onnx_file::OnnxNode* node = nullptr;
-  metadata::Attribution attribution;
-  bool constant = false;  // depends on no input of the model: a tool that computes it beforehand leaves no trace
-};
-using DiffNodes = std::vector<DiffNode>;
 
 struct NodePairs {
   struct Pair {
