@@ -45,7 +45,7 @@ ToolEdit tool_edit(const OnnxSummary& before, const OnnxSummary& after) {
     std::string_view around = module;
     while (edit.modules_around.emplace(around).second && !around.empty()) around = module_around(around);
   }
-  view::NodePairs pairs = view::pair_nodes(edit.before, edit.after);
+  view::NodePairs pairs = view::pair_nodes(edit.before, edit.after, view::Evidence::without_origins);
   for (const view::NodePairs::Pair& pair : pairs.pairs) {
     const DiffNode &was = edit.before[pair.a], &is = edit.after[pair.b];
     if (is_kept(*was.node, *is.node)) edit.kept.push_back({&was, &is});

@@ -57,7 +57,8 @@ bool may_be_one(const DiffNode& a, const DiffNode& b) {
 
 class Pairing {
  public:
-  Pairing(const DiffNodes& a, const DiffNodes& b) : a_(a), b_(b), of_a_(a.size(), none), of_b_(b.size(), none) {
+  Pairing(const DiffNodes& a, const DiffNodes& b, Evidence evidence)
+      : a_(a), b_(b), believes_nodes_(evidence == Evidence::all), of_a_(a.size(), none), of_b_(b.size(), none) {
     fused_.resize(a.size(), false);
     fuses_.resize(b.size(), false);
     for (std::size_t i = 0; i < a_.size(); ++i) {
@@ -71,11 +72,11 @@ class Pairing {
   NodePairs result() {
     by_value();
     by_name(/*renamed_values=*/true);
-    by_operation();
+    if (believes_nodes_) by_operation();
     by_fusion();
     by_name(/*renamed_values=*/false);
-    by_module();
-    fuse_operations();
+    if (believes_nodes_) by_module();
+    if (believes_nodes_) fuse_operations();
     NodePairs pairs;
     for (std::size_t i = 0; i < b_.size(); ++i) {
       if (of_b_[i] != none) pairs.pairs.push_back({of_b_[i], i});
@@ -106,7 +107,7 @@ class Pairing {
   void by_value() {
     for (std::size_t i = 0; i < b_.size(); ++i) {
       const auto made = maker(makers_a_, first_output(*b_[i].node));
-      if (made && free_a(*made) && may_be_one(a_[*made], b_[i])) pair(*made, i);
+      if (made && free_a(*made) && may_pair(a_[*made], b_[i])) pair(*made, i);
     }
   }
 
@@ -136,13 +137,18 @@ class Pairing {
       const OnnxNode& node = *b_[at].node;
       return is_reorder(node) || (node.op_type == "Transpose" && of_b_[at] == none && is_inserted(b_[at]));
     });
+    if (!believes_nodes_) return add_part(std::move(all));
     for (NodePairs::Fusion& part : split_by_modules(all, a_, b_)) {
       pair_within(part);
-      if (part.a.empty() || part.b.empty() || part.a.size() + part.b.size() == 2) continue;
-      for (const std::size_t at : part.a) fused_[at] = true;
-      for (const std::size_t at : part.b) fuses_[at] = true;
-      fusions_.push_back(std::move(part));
+      if (part.a.size() + part.b.size() > 2) add_part(std::move(part));
     }
+  }
+
+  void add_part(NodePairs::Fusion part) {
+    if (part.a.empty() || part.b.empty()) return;
+    for (const std::size_t at : part.a) fused_[at] = true;
+    for (const std::size_t at : part.b) fuses_[at] = true;
+    fusions_.push_back(std::move(part));
   }
 
   // Takes nodes out of the part if both files have equally many of their operator and modules: a tool that changed the
@@ -249,7 +255,7 @@ class Pairing {
       const auto found = named.find(b_[i].node->name);
       if (!free_b(i) || found == named.end() || found->second.size() != 1) continue;
       const std::size_t at = found->second.front();
-      if (!free_a(at) || !may_be_one(a_[at], b_[i])) continue;
+      if (!free_a(at) || !may_pair(a_[at], b_[i])) continue;
       if (renamed_values && (makes_any(*a_[at].node, makers_b_) || makes_any(*b_[i].node, makers_a_))) continue;
       pair(at, i);
     }
@@ -304,15 +310,17 @@ class Pairing {
     for (std::size_t i = 0; i < b_.size(); ++i) {
       if (free_b(i)) add(b_, i, &NodePairs::Fusion::b);
     }
-    for (NodePairs::Fusion& fusion : groups.fusions()) {
-      for (const std::size_t at : fusion.a) fused_[at] = true;
-      for (const std::size_t at : fusion.b) fuses_[at] = true;
-      fusions_.push_back(std::move(fusion));
-    }
+    for (NodePairs::Fusion& fusion : groups.fusions()) add_part(std::move(fusion));
+  }
+
+  // True unless the nodes are surely of different operations.
+  bool may_pair(const DiffNode& a, const DiffNode& b) const {
+    return same_operator(*a.node, *b.node) && (!believes_nodes_ || may_be_one(a, b));
   }
 
   const DiffNodes& a_;
   const DiffNodes& b_;
+  bool believes_nodes_;
   std::vector<std::size_t> of_a_, of_b_;  // by node, its partner or none
   std::vector<bool> fused_, fuses_;       // nodes of a, of b that are part of a fusion
   std::vector<NodePairs::Fusion> fusions_;
@@ -323,6 +331,8 @@ class Pairing {
 
 bool is_inserted(const DiffNode& each) { return each.attribution.rule == "inserted" || is_reorder(*each.node); }
 
-NodePairs pair_nodes(const DiffNodes& a, const DiffNodes& b) { return Pairing(a, b).result(); }
+NodePairs pair_nodes(const DiffNodes& a, const DiffNodes& b, Evidence evidence) {
+  return Pairing(a, b, evidence).result();
+}
 
 }  // namespace whence::view

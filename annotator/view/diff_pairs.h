@@ -19,6 +19,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "annotator/view/diff_nodes.h"
@@ -41,6 +42,10 @@ struct NodePairs {
 // True for a node that a tool put there for the operators around it: annotate found so, or its operator says so.
 bool is_inserted(const DiffNode& each);
 
-NodePairs pair_nodes(const DiffNodes& a, const DiffNodes& b);
+// `without_origins`: by 1, 2, 4 and 5 alone, so that the answer can be held against what the nodes say; then a fusion
+// may be one node for one.
+enum class Evidence : std::uint8_t { all, without_origins };
+
+NodePairs pair_nodes(const DiffNodes& a, const DiffNodes& b, Evidence evidence = Evidence::all);
 
 }  // namespace whence::view
