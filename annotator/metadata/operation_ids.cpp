@@ -124,6 +124,20 @@ std::optional<std::string> ids_text(std::vector<std::string> ids) {
   return distinct.size() == 1 ? distinct.front() : json_text(nlohmann::json(distinct));
 }
 
+bool is_id(std::string_view text) {
+  const auto take_last = [&] {
+    const std::size_t slash = text.rfind('/');
+    if (slash == std::string_view::npos) return std::string_view();
+    const std::string_view part = text.substr(slash + 1);
+    text.remove_suffix(part.size() + 1);
+    return part;
+  };
+  const auto is_number = [](std::string_view part) {
+    return !part.empty() && part.find_first_not_of("0123456789") == std::string_view::npos;
+  };
+  return is_number(take_last()) && !take_last().empty() && is_number(take_last());
+}
+
 // An identity ends in a digit, an array in a bracket.
 std::vector<std::string> parse_ids(std::string_view text) {
   if (text.empty()) return {};

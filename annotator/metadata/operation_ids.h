@@ -40,7 +40,10 @@ class OperationIds {
 // The identity of one operation as it is, several as a JSON array, each once; nothing for none.
 std::optional<std::string> ids_text(std::vector<std::string> ids);
 
-// The way back. Empty where the text is neither.
+// The way back, without looking at the form of an identity. Empty where the text is neither.
 std::vector<std::string> parse_ids(std::string_view text);
+
+// True for a text of the form of an identity: call and ordinal are numbers.
+bool is_id(std::string_view text);
 
 }  // namespace whence::metadata

@@ -51,6 +51,11 @@ ToolEdit tool_edit(const OnnxSummary& before, const OnnxSummary& after) {
     if (is_kept(*was.node, *is.node)) edit.kept.push_back({&was, &is});
   }
   edit.fusions = std::move(pairs.fusions);
+  for (const view::NodePairs::Fusion& fusion : edit.fusions) {
+    if (std::ranges::all_of(fusion.a, [&](std::size_t at) { return edit.before[at].attribution.attributed(); }))
+      continue;
+    for (const std::size_t at : fusion.b) edit.of_unknown.insert(edit.after[at].node);
+  }
   for (const onnx_file::OnnxProperty& entry : onnx_file::OnnxProperties(before.metadata)) {
     const bool is_lost =
         entry.key.starts_with(model_key_prefix) && !onnx_file::find_property(after.metadata, entry.key);

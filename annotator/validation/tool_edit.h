@@ -26,6 +26,7 @@ struct ToolEdit {
   view::DiffNodes before, after;
   std::vector<Kept> kept;  // in the order of `after`
   std::vector<view::NodePairs::Fusion> fusions;
+  std::set<const onnx_file::OnnxNode*> of_unknown;    // nodes after, that took in one of which nothing was known
   ConfidenceOf of_operation, of_module;               // the strongest that a node of it had before
   std::set<std::string, std::less<>> modules_around;  // modules of nodes before, and all around them
   std::vector<std::string> lost_model_keys;

@@ -240,6 +240,7 @@ def test_external_data_in_an_attribute(tmp_path):
 
 
 @pytest.mark.parametrize("keys", [
+    {**known("a"), ID: "a/0/relu"}, {**known("a"), ID: '["a/0/relu/0",1]'}, {**known("a"), ID: "[]"}, {**known("a"), ID: "0/relu/0"},
     {MODULE: "a", CONFIDENCE: "certain"},
     {MODULE: "a"},
     {CONFIDENCE: "exact"},
@@ -313,6 +314,13 @@ def test_v601_allows_nodes_of_which_nothing_is_known(tmp_path):
 def test_v602_provenance_changed(tmp_path, change):
     before = [{**ONE, "pkg.whence.call": "0"}, origin("a", "a.b/0/relu/1")]
     assert after(tmp_path, chain(*before), chain({**before[0], **change}, before[1])) == {"V602": ["n0"]}
+
+
+def test_v602_and_v604_allow_unattributed_only_where_a_part_was(tmp_path):
+    unknown = {CONFIDENCE: "unattributed"}
+    for nodes, code, subject in ((fused(unknown), "V604", "fused"), ([node("Relu", ["x"], "v1", "n1", unknown)], "V602", "n1")):
+        assert subject in after(tmp_path, chain(ONE, TWO), nodes)[code]
+        assert after(tmp_path, chain(unknown, TWO), nodes) == {}
 
 
 def test_v602_allows_a_node_that_took_another_one_in(tmp_path):

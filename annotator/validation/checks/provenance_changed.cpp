@@ -44,7 +44,9 @@ std::string change_of(const view::DiffNode& before, const view::DiffNode& after)
 std::vector<FindingItem> find_provenance_changed(const CheckContext& context) {
   std::vector<FindingItem> items;
   for (const ToolEdit::Kept& kept : context.edit->kept) {
-    if (!kept.before->attribution.attributed()) continue;
+    const bool may_say_less =
+        !kept.after->attribution.attributed() && context.edit->of_unknown.contains(kept.after->node);
+    if (!kept.before->attribution.attributed() || may_say_less) continue;
     if (std::string problem = change_of(*kept.before, *kept.after); !problem.empty())
       items.push_back({shown_node(*kept.after->node), std::move(problem)});
   }

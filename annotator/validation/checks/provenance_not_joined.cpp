@@ -2,6 +2,7 @@
 #include <set>
 
 #include "annotator/metadata/operation_ids.h"
+#include "annotator/origin/keys/origin.h"
 #include "annotator/validation/checks.h"
 #include "annotator/validation/tool_edit.h"
 
@@ -45,11 +46,13 @@ std::vector<FindingItem> find_provenance_not_joined(const CheckContext& context)
   for (const view::NodePairs::Fusion& fusion : edit.fusions) {
     Said after;
     for (const std::size_t at : fusion.b) after.add(edit.after[at].attribution);
-    if (after.modules.empty()) continue;  // V601
+    const onnx_file::OnnxNode& last = *edit.after[fusion.b.back()].node;
+    const bool says_nothing = !onnx_file::find_property(last.metadata, origin::keys::confidence);  // V601
+    if (after.modules.empty() && (says_nothing || edit.of_unknown.contains(&last))) continue;
     const Said before = said_before(fusion, edit);
     std::string missing = missing_from(before.modules, after.modules);
     if (missing.empty()) missing = missing_from(before.ids, after.ids);
-    if (!missing.empty()) items.push_back({shown_node(*edit.after[fusion.b.back()].node), "it lacks " + missing});
+    if (!missing.empty()) items.push_back({shown_node(last), "it lacks " + missing});
   }
   return items;
 }
