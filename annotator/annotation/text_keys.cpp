@@ -59,7 +59,7 @@ std::vector<std::string> TextKeys::modules_of(const NodeMatch& match) const {
   return modules;
 }
 
-// Of a node that helps several, none is the operation of that node.
+// A node that helps several is none of their operations.
 std::vector<std::string> TextKeys::ids_of(const NodeMatch& match) const {
   std::vector<std::string> ids;
   if (match.shared || match.confidence >= origin::Confidence::ancestor) return ids;

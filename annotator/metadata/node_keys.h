@@ -86,7 +86,7 @@ class NodeKeys {
   std::vector<std::string_view> requested_keys_;
   std::vector<const Node*> operations_;
   FxNames names_;
-  std::optional<OperationIds> ids_;  // where they are asked for
+  std::optional<OperationIds> ids_;  // set where the key is asked for
 };
 
 }  // namespace whence::metadata

@@ -37,7 +37,7 @@ def merge(nodes, operator: str = "") -> dict:
     merged = {key: value for key, value in first.items() if all(source.get(key) == value for source in sources)}
     merged = {key: value for key, value in merged.items() if key not in OF_ONE_NODE | {OPERATOR}}
     confidence = max((_confidence(source) for source in sources), key=WORDS.index, default=WORDS[-1])
-    if confidence == WORDS[-1]:  # of one part nothing is known, so of the whole
+    if confidence == WORDS[-1]:  # one part is unknown, so the whole is
         return {**{key: value for key, value in merged.items() if not key.startswith("pkg.whence.")}, CONFIDENCE: confidence}
     modules = _union(source.get(MODULES) or json.dumps([source[MODULE]]) for source in sources)
     ids = _union(source[ID] if source[ID].endswith("]") else json.dumps([source[ID]]) for source in sources if ID in source)

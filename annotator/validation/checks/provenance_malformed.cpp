@@ -45,7 +45,7 @@ std::string problem_of(const onnx_file::OnnxNode& node) {
   if (const auto id = find_property(node.metadata, keys::id)) {
     const auto ids = metadata::parse_ids(*id);
     if (ids.empty() || !std::ranges::all_of(ids, [](const std::string& each) { return metadata::is_id(each); })) {
-      return std::string(keys::id) + " is no identity, nor a JSON array of them";
+      return std::string(keys::id) + " is neither an identity nor a JSON array of them";
     }
   }
   const auto modules = find_property(node.metadata, keys::modules);
