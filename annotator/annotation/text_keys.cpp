@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "annotator/metadata/node_keys.h"
+#include "annotator/metadata/operation_ids.h"
 #include "annotator/origin/keys/node.h"
 #include "annotator/origin/keys/origin.h"
 #include "annotator/origin/keys/torch.h"
@@ -58,6 +59,19 @@ std::vector<std::string> TextKeys::modules_of(const NodeMatch& match) const {
   return modules;
 }
 
+// A node that helps several is none of their operations.
+std::vector<std::string> TextKeys::ids_of(const NodeMatch& match) const {
+  std::vector<std::string> ids;
+  if (match.shared || match.confidence >= origin::Confidence::ancestor) return ids;
+  for (const match::UnitIndex unit : match.units) {
+    const OnnxNode* node = node_of(unit);
+    if (node == nullptr) return {};
+    const auto of_node = metadata::parse_ids(find_property(node->metadata, keys::id).value_or(""));
+    ids.insert(ids.end(), of_node.begin(), of_node.end());
+  }
+  return ids;
+}
+
 // The file states ways when its nodes have numbers of calls, which tell the calls of a module apart.
 std::optional<std::vector<metadata::CalledModule>> TextKeys::way_of(const NodeMatch& match) const {
   for (const match::UnitIndex unit : match.units) {
@@ -102,6 +116,8 @@ std::vector<std::pair<std::string_view, std::string>> TextKeys::keys_of(const No
       result.emplace_back(key, std::string(name_of(match.rule)));
     } else if (key == keys::version) {
       result.emplace_back(key, WHENCE_VERSION);
+    } else if (key == keys::id) {
+      if (auto ids = metadata::ids_text(ids_of(match))) result.emplace_back(key, *std::move(ids));
     } else if (way && (key == keys::call || key == keys::calls || key == keys::scopes)) {
       if (auto value = value_in_way(key, *way)) result.emplace_back(key, *std::move(value));
     } else if (taken_over(key)) {

@@ -37,6 +37,7 @@ class TextKeys : public KeySource {
   const onnx_file::OnnxNode* node_of(match::UnitIndex unit) const;            // null when units are not nodes
   const onnx_file::OnnxNode* only_node(const match::NodeMatch& match) const;  // null when there are several or none
   std::vector<std::string> modules_of(const match::NodeMatch& match) const;
+  std::vector<std::string> ids_of(const match::NodeMatch& match) const;
   // The calls that the match's scope was made in, root first; nullopt when the nodes do not number them.
   std::optional<std::vector<metadata::CalledModule>> way_of(const match::NodeMatch& match) const;
   static std::optional<std::string> value_in_way(std::string_view key, const std::vector<metadata::CalledModule>& way);

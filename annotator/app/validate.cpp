@@ -19,6 +19,7 @@ validation::Validation app::validation_of(const std::string& model, const Valida
   room_options.gates.baseline = options.baseline;
   room_options.allowed = options.allowed;
   room_options.full = options.full;
+  room_options.before = options.conformance;
   std::optional<Sidecar> sidecar;
   if (!options.sidecar.empty()) sidecar = unwrap(read_sidecar(options.sidecar), notes);
   return unwrap(validation::validate_file(model, sidecar ? &sidecar->program : nullptr, room_options), notes);

@@ -38,6 +38,7 @@ void read_keys(const onnx_file::OnnxNode& node, const OnnxProperties& metadata, 
   if (!to.attributed()) return;
   to.module = text_of(metadata, keys::module);
   to.modules = modules_of(metadata, to.module);
+  to.id = text_of(metadata, keys::id);
   to.call = text_of(metadata, keys::call);
   to.rule = text_of(metadata, keys::rule);
   to.source = text_of(metadata, keys::source);
@@ -48,7 +49,7 @@ void read_keys(const onnx_file::OnnxNode& node, const OnnxProperties& metadata, 
 Recorded::Recorded(const Program& program)
     : program_(program),
       operations_(operations(program)),
-      keys_(program, {keys::module, keys::modules, keys::call, keys::source, keys::confidence, keys::rule}) {}
+      keys_(program, {keys::module, keys::modules, keys::id, keys::call, keys::source, keys::confidence, keys::rule}) {}
 
 const Node* Recorded::operation(std::int32_t index) const {
   return index >= 0 && static_cast<std::size_t>(index) < operations_.size() ? operations_[index] : nullptr;

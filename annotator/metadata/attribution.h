@@ -21,9 +21,10 @@ struct Attribution {
   origin::Confidence confidence = origin::Confidence::unattributed;
   std::vector<std::string> modules;  // qualified names, "" is the root; several for a fused node; empty: unattributed
   std::string module;                // the one, or the lowest common ancestor of `modules`
-  std::string call;                  // call number of the module, as written; empty when not known
-  std::string rule;                  // the rule that decided it
-  std::string source;                // "modeling_bert.py:88 forward"
+  std::string id;    // the identity of its operation, or of several (operation_ids.h), as written; empty when not known
+  std::string call;  // call number of the module, as written; empty when not known
+  std::string rule;  // the rule that decided it
+  std::string source;                        // "modeling_bert.py:88 forward"
   std::optional<origin::NodeOrigin> origin;  // recorded operations, from the stamp
 
   bool attributed() const { return confidence != origin::Confidence::unattributed; }

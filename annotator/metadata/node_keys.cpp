@@ -79,11 +79,23 @@ void state_confidence(Confidence confidence, KeyEntries& entries) {
 }
 
 const std::vector<std::string_view>& annotation_keys() {
-  static const std::vector<std::string_view> all = {
-      keys::name_space,  keys::class_hierarchy, keys::name_scopes, keys::fx_node,
-      keys::stack_trace, keys::module,          keys::modules,     keys::call,
-      keys::calls,       keys::scopes,          keys::source,      keys::confidence,
-      keys::rule,        keys::evidence,        keys::version,     keys::confidence_operator};
+  static const std::vector<std::string_view> all = {keys::name_space,
+                                                    keys::class_hierarchy,
+                                                    keys::name_scopes,
+                                                    keys::fx_node,
+                                                    keys::stack_trace,
+                                                    keys::module,
+                                                    keys::modules,
+                                                    keys::id,
+                                                    keys::call,
+                                                    keys::calls,
+                                                    keys::scopes,
+                                                    keys::source,
+                                                    keys::confidence,
+                                                    keys::rule,
+                                                    keys::evidence,
+                                                    keys::version,
+                                                    keys::confidence_operator};
   return all;
 }
 
@@ -95,10 +107,9 @@ std::optional<std::string_view> find_annotation_key(std::string_view name) {
 }
 
 NodeKeys::NodeKeys(const Program& program, std::vector<std::string_view> requested_keys)
-    : program_(program),
-      requested_keys_(std::move(requested_keys)),
-      operations_(operations(program)),
-      names_(program) {}
+    : program_(program), requested_keys_(std::move(requested_keys)), operations_(operations(program)), names_(program) {
+  if (wants(keys::id)) ids_.emplace(program, operations_);
+}
 
 bool NodeKeys::wants(std::string_view key) const {
   return std::ranges::find(requested_keys_, key) != requested_keys_.end();
@@ -164,6 +175,7 @@ std::optional<std::string> NodeKeys::value(std::string_view key, const NodePlace
   if (key == keys::fx_node) return names_.format(op);
   if (key == keys::stack_trace) return stack_trace(node);
   if (key == keys::modules) return modules(place.origin);
+  if (key == keys::id) return id(place);
   if (key == keys::source) return source(node);
   return std::nullopt;
 }
@@ -254,6 +266,15 @@ std::optional<std::string> NodeKeys::modules(const NodeOrigin& origin) const {
   }
   if (paths.size() < 2) return std::nullopt;
   return json_text(nlohmann::json(paths));
+}
+
+// A helper is none of the operations that it serves. Which operation below a module a node is, is not known of one that
+// is only known to be there.
+std::optional<std::string> NodeKeys::id(const NodePlace& place) const {
+  if (place.origin.kind == OriginKind::shared || place.confidence >= Confidence::ancestor) return std::nullopt;
+  std::vector<std::string> ids;
+  for (const std::int32_t op : place.origin.ops) ids.push_back(ids_->id(op));
+  return ids_text(std::move(ids));
 }
 
 }  // namespace whence::metadata

@@ -10,6 +10,7 @@
 
 #include "annotator/graph/graph.h"
 #include "annotator/metadata/fx_names.h"
+#include "annotator/metadata/operation_ids.h"
 #include "annotator/metadata/way.h"
 #include "annotator/onnx_file/onnx_summary.h"
 #include "annotator/origin/confidence.h"
@@ -79,11 +80,13 @@ class NodeKeys {
   std::optional<std::string> stack_trace(const Node& node) const;
   std::optional<std::string> source(const Node& node) const;
   std::optional<std::string> modules(const origin::NodeOrigin& origin) const;
+  std::optional<std::string> id(const NodePlace& place) const;
 
   const Program& program_;
   std::vector<std::string_view> requested_keys_;
   std::vector<const Node*> operations_;
   FxNames names_;
+  std::optional<OperationIds> ids_;  // set where the key is asked for
 };
 
 }  // namespace whence::metadata

@@ -13,11 +13,14 @@
 
 namespace whence::validation {
 
+struct ToolEdit;
+
 struct CheckContext {
   const onnx_file::OnnxSummary& model;
   std::vector<const onnx_file::OnnxNode*> nodes;  // nodes of the graph, nested ones included
   const Program* program = nullptr;               // the sidecar's, when one was given
   const metadata::Recorded* recorded = nullptr;   // the same, when the file was exported from it
+  const ToolEdit* edit = nullptr;                 // when the file before a tool was given
   std::vector<ExternalTensor> external = {};      // for the checks of files beside the model, which look once
 };
 
@@ -40,7 +43,8 @@ struct Rule {
 
 struct Check : Rule {
   std::vector<FindingItem> (*run)(const CheckContext& context);
-  bool full = false;  // loads the whole model: runs with --full only
+  bool full = false;      // loads the whole model: runs with --full only
+  bool compares = false;  // needs the file before a tool: runs with --conformance only
 };
 
 // Every check, in the order of its code.

@@ -1,5 +1,5 @@
 // The one list of checks. V1xx: names and structure; V2xx: external data; V3xx: what whence wrote; V4xx: onnx's
-// checker. V5xx are not checks of the file but of its coverage: gates.h.
+// checker; V6xx: what a tool made of the file before it. V5xx are not checks of the file but of its coverage: gates.h.
 #include "annotator/validation/checks.h"
 
 #include <algorithm>
@@ -10,13 +10,15 @@ namespace whence::validation {
 
 const std::vector<const Check*>& all_checks() {
   static const std::vector<const Check*> checks = {
-      &node_name_empty_check,       &node_name_duplicate_check,   &metadata_key_duplicate_check,
-      &metadata_needs_ir_10_check,  &function_undefined_check,    &domain_not_imported_check,
-      &function_arity_check,        &attribute_undeclared_check,  &domain_imported_twice_check,
-      &dtype_unknown_check,         &tensor_size_check,           &value_info_orphan_check,
-      &name_unreadable_check,       &external_data_missing_check, &external_data_range_check,
-      &external_data_outside_check, &provenance_malformed_check,  &sidecar_mismatch_check,
-      &module_unknown_check,        &onnx_checker_check,
+      &node_name_empty_check,         &node_name_duplicate_check,   &metadata_key_duplicate_check,
+      &metadata_needs_ir_10_check,    &function_undefined_check,    &domain_not_imported_check,
+      &function_arity_check,          &attribute_undeclared_check,  &domain_imported_twice_check,
+      &dtype_unknown_check,           &tensor_size_check,           &value_info_orphan_check,
+      &name_unreadable_check,         &external_data_missing_check, &external_data_range_check,
+      &external_data_outside_check,   &provenance_malformed_check,  &sidecar_mismatch_check,
+      &module_unknown_check,          &onnx_checker_check,          &provenance_dropped_check,
+      &provenance_changed_check,      &confidence_raised_check,     &provenance_not_joined_check,
+      &module_not_the_ancestor_check, &provenance_invented_check,   &model_keys_lost_check,
   };
   return checks;
 }
@@ -32,6 +34,7 @@ const std::vector<const Rule*>& all_rules() {
   static const std::vector<const Rule*> rules = [] {
     std::vector<const Rule*> all(all_checks().begin(), all_checks().end());
     all.insert(all.end(), {&threshold_rule, &required_rule, &baseline_rule});
+    std::ranges::sort(all, {}, [](const Rule* rule) { return std::string_view(rule->code); });
     return all;
   }();
   return rules;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "annotator/functions/flat_summary.h"
+#include "annotator/validation/tool_edit.h"
 #include "schema/files/files.h"
 
 namespace whence::validation {
@@ -57,9 +58,16 @@ Result<Validation> validate_file(const std::string& path, const Program* program
     if (functions::has_cut_functions(*model)) {
       if (Result<OnnxSummary> read = functions::read_flat_summary(path)) flat = std::move(*read);
     }
-    const CheckContext as_stored{*model, onnx_file::all_nodes(model->graph), program, known, external_tensors(*model)};
     const OnnxSummary& shown = flat ? *flat : *model;
     const CheckContext context{shown, onnx_file::all_nodes(shown.graph), program, known};
+    std::optional<OnnxSummary> before;
+    std::optional<ToolEdit> edit;
+    if (!options.before.empty()) {
+      before = value_of(functions::read_flat_summary(options.before));
+      edit = tool_edit(*before, shown);
+    }
+    const CheckContext as_stored{
+        *model, onnx_file::all_nodes(model->graph), program, known, edit ? &*edit : nullptr, external_tensors(*model)};
 
     Validation result;
     result.file = base_name(path);
@@ -68,7 +76,7 @@ Result<Validation> validate_file(const std::string& path, const Program* program
     result.has_sidecar = program != nullptr;
     result.silent = silent_modules(context);
     std::copy_if(all_checks().begin(), all_checks().end(), std::back_inserter(result.checks),
-                 [&](const Check* check) { return options.full || !check->full; });
+                 [&](const Check* check) { return (options.full || !check->full) && (edit || !check->compares); });
     result.naming = naming_of(context);
     if (program != nullptr) result.hierarchy = hierarchy_of(context, result.coverage, path);
     if (!options.gates.baseline.empty()) result.baseline = read_baseline(options.gates.baseline, program);

@@ -20,6 +20,7 @@ struct ValidateOptions {
   Gates gates;
   std::vector<std::string> allowed;  // codes or names of checks whose findings do not count
   bool full = false;                 // run onnx's checker too
+  std::string before;                // the file that a tool made this one from, to check the tool; empty: none
 };
 
 struct Finding {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <map>
 #include <set>
-#include <unordered_set>
 
 #include "annotator/origin/module_tree.h"
 #include "annotator/view/diff_pairs.h"
@@ -83,23 +82,6 @@ class Rows {
   ModuleDiff without_, all_;
 };
 
-DiffNodes nodes_of(const OnnxSummary& model, const Program* program) {
-  std::optional<metadata::Recorded> recorded;
-  if (program != nullptr && metadata::belongs_to(model, *program)) recorded.emplace(*program);
-  DiffNodes nodes;
-  std::unordered_set<std::string_view> constants = {""};  // an input that is left out
-  for (const onnx_file::OnnxTensor& tensor : model.graph.initializers) constants.insert(tensor.name);
-  const std::vector<const OnnxNode*> all = onnx_file::all_nodes(model.graph);
-  nodes.reserve(all.size());
-  for (const OnnxNode* node : all) {
-    const bool constant = node->subgraphs.empty() && std::all_of(node->inputs.begin(), node->inputs.end(),
-                                                                 [&](auto name) { return constants.contains(name); });
-    if (constant) constants.insert(node->outputs.begin(), node->outputs.end());
-    nodes.push_back({node, metadata::attribution_of(*node, recorded ? &*recorded : nullptr), constant});
-  }
-  return nodes;
-}
-
 ChangedNode changed(Change change, const DiffNode* a, const DiffNode* b) {
   ChangedNode node;
   node.change = change;
@@ -170,7 +152,7 @@ ModelDiff diff_models(const OnnxSummary& a, const OnnxSummary& b, const Program*
   ModelDiff diff;
   diff.file_a = base_name(a.file->path());
   diff.file_b = base_name(b.file->path());
-  const DiffNodes nodes_a = nodes_of(a, program), nodes_b = nodes_of(b, program);
+  const DiffNodes nodes_a = diff_nodes(a, program), nodes_b = diff_nodes(b, program);
   Rows rows;
   for (const DiffNode& node : nodes_a) rows.count(node, &ModuleDiff::nodes_a, &ModuleDiff::own_a);
   for (const DiffNode& node : nodes_b) rows.count(node, &ModuleDiff::nodes_b, &ModuleDiff::own_b);

@@ -7,11 +7,14 @@
 #include <set>
 #include <string>
 #include <tuple>
+#include <type_traits>
 #include <unordered_map>
 #include <unordered_set>
 
+#include "annotator/metadata/operation_ids.h"
 #include "annotator/operators/onnx_operators.h"
 #include "annotator/view/fusion_parts.h"
+#include "annotator/view/operation_groups.h"
 
 namespace whence::view {
 
@@ -37,9 +40,25 @@ std::string_view first_output(const OnnxNode& node) {
   return named == node.outputs.end() ? std::string_view{} : *named;
 }
 
+// True for two identities that share an operation.
+bool have_one_in_common(std::string_view one, std::string_view other) {
+  const std::vector<std::string> ids = metadata::parse_ids(one), others = metadata::parse_ids(other);
+  return std::ranges::any_of(ids, [&](const std::string& id) { return std::ranges::find(others, id) != others.end(); });
+}
+
+// True unless the two are surely of different operations.
+bool may_be_one(const DiffNode& a, const DiffNode& b) {
+  if (!same_operator(*a.node, *b.node)) return false;
+  const std::string &one = a.attribution.id, &other = b.attribution.id;
+  if (one.empty() || other.empty() || one == other) return true;
+  const auto is_sure = [](const DiffNode& each) { return each.attribution.confidence < origin::Confidence::inferred; };
+  return !is_sure(a) || !is_sure(b) || have_one_in_common(one, other);
+}
+
 class Pairing {
  public:
-  Pairing(const DiffNodes& a, const DiffNodes& b) : a_(a), b_(b), of_a_(a.size(), none), of_b_(b.size(), none) {
+  Pairing(const DiffNodes& a, const DiffNodes& b, Evidence evidence)
+      : a_(a), b_(b), believes_nodes_(evidence == Evidence::all), of_a_(a.size(), none), of_b_(b.size(), none) {
     fused_.resize(a.size(), false);
     fuses_.resize(b.size(), false);
     for (std::size_t i = 0; i < a_.size(); ++i) {
@@ -53,9 +72,11 @@ class Pairing {
   NodePairs result() {
     by_value();
     by_name(/*renamed_values=*/true);
+    if (believes_nodes_) by_operation();
     by_fusion();
     by_name(/*renamed_values=*/false);
-    by_module();
+    if (believes_nodes_) by_module();
+    if (believes_nodes_) fuse_operations();
     NodePairs pairs;
     for (std::size_t i = 0; i < b_.size(); ++i) {
       if (of_b_[i] != none) pairs.pairs.push_back({of_b_[i], i});
@@ -86,7 +107,7 @@ class Pairing {
   void by_value() {
     for (std::size_t i = 0; i < b_.size(); ++i) {
       const auto made = maker(makers_a_, first_output(*b_[i].node));
-      if (made && free_a(*made) && same_operator(*a_[*made].node, *b_[i].node)) pair(*made, i);
+      if (made && free_a(*made) && may_pair(a_[*made], b_[i])) pair(*made, i);
     }
   }
 
@@ -116,13 +137,18 @@ class Pairing {
       const OnnxNode& node = *b_[at].node;
       return is_reorder(node) || (node.op_type == "Transpose" && of_b_[at] == none && is_inserted(b_[at]));
     });
+    if (!believes_nodes_) return add_part(std::move(all));
     for (NodePairs::Fusion& part : split_by_modules(all, a_, b_)) {
       pair_within(part);
-      if (part.a.empty() || part.b.empty() || part.a.size() + part.b.size() == 2) continue;
-      for (const std::size_t at : part.a) fused_[at] = true;
-      for (const std::size_t at : part.b) fuses_[at] = true;
-      fusions_.push_back(std::move(part));
+      if (part.a.size() + part.b.size() > 2) add_part(std::move(part));
     }
+  }
+
+  void add_part(NodePairs::Fusion part) {
+    if (part.a.empty() || part.b.empty()) return;
+    for (const std::size_t at : part.a) fused_[at] = true;
+    for (const std::size_t at : part.b) fuses_[at] = true;
+    fusions_.push_back(std::move(part));
   }
 
   // Takes nodes out of the part if both files have equally many of their operator and modules: a tool that changed the
@@ -229,32 +255,72 @@ class Pairing {
       const auto found = named.find(b_[i].node->name);
       if (!free_b(i) || found == named.end() || found->second.size() != 1) continue;
       const std::size_t at = found->second.front();
-      if (!free_a(at) || !same_operator(*a_[at].node, *b_[i].node)) continue;
+      if (!free_a(at) || !may_pair(a_[at], b_[i])) continue;
       if (renamed_values && (makes_any(*a_[at].node, makers_b_) || makes_any(*b_[i].node, makers_a_))) continue;
       pair(at, i);
     }
   }
 
+  void by_operation() {
+    using Key = std::tuple<std::string_view, std::string_view, std::string_view>;
+    pair_alike([](const DiffNode& each) {
+      const std::string& id = each.attribution.id;
+      return id.empty() ? std::nullopt : std::optional(Key{id, each.node->op_type, each.node->domain});
+    });
+  }
+
   void by_module() {
     using Key = std::tuple<std::vector<std::string>, std::string, std::string_view, std::string_view>;
+    pair_alike([](const DiffNode& each) {
+      return std::optional(Key{each.attribution.modules, each.attribution.call, each.node->op_type, each.node->domain});
+    });
+  }
+
+  // Pairs the nodes left that have one key, in order, if both files have equally many of them.
+  template <class KeyOf>
+  void pair_alike(const KeyOf& key_of) {
+    using Key = typename std::invoke_result_t<KeyOf, const DiffNode&>::value_type;
     std::map<Key, std::pair<std::vector<std::size_t>, std::vector<std::size_t>>> groups;
-    const auto key = [](const DiffNode& entry) {
-      return Key{entry.attribution.modules, entry.attribution.call, entry.node->op_type, entry.node->domain};
-    };
     for (std::size_t i = 0; i < a_.size(); ++i) {
-      if (free_a(i)) groups[key(a_[i])].first.push_back(i);
+      if (!free_a(i)) continue;
+      if (auto key = key_of(a_[i])) groups[*std::move(key)].first.push_back(i);
     }
     for (std::size_t i = 0; i < b_.size(); ++i) {
-      if (free_b(i)) groups[key(b_[i])].second.push_back(i);
+      if (!free_b(i)) continue;
+      if (auto key = key_of(b_[i])) groups[*std::move(key)].second.push_back(i);
     }
     for (const auto& [_, group] : groups) {
       if (group.first.size() != group.second.size()) continue;
-      for (std::size_t i = 0; i < group.first.size(); ++i) pair(group.first[i], group.second[i]);
+      for (std::size_t i = 0; i < group.first.size(); ++i) {
+        if (may_be_one(a_[group.first[i]], b_[group.second[i]])) pair(group.first[i], group.second[i]);
+      }
     }
+  }
+
+  // Nodes left in either file that stand for the same operations took each other's place. An operation of several nodes
+  // brings together all operations of them.
+  void fuse_operations() {
+    OperationGroups groups;
+    const auto add = [&](const DiffNodes& nodes, std::size_t i, std::vector<std::size_t> NodePairs::Fusion::*side) {
+      groups.add(metadata::parse_ids(nodes[i].attribution.id), i, side);
+    };
+    for (std::size_t i = 0; i < a_.size(); ++i) {
+      if (free_a(i)) add(a_, i, &NodePairs::Fusion::a);
+    }
+    for (std::size_t i = 0; i < b_.size(); ++i) {
+      if (free_b(i)) add(b_, i, &NodePairs::Fusion::b);
+    }
+    for (NodePairs::Fusion& fusion : groups.fusions()) add_part(std::move(fusion));
+  }
+
+  // True unless the nodes are surely of different operations.
+  bool may_pair(const DiffNode& a, const DiffNode& b) const {
+    return same_operator(*a.node, *b.node) && (!believes_nodes_ || may_be_one(a, b));
   }
 
   const DiffNodes& a_;
   const DiffNodes& b_;
+  bool believes_nodes_;
   std::vector<std::size_t> of_a_, of_b_;  // by node, its partner or none
   std::vector<bool> fused_, fuses_;       // nodes of a, of b that are part of a fusion
   std::vector<NodePairs::Fusion> fusions_;
@@ -265,6 +331,8 @@ class Pairing {
 
 bool is_inserted(const DiffNode& each) { return each.attribution.rule == "inserted" || is_reorder(*each.node); }
 
-NodePairs pair_nodes(const DiffNodes& a, const DiffNodes& b) { return Pairing(a, b).result(); }
+NodePairs pair_nodes(const DiffNodes& a, const DiffNodes& b, Evidence evidence) {
+  return Pairing(a, b, evidence).result();
+}
 
 }  // namespace whence::view

@@ -21,6 +21,7 @@ struct ValidateOptions {
       {};  // least shares in percent: "exact=95", "covered=99@encoder.*", "covered=90@op:MatMul"
   std::vector<std::string> required = {};  // globs: modules that must have nodes, all of them covered
   std::string baseline = {};               // the file before, or what `whence validate --json` printed of it
+  std::string conformance = {};            // the file that a tool made this one from: checks the tool (V6xx)
   std::vector<std::string> allowed = {};   // codes or names of checks whose findings do not count: "V101"
   bool full = false;                       // runs onnx's checker and shape inference too; loads the weights
 };

@@ -132,8 +132,8 @@ class ValidationReport:
 
 def validate(model: str | os.PathLike, sidecar: str | os.PathLike | None = None, *, min_covered: float | None = None,
              minima: Collection[str] = (), required: Collection[str] = (), baseline: str | os.PathLike | None = None,
-             allowed: Collection[str] = (), config: str | os.PathLike | None = None, full: bool = False,
-             values: Any = None) -> ValidationReport:
+             allowed: Collection[str] = (), config: str | os.PathLike | None = None,
+             conformance: str | os.PathLike | None = None, full: bool = False, values: Any = None) -> ValidationReport:
     """Says how much is known of an annotated file, and what is wrong with it; ``clean`` is false when a check found fault.
 
     min_covered  the least share of nodes, in per cent, that must have a module.
@@ -143,6 +143,8 @@ def validate(model: str | os.PathLike, sidecar: str | os.PathLike | None = None,
     baseline     the file before, or what `whence validate --json` printed of it: coverage may not fall.
     allowed      codes or names of checks whose findings do not count: ["V101"].
     config       a JSON file that asks for the same: {"min": [...], "require": [...], "allow": [...], "baseline": F}.
+    conformance  the file that a tool made ``model`` from: also checks that the tool kept origins by the rules of
+                 docs/metadata-spec.md (V6xx).
     full         run onnx's own checker and shape inference too; loads the weights.
     values       what ``record_values`` recorded, or its file: runs the file, counts the modules whose results are the
                  recorded ones (``proved``), and finds values that are another module's than the file says.
@@ -152,6 +154,7 @@ def validate(model: str | os.PathLike, sidecar: str | os.PathLike | None = None,
     options = (["--sidecar", sidecar] if sidecar else []) + (["--full"] if full else [])
     options += ["--min-covered", min_covered] if min_covered is not None else []
     options += (["--baseline", baseline] if baseline else []) + (["--config", config] if config else [])
+    options += ["--conformance", conformance] if conformance else []
     for option, given in (("--min", minima), ("--require", required), ("--allow", allowed)):
         require_list(given)
         for each in given:

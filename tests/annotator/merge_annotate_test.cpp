@@ -84,6 +84,7 @@ TEST_F(Annotate, WritesEveryKey) {
   const Metadata keys = metadata(model.graph().node(0));
   EXPECT_EQ(keys.at("pkg.whence.op"), "0");
   EXPECT_EQ(keys.at("pkg.whence.module"), "encoder.layer.0.query");
+  EXPECT_EQ(keys.at("pkg.whence.id"), "encoder.layer.0.query/0/linear/0");
   EXPECT_EQ(keys.at("pkg.whence.call"), "0");
   EXPECT_EQ(keys.at("pkg.whence.source"), "layers.py:8 forward");
   EXPECT_EQ(keys.at("pkg.whence.confidence"), "exact");

@@ -13,6 +13,7 @@ KEY = re.compile(r"\bkeys::(\w+)")
 NOT_TAKEN_OVER = {
     "module": "follows from the match itself, which may be of several nodes",
     "modules": "holds for all nodes together",
+    "id": "holds for all nodes together",
     "confidence": "is that of the match, which is at most the node's",
     "rule": "says how the match was found",
     "evidence": "says what the rules found on the new node; annotate_foreign.cpp writes it",

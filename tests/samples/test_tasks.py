@@ -6,7 +6,8 @@ import command
 from live_python import forking
 
 SAMPLES = {"layer/layer.py": "largest difference", "quantize/quantize.py": "0 of them in encoder.layer.1.attention",
-           "gate/gate.py": "after the tool: exit code 1", "profile/by_module.py": "microseconds of the profile",
+           "gate/gate.py": "after the tool: exit code 1", "adopt/adopt.py": "as it comes: exit code 1; with merge: exit code 0",
+           "profile/by_module.py": "microseconds of the profile",
            "compare/compare.py": "after the optimiser, 73 annotated again"}
 
 # Most of what a sample takes is to import these. onnxruntime starts a thread, so each imports that itself.

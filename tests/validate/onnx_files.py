@@ -3,7 +3,7 @@
 import onnx
 from onnx import TensorProto, helper
 
-MODULE, CONFIDENCE = "pkg.whence.module", "pkg.whence.confidence"
+MODULE, CONFIDENCE, ID = "pkg.whence.module", "pkg.whence.confidence", "pkg.whence.id"
 
 
 def node(op_type: str, inputs: list[str], output: str, name: str = "", metadata: dict | None = None, **options):

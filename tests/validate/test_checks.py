@@ -8,7 +8,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import command
-from validate.onnx_files import CONFIDENCE, MODULE, add_key, chain, external, known, model, node
+from validate.onnx_files import CONFIDENCE, ID, MODULE, add_key, chain, external, known, model, node
 
 
 def codes(path, *options) -> dict:
@@ -240,6 +240,7 @@ def test_external_data_in_an_attribute(tmp_path):
 
 
 @pytest.mark.parametrize("keys", [
+    {**known("a"), ID: "a/0/relu"}, {**known("a"), ID: '["a/0/relu/0",1]'}, {**known("a"), ID: "[]"}, {**known("a"), ID: "0/relu/0"},
     {MODULE: "a", CONFIDENCE: "certain"},
     {MODULE: "a"},
     {CONFIDENCE: "exact"},
@@ -266,6 +267,104 @@ def test_v401_needs_full(tmp_path):
     path = model([node("Relu", ["missing"], "y", "a")], tmp_path / "m.onnx")
     assert codes(path) == {}
     assert list(codes(path, "--full")) == ["V401"]
+
+
+def after(tmp_path, before: list, nodes: list, *keys_of_model) -> dict:
+    """Findings of a tool that made `nodes` of `before`; each model with the keys of a (before, after) pair."""
+    paths = [model(made, tmp_path / name) for made, name in ((before, "before.onnx"), (nodes, "after.onnx"))]
+    for path, keys in zip(paths, keys_of_model, strict=False):
+        proto = onnx.load(path)
+        for key, value in keys.items():
+            add_key(proto, key, value)
+        with open(path, "wb") as file:
+            file.write(proto.SerializeToString())
+    return codes(paths[1], "--conformance", paths[0])
+
+
+def origin(module: str, identity: str, confidence: str = "exact", **more: str) -> dict:
+    return {**known(module, confidence), ID: identity, **{f"pkg.whence.{key}": value for key, value in more.items()}}
+
+
+ONE, TWO = origin("a.b", "a.b/0/relu/0"), origin("a.c", "a.c/0/relu/0")
+BOTH = origin("a", '["a.b/0/relu/0","a.c/0/relu/0"]', modules='["a.b","a.c"]')
+
+
+def fused(metadata: dict) -> list:
+    return [node("Fused", ["x"], "v1", "fused", metadata)]
+
+
+def test_a_tool_that_keeps_or_joins_what_nodes_say_has_no_finding(tmp_path):
+    assert after(tmp_path, chain(ONE, TWO), chain(ONE, TWO)) == {}
+    assert after(tmp_path, chain(ONE, TWO), fused(BOTH)) == {}
+    assert after(tmp_path, chain(known("a.b"), known("a.c")), fused({**known("a"), "pkg.whence.modules": '["a.b","a.c"]'})) == {}
+
+
+def test_v601_provenance_dropped(tmp_path):
+    assert after(tmp_path, chain(ONE, TWO), chain(ONE, {})) == {"V601": ["n1"]}
+    assert after(tmp_path, chain(ONE, TWO), fused({})) == {"V601": ["fused"]}
+
+
+def test_v601_allows_nodes_of_which_nothing_is_known(tmp_path):
+    unknown = {CONFIDENCE: "unattributed"}
+    assert after(tmp_path, chain(ONE, unknown), [*chain(ONE, unknown), node("Cast", ["v1"], "y", "new", unknown, to=1)]) == {}
+    assert after(tmp_path, chain(unknown), chain({})) == {}
+
+
+@pytest.mark.parametrize("change", [{ID: "a.b/0/relu/1"}, {MODULE: "a"}, {"pkg.whence.call": "1"}])
+def test_v602_provenance_changed(tmp_path, change):
+    before = [{**ONE, "pkg.whence.call": "0"}, origin("a", "a.b/0/relu/1")]
+    assert after(tmp_path, chain(*before), chain({**before[0], **change}, before[1])) == {"V602": ["n0"]}
+
+
+def test_v602_and_v604_allow_unattributed_only_where_a_part_was(tmp_path):
+    unknown = {CONFIDENCE: "unattributed"}
+    for nodes, code, subject in ((fused(unknown), "V604", "fused"), ([node("Relu", ["x"], "v1", "n1", unknown)], "V602", "n1")):
+        assert subject in after(tmp_path, chain(ONE, TWO), nodes)[code]
+        assert after(tmp_path, chain(unknown, TWO), nodes) == {}
+
+
+def test_v602_allows_a_node_that_took_another_one_in(tmp_path):
+    before = chain(ONE, TWO)
+    took_in = node("Relu", ["x"], "v1", "n1", BOTH)
+    assert after(tmp_path, before, [took_in]) == {}
+
+
+@pytest.mark.parametrize("weaker", ["matched", "inferred", "ancestor"])
+def test_v603_confidence_raised(tmp_path, weaker):
+    before = chain(ONE, {**TWO, CONFIDENCE: weaker})
+    assert after(tmp_path, before, fused(BOTH)) == {"V603": ["fused"]}
+    assert after(tmp_path, before, chain(ONE, TWO)) == {"V603": ["n1"]}
+    assert after(tmp_path, before, fused({**BOTH, CONFIDENCE: weaker})) == {}
+
+
+def test_v604_provenance_not_joined(tmp_path):
+    assert after(tmp_path, chain(ONE, TWO), fused(TWO)) == {"V604": ["fused"]}
+
+
+def test_v605_module_not_the_ancestor(tmp_path):
+    assert after(tmp_path, chain(ONE, TWO), fused({**BOTH, MODULE: ""})) == {"V605": ["fused"]}
+    twice = {**BOTH, "pkg.whence.modules": '["a.b","a.c","a.b"]'}
+    assert after(tmp_path, chain(ONE, TWO), fused(twice)) == {"V605": ["fused"]}
+
+
+def test_v606_provenance_invented(tmp_path):
+    new = node("Cast", ["v1"], "y", "new", origin("a.b", "a.b/0/to/0"), to=1)
+    assert after(tmp_path, chain(ONE, TWO), [*chain(ONE, TWO), new]) == {"V606": ["new"]}
+    new = node("Cast", ["v1"], "y", "new", known("a.casts", "ancestor"), to=1)
+    assert after(tmp_path, chain(ONE, TWO), [*chain(ONE, TWO), new]) == {"V606": ["new"]}
+
+
+def test_v607_model_keys_lost(tmp_path):
+    keys = {"pkg.whence.annotated": "1", "of.another": "2"}
+    assert after(tmp_path, chain(ONE), chain(ONE), keys, {}) == {"V607": ["the model"]}
+    assert after(tmp_path, chain(ONE), chain(ONE), keys, keys) == {}
+
+
+def test_findings_of_a_tool_name_the_rule_and_a_remedy(tmp_path):
+    paths = [model(chain(metadata), tmp_path / name) for metadata, name in ((ONE, "a.onnx"), ({}, "b.onnx"))]
+    result = command.run("validate", paths[1], "--conformance", paths[0], "--json", code=1)
+    finding, = json.loads(result.stdout)["findings"]
+    assert "(rules 1 and 6)" in finding["summary"] and finding["remedy"] and "a.b" in finding["items"][0]["detail"]
 
 
 def test_allow_takes_codes_and_names(tmp_path):

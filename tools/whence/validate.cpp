@@ -36,6 +36,9 @@ constexpr std::array validate_table = {
     OptionRow{"baseline", Kind::text, "FILE",
               "the file before, or what --json printed of it: shows both; coverage may not fall", "baseline",
               "baseline"},
+    OptionRow{"conformance", Kind::text, "FILE",
+              "the file that a tool made this one from: also checks that the tool followed docs/metadata-spec.md",
+              "conformance", "conformance"},
     OptionRow{"config", Kind::text, "FILE",
               "the same in JSON: {\"min\": [...], \"require\": [...], \"allow\": [...], \"baseline\": F}", "",
               "config"},
@@ -52,7 +55,9 @@ constexpr std::array validate_table = {
 std::string checks_text() {
   text::Table table({}, {text::Align::left, text::Align::left}, "  ");
   for (const validation::Check* check : validation::all_checks()) {
-    table.row({check->code, std::string(check->summary) + (check->full ? " (with --full)" : "")});
+    table.row({check->code, std::string(check->summary) + (check->full       ? " (with --full)"
+                                                           : check->compares ? " (with --conformance)"
+                                                                             : "")});
   }
   for (const validation::Rule* gate :
        {&validation::threshold_rule, &validation::required_rule, &validation::baseline_rule})
@@ -73,6 +78,7 @@ ValidateOptions parse_options(const CommandLine& line) {
   append(options.allowed, "allow");
   options.sidecar = line.text_or("sidecar", "");
   options.baseline = line.text_or("baseline", options.baseline);
+  options.conformance = line.text_or("conformance", "");
   options.full = line.has("full");
   return options;
 }
@@ -90,6 +96,7 @@ ExitCode run(int argc, char** argv) {
               "also run the file on recorded inputs, and count the modules whose results are the recorded ones; the\n"
               "Python package does that: `whence validate --values - --help`");
   line.example("whence validate model.onnx --sidecar model.whence.json --min-covered 99");
+  line.example("whence validate optimised.onnx --conformance model.onnx");
   if (!line.parse(argc, argv)) return ExitCode::ok;
 
   const std::string format =

@@ -6,6 +6,8 @@
 namespace whence::origin::keys {
 
 inline constexpr std::string_view modules = "pkg.whence.modules";  // JSON array, when there is more than one
+// The identity of the operation, "encoder.fc/0/linear/0" (operation_ids.h); of a fused node a JSON array of them.
+inline constexpr std::string_view id = "pkg.whence.id";
 inline constexpr std::string_view call = "pkg.whence.call";
 // Call numbers of all modules on the way, root first, "0/2/0"; only where one above the last was called before.
 inline constexpr std::string_view calls = "pkg.whence.calls";

@@ -1,7 +1,9 @@
 // V301: keys of whence that do not have their form, or contradict each other: written by hand, or by a tool that merged
 // nodes. Such a node counts as unattributed where its module cannot be trusted.
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "annotator/metadata/operation_ids.h"
 #include "annotator/origin/keys/node.h"
 #include "annotator/origin/keys/origin.h"
 #include "annotator/origin/stamp.h"
@@ -39,6 +41,12 @@ std::string problem_of(const onnx_file::OnnxNode& node) {
   if (module && !confidence && !stamp) return std::string(keys::module) + " without " + std::string(keys::confidence);
   if (confidence && !module && *confidence != origin::name_of(origin::Confidence::unattributed)) {
     return std::string(keys::confidence) + " without " + std::string(keys::module);
+  }
+  if (const auto id = find_property(node.metadata, keys::id)) {
+    const auto ids = metadata::parse_ids(*id);
+    if (ids.empty() || !std::ranges::all_of(ids, [](const std::string& each) { return metadata::is_id(each); })) {
+      return std::string(keys::id) + " is neither an identity nor a JSON array of them";
+    }
   }
   const auto modules = find_property(node.metadata, keys::modules);
   return modules ? problem_of_modules(*modules, module) : "";

@@ -1,0 +1,25 @@
+// V607: keys of whence on the model that are gone after the tool.
+#include "annotator/validation/checks.h"
+#include "annotator/validation/tool_edit.h"
+
+namespace whence::validation {
+
+namespace {
+
+std::vector<FindingItem> find_model_keys_lost(const CheckContext& context) {
+  std::vector<FindingItem> items;
+  for (const std::string& key : context.edit->lost_model_keys) items.push_back({"the model", key});
+  return items;
+}
+
+}  // namespace
+
+const Check model_keys_lost_check = {
+    {"V607", "model_keys_lost", "metadata of the model that the tool dropped (rule 8)",
+     "copy metadata_props of the model",
+     "Without them whence cannot say of which program the nodes are, or restore the file as it was.", Severity::error},
+    find_model_keys_lost,
+    /*full=*/false,
+    /*compares=*/true};
+
+}  // namespace whence::validation

@@ -1,0 +1,47 @@
+// V605: a node of several modules, under a module that is not where those meet; or one of them listed twice.
+#include <set>
+
+#include "annotator/validation/checks.h"
+#include "annotator/validation/tool_edit.h"
+#include "schema/module_path.h"
+
+namespace whence::validation {
+
+namespace {
+
+std::string_view lowest_common_ancestor(const std::vector<std::string>& modules) {
+  std::string_view ancestor = modules.front();
+  for (const std::string& module : modules) {
+    while (!at_or_below(module, ancestor)) ancestor = module_around(ancestor);
+  }
+  return ancestor;
+}
+
+std::vector<FindingItem> find_module_not_the_ancestor(const CheckContext& context) {
+  std::vector<FindingItem> items;
+  for (const view::DiffNode& each : context.edit->after) {
+    const std::vector<std::string>& modules = each.attribution.modules;
+    if (modules.size() < 2) continue;
+    const std::string_view ancestor = lowest_common_ancestor(modules);
+    if (std::set(modules.begin(), modules.end()).size() < modules.size()) {
+      items.push_back({shown_node(*each.node), "modules lists one twice"});
+    } else if (each.attribution.module != ancestor) {
+      items.push_back(
+          {shown_node(*each.node), "module is '" + each.attribution.module + "', not '" + std::string(ancestor) + "'"});
+    }
+  }
+  return items;
+}
+
+}  // namespace
+
+const Check module_not_the_ancestor_check = {
+    {"V605", "module_not_the_ancestor",
+     "nodes of several modules whose module is not their lowest common ancestor (rule 3)",
+     "state as module the longest path, in whole segments, that all of modules begin with",
+     "Reports by module count the node where it does not belong, or higher than need be.", Severity::error},
+    find_module_not_the_ancestor,
+    /*full=*/false,
+    /*compares=*/true};
+
+}  // namespace whence::validation

@@ -1,0 +1,38 @@
+// V606: a module or an identity that no node had before the tool.
+#include "annotator/metadata/operation_ids.h"
+#include "annotator/validation/checks.h"
+#include "annotator/validation/tool_edit.h"
+
+namespace whence::validation {
+
+namespace {
+
+std::vector<FindingItem> find_provenance_invented(const CheckContext& context) {
+  std::vector<FindingItem> items;
+  const ToolEdit& edit = *context.edit;
+  for (const view::DiffNode& each : edit.after) {
+    const auto add = [&](const std::string& what, const std::string& name) {
+      items.push_back({shown_node(*each.node), what + " '" + name + "'"});
+    };
+    for (const std::string& id : metadata::parse_ids(each.attribution.id)) {
+      if (!edit.of_operation.contains(id)) add("identity", id);
+    }
+    for (const std::string& module : each.attribution.modules) {
+      if (!edit.modules_around.contains(module)) add("module", module);
+    }
+  }
+  return items;
+}
+
+}  // namespace
+
+const Check provenance_invented_check = {
+    {"V606", "provenance_invented", "nodes with modules or identities that the file before had nowhere (rule 7)",
+     "copy identities and modules; never make new ones",
+     "Identities are of recorded operations; one that a tool makes up belongs to none, or to another one.",
+     Severity::error},
+    find_provenance_invented,
+    /*full=*/false,
+    /*compares=*/true};
+
+}  // namespace whence::validation

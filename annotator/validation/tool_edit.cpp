@@ -1,0 +1,68 @@
+#include "annotator/validation/tool_edit.h"
+
+#include <algorithm>
+
+#include "annotator/metadata/operation_ids.h"
+#include "annotator/origin/keys/undo.h"
+#include "schema/module_path.h"
+
+namespace whence::validation {
+
+using onnx_file::OnnxNode;
+using onnx_file::OnnxSummary;
+using view::DiffNode;
+
+namespace {
+
+constexpr std::string_view model_key_prefix = "pkg.whence.";
+
+bool is_kept(const OnnxNode& before, const OnnxNode& after) {
+  if (before.op_type != after.op_type || before.domain != after.domain) return false;
+  if (!before.name.empty() && before.name == after.name) return true;
+  return !before.outputs.empty() && !after.outputs.empty() && before.outputs.front() == after.outputs.front();
+}
+
+void raise(ConfidenceOf& to, const std::string& name, origin::Confidence confidence) {
+  const auto [entry, added] = to.try_emplace(name, confidence);
+  if (!added) entry->second = std::min(entry->second, confidence);
+}
+
+void note(const DiffNode& node, ToolEdit& edit) {
+  const metadata::Attribution& said = node.attribution;
+  if (!said.attributed()) return;
+  for (const std::string& id : metadata::parse_ids(said.id)) raise(edit.of_operation, id, said.confidence);
+  for (const std::string& module : said.modules) raise(edit.of_module, module, said.confidence);
+}
+
+}  // namespace
+
+ToolEdit tool_edit(const OnnxSummary& before, const OnnxSummary& after) {
+  ToolEdit edit;
+  edit.before = view::diff_nodes(before, nullptr);
+  edit.after = view::diff_nodes(after, nullptr);
+  for (const DiffNode& node : edit.before) note(node, edit);
+  for (const auto& [module, _] : edit.of_module) {
+    std::string_view around = module;
+    while (edit.modules_around.emplace(around).second && !around.empty()) around = module_around(around);
+  }
+  view::NodePairs pairs = view::pair_nodes(edit.before, edit.after, view::Evidence::without_origins);
+  for (const view::NodePairs::Pair& pair : pairs.pairs) {
+    const DiffNode &was = edit.before[pair.a], &is = edit.after[pair.b];
+    if (is_kept(*was.node, *is.node)) edit.kept.push_back({&was, &is});
+  }
+  edit.fusions = std::move(pairs.fusions);
+  for (const view::NodePairs::Fusion& fusion : edit.fusions) {
+    if (std::ranges::all_of(fusion.a, [&](std::size_t at) { return edit.before[at].attribution.attributed(); }))
+      continue;
+    for (const std::size_t at : fusion.b) edit.of_unknown.insert(edit.after[at].node);
+  }
+  for (const onnx_file::OnnxProperty& entry : onnx_file::OnnxProperties(before.metadata)) {
+    const bool is_lost =
+        entry.key.starts_with(model_key_prefix) && !onnx_file::find_property(after.metadata, entry.key);
+    // The files of weights are the tool's own.
+    if (is_lost && entry.key != origin::keys::data_files) edit.lost_model_keys.emplace_back(entry.key);
+  }
+  return edit;
+}
+
+}  // namespace whence::validation

@@ -1,0 +1,101 @@
+"""pkg.whence.id: the same operation has one identity in the files of four exporters at two opsets; diff pairs by it."""
+
+import onnx
+import pytest
+import torch
+
+import command
+from accuracy.identities import agreeing, entries, exports, ids_of, shared
+
+OWN = {"whence .pt 18", "whence .pt2 18", "whence .pt 20", "whence .pt2 20"}
+
+
+class Block(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = torch.nn.Linear(8, 8)
+        self.norm = torch.nn.LayerNorm(8)
+
+    def forward(self, x):
+        return self.norm(x + torch.nn.functional.gelu(self.fc(x)) + torch.relu_(x * 2))
+
+
+class Twice(torch.nn.Module):
+    """Calls one block twice, and another one."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = Block(), Block()
+
+    def forward(self, x):
+        return self.second(self.first(self.first(x))).softmax(-1)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    torch.manual_seed(0)
+    return exports(Twice().eval(), torch.randn(2, 8), "x=float32[2,8]", tmp_path_factory.mktemp("identities"))
+
+
+def test_identities_are_those_of_the_code(files):
+    """Worked out by hand from the two classes above."""
+    block = {"/add/0", "/add/1", "/gelu/0", "/relu/0", "/mul/0"}
+    called = [f"{module}/{call}" for module, call in (("first", 0), ("first", 1), ("second", 0))]
+    expected = {call + operation for call in called for operation in block} | {"/0/softmax/0"}
+    for module, call in (("first", 0), ("first", 1), ("second", 0)):
+        expected |= {f"{module}.fc/{call}/linear/0", f"{module}.norm/{call}/layer_norm/0"}
+    for name, path in files.items():
+        assert {identity for node in onnx.load(path).graph.node for identity in ids_of(node)} == expected, name
+
+
+def test_exporters_and_opsets_agree(files):
+    assert len(files) == 8
+    for one in files.values():
+        for other in files.values():
+            found, all_nodes = shared(one, other)
+            assert found == all_nodes >= 20
+            same, common = agreeing(one, other)
+            assert same == common >= 6
+
+
+def test_a_spelled_out_operator_shares_one_identity(files):
+    nodes = [node for node in onnx.load(files["TorchScript 18"]).graph.node if ids_of(node) == ["second/0/gelu/0"]]
+    assert len(nodes) > 3 and "Erf" in {node.op_type for node in nodes}
+
+
+def test_diff_pairs_two_exporters_files(files):
+    """Every node but the copies and constants of TorchScript's exporter has its partner in the other file."""
+    for left, right in (("TorchScript 20", "dynamo 20"), ("whence .pt2 18", "TorchScript 20")):
+        result = command.run_json("diff", files[left], files[right])
+        lonely = [node for node in result["changed_nodes"] if node["change"] in ("added", "removed", "moved")
+                  and node["op_type"] not in ("Identity", "Constant")]
+        assert not lonely, lonely
+    spelled_out = command.run_json("diff", files["whence .pt2 18"], files["whence .pt2 20"])
+    gelus = [node for node in spelled_out["changed_nodes"] if node["change"] == "fused"
+             and node["op_type"] == "Gelu"]
+    assert len(gelus) == 3 and all(any(old.startswith("Erf ") for old in node["fused"]) for node in gelus)
+
+
+def test_values_of_one_name_are_no_pair_where_operations_differ(tmp_path):
+    from validate.onnx_files import ID, known, model, node
+
+    def file(name, order):
+        keys = {each: {**known("a"), ID: f"a/0/relu/{each}"} for each in (0, 1)}
+        return model([node("Relu", ["x"], "v0", "n0", keys[order[0]]), node("Relu", ["v0"], "v1", "n1", keys[order[1]])],
+                     tmp_path / name)
+
+    result = command.run_json("diff", file("a.onnx", (0, 1)), file("b.onnx", (1, 0)))
+    assert sorted(each["names"] for each in result["changed_nodes"]) == [["n0", "n1"], ["n1", "n0"]]
+    assert {each["change"] for each in result["changed_nodes"]} == {"renamed"}
+
+
+def test_strip_takes_it_off_and_from_carries_it(files, tmp_path):
+    annotated = files["dynamo 20"]
+    command.run("strip", annotated, "-o", tmp_path / "plain.onnx")
+    assert not any("pkg.whence.id" in entries(node) for node in onnx.load(tmp_path / "plain.onnx").graph.node)
+    command.run("annotate", tmp_path / "plain.onnx", "--from", annotated, "-o", tmp_path / "again.onnx")
+    again = {node.output[0]: ids_of(node) for node in onnx.load(tmp_path / "again.onnx").graph.node}
+    assert again == {node.output[0]: ids_of(node) for node in onnx.load(annotated).graph.node}
+    command.run("annotate", tmp_path / "plain.onnx", "--from", annotated, "--keys", "id", "-o", tmp_path / "id.onnx")
+    assert all(set(entries(node)) & {"pkg.whence.id", "pkg.whence.module"} == {"pkg.whence.id"}
+               for node in onnx.load(tmp_path / "id.onnx").graph.node if ids_of(node))
