@@ -19,7 +19,7 @@ struct ModuleFigures {
   origin::Counts coverage;
   std::int64_t operations = 0;  // floating-point operations of the nodes where they are known (operation_count.h)
   std::int64_t uncounted = 0;   // nodes where they are not
-  std::int64_t unsized = 0;     // of these, the ones that --size would give numbers to
+  std::int64_t unsized = 0;     // uncounted nodes that --size would give numbers to
 };
 
 struct Report {

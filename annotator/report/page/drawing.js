@@ -2,8 +2,8 @@
 // edges and layers, so that it can be read without a mouse.
 
 const canvas = document.getElementById('canvas');
-const drawing = { module: 0, page: 0, zoom: 1, fitted: true, graph: null, layout: null, items: [], edges: [], onnode: null,
-  onmodule: null };
+const drawing = { module: 0, page: 0, zoom: 1, fitted: true, graph: null, layout: null, items: [], edges: [],
+  onnode: null, onmodule: null };
 
 const NAME_WIDTH = 7.4; // about the width of a letter
 const FAINT_WIDTH = 6;
@@ -42,7 +42,8 @@ function itemLook(item) {
       below: `${shown(className(module.type)) || 'module'} · ${counted(module.total, 'node')}`,
       title: `${pathText(module.path)}\n${shown(module.type)}\n` +
         `${percent(coveredOf(module.coverage), sum(module.coverage))} covered`,
-      kind: `box k${weakest(module.coverage)}`, spoken: `module ${pathText(module.path)}, ${counted(module.total, 'node')}` };
+      kind: `box k${weakest(module.coverage)}`,
+      spoken: `module ${pathText(module.path)}, ${counted(module.total, 'node')}` };
   }
   const several = item.values.size > 1;
   const name = several ? counted(item.values.size, 'value') : shown(data.values[item.value]);

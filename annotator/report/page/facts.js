@@ -63,7 +63,8 @@ function showFacts(row) {
   const known = operationsText(module);
   const formula = `Floating-point operations of one run, by formula: ${data.formulas}.` +
     (module.uncounted === 0 ? '' :
-      ` Not known for ${counted(module.uncounted, 'node')}: sizes that are not fixed, or operators without a formula.`) +
+      ` Not known for ${counted(module.uncounted, 'node')}: sizes that are not fixed, or operators without a ` +
+        'formula.') +
     (module.unsized === 0 ? '' : ` Sizes without a number: ${data.open_sizes.map(shown).join(', ')}; ` +
       '--size NAME=N gives one, --size all=N all of them.');
   const more = [];

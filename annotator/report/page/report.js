@@ -56,7 +56,8 @@ function fillHeader() {
   const all = data.coverage;
   document.title = `${shown(data.file)} – whence`;
   byId('file').textContent = shown(data.file);
-  byId('headline').textContent = `${counted(nodeCount, 'node')}, ${percent(coveredOf(all), sum(all)) || '0 %'} covered` +
+  byId('headline').textContent =
+    `${counted(nodeCount, 'node')}, ${percent(coveredOf(all), sum(all)) || '0 %'} covered` +
     `${data.producer.trim() === '' ? '' : `, producer ${shown(data.producer)}`}`;
   const found = data.findings.reduce((count, finding) => count + finding.items.length, 0);
   byId('tab-findings').textContent = found === 0 ? 'Findings' : `Findings (${grouped(found)})`;

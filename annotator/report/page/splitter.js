@@ -1,4 +1,4 @@
-// The bar between the figures and the graph: dragged, moved by arrows, doubly clicked for the height that it had at first.
+// The bar between the figures and the graph: dragged, moved by arrows, double-clicked for its first height.
 
 const splitter = document.getElementById('splitter');
 const FACTS_LEAST = 40;
