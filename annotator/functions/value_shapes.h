@@ -22,8 +22,14 @@ struct ValueShape {
 // By name, the values of the outermost graph with its calls written out; values of one type share a shape.
 using ValueShapes = std::unordered_map<std::string, std::shared_ptr<const ValueShape>>;
 
-// `sizes`: numbers for dynamic sizes, by their name: {"batch", 1}. Errors: those of read_onnx_summary; usage for a name
-// that no input has.
-Result<ValueShapes> value_shapes(const std::string& path, const std::map<std::string, std::int64_t>& sizes);
+struct FileShapes {
+  ValueShapes values;
+  std::vector<std::string>
+      open;  // dynamic sizes of the inputs that got no number, sorted; "?" for those without a name
+};
+
+// `sizes`: numbers for dynamic sizes of inputs, by their name: {"batch", 1}; "all" is every one that is not named.
+// Errors: those of read_onnx_summary; usage for a name that no input has.
+Result<FileShapes> value_shapes(const std::string& path, const std::map<std::string, std::int64_t>& sizes);
 
 }  // namespace whence::functions

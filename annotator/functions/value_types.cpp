@@ -30,6 +30,7 @@ void set_sizes(onnx::GraphProto& graph, const Sizes& sizes) {
     for (onnx::ValueInfoProto& value : *values) {
       if (!value.type().has_tensor_type() || !value.type().tensor_type().has_shape()) continue;
       for (auto& dim : *value.mutable_type()->mutable_tensor_type()->mutable_shape()->mutable_dim()) {
+        if (dim.dim_param().empty() && values != graph.mutable_input()) continue;
         const auto size = sizes.find(dim.dim_param());
         if (!dim.has_dim_value() && size != sizes.end()) dim.set_dim_value(size->second);
       }

@@ -10,7 +10,8 @@
 
 namespace whence::functions {
 
-using Sizes = std::map<std::string, std::int64_t>;  // numbers for dynamic sizes, by their name: {"batch", 1}
+using Sizes = std::map<std::string, std::int64_t>;  // numbers for dynamic sizes, by their name: {"batch", 1}; "":
+                                                    // inputs' without one
 
 // Types by name, without values whose type inference cannot find; values of one type share it.
 using ValueTypes = std::unordered_map<std::string, std::shared_ptr<const onnx::TypeProto>>;

@@ -60,6 +60,7 @@ std::string summary(const Report& report) {
 
 // "at least" where some nodes could not be counted.
 std::string operations_text(const ModuleFigures& figures) {
+  if (figures.unsized > 0) return std::string(unsized_operations);
   if (figures.uncounted > 0 && figures.operations == 0) return "unknown";
   return (figures.uncounted > 0 ? "≥ " : "") + grouped(figures.operations);
 }
@@ -179,7 +180,8 @@ std::string naming(const Validation& validation) {
 }  // namespace
 
 std::string to_markdown(const Report& report) {
-  return "## " + code(report.file) + "\n\n" + grouped(report.validation.nodes) + " nodes\n\n" + summary(report) + "\n" +
+  return "## " + code(report.file) + "\n\n" + grouped(report.validation.nodes) +
+         (report.validation.nodes == 1 ? " node" : " nodes") + "\n\n" + summary(report) + "\n" +
          naming(report.validation) + "\n### Findings\n\n" + findings(report.validation) + "\n### Modules\n\n" +
          modules(report) + "\n### Operators\n\n" + operators(report) + hierarchy(report.validation) +
          silent(report.validation);

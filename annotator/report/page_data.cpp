@@ -112,6 +112,7 @@ void put_modules(const Report& report, AtomicFile& to) {
              {"trainable", or_null(row.trainable)},
              {"operations", figures.operations},
              {"uncounted", figures.uncounted},
+             {"unsized", figures.unsized},
              {"coverage", figures.coverage.by},
              {"recorded", fates == recorded.end() ? Json() : fates->second},
              {"silent", silence == silent.end() ? "" : silence->second}});
@@ -162,8 +163,8 @@ void put_edges(const Report& report, AtomicFile& to) {
   values.end();
   to.write(",\"shapes\":");
   put_array(to, names, [&](std::string_view name) {
-    const auto shape = report.shapes.find(std::string(name));
-    put(to, shape == report.shapes.end() ? "" : shape->second->text);
+    const auto shape = report.shapes.values.find(std::string(name));
+    put(to, shape == report.shapes.values.end() ? "" : shape->second->text);
   });
   const auto put_all = [&](const auto&... numbers) {
     std::string_view between;
@@ -227,6 +228,8 @@ void write_page_data(const Report& report, AtomicFile& to) {
                 {"producer", std::string(report.model.producer) + " " + std::string(report.model.producer_version)},
                 {"confidences", std::move(confidences)},
                 {"formulas", operation_formulas},
+                {"unsized", unsized_operations},
+                {"open_sizes", report.shapes.open},
                 {"coverage", report.validation.coverage.all.by}});
   head.pop_back();
   to.write(head + ",\"modules\":");

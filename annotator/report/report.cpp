@@ -1,5 +1,7 @@
 #include "annotator/report/report.h"
 
+#include <algorithm>
+
 #include "annotator/functions/flat_summary.h"
 #include "annotator/view/operation_count.h"
 #include "schema/freed_memory.h"
@@ -7,6 +9,16 @@
 namespace whence::report {
 
 namespace {
+
+// True if a size of one of its values waits for a number.
+bool is_unsized(const onnx_file::OnnxNode& node, const functions::FileShapes& shapes) {
+  if (shapes.open.empty()) return false;
+  const auto waits = [&](std::string_view value) {
+    const auto found = shapes.values.find(std::string(value));
+    return !value.empty() && (found == shapes.values.end() || !found->second->sizes);
+  };
+  return std::ranges::any_of(node.inputs, waits) || std::ranges::any_of(node.outputs, waits);
+}
 
 std::vector<ModuleFigures> figures_of(const Report& report) {
   const view::ModuleTree& tree = report.graph.tree;
@@ -19,11 +31,13 @@ std::vector<ModuleFigures> figures_of(const Report& report) {
     }
   }
   for (std::size_t i = 0; i < report.graph.nodes.size(); ++i) {
+    const bool unsized = !report.operations[i] && is_unsized(*report.graph.nodes[i].node, report.shapes);
     for (std::optional<std::size_t> at = report.graph.nodes[i].row; at; at = tree.rows[*at].parent) {
       // Sizes that a file states may be any numbers.
       if (!report.operations[i] ||
           __builtin_add_overflow(figures[*at].operations, *report.operations[i], &figures[*at].operations)) {
         ++figures[*at].uncounted;
+        figures[*at].unsized += unsized ? 1 : 0;
       }
     }
   }
@@ -46,7 +60,7 @@ Result<Report> make_report(const std::string& path, const Program* program,
       report.recorded = std::make_unique<metadata::Recorded>(*program);
     report.graph = view::node_graph_of(report.model, program);
     for (const view::PlacedNode& placed : report.graph.nodes) {
-      report.operations.push_back(view::count_operations(*placed.node, report.shapes));
+      report.operations.push_back(view::count_operations(*placed.node, report.shapes.values));
     }
     report.figures = figures_of(report);
     return report;

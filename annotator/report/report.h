@@ -19,6 +19,7 @@ struct ModuleFigures {
   origin::Counts coverage;
   std::int64_t operations = 0;  // floating-point operations of the nodes where they are known (operation_count.h)
   std::int64_t uncounted = 0;   // nodes where they are not
+  std::int64_t unsized = 0;     // uncounted nodes that --size would give numbers to
 };
 
 struct Report {
@@ -26,14 +27,18 @@ struct Report {
   onnx_file::OnnxSummary model;
   std::unique_ptr<metadata::Recorded> recorded;  // when the file belongs to the sidecar that was given
   view::NodeGraph graph;
-  functions::ValueShapes shapes;
+  functions::FileShapes shapes;
   validation::Validation validation;
   std::vector<std::optional<std::int64_t>> operations;  // by node
   std::vector<ModuleFigures> figures;                   // by row of the tree
 };
 
-// `program` may be null and must outlive the report. `sizes`: numbers for dynamic sizes, without which the operations
-// of a model with such cannot be counted. Errors: those of read_onnx_summary, validate_file and value_shapes.
+// In place of a number of operations, where a part that was counted would pass for the whole.
+inline constexpr std::string_view unsized_operations = "unknown: give --size";
+
+// `program` may be null and must outlive the report. `sizes`: numbers for dynamic sizes ("all" for every one), without
+// which the operations of a model with such cannot be counted. Errors: those of read_onnx_summary, validate_file and
+// value_shapes.
 Result<Report> make_report(const std::string& path, const Program* program,
                            const std::map<std::string, std::int64_t>& sizes);
 

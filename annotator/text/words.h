@@ -1,4 +1,4 @@
-// Lists in one text: "a,b".
+// Lists in one text, "a,b", and numbers of things, "1 node".
 #pragma once
 
 #include <string>
@@ -18,6 +18,12 @@ inline std::vector<std::string> split(std::string_view text, char separator) {
     if (text.empty()) parts.emplace_back();
   }
   return parts;
+}
+
+// counted(1, "node") -> "1 node"; counted(2, "node") -> "2 nodes".
+template <class Number>
+std::string counted(Number number, std::string_view noun) {
+  return std::to_string(number) + " " + std::string(noun) + (number == 1 ? "" : "s");
 }
 
 }  // namespace whence::text

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "annotator/view/module_table.h"
 #include "schema/module_path.h"
@@ -169,11 +170,32 @@ std::string hierarchy_text(const Hierarchy& hierarchy, const ReportExtent& exten
   return fates_text(hierarchy, palette) + "\n" + modules_text(hierarchy, extent, palette);
 }
 
+namespace {
+
+using NameAndForm = std::pair<std::string, std::string>;
+
+NameAndForm kind_of(const FoundParameter& parameter) { return {last_segment(parameter.name), parameter.form}; }
+
+// Every BatchNorm counts its batches, and no export needs that: parameters that are unused and end in one name share a
+// line, "*.num_batches_tracked".
+std::map<NameAndForm, std::int64_t> unused_by_kind(const Hierarchy& hierarchy) {
+  std::map<NameAndForm, std::int64_t> counts;
+  for (const FoundParameter& parameter : hierarchy.parameters) {
+    if (parameter.arrival == Arrival::unused) ++counts[kind_of(parameter)];
+  }
+  std::erase_if(counts, [](const auto& entry) { return entry.second < 2; });
+  return counts;
+}
+
+}  // namespace
+
 std::string parameters_text(const Hierarchy& hierarchy, const ReportExtent& extent, const Palette& palette) {
   Table counts(palette, {Align::left, Align::right}, "  "),
       rows(palette, {Align::left, Align::left, Align::left}, "    ");
   std::int64_t left = 0;
   std::size_t shown = 0;
+  std::map<NameAndForm, std::int64_t> together;
+  if (!extent.all) together = unused_by_kind(hierarchy);
   for (std::size_t i = 0; i < arrival_count; ++i) {
     const auto arrival = static_cast<Arrival>(i);
     const std::int64_t count = std::ranges::count(hierarchy.parameters, arrival, &FoundParameter::arrival);
@@ -187,11 +209,19 @@ std::string parameters_text(const Hierarchy& hierarchy, const ReportExtent& exte
   for (std::size_t i = arrival_count; i-- > static_cast<std::size_t>(Arrival::content);) {
     for (const FoundParameter& parameter : hierarchy.parameters) {
       if (parameter.arrival != static_cast<Arrival>(i)) continue;
+      const auto many = parameter.arrival == Arrival::unused ? together.find(kind_of(parameter)) : together.end();
+      const std::int64_t stands_for = many == together.end() ? 1 : std::exchange(many->second, 0);
+      if (stands_for == 0) continue;  // its line is there
       if (!extent.all && shown == parameters_shown) {
-        ++left;
+        left += stands_for;
         continue;
       }
       ++shown;
+      if (stands_for > 1) {
+        rows.row({"*." + many->first.first, Cell(parameter.form, palette.dim),
+                  grouped(stands_for) + " " + std::string(name_of(parameter.arrival))});
+        continue;
+      }
       const std::string as = parameter.initializer.empty() ? "" : " as " + parameter.initializer;
       rows.row({parameter.name, Cell(parameter.form, palette.dim), std::string(name_of(parameter.arrival)) + as});
     }

@@ -130,7 +130,8 @@ std::string finding_text(const Finding& finding, const ReportExtent& extent, con
 std::string to_text(const Validation& validation, const ReportExtent& extent, const Palette& palette) {
   const Coverage& coverage = validation.coverage;
   std::string text = std::string(palette.bold) + printable(validation.file) + std::string(palette.reset) + ": " +
-                     grouped(validation.nodes) + " nodes\n" + summary_text(validation, palette);
+                     grouped(validation.nodes) + (validation.nodes == 1 ? " node\n" : " nodes\n") +
+                     summary_text(validation, palette);
   text += title("names", palette) + naming_text(validation.naming, validation.has_sidecar, extent, palette);
   if (validation.baseline) {
     text += title("against " + printable(validation.baseline->file), palette) + baseline_text(validation, palette);

@@ -100,20 +100,27 @@ std::string found_by(const Attribution& attribution) {
   return "the key " + std::string(keys::module) + " says so, found by rule " + attribution.rule;
 }
 
-// Says what the recording does not know about an operation's module; empty when it knows the module.
-std::string_view how_recorded(Confidence confidence) {
-  if (confidence == Confidence::inferred) return "; its module was not recorded but concluded from what ran around it";
-  if (confidence == Confidence::ancestor) return "; the recording knows only that its module is this one or one below";
+// Says what the recording does not know about an operation's module, and what would tell it; empty when it knows the
+// module. Recordings of C++ modules have such operations, and those of branches and loops in a .pt2, which says none.
+std::string how_recorded(Confidence confidence, const OnnxNode& node) {
+  const std::string_view stack = onnx_file::find_property(node.metadata, keys::stack_trace).value_or("");
+  const bool is_python = stack.find(".py\"") != std::string_view::npos;
+  const std::string remedy =
+      is_python ? "" : "; in a C++ model, a whence::ModuleScope in the module's forward records it (docs/cpp.md)";
+  if (confidence == Confidence::inferred)
+    return "; its module was not recorded but concluded from what ran around it" + remedy;
+  if (confidence == Confidence::ancestor)
+    return "; the recording knows only that its module is this one or one below" + remedy;
   return "";
 }
 
 // The reason for a node that whence exported and that carries the stamp.
-std::string exported_because(const Attribution& attribution) {
+std::string exported_because(const Attribution& attribution, const OnnxNode& node) {
   const origin::NodeOrigin& origin = *attribution.origin;
   if (origin.ops.empty()) return "no operation made it: the model returns what it was given";
   const std::string count = std::to_string(origin.ops.size());
   const std::string operations = count + (origin.ops.size() == 1 ? " recorded operation" : " recorded operations");
-  const std::string recorded(how_recorded(attribution.confidence));
+  const std::string recorded = how_recorded(attribution.confidence, node);
   if (origin.kind == OriginKind::fused) {
     return "whence exported it in place of " + operations + "; it belongs to the modules of all of them" + recorded;
   }
@@ -140,7 +147,7 @@ std::string reason_for(const OnnxNode& node, const Attribution& attribution, con
   if (attribution.rule != "stamp" && attribution.rule != "shared" && !attribution.rule.empty()) {
     return found_by(attribution);
   }
-  if (attribution.origin) return exported_because(attribution);
+  if (attribution.origin) return exported_because(attribution, node);
   return "the key " + std::string(keys::module) + " says so" +
          (attribution.rule.empty() ? "" : ", found by rule " + attribution.rule);
 }

@@ -226,6 +226,7 @@ def test_explain_says_how_the_module_is_known(built):
         said = {"exact": "of this module", "inferred": "not recorded but concluded",
                 "ancestor": "this one or one below"}[keys["pkg.whence.confidence"]]
         assert said in reason, (keys, reason)
+        assert ("whence::ModuleScope" in reason) == (keys["pkg.whence.confidence"] != "exact"), (keys, reason)
 
 
 def test_what_was_inferred_is_marked_and_listed(built):

@@ -36,6 +36,17 @@ def test_the_keys_alone_tell_without_a_sidecar():
     assert {"pkg.whence.module", "pkg.whence.op", "namespace"} <= {entry["key"] for entry in report["evidence"]}
 
 
+@pytest.mark.parametrize("confidence, python, hint", [
+    ("inferred", False, True), ("ancestor", False, True), ("exact", False, False), ("inferred", True, False)])
+def test_what_a_cpp_recording_inferred_has_a_remedy(confidence, python, hint, tmp_path):
+    """A ModuleScope in forward records the module; Python has no such scopes."""
+    keys = {"op": "3", "module": "block", "confidence": confidence, "rule": "stamp"}
+    made = node("Relu", ["x"], "y", "n0", {f"pkg.whence.{key}": value for key, value in keys.items()} |
+                ({"pkg.torch.onnx.stack_trace": 'File "/net.py", line 3, in forward'} if python else {}))
+    report = command.run_json("explain", model([made], tmp_path / "m.onnx"), "n0")
+    assert report["module"] == "block" and ("whence::ModuleScope" in report["reason"]) == hint
+
+
 def test_a_repeated_call_is_told_apart():
     path, sidecar = annotated("shared_block")
     calls = set()

@@ -122,6 +122,20 @@ def test_the_text_says_the_same(exported):
     assert next(line for line in silent.splitlines() if line.startswith("  unused ")).endswith("never called")
 
 
+def test_unused_parameters_of_one_name_are_one_line(tmp_path):
+    """Every BatchNorm has a counter of batches; --all lists each."""
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(*[torch.nn.Sequential(torch.nn.Conv2d(3, 3, 1), torch.nn.BatchNorm2d(3)) for _ in range(3)])
+    torch.export.save(torch.export.export(model.eval(), (INPUT,)), tmp_path / "m.pt2")
+    command.run("export", tmp_path / "m.pt2", "-o", tmp_path / "m.onnx", "--sidecar-out", tmp_path / "m.json")
+    lines = {}
+    for options in ((), ("--all",)):
+        text = command.run("validate", tmp_path / "m.onnx", "-s", tmp_path / "m.json", *options).stdout
+        lines[options] = [line.split() for line in text.splitlines() if "num_batches_tracked" in line]
+    assert lines[()] == [["*.num_batches_tracked", "int64[]", "3", "unused"]]
+    assert lines["--all",] == [[f"{i}.1.num_batches_tracked", "int64[]", "unused"] for i in range(3)]
+
+
 def renamed(path, target, change) -> str:
     """The file with every initializer called weight_0, weight_1, ..., and each one changed by `change`."""
     proto = onnx.load(path)

@@ -101,6 +101,14 @@ class Browser:
         actions = [{"type": kind, "value": KEYS.get(key, key)} for key in keys for kind in ("keyDown", "keyUp")]
         self.call("POST", "/actions", {"actions": [{"type": "key", "id": "keyboard", "actions": actions}]})
 
+    def drag(self, selector: str, down: int) -> None:
+        origin = {ELEMENT: self.element(selector)}
+        steps = [{"type": "pointerMove", "duration": 0, "origin": origin, "x": 0, "y": 0},
+                 {"type": "pointerDown", "button": 0},
+                 {"type": "pointerMove", "duration": 50, "origin": "pointer", "x": 0, "y": down},
+                 {"type": "pointerUp", "button": 0}]
+        self.call("POST", "/actions", {"actions": [{"type": "pointer", "id": "mouse", "actions": steps}]})
+
     def complaints(self) -> list[str]:
         """What the page wrote to its console: errors of scripts, and what its policy blocked."""
         return [entry["message"] for entry in self.call("POST", "/se/log", {"type": "browser"})]

@@ -87,15 +87,111 @@ def test_search_and_filters(window, tmp_path):
     window.run("const it = document.getElementById('operator');"
                "it.value = [...it.options].find((option) => option.text.startsWith('Mul (')).value;"
                "it.dispatchEvent(new Event('change'));")
-    assert window.run("return tree.kept.matches;") == 50
+    assert window.run("return tree.kept.nodeHits.size;") == 50
     window.run("const it = document.getElementById('operator'); it.value = '-1';"
                "it.dispatchEvent(new Event('change'));")
     for name in ("exact", "inferred", "matched", "ancestor"):
         window.run("[...document.querySelectorAll('.chip')]"
                    ".find((chip) => chip.textContent.startsWith(arguments[0])).click();",
                    name)
-    assert window.run("return tree.kept.matches;") == 4  # unattributed: every fiftieth
+    assert window.run("return tree.kept.nodeHits.size;") == 4  # unattributed: every fiftieth
     assert window.texts("[role=treeitem] .label") == ["(no module)"]
+
+
+@in_browser
+def test_enter_in_the_search_goes_to_the_first_hit(window, tmp_path):
+    ready(window, report(view_files.layers(200, tmp_path / "m.onnx"), tmp_path))
+    window.type("#search", "mlp" + browser.KEYS["Enter"])
+    assert window.texts("#facts h2") == ["layers.0.mlp"]
+    assert window.run("return document.activeElement.id;") == "tree"
+    assert window.texts("#hits") == ["10 modules, 100 nodes"]  # nodes by their names
+    window.press("ArrowDown", "Enter")  # from there on
+    assert window.texts("#evidence div.mono")[0] == "/layers.0/mlp/Relu_10"
+    window.run("document.getElementById('search').value = '';")
+    window.type("#search", "Relu_70" + browser.KEYS["Enter"])
+    assert window.texts("#evidence div.mono")[0] == "/layers.3/mlp/Relu_70"
+    assert window.texts("#hits") == ["1 node"]
+    window.run("document.getElementById('search').value = '';")
+    window.type("#search", "nothing is called so" + browser.KEYS["Enter"])
+    assert window.texts("#hits") == ["nothing matches"]
+    assert window.complaints() == []
+
+
+@in_browser
+def test_operators_are_whole_and_names_show_their_end(window, tmp_path):
+    operator = "com.microsoft::SkipSimplifiedLayerNormalization"
+    module = ".".join(f"part{i}" for i in range(6))
+    node = helper.make_node(operator.split("::")[1], ["x", "x", "x"], ["y"], domain="com.microsoft",
+                            name="/" + module.replace(".", "/") + "/the_name_ends_here" * 3)
+    short = helper.make_node("MatMul", ["y", "y"], ["z"], name=node.name + "_2")
+    for each in (node, short):
+        view_files.add_keys(each, module=module, confidence="exact")
+    ready(window, report(view_files.save([node, short], tmp_path / "m.onnx"), tmp_path))
+    window.run("chooseNode(0);")
+    assert window.run("return [...document.querySelectorAll('#tree .operator')].map((it) => "
+                      "[it.textContent, it.scrollWidth <= it.clientWidth]);") == [[operator, True], ["MatMul", True]]
+    sides = window.run("""
+      const shown = [...document.querySelectorAll('#tree .tail')].at(-1), name = shown.firstChild.firstChild;
+      const box = shown.getBoundingClientRect();
+      const at = (i) => { const range = document.createRange(); range.setStart(name, i); range.setEnd(name, i + 1);
+        return range.getBoundingClientRect(); };
+      return [box.width, at(0).left - box.left, at(name.length - 1).right - box.right];""")
+    assert sides[0] > 50 and sides[1] < 0 and sides[2] <= 1  # the start is out of sight, the end is not
+    assert operator in window.texts("#canvas text")
+
+
+@in_browser
+def test_a_wide_graph_fits_when_it_is_opened(window, tmp_path):
+    nodes = [helper.make_node("Relu", ["x"], [f"v{i}"], name=f"relu_{i}") for i in range(30)]
+    nodes.append(helper.make_node("Sum", [f"v{i}" for i in range(30)], ["y"], name="sum"))
+    for node in nodes:
+        view_files.add_keys(node, module="net", confidence="exact")
+    ready(window, report(view_files.save(nodes, tmp_path / "m.onnx"), tmp_path))
+    inside = "canvas.scrollWidth <= canvas.clientWidth"
+    window.run("chooseModule(moduleByPath.get('net'));")
+    assert window.run("return drawing.layout.width > 2 * canvas.clientWidth;")
+    assert window.wait(inside)
+    wide = window.run("return canvas.clientWidth;")
+    window.run("chooseNode(3);")  # its evidence takes a part of the width
+    assert window.wait(f"canvas.clientWidth < {wide} && {inside}")
+    window.click("#larger")
+    zoom = window.run("return drawing.zoom;")
+    window.run("hideEvidence();")
+    assert window.wait(f"canvas.clientWidth === {wide}") and window.run("return drawing.zoom;") == zoom
+
+
+@in_browser
+def test_the_figures_get_the_height_that_one_wants(window, tmp_path):
+    ready(window, report(view_files.layers(40, tmp_path / "m.onnx"), tmp_path))
+    height = "document.getElementById('facts').offsetHeight"
+    first = window.run(f"return {height};")
+    window.drag("#splitter", 60)
+    assert abs(window.run(f"return {height};") - first - 60) <= 4  # the bar is seven pixels high
+    window.run("chooseModule(moduleByPath.get('layers.0')); document.getElementById('splitter').focus();")
+    dragged = window.run(f"return {height};")
+    window.press("ArrowUp")
+    assert window.run(f"return {height};") == dragged - 24
+    window.press("End")
+    assert window.run("return canvas.clientHeight > 0 && document.getElementById('drawing').offsetHeight >= 100;")
+    window.press("Home")
+    assert window.run(f"return {height};") == 40
+    window.run("document.getElementById('splitter').dispatchEvent(new MouseEvent('dblclick'));")
+    assert window.run("chooseModule(0);"f"return {height};") == first
+
+
+@in_browser
+def test_the_page_says_what_is_not_known(window, tmp_path):
+    """Operations that wait for a size; and who made a file, which tools that rewrite it do not say."""
+    made = onnx.load(conv_model(tmp_path / "m.onnx"))
+    made.producer_name, made.producer_version = "pytorch", "2.13"
+    del made.graph.node[1:], made.graph.output[:]
+    made.graph.output.append(helper.make_tensor_value_info("c", TensorProto.FLOAT, None))
+    onnx.save(made, tmp_path / "m.onnx")
+    ready(window, report(tmp_path / "m.onnx", tmp_path))
+    assert window.texts("#headline") == ["1 node, 100 % covered, producer pytorch 2.13"]
+    assert window.texts(".figure") == ["1node, 0 its own", "100 %covered", "216parameters", "unknown: give --sizeFLOPs"]
+    assert "batch; --size NAME=N gives one" in window.texts("#facts details p")[0]
+    assert [text for text in window.texts("#canvas text") if "node" in text] == ["module · 1 node"]
 
 
 @in_browser
@@ -163,7 +259,7 @@ def test_a_real_model_with_its_sidecar(window, tmp_path):
     window.run("chooseNode(nodeByName.get(arguments[0]));", node.name)
     window.run("chooseModule(moduleByPath.get('encoder.layer.0.output.dropout'));")
     said = window.run("return document.getElementById('recorded').textContent;")
-    assert said == "Recorded: 1 operations, 1 eliminated; 0 parameters and buffers."
+    assert said == "Recorded: 1 operation, 1 eliminated; 0 parameters and buffers."
     told = command.run_json("explain", model, node.name, "--sidecar", sidecar)
     text = window.run("return document.getElementById('evidence').textContent;")
     assert told["reason"] in text and told["source"] in text and told["operations"][0]["op"] in text
@@ -225,7 +321,9 @@ def conv_model(path, batch="batch"):
 COUNTED = {"conv": 2 * (2 * 8 * 8 * 8) * 27, "relu": 2 * 8 * 8 * 8, "flatten": 0, "gemm": 2 * (2 * 5) * 512}
 
 
-@pytest.mark.parametrize("batch, options", [(2, []), ("batch", ["--size", "batch=2"])])
+@pytest.mark.parametrize("batch, options", [
+    (2, []), ("batch", ["--size", "batch=2"]), ("batch", ["--size", "all=2"]), (None, ["--size", "all=2"]),
+    ("batch", ["--size", "all=7,batch=2"]), ("all", ["--size", "all=2"])])
 def test_operations_are_counted_by_hand_worked_values(batch, options, tmp_path):
     data = embedded(report(conv_model(tmp_path / "m.onnx", batch), tmp_path, *options))
     assert dict(zip(data["nodes"]["name"], data["nodes"]["operations"], strict=True)) == COUNTED
@@ -273,7 +371,52 @@ def test_operations_of_unknown_sizes_are_unknown(tmp_path):
     data = embedded(report(conv_model(tmp_path / "m.onnx"), tmp_path))
     found = dict(zip(data["nodes"]["name"], data["nodes"]["operations"], strict=True))
     assert found == {**dict.fromkeys(COUNTED), "flatten": 0}
-    assert data["modules"][0]["uncounted"] == 3
+    assert (data["modules"][0]["uncounted"], data["modules"][0]["unsized"], data["open_sizes"]) == (3, 3, ["batch"])
+
+
+def test_a_part_of_the_operations_does_not_pass_for_the_whole(tmp_path):
+    """The Relu behind a fixed size is counted, the convolution is not: its 12 are no bound of anything."""
+    made = onnx.load(conv_model(tmp_path / "m.onnx"))
+    made.graph.node.append(helper.make_node("Relu", ["fixed"], ["z"], name="small"))
+    view_files.add_keys(made.graph.node[-1], module="net", confidence="exact")
+    made.graph.input.append(helper.make_tensor_value_info("fixed", TensorProto.FLOAT, [3, 4]))
+    made.graph.output.append(helper.make_tensor_value_info("z", TensorProto.FLOAT, [3, 4]))
+    onnx.save(made, tmp_path / "m.onnx")
+    lines = {}
+    for options in ((), ("--size", "all=2")):
+        command.run("report", tmp_path / "m.onnx", "-o", tmp_path / "r.md", *options)
+        lines[options] = next(line for line in (tmp_path / "r.md").read_text().splitlines() if line.startswith("| `net`"))
+    assert lines[()].endswith("| unknown: give --size |")
+    assert lines["--size", "all=2"].endswith(f"| {sum(COUNTED.values()) + 12:,} |")
+
+
+@pytest.mark.parametrize("batch", ["batch", "unk__6"])
+def test_sizes_that_inference_numbered_are_question_marks(batch, tmp_path):
+    """The name of an input's size stays, whatever it is: --size takes it."""
+    made = onnx.load(conv_model(tmp_path / "m.onnx", batch))
+    for axis, name in ((2, "h"), (3, "w")):
+        made.graph.input[0].type.tensor_type.shape.dim[axis].dim_param = name
+    del made.graph.node[2:], made.graph.output[:]
+    made.graph.output.append(helper.make_tensor_value_info("r", TensorProto.FLOAT, None))
+    onnx.save(made, tmp_path / "m.onnx")
+    data = embedded(report(tmp_path / "m.onnx", tmp_path))
+    shapes = dict(zip(data["values"], data["shapes"], strict=True))
+    assert shapes == {"x": f"float32[{batch},3,h,w]", "c": f"float32[{batch},8,?,?]", "r": f"float32[{batch},8,?,?]"}
+
+
+def one_node(path):
+    node = helper.make_node("Relu", ["x"], ["y"], name="only")
+    view_files.add_keys(node, module="net", confidence="exact")
+    return view_files.save([node], path)
+
+
+def test_one_node_is_not_nodes(tmp_path):
+    model = one_node(tmp_path / "m.onnx")
+    said = command.run("report", model, "-o", tmp_path / "r.md").stdout
+    assert said == f"{tmp_path / 'r.md'}: 1 node in 2 modules, 1 covered, 0 findings\n"
+    assert (tmp_path / "r.md").read_text().startswith("## `m.onnx`\n\n1 node\n")
+    assert command.run("annotate", model, "-o", tmp_path / "a.onnx").stdout.startswith(f"{tmp_path / 'a.onnx'}: 1 node: ")
+    assert "m.onnx: 1 node\n" in command.run("validate", model).stdout
 
 
 def test_the_same_file_gives_the_same_bytes(tmp_path):

@@ -3,7 +3,7 @@
 set(page_folder ${CMAKE_SOURCE_DIR}/annotator/report/page)
 # Scripts share one scope; each uses what stands before it.
 set(page_scripts data.js text.js filter.js tree.js layout.js module_graph.js drawing.js facts.js evidence.js findings.js
-                 report.js)
+                 report.js splitter.js)
 set(page_script "\n")
 foreach(name IN LISTS page_scripts)
   file(READ ${page_folder}/${name} text)

@@ -68,7 +68,7 @@ void print_json(const AnnotateReport& report, const std::string& output) {
 
 void print_people(const AnnotateReport& report, const std::string& output) {
   print_text(report.notes);
-  std::cout << output << ": " << report.nodes.total() << " nodes";
+  std::cout << output << ": " << text::counted(report.nodes.total(), "node");
   if (report.nodes.total() > 0) std::cout << ": " << describe(report.nodes);
   if (report.renamed > 0) std::cout << "; " << report.renamed << " renamed";
   std::cout << (report.changed ? "\n" : "; nothing to add\n");

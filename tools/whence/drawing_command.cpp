@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "annotator/app/views.h"
+#include "annotator/text/words.h"
 #include "schema/files/files.h"
 #include "tools/whence/printing.h"
 
@@ -43,8 +44,9 @@ ExitCode write_drawing(int argc, char** argv, const DrawingKind& kind) {
     return ExitCode::ok;
   }
   print_text(drawing.notes);
-  std::cout << output << ": " << graph.nodes.size() << " nodes in " << graph.tree.rows.size() << " modules, "
-            << graph.index.edges().size() << " edges\n";
+  std::cout << output << ": " << text::counted(graph.nodes.size(), "node") << " in "
+            << text::counted(graph.tree.rows.size(), "module") << ", "
+            << text::counted(graph.index.edges().size(), "edge") << "\n";
   return ExitCode::ok;
 }
 

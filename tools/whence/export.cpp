@@ -5,6 +5,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "annotator/text/words.h"
 #include "schema/printable.h"
 #include "tools/whence/cli.h"
 #include "tools/whence/command.h"
@@ -26,8 +27,9 @@ void print_json(const ExportReport& report) {
 
 void print_people(const ExportReport& report, bool times) {
   print_text(report.notes);
-  std::cout << report.file << ": " << report.nodes << " nodes of " << report.operators.size() << " operators, opset "
-            << report.opset << ", " << human_size(report.size) << "\n";
+  std::cout << report.file << ": " << text::counted(report.nodes, "node") << " of "
+            << text::counted(report.operators.size(), "operator") << ", opset " << report.opset << ", "
+            << human_size(report.size) << "\n";
   for (const std::string& input : report.inputs) std::cout << "  input   " << shown(input) << "\n";
   for (const std::string& output : report.outputs) std::cout << "  output  " << shown(output) << "\n";
   if (!report.sidecar.empty()) std::cout << report.sidecar << ": its sidecar\n";

@@ -1,6 +1,7 @@
 // `whence extract`: one module of an annotated file as a model of its own.
 #include <iostream>
 
+#include "annotator/text/words.h"
 #include "schema/printable.h"
 #include "tools/whence/cli.h"
 #include "tools/whence/command.h"
@@ -43,7 +44,8 @@ ExitCode run(int argc, char** argv) {
     return ExitCode::ok;
   }
   print_text(report.notes);
-  std::cout << output << ": " << report.nodes << " nodes, " << report.weights << " weights\n";
+  std::cout << output << ": " << text::counted(report.nodes, "node") << ", " << text::counted(report.weights, "weight")
+            << "\n";
   if (report.calls.size() > 1) {
     std::cout << "  call " << report.call << ", one of " << report.calls.size() << " calls of " << shown(options.module)
               << (options.call ? "" : "; --call takes another") << "\n";

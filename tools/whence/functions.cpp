@@ -30,9 +30,9 @@ void print_people(const FunctionsReport& report, const std::string& output) {
   for (const FunctionsReport::Function& each : report.functions) {
     table.row({each.name, std::to_string(each.nodes), std::to_string(each.calls), each.modules.front()});
   }
-  std::cout << table.text() << output << ": " << report.nodes_before << " nodes became " << report.nodes_after << ", "
-            << report.functions.size() << (report.functions.size() == 1 ? " function" : " functions")
-            << " among them\n";
+  std::cout << table.text() << output << ": " << text::counted(report.nodes_before, "node") << " became "
+            << report.nodes_after << ", " << report.functions.size()
+            << (report.functions.size() == 1 ? " function" : " functions") << " among them\n";
   constexpr std::size_t max_lines = 10;
   for (std::size_t i = 0; i < std::min(report.refused.size(), max_lines); ++i) {
     std::cout << "left as it is: " << shown(report.refused[i].module) << ": " << shown(report.refused[i].reason)

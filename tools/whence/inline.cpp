@@ -1,6 +1,7 @@
 // `whence inline`: calls of ONNX functions written out again.
 #include <iostream>
 
+#include "annotator/text/words.h"
 #include "tools/whence/cli.h"
 #include "tools/whence/command.h"
 #include "tools/whence/printing.h"
@@ -27,8 +28,9 @@ ExitCode run(int argc, char** argv) {
     return ExitCode::ok;
   }
   print_text(report.notes);
-  std::cout << output << ": " << report.calls << " calls of " << report.functions << " functions written out, "
-            << report.nodes << " nodes\n";
+  std::cout << output << ": " << text::counted(report.calls, "call") << " of "
+            << text::counted(report.functions, "function") << " written out, " << text::counted(report.nodes, "node")
+            << "\n";
   return ExitCode::ok;
 }
 

@@ -3,6 +3,7 @@
 #include <iostream>
 #include <utility>
 
+#include "annotator/text/words.h"
 #include "schema/json_text.h"
 
 namespace whence {
@@ -33,7 +34,7 @@ Json to_json(const FunctionsReport& report) {
 std::string describe(const FunctionsReport& report) {
   std::string text = std::to_string(report.functions.size()) +
                      (report.functions.size() == 1 ? " function: " : " functions: ") +
-                     std::to_string(report.nodes_before) + " nodes became " + std::to_string(report.nodes_after);
+                     text::counted(report.nodes_before, "node") + " became " + std::to_string(report.nodes_after);
   if (!report.refused.empty()) text += "; " + std::to_string(report.refused.size()) + " modules were left as they are";
   return text;
 }

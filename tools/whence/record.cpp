@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "annotator/app/record_archive.h"
+#include "annotator/text/words.h"
 #include "tools/whence/cli.h"
 #include "tools/whence/command.h"
 #include "tools/whence/export_options.h"
@@ -24,9 +25,9 @@ void print_summary(const Program& program, const std::string& output, const Diag
     return;
   }
   print_text(notes);
-  std::cout << output << ": " << program.modules.size() << " modules, " << count << " operations, " << parameters
-            << " parameters" << (program.ran ? "" : ", shapes unknown (no example inputs)") << ", " << human_size(size)
-            << "\n";
+  std::cout << output << ": " << text::counted(program.modules.size(), "module") << ", "
+            << text::counted(count, "operation") << ", " << text::counted(parameters, "parameter")
+            << (program.ran ? "" : ", shapes unknown (no example inputs)") << ", " << human_size(size) << "\n";
 }
 
 ExitCode run(int argc, char** argv) {

@@ -55,8 +55,9 @@ void print_summary(const app::ReportSummary& report, const std::string& output, 
     return;
   }
   print_text(report.notes);
-  std::cout << output << ": " << report.nodes << " nodes in " << report.modules << " modules, " << report.covered
-            << " covered, " << report.findings << " findings\n";
+  std::cout << output << ": " << text::counted(report.nodes, "node") << " in "
+            << text::counted(report.modules, "module") << ", " << report.covered << " covered, "
+            << text::counted(report.findings, "finding") << "\n";
 }
 
 ExitCode run(int argc, char** argv) {
@@ -69,8 +70,10 @@ ExitCode run(int argc, char** argv) {
   line.output("output,o", "the report: .html or .md");
   line.option("sidecar,s", "FILE", "the sidecar: adds silent modules, recorded operations and whole source stacks");
   line.option("format", "FORMAT", "html or md; by the name of the output by default");
-  line.repeated("size", "NAME=N",
-                "numbers for dynamic sizes, so that operations (FLOPs) can be counted: batch=1,seq=128");
+  line.repeated(
+      "size", "NAME=N",
+      "numbers for dynamic sizes, so that operations (FLOPs) can be counted: batch=1,seq=128, or all=1 for every "
+      "one that is not named");
   line.example("whence report bert.annotated.onnx --sidecar bert.whence.json --size batch=1,seq=128 -o bert.html");
   if (!line.parse(argc, argv)) return ExitCode::ok;
 

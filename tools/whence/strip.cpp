@@ -1,6 +1,7 @@
 // `whence strip`: takes back what `whence annotate` wrote.
 #include <iostream>
 
+#include "annotator/text/words.h"
 #include "tools/whence/cli.h"
 #include "tools/whence/command.h"
 #include "tools/whence/printing.h"
@@ -28,7 +29,7 @@ ExitCode run(int argc, char** argv) {
     return ExitCode::ok;
   }
   print_text(report.notes);
-  std::cout << output << ": " << report.stripped << " of " << report.nodes << " nodes stripped"
+  std::cout << output << ": " << report.stripped << " of " << text::counted(report.nodes, "node") << " stripped"
             << (report.changed ? "\n" : "; whence had not annotated the file\n");
   return ExitCode::ok;
 }

@@ -14,7 +14,7 @@ const withoutModule = nodes.module.includes(null) ? modules.length : -1;
 if (withoutModule >= 0) {
   const count = nodes.module.filter((row) => row === null).length;
   modules.push({ path: '(no module)', type: '', parent: null, aliases: [], calls: null, own: count, total: count,
-    parameters: 0, trainable: null, operations: 0, uncounted: count, coverage: confidences.map((_, i) =>
+    parameters: 0, trainable: null, operations: 0, uncounted: count, unsized: 0, coverage: confidences.map((_, i) =>
       (i === UNATTRIBUTED ? count : 0)), silent: '', recorded: null, apart: true });
 }
 

@@ -2,12 +2,14 @@
 // edges and layers, so that it can be read without a mouse.
 
 const canvas = document.getElementById('canvas');
-const drawing = { module: 0, page: 0, zoom: 1, graph: null, layout: null, items: [], edges: [], onnode: null,
-  onmodule: null };
+const drawing = { module: 0, page: 0, zoom: 1, fitted: true, graph: null, layout: null, items: [], edges: [],
+  onnode: null, onmodule: null };
 
 const NAME_WIDTH = 7.4; // about the width of a letter
 const FAINT_WIDTH = 6;
 const MARGIN = 10;
+const ITEM_WIDTH = 230;
+const OPERATOR_WIDTH = 800; // operators are never cut, unless a file wants to fill the screen with one
 
 // Shortens a name in the middle if it does not fit: names of values differ at both ends.
 function cut(text, width, letter) {
@@ -15,6 +17,12 @@ function cut(text, width, letter) {
   if (text.length <= room) return text;
   const half = Math.floor((room - 1) / 2);
   return `${text.slice(0, half)}…${text.slice(text.length - half)}`;
+}
+
+// Shortens a path at its start: modules of one parent differ at the end.
+function cutStart(text, width, letter) {
+  const room = Math.max(1, Math.floor((width - MARGIN) / letter));
+  return text.length <= room ? text : `…${text.slice(text.length - room + 1)}`;
 }
 
 // Two lines, a tooltip and a class for each kind of item.
@@ -31,17 +39,18 @@ function itemLook(item) {
   if (item.kind === 'box') {
     const module = modules[item.module];
     return { top: module.parent === null ? pathText(module.path) : lastSegment(module.path),
-      below: `${shown(className(module.type)) || 'module'} · ${grouped(module.total)} nodes`,
+      below: `${shown(className(module.type)) || 'module'} · ${counted(module.total, 'node')}`,
       title: `${pathText(module.path)}\n${shown(module.type)}\n` +
         `${percent(coveredOf(module.coverage), sum(module.coverage))} covered`,
-      kind: `box k${weakest(module.coverage)}`, spoken: `module ${pathText(module.path)}, ${module.total} nodes` };
+      kind: `box k${weakest(module.coverage)}`,
+      spoken: `module ${pathText(module.path)}, ${counted(module.total, 'node')}` };
   }
   const several = item.values.size > 1;
-  const name = several ? `${grouped(item.values.size)} values` : shown(data.values[item.value]);
+  const name = several ? counted(item.values.size, 'value') : shown(data.values[item.value]);
   const place = item.key === item.kind ? 'many places' :
     item.other < 0 ? `graph ${item.kind}put` : pathText(modules[moduleOf[item.other]].path);
   const way = place.startsWith('graph ') ? '' : item.kind === 'in' ? 'from ' : 'to ';
-  return { top: name, below: `${way}${place}`,
+  return { top: name, below: `${way}${place}`, way,
     title: `${name}\n${several ? '' : shown(data.shapes[item.value])}\n${place}`,
     kind: 'port', spoken: `${name}, ${way}${place}` };
 }
@@ -59,7 +68,9 @@ function drawItem(item, look, size, at, index) {
     'text-anchor': 'middle' }, cut(look.top, size.width, NAME_WIDTH)));
   if (lines === 2) {
     group.append(make('text', { class: 'faint', x: half, y: 31, 'text-anchor': 'middle' },
-      cut(look.below, size.width, FAINT_WIDTH)));
+      item.kind === 'node' || item.kind === 'box' ? cut(look.below, size.width, FAINT_WIDTH) :
+        look.way + cutStart(look.below.slice(look.way.length), size.width - look.way.length * FAINT_WIDTH,
+          FAINT_WIDTH)));
   }
   group.addEventListener('click', () => openItem(index));
   group.addEventListener('focus', () => lightEdges(index));
@@ -108,9 +119,12 @@ function draw(module, page = 0) {
   Object.assign(drawing, { module, page });
   const graph = moduleGraph(module, page);
   const looks = graph.items.map(itemLook);
-  const sizes = looks.map((look) => ({
-    width: Math.min(230,
-      Math.max(64, Math.max(look.top.length * NAME_WIDTH, look.below.length * FAINT_WIDTH) + 2 * MARGIN)),
+  const widthOf = (look) =>
+    Math.max(64, look.top.length * NAME_WIDTH + 2 * MARGIN, look.below.length * FAINT_WIDTH + 2 * MARGIN);
+  const sizes = looks.map((look, i) => ({
+    width: graph.items[i].kind !== 'node' ? Math.min(ITEM_WIDTH, widthOf(look)) :
+      Math.max(Math.min(ITEM_WIDTH, widthOf(look)),
+        Math.min(OPERATOR_WIDTH, look.top.length * NAME_WIDTH + 2 * MARGIN)),
     height: look.below === '' ? 26 : 40,
   }));
   const layout = layOut(sizes, graph.edges);
@@ -133,7 +147,7 @@ function tellDrawn(graph) {
   const own = graph.items.filter((item) => item.kind === 'node' || item.kind === 'box').length;
   document.getElementById('drawn').textContent = graph.total === 0 ? 'no nodes' :
     pages > 1 ? `${grouped(graph.first + 1)} to ${grouped(graph.first + own)} of ${grouped(graph.total)}` :
-      `${grouped(graph.total)} ${graph.total === 1 ? 'item' : 'items'}`;
+      counted(graph.total, 'item');
   const before = document.getElementById('before');
   const after = document.getElementById('after');
   before.hidden = after.hidden = pages < 2;
@@ -142,17 +156,21 @@ function tellDrawn(graph) {
   document.getElementById('up').disabled = modules[drawing.module].parent === null;
 }
 
-function setZoom(zoom) {
+function setZoom(zoom, fitted = false) {
   drawing.zoom = Math.min(4, Math.max(0.05, zoom));
+  drawing.fitted = fitted;
   const svg = canvas.querySelector('svg');
   svg.style.width = `${(drawing.layout.width + 16) * drawing.zoom}px`;
   svg.style.height = `${(drawing.layout.height + 16) * drawing.zoom}px`;
 }
 
-// The width fits, yet what is written stays readable.
-function fit() {
+function fitWidth() {
   const room = Math.max(100, canvas.clientWidth - 28);
-  setZoom(Math.min(1, Math.max(0.6, room / (drawing.layout.width + 16))));
+  setZoom(Math.min(1, room / (drawing.layout.width + 16)), true);
+}
+
+function fit() {
+  fitWidth();
   canvas.scrollTop = 0;
   canvas.scrollLeft = Math.max(0, (canvas.scrollWidth - canvas.clientWidth) / 2);
 }
@@ -210,3 +228,9 @@ canvas.addEventListener('wheel', (event) => {
   event.preventDefault();
   setZoom(drawing.zoom * (event.deltaY < 0 ? 1.1 : 0.9));
 }, { passive: false });
+// Evidence that opens or closes, or a window of another size, leaves another width. What someone zoomed stays.
+new ResizeObserver(() => {
+  if (drawing.layout === null || !drawing.fitted || canvas.clientWidth === 0) return;
+  fitWidth();
+  canvas.querySelector('.item.chosen')?.scrollIntoView({ block: 'nearest', inline: 'nearest' });
+}).observe(canvas);

@@ -32,7 +32,7 @@ function sourceLines(module) {
   const rows = own.slice(0, 200).map(([source, count]) =>
     make('li', { class: 'mono' }, `${shown(data.sources[source])}  `, make('span', { class: 'dim' }, `×${count}`)));
   return make('details', { open: own.length <= 6 },
-    make('summary', {}, `${grouped(own.length)} source lines of its own nodes`),
+    make('summary', {}, `${counted(own.length, 'source line')} of its own nodes`),
     make('ul', { class: 'lines' }, ...rows));
 }
 
@@ -50,19 +50,23 @@ function recordedWords(recorded) {
   const list = (counts) => counts.filter(([count]) => count > 0)
     .map(([count, what]) => `, ${grouped(count)} ${what}`).join('');
   return make('div', { class: 'dim', id: 'recorded' },
-    `Recorded: ${grouped(sum([arrived, fused, folded, eliminated, unknown]))} operations` +
+    `Recorded: ${counted(sum([arrived, fused, folded, eliminated, unknown]), 'operation')}` +
     list([[arrived, 'arrived'], [fused, 'fused'], [folded, 'folded into constants'], [eliminated, 'eliminated'],
       [unknown, 'not known']]) +
-    `; ${grouped(sum([kept, merged, unused, missing]))} parameters and buffers` +
+    `; ${sum([kept, merged, unused, missing]) === 1 ? '1 parameter or buffer' :
+      `${grouped(sum([kept, merged, unused, missing]))} parameters and buffers`}` +
     list([[kept, 'kept'], [merged, 'merged into others'], [unused, 'not needed'], [missing, 'missing']]) + '.');
 }
 
 function showFacts(row) {
   const module = modules[row];
-  const known = operationsText(module.operations, module.uncounted);
+  const known = operationsText(module);
   const formula = `Floating-point operations of one run, by formula: ${data.formulas}.` +
     (module.uncounted === 0 ? '' :
-      ` Not known for ${module.uncounted} nodes: sizes that are not fixed, or operators without a formula.`);
+      ` Not known for ${counted(module.uncounted, 'node')}: sizes that are not fixed, or operators without a ` +
+        'formula.') +
+    (module.unsized === 0 ? '' : ` Sizes without a number: ${data.open_sizes.map(shown).join(', ')}; ` +
+      '--size NAME=N gives one, --size all=N all of them.');
   const more = [];
   if (module.calls !== null && module.calls > 0) {
     more.push(figure(grouped(module.calls), module.calls === 1 ? 'call' : 'calls'));
@@ -78,9 +82,10 @@ function showFacts(row) {
       'These nodes do not say where they come from: `whence annotate` tells.') : null,
     module.silent ? make('div', { class: 'because' }, `No node: ${module.silent}.`) : null,
     make('div', { class: 'figures' },
-      figure(grouped(module.total), module.own === module.total ? 'nodes' : `nodes, ${grouped(module.own)} its own`),
+      figure(grouped(module.total), (module.total === 1 ? 'node' : 'nodes') +
+        (module.own === module.total ? '' : `, ${grouped(module.own)} its own`)),
       figure(percent(coveredOf(module.coverage), sum(module.coverage)) || '–', 'covered'),
-      figure(grouped(module.parameters), 'parameters'),
+      figure(grouped(module.parameters), module.parameters === 1 ? 'parameter' : 'parameters'),
       figure(known, 'FLOPs', formula), ...more),
     sum(module.coverage) > 0 ? coverageBar(module.coverage, 'wide') : null,
     sum(module.coverage) > 0 ? coverageWords(module.coverage) : null,

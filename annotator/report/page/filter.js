@@ -22,7 +22,7 @@ function coverageFits(counts) {
   }
 }
 
-// {nodes, modules: kept or not; found: modules with a match below; matches: how many nodes and modules match}
+// {nodes, modules: kept or not; found: modules with a match below; nodeHits, moduleHits: what matches itself}
 function applyFilter() {
   const holds = (text) => filter.words.every((word) => text.includes(word));
   const named = modules.map((_, row) => filter.words.length > 0 && holds(moduleText[row]));
@@ -31,7 +31,7 @@ function applyFilter() {
 
   const bare = filter.operator < 0 && !filter.confidences.includes(false);
   const kept = { nodes: new Array(nodeCount), modules: new Array(modules.length).fill(false),
-    found: new Array(modules.length).fill(false), matches: 0 };
+    found: new Array(modules.length).fill(false), nodeHits: new Set(), moduleHits: new Set() };
   const keep = (row, found) => {
     for (let at = row; at !== null && !(kept.modules[at] && kept.found[at] >= found); at = modules[at].parent) {
       kept.modules[at] = true;
@@ -45,7 +45,7 @@ function applyFilter() {
       (filter.operator < 0 || nodes.op[node] === filter.operator) && coverageFits(modules[row].coverage);
     kept.nodes[node] = fits && (own || within[row]);
     if (!kept.nodes[node]) continue;
-    if (own) kept.matches++;
+    if (own) kept.nodeHits.add(node);
     keep(row, own);
   }
   modules.forEach((module, row) => {
@@ -53,7 +53,7 @@ function applyFilter() {
     if (wanted || (named[row] && kept.modules[row])) {
       keep(row, false);
       if (named[row]) {
-        kept.matches++;
+        kept.moduleHits.add(row);
         if (module.parent !== null) keep(module.parent, true);
       }
     }

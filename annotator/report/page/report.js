@@ -15,11 +15,11 @@ function chooseModule(row) {
 function chooseNode(node) {
   showTab('module');
   revealInTree(true, node);
+  showEvidence(node);  // first, for it takes its width from the graph
   if (drawing.module !== moduleOf[node] || drawing.graph === null) {
     showFacts(moduleOf[node]);
     draw(moduleOf[node]);
   }
-  showEvidence(node);
   markNode(node);
   setAddress('n', String(node));
 }
@@ -56,8 +56,9 @@ function fillHeader() {
   const all = data.coverage;
   document.title = `${shown(data.file)} – whence`;
   byId('file').textContent = shown(data.file);
-  byId('headline').textContent = `${grouped(nodeCount)} nodes, ${percent(coveredOf(all), sum(all)) || '0 %'} covered` +
-    `${data.producer.trim() === '' ? '' : `, by ${shown(data.producer)}`}`;
+  byId('headline').textContent =
+    `${counted(nodeCount, 'node')}, ${percent(coveredOf(all), sum(all)) || '0 %'} covered` +
+    `${data.producer.trim() === '' ? '' : `, producer ${shown(data.producer)}`}`;
   const found = data.findings.reduce((count, finding) => count + finding.items.length, 0);
   byId('tab-findings').textContent = found === 0 ? 'Findings' : `Findings (${grouped(found)})`;
   byId('legend').replaceChildren(...confidences.map((name, i) => make('button', { class: 'chip', 'aria-pressed': 'true',
@@ -82,27 +83,36 @@ function fillFilters() {
     filter.covered = event.target.value;
     refilter();
   });
+  let searched = '';
+  const search = () => {
+    const text = byId('search').value;
+    if (text === searched) return;
+    searched = text;
+    filter.words = lower(text).split(/\s+/).filter(Boolean);
+    refilter();
+  };
   let later = 0;
-  byId('search').addEventListener('input', (event) => {
+  byId('search').addEventListener('input', () => {
     clearTimeout(later);
-    later = setTimeout(() => {
-      filter.words = lower(event.target.value).split(/\s+/).filter(Boolean);
-      refilter();
-    }, 60);
+    later = setTimeout(search, 60);
   });
   byId('search').addEventListener('keydown', (event) => {
-    if (event.key === 'ArrowDown' || event.key === 'Enter') {
-      event.preventDefault();
-      treeElement.focus();
-    }
+    if (event.key !== 'ArrowDown' && event.key !== 'Enter') return;
+    event.preventDefault();
+    clearTimeout(later);  // Enter may come before the search has begun
+    search();
+    if (event.key === 'Enter' && isFiltering()) selectRow(tree.rows.findIndex(isHit));
+    treeElement.focus();
   });
 }
 
+const isHit = (item) => (item.isNode ? tree.kept.nodeHits : tree.kept.moduleHits).has(item.id);
+
 function refilter() {
   filterTree();
-  byId('hits').textContent = !isFiltering() ? '' :
-    tree.kept.matches === 0 ? 'nothing matches' :
-      `${grouped(tree.kept.matches)} ${tree.kept.matches === 1 ? 'match' : 'matches'}`;
+  const hits = [[tree.kept.moduleHits.size, 'module'], [tree.kept.nodeHits.size, 'node']]
+    .filter(([count]) => count > 0).map(([count, name]) => counted(count, name));
+  byId('hits').textContent = !isFiltering() ? '' : hits.join(', ') || 'nothing matches';
 }
 
 function connect() {

@@ -27,6 +27,9 @@ const SVG_TAGS = new Set(['svg', 'g', 'rect', 'path', 'text', 'title', 'defs', '
 
 const grouped = (number) => number.toLocaleString('en-US');
 
+// 1 node, 1,200 nodes.
+const counted = (number, name) => `${grouped(number)} ${name}${number === 1 ? '' : 's'}`;
+
 // 12.3 G: for figures that are compared, not added.
 function short(number) {
   const units = ['', ' k', ' M', ' G', ' T', ' P'];
@@ -67,7 +70,10 @@ function coverageBar(counts, kind = '') {
   return bar;
 }
 
-function operationsText(known, uncounted) {
+// A sum that lacks what waits for a size is no lower bound that anyone should compare by.
+function operationsText(module) {
+  const { operations: known, uncounted, unsized } = module;
+  if (unsized > 0) return data.unsized;
   if (known === 0 && uncounted > 0) return 'unknown';
   return (uncounted > 0 ? '≥ ' : '') + short(known);
 }

@@ -93,8 +93,8 @@ function nodeRow(item) {
   const confidence = nodes.confidence[item.id];
   return [
     make('span', { class: `dot f${confidence}`, title: confidences[confidence] }),
-    make('span', { class: 'label', title: nodeLabel(item.id) }, operatorOf(item.id)),
-    make('span', { class: 'kind mono' }, nodeLabel(item.id)),
+    make('span', { class: 'label operator', title: nodeLabel(item.id) }, operatorOf(item.id)),
+    make('span', { class: 'kind tail mono' }, make('bdi', { dir: 'ltr' }, nodeLabel(item.id))),
   ];
 }
 
@@ -102,7 +102,7 @@ function ariaText(item) {
   if (item.isNode) return `${operatorOf(item.id)} ${nodeLabel(item.id)}, ${confidences[nodes.confidence[item.id]]}`;
   const module = modules[item.id];
   const name = `${pathText(module.path)} ${shown(className(module.type))}`.trim();
-  return `${name}, ${module.total} nodes, ` +
+  return `${name}, ${counted(module.total, 'node')}, ` +
     `${percent(coveredOf(module.coverage), sum(module.coverage)) || 'none'} covered`;
 }
 
