@@ -56,7 +56,7 @@ ToolFolder::ToolFolder(const std::string& model, const std::string& beside) : sc
   add_data(model);
   // Data files are called after their model, and no file of the tool takes the name of one that it reads.
   std::string output = base_name(beside);
-  std::error_code unknown;  // what cannot be looked at is written beside
+  std::error_code unknown;  // a name that cannot be looked at may be taken
   while (fs::exists(folder_ + "/" + output, unknown) || output.starts_with(name)) output = "out_" + output;
   out_ = folder_ + "/" + output;
 }

@@ -64,7 +64,7 @@ class ModuleChange:
 
 @dataclass(frozen=True)
 class Difference:
-    """What became of a file's nodes; ``raw`` is all of `whence diff --json` (schema/diff.schema.json)."""
+    """Changes from one file to another; ``raw`` is all of `whence diff --json` (schema/diff.schema.json)."""
 
     same: bool
     changes: dict[str, int]
@@ -81,7 +81,7 @@ class ModuleTime:
     own: int
     total: int                   # own and of all modules below: what surely belongs to it
     at_most: int                 # and operators that the runtime made of nodes of this module and of others
-    share: float                 # of all operators' time, 0 to 1
+    share: float                 # part of all operators' time, 0 to 1
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class Profile:
     unit: str                    # "microseconds", "cycles", "bytes" or "nodes"
     runs: int                    # counted ones
     operator_time: int
-    unattributed: int            # of operators that no module is known for
+    unattributed: int            # the amount of operators that no module is known for
     modules: list[ModuleTime]
     raw: dict[str, Any]
 

@@ -69,8 +69,8 @@ TEST(CommandLine, RefusesWithARemedy) {
       {{"in.pt"}, "missing option --output", "usage: whence demo"},
       {{"in.pt", "-o"}, "required argument", "usage: whence demo"},
       {{"in.pt", "more.pt", "-o", "x"}, "too many arguments", "usage: whence demo"},
-      {{"in.pt", "-o", "x", "--opset", "eighteen"}, "--opset takes an integer", "--opset 18"},
-      {{"in.pt", "-o", "x", "--opset", "18x"}, "--opset takes an integer", "--opset 18"},
+      {{"in.pt", "-o", "x", "--opset", "eighteen"}, "--opset takes an integer", "whole number"},
+      {{"in.pt", "-o", "x", "--opset", "18x"}, "--opset takes an integer", "whole number"},
   };
   for (const auto& row : rows) {
     const Diagnostic diagnostic = refusal(row.arguments);
