@@ -7,18 +7,15 @@ import threading
 
 import onnx
 import pytest
-import torch
 import whence
 
 import command
-from conftest import Small
 
 
 @pytest.fixture(scope="module")
-def annotated(tmp_path_factory):
+def annotated(small_archive, tmp_path_factory):
     path = tmp_path_factory.mktemp("carry") / "small.onnx"
-    torch.export.save(torch.export.export(Small().eval(), (torch.ones(3, 4),)), path.with_suffix(".pt2"))
-    command.run("export", path.with_suffix(".pt2"), "-o", path, "--annotate")
+    command.run("export", small_archive, "-o", path, "--annotate")
     return path
 
 

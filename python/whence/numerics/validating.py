@@ -53,7 +53,8 @@ def parser() -> Parser:
     options.add_argument("--json", action="store_true", help="the same as --format json")
     for flag in ("--all", "--full"):
         options.add_argument(flag, action="append_const", const=flag, dest="others", help="as without --values")
-    for option in ("--min-covered", "--min", "--require", "--baseline", "--config", "--allow", "--depth"):
+    for option in ("--min-covered", "--min", "--require", "--baseline", "--conformance", "--config", "--allow",
+                   "--depth"):
         names = ("--depth", "-d") if option == "--depth" else (option,)
         options.add_argument(*names, action="append", metavar="X", type=lambda text, option=option: (option, text),
                              dest="others", help="as without --values")
