@@ -17,4 +17,9 @@ std::optional<Number> parse_number(std::string_view text) {
   return value;
 }
 
+// True of one decimal digit or more, and nothing else.
+inline bool is_digits(std::string_view text) {
+  return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
 }  // namespace whence

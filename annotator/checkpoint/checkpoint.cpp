@@ -128,20 +128,19 @@ std::vector<CheckpointTensor> read_shards(const std::string& index, Diagnostics&
 
 }  // namespace
 
-Checkpoint read_checkpoint(const std::string& path, Diagnostics& notes) {
+std::vector<CheckpointTensor> read_checkpoint(const std::string& path, Diagnostics& notes) {
   std::error_code ignored;
   const std::string file = fs::is_directory(path, ignored) ? file_in(path) : path;
-  Checkpoint result{.path = path};
-  result.tensors = file.ends_with(".json") ? read_shards(file, notes) : read_one(file, notes);
-  if (result.tensors.empty()) {
+  std::vector<CheckpointTensor> tensors = file.ends_with(".json") ? read_shards(file, notes) : read_one(file, notes);
+  if (tensors.empty()) {
     throw Error(Code::wrong_kind, "the file holds no tensors", std::string(remedy), {.file = file, .stage = "read"});
   }
-  return result;
+  return tensors;
 }
 
-std::vector<Parameter> parameters_of(Checkpoint checkpoint) {
+std::vector<Parameter> parameters_of(std::vector<CheckpointTensor> tensors) {
   std::vector<Parameter> parameters;
-  for (CheckpointTensor& each : checkpoint.tensors) {
+  for (CheckpointTensor& each : tensors) {
     Program one;
     one.parameters.emplace_back();
     one.parameters[0].name = std::move(each.name);

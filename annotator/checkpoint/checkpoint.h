@@ -1,4 +1,4 @@
-// Checkpoint: parameters by their qualified names, as a training program saved them.
+// CheckpointTensor: parameters by their qualified names, as a training program saved them.
 #pragma once
 
 #include <string>
@@ -16,18 +16,13 @@ struct CheckpointTensor {
   TensorData data = {};                   // mapped, never copied, but for a tensor that is not contiguous
 };
 
-struct Checkpoint {
-  std::string path;                            // as it was given
-  std::vector<CheckpointTensor> tensors = {};  // in the order of the files
-};
-
 // A .safetensors file, an index of shards, a zip that torch.save wrote, or a folder with one of them, safetensors
-// first. Notes: what was left out. Errors: missing_file, empty_file, wrong_kind (no weights), truncated_file,
-// corrupt_file, unsupported_feature (a pickle from before PyTorch 1.6).
-Checkpoint read_checkpoint(const std::string& path, Diagnostics& notes);
+// first. In the order of the files. Notes: what was left out. Errors: missing_file, empty_file, wrong_kind (no
+// weights), truncated_file, corrupt_file, unsupported_feature (a pickle from before PyTorch 1.6).
+std::vector<CheckpointTensor> read_checkpoint(const std::string& path, Diagnostics& notes);
 
 // Gives each tensor as a parameter, by what it is found again in an ONNX file: digests and a sketch, without the bytes.
 // Tensors of 16 bits count as the float32 that exporters make of them. Reads all bytes, one tensor after the other.
-std::vector<Parameter> parameters_of(Checkpoint checkpoint);
+std::vector<Parameter> parameters_of(std::vector<CheckpointTensor> tensors);
 
 }  // namespace whence::checkpoint

@@ -24,7 +24,6 @@ class FoldedNorms {
     const auto found = pairs_.find(unit);
     return found == pairs_.end() ? UnitIndex() : found->second;
   }
-  const std::map<UnitIndex, UnitIndex>& pairs() const { return pairs_; }
 
  private:
   bool has_changed_bias(ForeignNode node, UnitIndex own) const;

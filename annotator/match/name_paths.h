@@ -1,4 +1,5 @@
-// The paths of modules in the names of a file's nodes, values and initializers, where nothing else tells of modules.
+// The paths of modules in the names of a file's nodes, values and initializers, where modules are known by nothing
+// else.
 #pragma once
 
 #include <map>

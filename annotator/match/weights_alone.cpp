@@ -1,13 +1,13 @@
 #include "annotator/match/weights_alone.h"
 
 #include <algorithm>
-#include <cctype>
 #include <set>
 
 #include "annotator/match/folded_norms.h"
 #include "annotator/match/op_class.h"
 #include "annotator/match/weights_held.h"
 #include "schema/module_path.h"
+#include "schema/parse_number.h"
 #include "schema/sort_unique.h"
 
 namespace whence::match {
@@ -179,8 +179,7 @@ class ByWeights {
   bool is_container(ScopeIndex scope) const {
     if (held_.has_parameters(scope)) return false;
     return !children_[scope].empty() && std::ranges::all_of(children_[scope], [&](ScopeIndex child) {
-      return std::ranges::all_of(last_segment(scopes_[child].path),
-                                 [](unsigned char c) { return std::isdigit(c) != 0; });
+      return is_digits(last_segment(scopes_[child].path));
     });
   }
 
@@ -271,9 +270,8 @@ class ByWeights {
       if (name == nullptr || f_.nodes[node].kind == NodeKind::constant) continue;
       const ScopeIndex own = placement_.matches[node].scope;
       if (scopes_.within(name->scope, own) || scopes_.within(own, name->scope)) continue;
-      // A tool keeps the name of a neighbour, which is no other vocabulary.
+      if (held_.has_parameters(name->scope)) continue;  // a neighbour's name that a tool kept, of the same vocabulary
       const ScopeIndex common = scopes_.common(own, name->scope);
-      if (held_.has_parameters(name->scope)) continue;
       for (ScopeIndex at = name->scope; at.exists() && at != common; at = scopes_[at].parent) misleading_[at] = true;
     }
   }
@@ -311,9 +309,9 @@ class ByWeights {
       place_around(node, scopes_.common(holds, scope));
       return true;
     }
-    for (const auto& [unit, other] : norms_.pairs()) {
-      if (placement_.reference.units[unit].scope != name->scope) continue;
-      placement_.place(node, {unit, other}, Confidence::inferred, name->rule);
+    const UnitIndex unit = held_.unit_of(name->scope);
+    if (unit.exists() && norms_.other(unit).exists()) {
+      placement_.place(node, {unit, norms_.other(unit)}, Confidence::inferred, name->rule);
       return true;
     }
     const auto confidence = std::max(name->strength > 1 ? Confidence::inferred : Confidence::ancestor, name->surest);

@@ -51,7 +51,7 @@ WeightsHeld::WeightsHeld(const ForeignStructure& file, const Reference& referenc
       reference_(reference),
       holdings_(file.tensors.size()),
       other_numbers_(file.tensors.size(), false),
-      has_parameters_(reference.scopes.size(), false),
+      unit_of_(reference.scopes.size()),
       read_once_(reference.scopes.size(), 0),
       read_often_(reference.scopes.size(), 0) {
   for (const ForeignTensor tensor : f_.tensors.keys()) {
@@ -69,7 +69,7 @@ WeightsHeld::WeightsHeld(const ForeignStructure& file, const Reference& referenc
       if (by_bytes || source.how == TensorSource::How::name) met_.insert(source.parameter);
     }
   }
-  for (const ReferenceUnit& unit : reference.units.items()) has_parameters_[unit.scope] = true;
+  for (const UnitIndex unit : reference.units.keys()) unit_of_[reference.units[unit].scope] = unit;
   count_readers();
 }
 

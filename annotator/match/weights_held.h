@@ -39,7 +39,9 @@ class WeightsHeld {
   bool is_table(ForeignTensor tensor) const;
   bool is_embedding(UnitIndex unit) const { return picked_.contains(unit); }  // rows of its table are picked
 
-  bool has_parameters(ScopeIndex scope) const { return has_parameters_[scope]; }
+  // The parameters of the module itself; none where it has none.
+  UnitIndex unit_of(ScopeIndex scope) const { return unit_of_[scope]; }
+  bool has_parameters(ScopeIndex scope) const { return unit_of_[scope].exists(); }
   // Parameters that several nodes read alike are of a module that is called so often. True where all that are read in
   // the module, and in those within it, are such: nothing says that two of its nodes ran within one call.
   bool is_called_often(ScopeIndex scope) const { return read_often_[scope] > 0 && read_once_[scope] == 0; }
@@ -53,7 +55,7 @@ class WeightsHeld {
   IndexedVector<ForeignTensor, bool> other_numbers_;
   std::set<ParameterIndex> met_;
   std::set<UnitIndex> picked_;
-  IndexedVector<ScopeIndex, bool> has_parameters_;
+  IndexedVector<ScopeIndex, UnitIndex> unit_of_;
   IndexedVector<ScopeIndex, int> read_once_, read_often_;  // parameters in and below a module
 };
 

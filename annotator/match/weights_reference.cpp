@@ -2,7 +2,6 @@
 // add are modules without parameters, activations for instance; its paths may begin with another wrapper than the
 // parameters' names, "/bert/encoder/..." of "encoder....".
 #include <algorithm>
-#include <cctype>
 #include <ranges>
 #include <set>
 #include <string>
@@ -13,14 +12,11 @@
 #include "annotator/match/name_paths.h"
 #include "annotator/match/reference.h"
 #include "schema/module_path.h"
+#include "schema/parse_number.h"
 #include "schema/sort_unique.h"
 
 namespace whence::match {
 namespace {
-
-bool is_number(std::string_view segment) {
-  return !segment.empty() && std::ranges::all_of(segment, [](unsigned char c) { return std::isdigit(c) != 0; });
-}
 
 // As exporters write it where containers are not called: "encoder.layer.0.query" is "/encoder/layer.0/query".
 std::string usual_name_path(std::string_view module) {
@@ -29,7 +25,7 @@ std::string usual_name_path(std::string_view module) {
   while (!rest.empty()) {
     const std::size_t dot = std::min(rest.find('.'), rest.size());
     const std::string_view segment = rest.substr(0, dot);
-    path += is_number(segment) && !path.empty() ? '.' : '/';
+    path += is_digits(segment) && !path.empty() ? '.' : '/';
     path += segment;
     rest.remove_prefix(std::min(dot + 1, rest.size()));
   }

@@ -7,6 +7,7 @@
 
 #include "schema/flat_map.h"
 #include "schema/json_text.h"
+#include "schema/parse_number.h"
 
 namespace whence::metadata {
 
@@ -132,10 +133,7 @@ bool is_id(std::string_view text) {
     text.remove_suffix(part.size() + 1);
     return part;
   };
-  const auto is_number = [](std::string_view part) {
-    return !part.empty() && part.find_first_not_of("0123456789") == std::string_view::npos;
-  };
-  return is_number(take_last()) && !take_last().empty() && is_number(take_last());
+  return is_digits(take_last()) && !take_last().empty() && is_digits(take_last());
 }
 
 // An identity ends in a digit, an array in a bracket.

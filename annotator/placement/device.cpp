@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "schema/nearest_names.h"
+#include "schema/parse_number.h"
 #include "whence/diagnostics.h"
 
 namespace whence::placement {
@@ -41,10 +42,6 @@ const std::vector<Served>& served() {
   return table;
 }
 
-bool is_number(std::string_view text) {
-  return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
-}
-
 }  // namespace
 
 void require_device(const std::string& device) {
@@ -55,7 +52,7 @@ void require_device(const std::string& device) {
   // Characters that the setting of ONNX Runtime is made of cannot stand in a word of it.
   const bool plain = device.find_first_of("();,= \t\n") == std::string::npos;
   if (plain && device.ends_with(provider_ending) && device.size() > provider_ending.size()) return;
-  if (device.starts_with("gpu:") && (known(gpu_vendors, device.substr(4)) || is_number(device.substr(4)))) return;
+  if (device.starts_with("gpu:") && (known(gpu_vendors, device.substr(4)) || is_digits(device.substr(4)))) return;
   const auto near = nearest(device, {device_words.begin(), device_words.end()});
   throw Error(
       Code::usage, "'" + device + "' is not a device that ONNX Runtime knows",
@@ -67,7 +64,7 @@ void require_device(const std::string& device) {
 bool serves(std::string_view provider, std::string_view device) {
   if (device == no_device || device == provider) return true;
   if (device == "accelerator" || device == "fpga") return provider != "CPUExecutionProvider";
-  const std::string_view kind = device.starts_with("gpu:") && is_number(device.substr(4)) ? "gpu" : device;
+  const std::string_view kind = device.starts_with("gpu:") && is_digits(device.substr(4)) ? "gpu" : device;
   const auto row = std::ranges::find(served(), kind, &Served::device);
   return row != served().end() && std::ranges::find(row->providers, provider) != row->providers.end();
 }

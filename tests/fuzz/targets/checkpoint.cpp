@@ -21,7 +21,7 @@ void run(std::string_view input) {
     path = file_of(index ? "model.safetensors.index.json" : "model.safetensors", std::string(input.substr(index)));
   }
   Diagnostics notes;
-  for (const checkpoint::CheckpointTensor& each : checkpoint::read_checkpoint(path, notes).tensors) {
+  for (const checkpoint::CheckpointTensor& each : checkpoint::read_checkpoint(path, notes)) {
     require(each.data.bytes.size() == static_cast<std::size_t>(each.data.element_count()) * size_of(each.data.dtype),
             "a tensor has other bytes than its sizes ask for");
   }
