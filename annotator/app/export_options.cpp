@@ -45,6 +45,7 @@ exporter::ExportOptions conversion_options(const Options& options) {
   conversion.unsupported_as_domain = options.unsupported_as_domain;
   conversion.simplify = options.optimize;
   conversion.weights_as_inputs = options.weights_as_inputs;
+  conversion.keep_bfloat16 = options.keep_bfloat16;
   conversion.trace_composite = trace_composite;
   for (const auto& [domain, version] : options.custom_opsets) {
     check_domain(domain, version);

@@ -127,7 +127,7 @@ std::vector<DynamicAxis> parse_dynamic(const std::string& text) {
   for (const std::string& part : text::split(std::string_view(text).substr(colon + 1), ',')) {
     const std::size_t equals = std::min(part.find('='), part.size());
     const auto axis = parse_number<int>(std::string_view(part).substr(0, equals));
-    if (!axis || *axis < 0) fail(text, "'" + part + "' has no axis number", kDynamicForm);
+    if (!axis) fail(text, "'" + part + "' has no axis number", kDynamicForm);
     // Without a name the axis is called as torch.onnx.export calls it.
     const std::string given = text.substr(0, colon) + "_dynamic_axes_" + std::to_string(axes.size() + 1);
     DynamicAxis found{text.substr(0, colon), *axis, given};

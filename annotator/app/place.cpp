@@ -1,5 +1,6 @@
 #include "annotator/app/place.h"
 
+#include <cmath>
 #include <map>
 #include <set>
 
@@ -17,21 +18,25 @@ using placement::Placement;
 
 namespace {
 
-// The time of modules all of whose own nodes are on one device.
+// The time of a run in modules all of whose own nodes are on one device.
 void add_times(const profile::ModuleProfile& profile, Placement& placed) {
   std::map<std::string_view, std::set<std::string_view>> devices;
   for (std::size_t i = 0; i < placed.devices.size(); ++i) devices[placed.modules[i]].insert(placed.devices[i]);
   std::map<std::string_view, std::int64_t> times;
-  placed.unattributed_microseconds = profile.unattributed;
+  std::int64_t unattributed = profile.unattributed;
   for (std::size_t row = 0; row < profile.amounts.size(); ++row) {
     const auto known = devices.find(profile.tree.rows[row].path);
     if (known != devices.end() && known->second.size() == 1) {
       times[*known->second.begin()] += profile.amounts[row].own;
     } else {
-      placed.unattributed_microseconds += profile.amounts[row].own;
+      unattributed += profile.amounts[row].own;
     }
   }
-  for (placement::DeviceShare& share : placed.shares) share.microseconds = times[share.device];
+  const auto of_a_run = [&](std::int64_t sum) {
+    return std::llround(static_cast<double>(sum) / static_cast<double>(profile.runs));
+  };
+  placed.unattributed_microseconds = of_a_run(unattributed);
+  for (placement::DeviceShare& share : placed.shares) share.microseconds = of_a_run(times[share.device]);
 }
 
 profile::ModuleProfile times_of(const std::string& model, const PlaceOptions& options, Diagnostics& notes) {

@@ -1,11 +1,13 @@
 #include "annotator/checkpoint/checkpoint.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
+#include <string_view>
 #include <utility>
 
 #include "annotator/checkpoint/safetensors.h"
@@ -91,6 +93,9 @@ std::vector<CheckpointTensor> read_one(const std::string& path, Diagnostics& not
     throw Error(Code::unsupported_feature, "the file is a pickle from before PyTorch 1.6",
                 "load and save it once with a newer PyTorch", place);
   }
+  if (bytes.starts_with("version https://git-lfs")) {
+    throw Error(Code::wrong_kind, "the file is a pointer of Git LFS", "`git lfs pull` gets the file itself", place);
+  }
   throw Error(Code::wrong_kind, "the file holds no weights that whence can read", std::string(remedy), place);
 }
 
@@ -126,6 +131,31 @@ std::vector<CheckpointTensor> read_shards(const std::string& index, Diagnostics&
   return tensors;
 }
 
+// The names as the model itself has them: torch.compile puts "_orig_mod." in front of what it compiled, DataParallel
+// "module." in front of everything.
+std::string without_wrappers(std::string name, bool is_parallel) {
+  constexpr std::string_view compiled = "_orig_mod.", parallel = "module.";
+  for (std::size_t at = name.find(compiled); at != std::string::npos; at = name.find(compiled, at)) {
+    if (at == 0 || name[at - 1] == '.') {
+      name.erase(at, compiled.size());
+    } else {
+      ++at;
+    }
+  }
+  if (is_parallel && name.starts_with(parallel)) name.erase(0, parallel.size());
+  return name;
+}
+
+void take_off_wrappers(std::vector<CheckpointTensor>& tensors) {
+  const bool is_parallel = std::ranges::all_of(tensors, [](const CheckpointTensor& tensor) {
+    return without_wrappers(tensor.name, false).starts_with("module.");
+  });
+  for (CheckpointTensor& tensor : tensors) {
+    tensor.name = without_wrappers(std::move(tensor.name), is_parallel);
+    for (std::string& alias : tensor.aliases) alias = without_wrappers(std::move(alias), is_parallel);
+  }
+}
+
 }  // namespace
 
 std::vector<CheckpointTensor> read_checkpoint(const std::string& path, Diagnostics& notes) {
@@ -135,6 +165,7 @@ std::vector<CheckpointTensor> read_checkpoint(const std::string& path, Diagnosti
   if (tensors.empty()) {
     throw Error(Code::wrong_kind, "the file holds no tensors", std::string(remedy), {.file = file, .stage = "read"});
   }
+  take_off_wrappers(tensors);
   return tensors;
 }
 

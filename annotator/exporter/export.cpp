@@ -8,6 +8,7 @@
 
 #include "annotator/convert/convert.h"
 #include "annotator/convert/op_table.h"
+#include "annotator/exporter/bfloat16.h"
 #include "annotator/exporter/names.h"
 #include "annotator/lower/in_place.h"
 #include "annotator/lower/pass.h"
@@ -237,6 +238,15 @@ Graph converted(const Program& program, const ExportOptions& options, Diagnostic
   }
 }
 
+void run_without_bfloat16(Graph& graph, Diagnostics& notes) {
+  const std::size_t changed = widen_bfloat16(graph);
+  if (changed == 0) return;
+  notes.push_back(warning(Code::unsupported_feature,
+                          std::to_string(changed) + (changed == 1 ? " operator" : " operators") +
+                              " of bfloat16 in float32 between casts, for ONNX Runtime on the CPU has no such kernels",
+                          "for a runtime that has them, --keep-bfloat16", Place{.stage = "export"}));
+}
+
 }  // namespace
 
 Result<Graph> export_program(const Program& program, const ExportOptions& options) {
@@ -254,6 +264,7 @@ Result<Graph> export_program(const Program& program, const ExportOptions& option
     } else {
       graph.compact();
     }
+    if (!options.keep_bfloat16) run_without_bfloat16(graph, notes);
     name_nodes(graph, program);
     return graph;
   });

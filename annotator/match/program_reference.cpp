@@ -367,6 +367,7 @@ Reference make_reference(const Program& program, int opset) {
       exporter::ExportOptions options;
       options.opset = forms[i].opset;
       options.simplify = forms[i].simplify;
+      options.keep_bfloat16 = true;  // other exporters do
       options.unsupported_as_domain = true;
       options.as_other_exporters = &forms[i].program == &unfolded;
       options.values = &own;

@@ -32,7 +32,7 @@ std::string shares_text(const Placement& placement) {
   std::vector<Align> columns = {Align::left, Align::right, Align::right, Align::right, Align::right};
   text::Table table({}, columns);
   std::vector<std::string> titles = {"device", "nodes", "weights", "bytes"};
-  if (times) titles.emplace_back("ms");
+  if (times) titles.emplace_back("ms a run");
   table.header(titles);
   for (const DeviceShare& share : placement.shares) {
     std::vector<text::Cell> cells = {share.device, text::grouped(share.nodes), text::grouped(share.weights),

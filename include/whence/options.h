@@ -36,6 +36,7 @@ struct Options {
   std::string sidecar = {};            // path of a sidecar to write, bound to the ONNX file
   bool optimize = true;                // constant folding and the like
   bool unsupported_as_domain = false;  // operators without a converter in a domain of their own instead of an error
+  bool keep_bfloat16 = false;          // also where ONNX Runtime has no kernel for it on the CPU
   bool weights_as_inputs = false;      // the weights are inputs of the graph, and left out of the file
   bool keep_initializers_as_inputs = false;  // the weights are inputs of the graph, and in the file
   ExternalData external_data = {};

@@ -45,6 +45,7 @@ _OPTIONS = (
     (r"name the library that defines it: --library (\S+);", r"torch.ops.load_library('\1') before;"),
     (r"with (it with )?--input or --inputs", "as args"),
     (r"--opset (\d+)", r"opset_version=\1"),
+    (r"--keep-bfloat16", "keep_bfloat16=True"),
     (r"--overwrite", "overwrite=True"),
 )
 

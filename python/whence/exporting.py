@@ -40,8 +40,8 @@ def export(model: Any, args: Any = (), f: str | os.PathLike | BinaryIO | None = 
            report: bool | str | os.PathLike | None = None, optimize: bool = True, do_constant_folding: bool = True,
            verify: bool = False, profile: bool = False, dump_exported_program: bool = False,
            artifacts_dir: str | os.PathLike = ".", export_params: bool = True,
-           keep_initializers_as_inputs: bool | None = False, training: Training | Any = "eval",
-           operator_export_type: Any = "ONNX", autograd_inlining: bool = True,
+           keep_initializers_as_inputs: bool | None = False, keep_bfloat16: bool = False,
+           training: Training | Any = "eval", operator_export_type: Any = "ONNX", autograd_inlining: bool = True,
            export_modules_as_functions: bool | Collection[type] = False,
            sidecar: str | os.PathLike | None = None, overwrite: bool = False, **unknown: Any) -> ONNXProgram:
     """Exports ``model`` called with ``args`` and ``kwargs``, with the origin of every node in the file.
@@ -66,6 +66,8 @@ def export(model: Any, args: Any = (), f: str | os.PathLike | BinaryIO | None = 
     training the mode in which the model is exported; its own comes back, also after an error. A traced or frozen
              module keeps the mode that it has.
     input_names, output_names  in order; inputs that are left have forward's names.
+    keep_bfloat16  operators compute in bfloat16 where ONNX Runtime has no kernel for it on the CPU, too. By default they
+             compute in float32 between casts, with a WhenceWarning; weights are bfloat16 in either case.
     external_data  the weights beside the file. {"threshold": 1024, "alignment": 4096, "per_tensor": True}: of what size
              in bytes on, at which multiples, a file for each (native backends).
     sidecar  where the record goes; beside the file as ``model.whence.json`` by default, in the place of an older
@@ -196,6 +198,7 @@ def _options(requested: Mapping[str, Any], chain: Sequence[str]) -> Options:
                    optimize=requested["optimize"] and requested["do_constant_folding"],
                    export_params=requested["export_params"],
                    keep_initializers_as_inputs=bool(requested["keep_initializers_as_inputs"]),
+                   keep_bfloat16=bool(requested["keep_bfloat16"]),
                    external_data=checked.check_external_data(requested["external_data"]),
                    translations=registered(opset) | translation_table(table),
                    custom_opsets=checked.check_custom_opsets(requested["custom_opsets"]),

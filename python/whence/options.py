@@ -32,6 +32,7 @@ class Options:
     optimize: bool
     export_params: bool
     keep_initializers_as_inputs: bool
+    keep_bfloat16: bool
     external_data: Mapping[str, Any] | None  # None: the weights stay in the file, as far as they fit
     translations: Mapping[str, Any]   # "mylib::op" -> FunctionProto or PythonTranslation
     custom_opsets: Mapping[str, int]
@@ -59,7 +60,7 @@ class Options:
         flags = {"--overwrite": self.overwrite, "--no-optimize": not self.optimize,
                  "--weights-as-inputs": not self.export_params,
                  "--keep-initializers-as-inputs": self.keep_initializers_as_inputs,
-                 "--external-data": self.external_data is not None}
+                 "--keep-bfloat16": self.keep_bfloat16, "--external-data": self.external_data is not None}
         for name, value in (self.external_data or {}).items():
             words += ["--external-data-per-tensor"] if name == "per_tensor" else [f"--external-data-{name}", value]
         return words + [flag for flag, given in flags.items() if given]

@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include "recorder/inputs/example_inputs.h"
+#include "recorder/inputs/leaves.h"
 
 namespace whence::recorder::inputs {
 
@@ -35,7 +36,7 @@ PerRun<std::int64_t> sizes_of(std::int64_t first, int symbol, int attempt) {
 }
 
 struct Axis {
-  std::size_t argument = 0;
+  ExampleInputs::Place place;
   std::int64_t axis = 0;
   std::size_t symbol = 0;
 };
@@ -61,20 +62,28 @@ void add_derived(ExampleInputs& inputs, const DynamicAxis& axis, std::size_t roo
   inputs.symbol_sizes.push_back(sizes);
 }
 
+// A container is not one: its tensors have names of their own.
+at::Tensor tensor_at(const ExampleInputs& inputs, const ExampleInputs::Place& place, const std::string& name) {
+  const c10::IValue& argument = inputs.arguments[place.argument][0];
+  const std::vector<Leaf> tensors = leaves(argument, inputs.names[place.argument]);
+  const bool named_whole = !argument.isTensor() && inputs.names[place.argument] == name;
+  if (!named_whole && place.tensor < tensors.size()) return tensors[place.tensor].tensor;
+  mismatch("input '" + name + "' is not a tensor, so it has no axis to make dynamic",
+           tensors.empty() ? "leave it out of --dynamic"
+                           : "name its tensors: " + tensors.front().name + ":0=batch, and so on");
+}
+
 // Looks an axis up in the example inputs, and its symbol up or adds it.
 Axis found(ExampleInputs& inputs, const DynamicAxis& dynamic, int attempt) {
-  Axis result{inputs.position_of(dynamic.input), dynamic.axis, 0};
-  const c10::IValue& argument = inputs.arguments[result.argument][0];
-  if (!argument.isTensor()) {
-    mismatch("input '" + dynamic.input + "' is not a tensor, so it has no axis to make dynamic",
-             "leave it out of --dynamic");
-  }
-  const std::int64_t rank = argument.toTensor().dim();
-  if (dynamic.axis < 0 || dynamic.axis >= rank) {
+  Axis result{inputs.place_of(dynamic.input), dynamic.axis, 0};
+  const at::Tensor tensor = tensor_at(inputs, result.place, dynamic.input);
+  const std::int64_t rank = tensor.dim();
+  if (dynamic.axis < -rank || dynamic.axis >= rank) {
     mismatch("input '" + dynamic.input + "' has no axis " + std::to_string(dynamic.axis),
              "its rank is " + std::to_string(rank));
   }
-  const std::int64_t size = argument.toTensor().size(result.axis);
+  if (result.axis < 0) result.axis += rank;
+  const std::int64_t size = tensor.size(result.axis);
   const std::int64_t root = (size - dynamic.plus) / dynamic.times;
   if (root < 0 || root * dynamic.times + dynamic.plus != size) {
     mismatch("axis " + std::to_string(dynamic.axis) + " of input '" + dynamic.input + "' has size " +
@@ -103,15 +112,17 @@ int affordable_runs(const ExampleInputs& inputs, const std::vector<Axis>& axes) 
   const auto elements = [&](int run) {
     double sum = 0;
     for (std::size_t i = 0; i < inputs.arguments.size(); ++i) {
-      const c10::IValue& argument = inputs.arguments[i][0];
-      if (!argument.isTensor()) continue;
-      std::vector<std::int64_t> sizes = argument.toTensor().sizes().vec();
-      for (const Axis& axis : axes) {
-        if (axis.argument == i) sizes[axis.axis] = inputs.symbol_sizes[axis.symbol][run];
+      const std::vector<Leaf> tensors = leaves(inputs.arguments[i][0], "");
+      for (std::size_t k = 0; k < tensors.size(); ++k) {
+        std::vector<std::int64_t> sizes = tensors[k].tensor.sizes().vec();
+        for (const Axis& axis : axes) {
+          if (axis.place.argument == i && axis.place.tensor == k)
+            sizes[axis.axis] = inputs.symbol_sizes[axis.symbol][run];
+        }
+        double count = 1;
+        for (const std::int64_t size : sizes) count *= static_cast<double>(size);
+        sum += count;
       }
-      double count = 1;
-      for (const std::int64_t size : sizes) count *= static_cast<double>(size);
-      sum += count;
     }
     return sum;
   };
@@ -156,13 +167,25 @@ void apply_tie(std::vector<DynamicAxis>& dynamic, const Tie& tie) {
 
 void apply_dynamic_axes(ExampleInputs& inputs, const std::vector<DynamicAxis>& dynamic, int attempt) {
   std::vector<Axis> axes;
-  for (const DynamicAxis& each : dynamic) axes.push_back(found(inputs, each, attempt));
+  for (const DynamicAxis& each : dynamic) {
+    const Axis axis = found(inputs, each, attempt);
+    const auto is_same = [&](const Axis& other) { return other.place == axis.place && other.axis == axis.axis; };
+    if (std::ranges::any_of(axes, is_same)) {
+      mismatch("axis " + std::to_string(each.axis) + " of input '" + each.input + "' is named twice",
+               "name it once: -1 is the last axis");
+    }
+    axes.push_back(axis);
+  }
   if (axes.empty()) return;
   inputs.runs = affordable_runs(inputs, axes);
   for (const Axis& axis : axes) {
-    auto& argument = inputs.arguments[axis.argument];
+    auto& argument = inputs.arguments[axis.place.argument];
     for (int run = 1; run < inputs.runs; ++run) {
-      argument[run] = resized(argument[run].toTensor(), axis.axis, inputs.symbol_sizes[axis.symbol][run]);
+      std::size_t seen = 0;
+      argument[run] = mapped(argument[run], [&](const at::Tensor& tensor) {
+        const bool here = seen++ == axis.place.tensor;
+        return here ? resized(tensor, axis.axis, inputs.symbol_sizes[axis.symbol][run]) : tensor;
+      });
     }
   }
 }

@@ -4,6 +4,7 @@
 
 #include "recorder/archive/module_tree.h"
 #include "recorder/base/torch_error.h"
+#include "recorder/inputs/leaves.h"
 
 namespace whence::recorder::inputs {
 
@@ -50,28 +51,9 @@ at::Tensor made(const std::vector<std::int64_t>& dims, DType dtype, std::optiona
 
 // A traced input has dtype and shape but no values: make some. Containers are followed.
 c10::IValue with_values(const c10::IValue& shape, at::Generator generator) {
-  if (shape.isTensor()) {
-    const at::Tensor& tensor = shape.toTensor();
+  return mapped(shape, [&](const at::Tensor& tensor) {
     return made(tensor.sizes().vec(), archive::dtype_of(tensor), {}, {}, generator);
-  }
-  if (shape.isTuple()) {
-    std::vector<c10::IValue> elements;
-    for (const c10::IValue& element : shape.toTupleRef().elements())
-      elements.push_back(with_values(element, generator));
-    return c10::ivalue::Tuple::create(std::move(elements));
-  }
-  if (shape.isList()) {
-    c10::impl::GenericList list(shape.toList().elementType());
-    for (const c10::IValue& element : shape.toListRef()) list.push_back(with_values(element, generator));
-    return list;
-  }
-  if (shape.isGenericDict()) {
-    const auto dict = shape.toGenericDict();
-    c10::impl::GenericDict copy(dict.keyType(), dict.valueType());
-    for (const auto& entry : dict) copy.insert(entry.key(), with_values(entry.value(), generator));
-    return copy;
-  }
-  return shape;
+  });
 }
 
 c10::IValue read_saved(const std::string& path) {
@@ -162,34 +144,23 @@ void check_against_trace(const std::string& name, const c10::IValue& given, cons
 
 }  // namespace
 
-namespace {
+std::size_t ExampleInputs::position_of(const std::string& name) const { return place_of(name).argument; }
 
-std::ptrdiff_t tensors_in(const c10::IValue& value) {
-  std::ptrdiff_t count = value.isTensor() ? 1 : 0;
-  if (value.isTuple()) {
-    for (const c10::IValue& element : value.toTupleRef().elements()) count += tensors_in(element);
-  } else if (value.isList()) {
-    for (const c10::IValue& element : value.toListRef()) count += tensors_in(element);
-  } else if (value.isGenericDict()) {
-    for (const auto& entry : value.toGenericDict()) count += tensors_in(entry.value());
-  }
-  return count;
-}
-
-}  // namespace
-
-std::size_t ExampleInputs::position_of(const std::string& name) const {
-  const auto found = std::find(names.begin(), names.end(), name);
-  if (found == names.end()) {
-    const auto wanted = std::find(graph_names.begin(), graph_names.end(), name) - graph_names.begin();
-    std::ptrdiff_t first = 0;
-    for (std::size_t i = 0; i < arguments.size() && wanted < static_cast<std::ptrdiff_t>(graph_names.size()); ++i) {
-      if (first == wanted && arguments[i][0].isTensor()) return i;
-      first += tensors_in(arguments[i][0]);
+ExampleInputs::Place ExampleInputs::place_of(const std::string& name) const {
+  const auto argument = std::find(names.begin(), names.end(), name);
+  if (argument != names.end()) return {static_cast<std::size_t>(argument - names.begin()), 0};
+  std::string parts;
+  std::size_t seen = 0;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const std::vector<Leaf> found = leaves(arguments[i][0], names[i]);
+    for (std::size_t k = 0; k < found.size(); ++k, ++seen) {
+      if (found[k].name == name || (seen < graph_names.size() && graph_names[seen] == name)) return {i, k};
     }
-    mismatch("forward has no argument '" + name + "'", "its arguments are: " + listed(names));
+    if (!found.empty() && !arguments[i][0].isTensor()) parts += ", " + found.front().name;
   }
-  return static_cast<std::size_t>(found - names.begin());
+  mismatch("forward has no argument '" + name + "'",
+           "its arguments are: " + listed(names) +
+               (parts.empty() ? "" : "; tensors in them are called as" + parts.substr(1)));
 }
 
 ExampleInputs make_inputs(archive::Archive& archive, const ReadOptions& options, int attempt) {

@@ -27,7 +27,15 @@ struct ExampleInputs {
   std::vector<Symbol> symbols;
   std::vector<PerRun<std::int64_t>> symbol_sizes;
 
-  std::size_t position_of(const std::string& name) const;  // Error input_mismatch when there is no such argument
+  // A tensor: that argument, or the one of that number in it.
+  struct Place {
+    std::size_t argument = 0, tensor = 0;
+    bool operator==(const Place&) const = default;
+  };
+  // By the name of an argument, or of the graph's input: the one asked for, or "hc.0". Error input_mismatch when there
+  // is none.
+  Place place_of(const std::string& name) const;
+  std::size_t position_of(const std::string& name) const;  // of the argument
 };
 
 // Throws Error input_mismatch: example inputs do not fit the model.

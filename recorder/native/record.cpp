@@ -106,6 +106,14 @@ ExampleInputs examples_of(const Inputs& inputs, const std::vector<std::string>& 
   return examples;
 }
 
+// Axes that are counted from the last one, -1, as axes from the first; those that an input lacks stay what they are.
+void count_from_the_front(std::vector<DynamicAxis>& axes, const ExampleInputs& examples) {
+  for (DynamicAxis& axis : axes) {
+    const std::int64_t rank = examples.arguments[examples.position_of(axis.input)][0].toTensor().dim();
+    if (axis.axis < 0 && axis.axis >= -rank) axis.axis += static_cast<int>(rank);
+  }
+}
+
 std::int64_t elements(const Inputs& inputs) {
   std::int64_t sum = 0;
   for (const at::Tensor& input : inputs) sum += input.numel();
@@ -215,7 +223,7 @@ void note_state(const std::set<std::string>& changed, Diagnostics& notes) {
 Report trace_and_run(torch::nn::Module& module, const Inputs& inputs, const Forward& forward, const Options& options,
                      std::vector<std::string> arguments) {
   const std::vector<std::string> names = names_of(inputs, options);
-  const std::vector<DynamicAxis> axes = axes_of(options);
+  std::vector<DynamicAxis> axes = axes_of(options);
   Inputs detached;
   for (const at::Tensor& input : inputs) {
     if (!input.defined()) {
@@ -224,6 +232,7 @@ Report trace_and_run(torch::nn::Module& module, const Inputs& inputs, const Forw
     }
     detached.push_back(input.detach().cpu());
   }
+  count_from_the_front(axes, examples_of(detached, names));
   const Traced traced = [&] {
     const EvalMode eval(module, options.training);
     return trace_at_sizes(module, detached, names, forward, axes);
@@ -308,6 +317,7 @@ std::vector<std::string> export_arguments(const std::string& path, const Options
   flag(options.annotate, "--annotate");
   flag(!options.optimize, "--no-optimize");
   if (options.unsupported_as_domain) text("--on-unsupported", "domain");
+  flag(options.keep_bfloat16, "--keep-bfloat16");
   flag(options.weights_as_inputs, "--weights-as-inputs");
   flag(options.keep_initializers_as_inputs, "--keep-initializers-as-inputs");
   flag(options.external_data.always, "--external-data");

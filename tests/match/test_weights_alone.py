@@ -146,6 +146,14 @@ def test_a_wrapper_that_only_one_of_both_has(model, file_has_it, tmp_path):
         (f"{prefix}layers.{i}.act", "inferred") for i in range(2)}
 
 
+@pytest.mark.parametrize("prefix", ["module.", "_orig_mod.", "module._orig_mod."])
+def test_names_that_training_put_wrappers_in_front_of(model, plain, prefix, tmp_path):
+    """torch.nn.DataParallel and torch.compile; the module names are those of the model itself."""
+    save_file(model.state_dict(), tmp_path / "model.safetensors")
+    save_file({prefix + name: tensor for name, tensor in model.state_dict().items()}, tmp_path / "wrapped.safetensors")
+    assert annotated(plain, tmp_path / "wrapped.safetensors", tmp_path) == annotated(plain, tmp_path / "model.safetensors", tmp_path)
+
+
 def in_one(state: dict) -> dict:
     return {"state_dict": state, "optimizer": {"state": {0: {"exp_avg": torch.zeros(3)}}}, "epoch": 3}
 
@@ -358,6 +366,7 @@ ONE = {"a": {"dtype": "F32", "shape": [4], "data_offsets": [0, 16]}}
 BAD = {
     "an empty file": (b"", "E0201"),
     "text": (b"no weights at all", "E0203"),
+    "a pointer of Git LFS": (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n", "E0203"),
     "an ONNX file": (b"\x08\x08\x12\x07pytorch", "E0203"),
     "an old pickle": (b"\x80\x02}q\x00.", "E0303"),
     "a header that ends early": (header(ONE)[:20], "E0202"),

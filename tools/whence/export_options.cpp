@@ -58,6 +58,10 @@ constexpr std::array export_table = {
               "output_names"},
     OptionRow{"no-optimize", Kind::flag, "",
               "leave the graph as it was converted: no folding, no merging, nothing shared", "optimize", "optimize"},
+    OptionRow{"keep-bfloat16", Kind::flag, "",
+              "let operators compute in bfloat16 where ONNX Runtime has no kernel for it on the CPU; by default in "
+              "float32, between casts",
+              "keep_bfloat16", "keep_bfloat16"},
     OptionRow{"weights-as-inputs", Kind::flag, "",
               "leave the weights out: parameters and buffers become inputs, by qualified name", "weights_as_inputs",
               "export_params"},
@@ -143,6 +147,7 @@ Options parse_export_options(const CommandLine& line) {
   options.input_names = text::split(line.text_or("input-names", ""), ',');
   options.output_names = text::split(line.text_or("output-names", ""), ',');
   options.optimize = !line.has("no-optimize");
+  options.keep_bfloat16 = line.has("keep-bfloat16");
   options.weights_as_inputs = line.has("weights-as-inputs");
   options.keep_initializers_as_inputs = line.has("keep-initializers-as-inputs");
   options.external_data.always = line.has("external-data");

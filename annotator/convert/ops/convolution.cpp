@@ -1,5 +1,7 @@
 // Convolutions and transposed convolutions over one to three spatial axes. input [N, C, *spatial] or, without a batch,
 // [C, *spatial]; weight [out, in / groups, *kernel], transposed [in, out / groups, *kernel].
+#include <algorithm>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -54,7 +56,38 @@ std::optional<Ints> kernel_shape(Ctx& c, const Convolution& conv) {
   return kernel;
 }
 
-void emit(Ctx& c, const Convolution& conv) {
+// Elements added to the end of each spatial axis that no part of the kernel reaches: as many zeros, and the bias.
+Val with_room_at_the_end(Ctx& c, Val result, const Ints& room, Val bias) {
+  Ints pads(2 * (room.size() + 2), 0);
+  std::copy(room.begin(), room.end(), pads.end() - static_cast<std::ptrdiff_t>(room.size()));
+  const Val padded = c.emit("Pad", {result, c.constant_ints(pads), c.constant_number(0, c.output_dtype())});
+  if (!bias) return padded;
+  Ints shape(room.size() + 1, 1);
+  shape.front() = -1;
+  return c.emit("Add", {padded, c.emit("Reshape", {bias, c.constant_ints(shape)})});
+}
+
+// output_padding takes back padding at the end, and what is left is room that only the bias fills. Runtimes are
+// promised an output_padding below the stride; PyTorch allows one below the dilation, too.
+Ints take_from_padding(Convolution& conv) {
+  Ints room = conv.output_padding;
+  for (std::size_t i = 0; i < room.size(); ++i) {
+    const std::int64_t taken = std::min(room[i], conv.end[i]);
+    conv.end[i] -= taken;
+    room[i] -= taken;
+  }
+  conv.output_padding.assign(room.size(), 0);
+  return room;
+}
+
+void emit(Ctx& c, Convolution conv) {
+  const Val bias = conv.bias;
+  Ints room(conv.stride.size(), 0);
+  if (!conv.output_padding.empty() && !std::ranges::equal(conv.output_padding, conv.stride, std::less<>())) {
+    room = take_from_padding(conv);
+  }
+  const bool has_room = room != Ints(room.size(), 0);
+  if (has_room) conv.bias = absent;
   Attributes attributes{{"dilations", conv.dilation}, {"group", conv.groups}};
   if (auto kernel = kernel_shape(c, conv)) attributes.push_back({"kernel_shape", *kernel});
   Ints pads = conv.begin;
@@ -67,7 +100,8 @@ void emit(Ctx& c, const Convolution& conv) {
   const bool batched = c.rank(conv.input) == c.rank(conv.weight);
   std::vector<Val> inputs{batched ? conv.input : c.unsqueeze(conv.input, {0}), conv.weight};
   if (conv.bias) inputs.push_back(conv.bias);
-  const Val result = c.emit(conv.transposed ? "ConvTranspose" : "Conv", std::move(inputs), std::move(attributes));
+  Val result = c.emit(conv.transposed ? "ConvTranspose" : "Conv", std::move(inputs), std::move(attributes));
+  if (has_room) result = with_room_at_the_end(c, result, room, bias);
   c.yield(batched ? result : c.squeeze(result, {0}));
 }
 

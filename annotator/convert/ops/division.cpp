@@ -1,6 +1,7 @@
 // Division, remainders and shifts: everything where rounding and signs decide.
 #include "annotator/convert/ops/division.h"
 
+#include "annotator/convert/broadcast.h"
 #include "annotator/convert/narrow_numbers.h"
 #include "annotator/convert/nonnegative.h"
 #include "annotator/convert/ops/elementwise.h"
@@ -116,6 +117,47 @@ void shift_right(Ctx& c) {
   c.yield(floor_quotient(c, o.x, power_of_two(c, o.y, o.dtype), o.dtype));
 }
 
+// Rounds of Euclid's algorithm that suffice for numbers of that dtype: consecutive Fibonacci numbers take the most.
+std::int64_t rounds_for(DType dtype) {
+  return static_cast<std::int64_t>(1.4405 * 8 * static_cast<double>(size_of(dtype))) + 2;
+}
+
+// The greatest common divisor of the absolute values, int64; gcd(0, b) is |b|. A round takes a and b to b and a mod b,
+// and leaves them as they are once b is 0.
+Val common_divisor(Ctx& c, Val x, Val y) {
+  const auto dims = c.output_dims() == nullptr ? std::nullopt : std::optional(*c.output_dims());
+  const auto start = [&](Val value, Val other) { return c.typed(broadcast(c, value, {other}), DType::int64, dims); };
+  const auto step = [&](Val, const std::vector<Val>& carried) -> std::vector<Val> {
+    const Val a = carried[0], b = carried[1];
+    const Val done = c.emit("Equal", {b, c.constant_number(0, DType::int64)});
+    const Val divisor = c.emit("Where", {done, c.constant_number(1, DType::int64), b});
+    return {c.typed(c.emit("Where", {done, a, b}), DType::int64, dims),
+            c.typed(c.emit("Mod", {a, divisor}), DType::int64, dims)};
+  };
+  return c.loop(c.constant_int(rounds_for(c.output_dtype())), {start(x, y), start(y, x)}, step).front();
+}
+
+// |self| and |other| in int64, whatever integers they are.
+std::pair<Val, Val> absolute_integers(Ctx& c) {
+  const auto absolute = [&](std::string_view name) {
+    const Val value = c.cast(c.tensor(name), DType::int64);
+    return c.typed(c.emit("Abs", {value}), DType::int64, c.dims(value));
+  };
+  return {absolute("self"), absolute("other")};
+}
+
+void gcd(Ctx& c) {
+  const auto [x, y] = absolute_integers(c);
+  c.yield(common_divisor(c, x, y));
+}
+
+// 0 where one of the two is 0.
+void lcm(Ctx& c) {
+  const auto [x, y] = absolute_integers(c);
+  const Val divisor = c.emit("Max", {common_divisor(c, x, y), c.constant_number(1, DType::int64)});
+  c.yield(c.emit("Mul", {c.emit("Div", {x, divisor}), y}));
+}
+
 const OpEntry kDivision[] = {
     {"aten::__lshift__.Scalar(Tensor self, Scalar other) -> Tensor", shift_left},
     {"aten::__lshift__.Tensor(Tensor self, Tensor other) -> Tensor", shift_left},
@@ -135,6 +177,8 @@ const OpEntry kDivision[] = {
     {"aten::floor_divide.Scalar(Tensor self, Scalar other) -> Tensor", floor_divide},
     {"aten::fmod.Scalar(Tensor self, Scalar other) -> Tensor", fmod},
     {"aten::fmod.Tensor(Tensor self, Tensor other) -> Tensor", fmod},
+    {"aten::gcd(Tensor self, Tensor other) -> Tensor", gcd},
+    {"aten::lcm(Tensor self, Tensor other) -> Tensor", lcm},
     {"aten::remainder.Scalar(Tensor self, Scalar other) -> Tensor", remainder},
     {"aten::remainder.Scalar_Tensor(Scalar self, Tensor other) -> Tensor", remainder},
     {"aten::remainder.Tensor(Tensor self, Tensor other) -> Tensor", remainder},

@@ -1,6 +1,7 @@
 // einsum: PyTorch's notation is ONNX's but for spaces and the path hint.
 #include <algorithm>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "annotator/convert/ops/families.h"
@@ -55,9 +56,33 @@ bool is_matmul(const Equation& equation) {
   return b == batch + a[rank - 1] + b[rank - 1] && y == batch + a[rank - 2] + b[rank - 1];
 }
 
+// An ellipsis that the output lacks stands for axes that are summed over, as letters that it lacks are. ONNX has that
+// for letters alone, so the axes get some.
+void name_dropped_axes(Ctx& c, Equation& equation, const std::vector<Val>& operands) {
+  constexpr std::string_view dots = "...";
+  const bool is_dropped = equation.explicit_output && equation.output.find(dots) == std::string::npos;
+  if (!is_dropped || to_text(equation).find(dots) == std::string::npos) return;
+  std::string unused;
+  for (char letter = 'a'; letter <= 'z'; ++letter) {
+    for (const char each : {letter, static_cast<char>(letter - 'a' + 'A')}) {
+      if (to_text(equation).find(each) == std::string::npos) unused += each;
+    }
+  }
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    const std::size_t at = equation.operands[i].find(dots);
+    if (at == std::string::npos) continue;
+    const std::size_t axes =
+        static_cast<std::size_t>(c.rank(operands[i])) - (equation.operands[i].size() - dots.size());
+    c.expect(axes <= unused.size(), "no more axes than there are letters");
+    equation.operands[i].replace(at, dots.size(), unused.substr(unused.size() - axes));  // aligned at the last one
+  }
+}
+
 void einsum(Ctx& c) {
-  const Equation equation = parse(c.text("equation"));
+  Equation equation = parse(c.text("equation"));
   const std::vector<Val> operands = c.tensors("tensors");
+  c.expect(equation.operands.size() == operands.size(), "an operand for each part of the equation");
+  name_dropped_axes(c, equation, operands);
   if (is_matmul(equation)) return c.yield(c.emit("MatMul", operands));
   c.yield(c.emit("Einsum", operands, {{"equation", to_text(equation)}}));
 }

@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "annotator/convert/broadcast.h"
 #include "annotator/convert/ops/families.h"
 
 namespace whence::convert {
@@ -33,9 +34,39 @@ void as_images(Ctx& c, const Body& body) {
   c.yield(c.reshape_to_output(body(c.reshape(x, shape))));
 }
 
+// ONNX has operators for it, of which runtimes have kernels for numbers with a fraction alone.
+bool has_own_operator(Ctx& c) { return is_floating(c.dtype(c.tensor("self"))); }
+
+// `self` with its last three axes taken apart into `parts`, put into the order of `order`, which counts them from 0,
+// and joined again as the result has them.
+void rearrange(Ctx& c, const std::vector<Size>& parts, const Ints& order) {
+  const Val x = c.tensor("self");
+  const int leading = c.rank(x) - 3;
+  std::vector<Size> shape;
+  Ints permutation;
+  for (int axis = 0; axis < leading; ++axis) {
+    shape.push_back(size_of_axis(c, x, axis));
+    permutation.push_back(axis);
+  }
+  shape.insert(shape.end(), parts.begin(), parts.end());
+  for (const std::int64_t axis : order) permutation.push_back(leading + axis);
+  c.yield(c.reshape_to_output(c.transpose(c.reshape(x, shape), permutation)));
+}
+
+Size divided(Ctx& c, const Size& size, std::int64_t by) {
+  if (const auto known = c.static_size(size)) return *known / by;
+  return c.emit("Div", {c.to_scalar_value(size), c.constant_int(by)});
+}
+
 // [*, C * r * r, H, W] -> [*, C, H * r, W * r]
 void pixel_shuffle(Ctx& c) {
   const std::int64_t factor = c.integer("upscale_factor");
+  if (!has_own_operator(c)) {
+    const Val x = c.tensor("self");
+    const Size count = divided(c, size_of_axis(c, x, -3), factor * factor);
+    const std::vector<Size> parts{count, factor, factor, size_of_axis(c, x, -2), size_of_axis(c, x, -1)};
+    return rearrange(c, parts, {0, 3, 1, 4, 2});
+  }
   as_images(c, [&](Val x) { return c.emit("DepthToSpace", {x}, {{"blocksize", factor}, {"mode", "CRD"}}); });
 }
 
@@ -62,6 +93,11 @@ Val unshuffled_order(Ctx& c, std::int64_t block) {
 // after it, so the channels are picked in PyTorch's order.
 void pixel_unshuffle(Ctx& c) {
   const std::int64_t factor = c.integer("downscale_factor");
+  if (!has_own_operator(c)) {
+    const Val x = c.tensor("self");
+    const Size height = divided(c, size_of_axis(c, x, -2), factor), width = divided(c, size_of_axis(c, x, -1), factor);
+    return rearrange(c, {size_of_axis(c, x, -3), height, factor, width, factor}, {0, 2, 4, 1, 3});
+  }
   as_images(c, [&](Val x) {
     const Val blocks = c.emit("SpaceToDepth", {x}, {{"blocksize", factor}});
     if (c.static_dim(c.tensor("self"), -3) == std::int64_t{1}) return blocks;

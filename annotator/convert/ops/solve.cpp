@@ -77,6 +77,18 @@ void invert(Ctx& c, Val a) {
 void inv(Ctx& c) { invert(c, c.tensor("A")); }
 void inverse(Ctx& c) { invert(c, c.tensor("self")); }
 
+// X of A X = B, or of X A = B with `left` false. A [*, n, n], B [*, n, k] or [*, k, n].
+Val solve_from(Ctx& c, Val a, Val b, bool left) {
+  bool alike = c.rank(b) == c.rank(a);
+  for (std::size_t axis = 0; alike && axis + 2 < static_cast<std::size_t>(c.rank(a)); ++axis) {
+    alike = c.dims(a)[axis] == c.dims(b)[axis];
+  }
+  if (!alike) c.refuse("it broadcasts its matrices", "expand both to the same leading sizes before solving");
+  if (left) return solve(c, a, b);
+  const Val turned = transposed(c, b);
+  return transposed(c, c.typed(solve(c, transposed(c, a), turned), c.output_dtype(), c.dims(turned)));
+}
+
 // A X = B, or X A = B with left=False. B is a vector for each matrix where it has the sizes of A but for the last.
 void linalg_solve(Ctx& c) {
   Val a = c.tensor("A"), b = c.tensor("B");
@@ -85,31 +97,90 @@ void linalg_solve(Ctx& c) {
   const int rank = c.rank(a);
   const bool vector = c.rank(b) == rank - 1;
   if (vector) b = c.unsqueeze(b, {rank - 1});
-  bool alike = c.rank(b) == rank;
-  for (std::size_t axis = 0; alike && axis + 2 < static_cast<std::size_t>(rank); ++axis) {
-    alike = c.dims(a)[axis] == c.dims(b)[axis];
-  }
-  if (!alike) c.refuse("it broadcasts its matrices", "expand both to the same leading sizes before solving");
   for (int index = 1; index < c.output_count(); ++index) {
     if (c.result_used(index)) c.refuse("ONNX has no LU decomposition", "use the solution only");
   }
-  const bool left = c.flag("left");
-  Val x = solve(c, left ? a : transposed(c, a), left ? b : transposed(c, b));
-  if (!left) x = transposed(c, c.typed(x, c.output_dtype(), c.dims(transposed(c, b))));
+  Val x = solve_from(c, a, b, c.flag("left"));
   if (vector) x = c.squeeze(x, {rank - 1});
   std::vector<Val> results(static_cast<std::size_t>(c.output_count()), absent);
   results.front() = x;
   c.yield(results);
 }
 
+// 0 to n - 1 as [n, 1] and as [1, n], of matrices [*, n, n].
+std::pair<Val, Val> places(Ctx& c, Val a) {
+  const Val range = c.emit("Range", {c.constant_int(0), c.dim_of(a, -1), c.constant_int(1)});
+  return {c.unsqueeze(range, {1}), c.unsqueeze(range, {0})};
+}
+
+// The other triangle counts as 0, and with unitriangular=True the diagonal as 1, whatever stands there.
+void solve_triangular(Ctx& c) {
+  const Val a = c.tensor("self"), b = c.tensor("B");
+  require_square(c, a);
+  c.expect(c.dtype(b) == c.dtype(a), "its two tensors are of different dtypes");
+  const auto [rows, columns] = places(c, a);
+  const auto dims = c.dims(a);
+  const Val is_zero = c.emit(c.flag("upper") ? "Less" : "Greater", {columns, rows});
+  Val triangle = c.typed(select(c, is_zero, c.constant_number(0, c.dtype(a)), a), c.dtype(a), dims);
+  if (c.flag("unitriangular")) {
+    const Val is_diagonal = c.emit("Equal", {rows, columns});
+    triangle = c.typed(select(c, is_diagonal, c.constant_number(1, c.dtype(a)), triangle), c.dtype(a), dims);
+  }
+  c.yield(solve_from(c, triangle, b, c.flag("left")));
+}
+
+// The lower triangle L of A = L L^T, a column a round: column i of what is left of A, over the root of its diagonal
+// element; and its square is taken from what is left. Of an A that is not positive definite it is NaN, where PyTorch
+// fails. [*, n, n] -> [*, n, n]
+Val cholesky_factor(Ctx& c, Val a) {
+  const DType dtype = c.output_dtype();
+  const std::vector<Dim> dims = c.dims(a);
+  const auto rank = static_cast<std::int64_t>(dims.size());
+  const auto [rows, columns] = places(c, a);
+  const auto step = [&, rows = rows, columns = columns](Val iteration,
+                                                        const std::vector<Val>& carried) -> std::vector<Val> {
+    const Val i = c.unsqueeze(iteration, {0}), below = c.from_around(rows), across = c.from_around(columns);
+    const Val zero = c.constant_number(0, dtype);
+    const Val column = c.emit("Gather", {carried[0], i}, {{"axis", rank - 1}});
+    const Val root = c.emit("Sqrt", {c.emit("Gather", {column, i}, {{"axis", rank - 2}})});
+    std::vector<Dim> column_dims = dims;
+    column_dims.back() = {1, false, none_id};
+    const Val scaled = c.typed(c.emit("Div", {column, root}), dtype, column_dims);
+    const Val next = c.typed(select(c, c.emit("Less", {below, i}), zero, scaled), dtype, column_dims);
+    const Val left = c.emit("Sub", {carried[0], c.emit("Mul", {next, transposed(c, next)})});
+    const Val factor = select(c, c.emit("Equal", {across, i}), next, carried[1]);
+    return {c.typed(left, dtype, dims), c.typed(factor, dtype, dims)};
+  };
+  return c.loop(c.dim_of(a, -1), {a, a}, step).back();
+}
+
+void cholesky(Ctx& c) {
+  Val a = c.tensor("self");
+  require_square(c, a);
+  const bool upper = c.flag("upper");
+  if (upper) a = transposed(c, a);
+  Val factor = c.typed(cholesky_factor(c, a), c.output_dtype(), c.dims(a));
+  if (upper) factor = transposed(c, factor);
+  if (c.output_count() == 1) return c.yield(factor);
+  if (c.result_used(1)) c.refuse("the file cannot say which matrices are positive definite", "use the factor only");
+  c.yield({factor, absent});
+}
+
 const OpEntry kSolve[] = {
     {"aten::_linalg_solve_ex(Tensor A, Tensor B, *, bool left=True, bool check_errors=False) -> (Tensor result, Tensor "
      "LU, Tensor pivots, Tensor info)",
      linalg_solve},
+    {"aten::cholesky(Tensor self, bool upper=False) -> Tensor", cholesky},
     {"aten::inverse(Tensor self) -> Tensor", inverse},
+    {"aten::linalg_cholesky(Tensor self, *, bool upper=False) -> Tensor", cholesky},
+    {"aten::linalg_cholesky_ex(Tensor self, *, bool upper=False, bool check_errors=False) -> (Tensor L, Tensor info)",
+     cholesky},
     {"aten::linalg_inv(Tensor A) -> Tensor", inv},
     {"aten::linalg_inv_ex(Tensor A, *, bool check_errors=False) -> (Tensor inverse, Tensor info)", inv},
     {"aten::linalg_solve(Tensor A, Tensor B, *, bool left=True) -> Tensor", linalg_solve},
+    {"aten::linalg_solve_triangular(Tensor self, Tensor B, *, bool upper, bool left=True, bool unitriangular=False) -> "
+     "Tensor",
+     solve_triangular},
     {"aten::linalg_solve_ex(Tensor A, Tensor B, *, bool left=True, bool check_errors=False) -> (Tensor result, Tensor "
      "info)",
      linalg_solve},

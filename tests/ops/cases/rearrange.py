@@ -3,13 +3,16 @@
 import torch
 import torch.nn.functional as F
 
-from ops.case import case, f32
+from ops.case import case, f32, i64
 
 AS_IT_IS = "PyTorch gives an empty image back as it is"
 
 CASES = [
     case("aten::pixel_shuffle", lambda x: F.pixel_shuffle(x, 2), f32(2, 8, 3, 4), dynamic="x:0=n,2=h"),
     case("aten::pixel_shuffle", lambda x: F.pixel_shuffle(x, 2), f32(8, 3, 4)),
+    case("aten::pixel_shuffle", lambda x: F.pixel_shuffle(x, 3), i64(-9, 9, 2, 18, 3, 4), dynamic="x:0=n,2=h"),
+    case("aten::pixel_unshuffle", lambda x: F.pixel_unshuffle(x, 2), i64(-9, 9, 3, 2, 4, 6), dynamic="x:0=n,1=c",
+         not_at={"n=0": AS_IT_IS, "c=0": AS_IT_IS}),
     case("aten::pixel_shuffle", lambda x: F.pixel_shuffle(x, 2), f32(2, 2, 8, 3, 4)),
     case("aten::pixel_unshuffle", lambda x: F.pixel_unshuffle(x, 2), f32(2, 3, 4, 6), dynamic="x:0=n",
          not_at={"n=0": AS_IT_IS}),

@@ -1,11 +1,11 @@
-"""Linear systems and inverses."""
+"""Linear systems, inverses, Cholesky factors."""
 
 import torch
 
 from ops.case import case, f32, f64
 
 TOLERANCE = (1e-3, 1e-4)
-solve, inv = torch.linalg.solve, torch.linalg.inv
+solve, inv, triangular = torch.linalg.solve, torch.linalg.inv, torch.linalg.solve_triangular
 
 
 def close(key, function, *inputs, **options):
@@ -18,6 +18,16 @@ def swapped(x):
     first = torch.zeros(size, size)
     first[0, 0] = 1
     return x * (1 - first) + 4 * torch.eye(size).roll(1, -1)
+
+
+def large(x):
+    """With a diagonal far from 0; both triangles are full, of which one counts."""
+    return x + 4 * torch.eye(x.shape[-1])
+
+
+def positive(x):
+    """Symmetric and positive definite."""
+    return x @ x.mT + torch.eye(x.shape[-1])
 
 
 CASES = [
@@ -41,4 +51,19 @@ CASES = [
           f32(3, 2)),
     close("aten::_linalg_solve_ex", lambda a, b: torch.ops.aten._linalg_solve_ex(swapped(a), b), f32(3, 3), f32(3, 2),
           refused="no LU decomposition"),
+    close("aten::linalg_solve_triangular", lambda a, b: triangular(large(a), b, upper=False), f32(4, 4), f32(4, 3),
+          opsets=(13, 20, 23)),
+    close("aten::linalg_solve_triangular", lambda a, b: triangular(large(a), b, upper=True), f32(2, 3, 3), f32(2, 3, 1),
+          dynamic="a:0=n b:0=n"),
+    close("aten::linalg_solve_triangular", lambda a, b: triangular(large(a), b, upper=True, left=False), f32(4, 4),
+          f32(3, 4)),
+    close("aten::linalg_solve_triangular",
+          lambda a, b: triangular(a, b, upper=False, left=False, unitriangular=True), f32(3, 3), f32(2, 3)),
+    close("aten::linalg_cholesky", lambda x: torch.linalg.cholesky(positive(x)), f32(4, 4), opsets=(13, 20, 23)),
+    close("aten::linalg_cholesky", lambda x: torch.linalg.cholesky(positive(x), upper=True), f32(2, 3, 3),
+          dynamic="x:0=n"),
+    close("aten::cholesky", lambda x: torch.cholesky(positive(x).double()), f32(5, 5)),
+    close("aten::linalg_cholesky_ex", lambda x: torch.linalg.cholesky_ex(positive(x))[0], f32(1, 1)),
+    close("aten::linalg_cholesky_ex", lambda x: torch.linalg.cholesky_ex(positive(x)), f32(3, 3),
+          refused="are positive definite"),
 ]
