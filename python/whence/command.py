@@ -62,6 +62,10 @@ def main() -> int:
         from .quantising.command_line import main as sensitivity
 
         return sensitivity(rest)
+    if name == "fleet":
+        from .fleet.command_line import main as fleet
+
+        return fleet(rest)
     if name in ("annotate", "record", "validate") and any(each == "--values" or each.startswith("--values=") for each in rest):
         if name == "record":
             from .values.command_line import main as with_values

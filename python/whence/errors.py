@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
@@ -116,5 +117,8 @@ def from_command(output: str, complaint: str, exit_code: int) -> WhenceError:
             return WhenceError(errors)
     except (ValueError, KeyError, TypeError):
         pass
+    if exit_code in (-signal.SIGKILL, -signal.SIGTERM, -signal.SIGINT):  # from outside; any other signal is a defect
+        return error("E0306", "over_limit", f"the command was ended by {signal.Signals(-exit_code).name}, for want of memory "
+                     "for example", "give it more memory, or less to do at the same time")
     message = (complaint or output).strip() or f"the command ended with exit code {exit_code}"
     return error("E0901", "internal", message, "please report this with the file")
