@@ -83,7 +83,7 @@ std::string to_collapsed(const ModuleProfile& profile);
 std::string to_speedscope(const ModuleProfile& profile);  // speedscope.app/file-format-schema.json
 // Node data for Model Explorer: the amount of an average run at each node that a layer kept the name of, or at the first
 // of those that it was made of. Layers that hold nodes of several modules, or none that is known, are left out; how much
-// that is stands in the title.
+// is shown stands in the title.
 std::string to_node_data(const ModuleProfile& profile);
 
 }  // namespace whence::profile

@@ -21,7 +21,7 @@ std::string title(const ModuleProfile& profile, std::int64_t shown) {
   const double percent = 100.0 * static_cast<double>(shown) / static_cast<double>(profile.amount);
   const auto tenths = static_cast<std::int64_t>(std::floor(percent * 10));
   return text + " (" + std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) +
-         " % of it: the rest is in no single module)";
+         " % of it; the rest is at no single node)";
 }
 
 }  // namespace

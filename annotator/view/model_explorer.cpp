@@ -1,5 +1,6 @@
 #include "annotator/view/model_explorer.h"
 
+#include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <unordered_map>
@@ -77,7 +78,8 @@ class ModelExplorerWriter {
     outputs();
     put_("],\"groupNodeAttributes\":");
     groups();
-    put_("}]}\n");
+    // A module of one node is a layer like any other.
+    put_(",\n\"layoutConfigs\":{\"keepLayersWithASingleChild\":true}}]}\n");
   }
 
  private:
@@ -215,7 +217,9 @@ class ModelExplorerWriter {
   void groups() {
     Json whole = Json::object();
     add_counts(whole, all_);
-    whole["producer"] = std::string(model_.producer) + " " + std::string(model_.producer_version);
+    if (!model_.producer.empty()) {
+      whole["producer"] = std::string(model_.producer) + " " + std::string(model_.producer_version);
+    }
     if (const std::string& type = graph_.tree.rows[0].type; !type.empty()) whole["module type"] = type;
     put_("{\"\":" + json_text(whole));
     for (const auto& [path, figures] : layers_) {
@@ -258,15 +262,15 @@ std::vector<std::string> viewer_ids(const NodeGraph& graph) {
     const OnnxNode& node = *placed.node;
     std::string id(node.name);
     if (id.empty()) id = std::string(node.op_type) + (node.outputs.empty() ? "" : " " + std::string(node.outputs[0]));
-    std::size_t& times = seen[id];
-    if (times++ == 0 && (!node.name.empty() || !names.contains(id))) {
+    std::size_t number = ++seen[id];
+    if (number == 1 && (!node.name.empty() || !names.contains(id))) {
       ids.push_back(std::move(id));
       continue;
     }
-    std::string other;
-    do {
-      other = id + " #" + std::to_string(++times);
-    } while (names.contains(other) || seen.contains(other));
+    number = std::max<std::size_t>(number, 2);
+    std::string other = id + " #" + std::to_string(number);
+    while (names.contains(other) || seen.contains(other)) other = id + " #" + std::to_string(++number);
+    seen[id] = number;
     seen[other] = 1;
     ids.push_back(std::move(other));
   }
@@ -290,7 +294,7 @@ void write_confidence_data(const onnx_file::OnnxSummary& model, const NodeGraph&
     const Json result = {{"value", origin::name_of(confidence)}, {"bgColor", colour_of(confidence)}};
     put((i == 0 ? "" : ",\n") + json_text(Json(ids[i])) + ":" + json_text(result));
   }
-  put(R"(},"showExpandedSummaryOnGroupNode":true,"showLabelCountColumnsInChildrenStatsTable":true}})" "\n");
+  put(R"(},"hideInAggregatedStatsTable":true,"showExpandedSummaryOnGroupNode":true,"showLabelCountColumnsInChildrenStatsTable":true}})" "\n");
 }
 
 }  // namespace whence::view

@@ -1,4 +1,4 @@
-"""The models of a registry, where the results of each go, and what lies beside it that says where its nodes come from."""
+"""The models of a registry, and where the results of each go."""
 
 from __future__ import annotations
 
@@ -8,10 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import error
-
-# Names under which weights are published, the first that is there.
-_WEIGHTS = ("model.safetensors.index.json", "model.safetensors", "pytorch_model.bin.index.json", "pytorch_model.bin")
-
 
 @dataclass(frozen=True)
 class Model:
@@ -60,17 +56,3 @@ def _files(registry: Path) -> tuple[Path, Iterable[Path]]:
                     "give a folder with models, or a list with a path a line", file=str(registry)) from None
     files = [registry.parent / line for line in lines if line and not line.startswith("#")]
     return Path(os.path.commonpath([_normal(path).parent for path in files] or ["/"])), files
-
-
-def sidecar_beside(model: Path) -> Path | None:
-    """``bert.whence.json`` of ``bert.onnx``."""
-    record = model.with_suffix(".whence.json")
-    return record if record.is_file() else None
-
-
-def weights_beside(model: Path) -> Path | None:
-    """The weights as they were published: ``bert.safetensors`` of ``bert.onnx``, else the usual names in its folder, or
-    around it where the folder is called ``onnx``."""
-    folders = [model.parent, *([model.parent.parent] if model.parent.name == "onnx" else [])]
-    candidates = [model.with_suffix(".safetensors"), *(folder / name for folder in folders for name in _WEIGHTS)]
-    return next((each for each in candidates if each.is_file()), None)

@@ -7,9 +7,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from ..command import run_json
+from ..beside import sidecar_beside
+from ..command import run_json, run_text
 from ..errors import WhenceError, error
-from ..fleet.registry import sidecar_beside
 
 OTHER_MODEL = "E0206"
 
@@ -25,10 +25,7 @@ def confidence_of(model: str) -> dict[str, Any]:
 
 
 def time_of(model: str, profile: str) -> dict[str, Any]:
-    with tempfile.TemporaryDirectory() as folder:
-        written = Path(folder) / "time.json"
-        run_text("profile", model, "--profile", profile, "--format", "model-explorer", "-o", written)
-        return _only(json.loads(written.read_text(encoding="utf-8")))
+    return _only(json.loads(run_text("profile", model, "--profile", profile, "--format", "model-explorer")))
 
 
 def error_of(model: str, values: str) -> dict[str, Any]:
@@ -39,27 +36,15 @@ def error_of(model: str, values: str) -> dict[str, Any]:
         return _only(json.loads(written.read_text(encoding="utf-8")))
 
 
-def run_text(*arguments: object) -> None:
-    """Runs a subcommand of which what it prints is of no use. Raises WhenceError."""
-    from ..command import binary, environment, from_command, run
-
-    done = run([str(binary()), *map(str, arguments)], environment())
-    if done.returncode != 0:
-        raise from_command(done.stdout, done.stderr, done.returncode)
-
-
 def _written(subcommand: str, model: str, *options: str) -> dict[str, Any]:
     """With the sidecar that lies beside the model, if it is the model's."""
     record = sidecar_beside(Path(model))
-    with tempfile.TemporaryDirectory() as folder:
-        written = Path(folder) / "written.json"
-        try:
-            run_json(subcommand, model, *options, "-o", written, *(["--sidecar", record] if record else []))
-        except WhenceError as failure:
-            if record is None or failure.code != OTHER_MODEL:
-                raise
-            run_json(subcommand, model, *options, "-o", written)
-        return json.loads(written.read_text(encoding="utf-8"))
+    try:
+        return json.loads(run_text(subcommand, model, *options, *(["--sidecar", record] if record else [])))
+    except WhenceError as failure:
+        if record is None or failure.code != OTHER_MODEL:
+            raise
+        return json.loads(run_text(subcommand, model, *options))
 
 
 def _only(data: dict[str, Any]) -> dict[str, Any]:
