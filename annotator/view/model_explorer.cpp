@@ -78,8 +78,7 @@ class ModelExplorerWriter {
     outputs();
     put_("],\"groupNodeAttributes\":");
     groups();
-    // A module of one node is a layer like any other.
-    put_(",\n\"layoutConfigs\":{\"keepLayersWithASingleChild\":true}}]}\n");
+    put_("}]}\n");
   }
 
  private:

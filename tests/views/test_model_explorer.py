@@ -1,6 +1,6 @@
 """`whence model-explorer`, node data, and the extension of the Python package, without the package model_explorer.
 
-The fields that may be written are those of `stand_in/`; tests/tool_dialects/test_model_explorer.py holds them against the
+The fields that may be written are those of `stand_in/`; tests/tool_dialects/test_in_model_explorer.py holds them against the
 package, and looks at the graph in it.
 """
 
@@ -61,7 +61,6 @@ def require_metadata(items: list[dict]) -> None:
 def require_graph(graph: dict) -> None:
     """By the classes, and whole: ids are unique, edges lead to nodes, groups have nodes."""
     require_fields(graph, BUILDER.Graph)
-    require_fields(graph["layoutConfigs"], BUILDER.LayoutConfigs)
     ids = {each["id"] for each in graph["nodes"]}
     assert len(ids) == len(graph["nodes"])
     groups = {""}

@@ -49,11 +49,3 @@ class KeyValue:
 class MetadataItem:
     id: str
     attrs: list = field(default_factory=list)
-
-
-@dataclass
-class LayoutConfigs:
-    nodeSep: int | None = None
-    rankSep: int | None = None
-    edgeSep: int | None = None
-    keepLayersWithASingleChild: bool | None = None
