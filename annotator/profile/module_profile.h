@@ -22,7 +22,7 @@ namespace whence::profile {
 struct ProfiledLayer {
   Layer ran;
   LayerModules modules;
-  std::string node = {};  // where viewers show it (view::viewer_ids); empty: at no node
+  std::string node = {};  // id of the node that viewers show it at (view::viewer_ids); empty: none
 };
 
 struct ModuleAmount {

@@ -1,4 +1,4 @@
-"""What became of a registry: totals, and a row a model, as JSON, in one line, and as one page without outside parts."""
+"""The state of a registry: totals, and a row a model, as JSON, in one line, and as one page without outside parts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Model Explorer imports: classes that it registers by deriving from its own."""
+"""The module that Model Explorer imports: its metaclass registers the classes as they are defined."""
 
 from .adapter import WhenceAdapter as WhenceAdapter
 from .figures import WhenceFigures as WhenceFigures

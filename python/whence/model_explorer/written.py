@@ -1,4 +1,4 @@
-"""What the command writes for Model Explorer, as objects. Needs neither Model Explorer nor PyTorch nor onnx."""
+"""Graph and figures as the command writes them for Model Explorer. Needs neither Model Explorer nor PyTorch nor onnx."""
 
 from __future__ import annotations
 

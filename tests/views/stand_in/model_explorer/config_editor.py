@@ -1,3 +1,5 @@
+"""Fields of a form in the viewer."""
+
 from dataclasses import dataclass, field
 
 

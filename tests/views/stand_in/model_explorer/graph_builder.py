@@ -1,3 +1,5 @@
+"""The graph, by the names of its fields."""
+
 from dataclasses import dataclass, field
 
 

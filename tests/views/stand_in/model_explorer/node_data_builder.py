@@ -1,3 +1,5 @@
+"""Figures on nodes, by the names of their fields."""
+
 from dataclasses import dataclass, field
 
 
