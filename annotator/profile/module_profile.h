@@ -81,9 +81,9 @@ std::string to_json(const ModuleProfile& profile);  // schema/profile.schema.jso
 // One line a stack, "model;encoder;layer.0;MatMul 1234", in the profile's unit: what flamegraph.pl and inferno read.
 std::string to_collapsed(const ModuleProfile& profile);
 std::string to_speedscope(const ModuleProfile& profile);  // speedscope.app/file-format-schema.json
-// Node data for Model Explorer: the amount of an average run at each node that a layer kept the name of, or at the first
-// of those that it was made of. Layers that hold nodes of several modules, or none that is known, are left out; how much
-// is shown stands in the title.
+// Node data for Model Explorer: the amount of an average run at each node that a layer kept the name of, or at the
+// first of those that it was made of. Layers that hold nodes of several modules, or none that is known, are left out;
+// how much is shown stands in the title.
 std::string to_node_data(const ModuleProfile& profile);
 
 }  // namespace whence::profile

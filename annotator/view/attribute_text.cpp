@@ -31,9 +31,7 @@ std::string short_text(std::string_view text) {
   return std::string(text.substr(0, most_characters)) + "...";
 }
 
-std::string float_of(std::uint64_t bits) {
-  return number_text(std::bit_cast<float>(static_cast<std::uint32_t>(bits)));
-}
+std::string float_of(std::uint64_t bits) { return number_text(std::bit_cast<float>(static_cast<std::uint32_t>(bits))); }
 std::string int_of(std::uint64_t bits) { return std::to_string(static_cast<std::int64_t>(bits)); }
 
 // A repeated number stands in the file one by one or packed.

@@ -8,7 +8,8 @@
 namespace whence::view {
 
 // "[3, 3]", "0.5", "reflect", "tensor", "graph", or "@name" for one that the enclosing function gives; long lists and
-// texts are cut. Throws Error(corrupt_file, truncated_file) for bytes that are not an attribute; `place` names the file.
+// texts are cut. Throws Error(corrupt_file, truncated_file) for bytes that are not an attribute; `place` names the
+// file.
 std::string attribute_text(const onnx_file::OnnxAttribute& attribute, const Place& place);
 
 }  // namespace whence::view

@@ -1,6 +1,5 @@
 #include "annotator/view/model_explorer.h"
 
-#include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <unordered_map>
@@ -44,8 +43,8 @@ struct LayerFigures {
 
 class ModelExplorerWriter {
  public:
-  ModelExplorerWriter(const onnx_file::OnnxSummary& model, const NodeGraph& graph,
-                      const functions::ValueShapes& shapes, const PutText& put)
+  ModelExplorerWriter(const onnx_file::OnnxSummary& model, const NodeGraph& graph, const functions::ValueShapes& shapes,
+                      const PutText& put)
       : model_(model), graph_(graph), shapes_(shapes), put_(put), ids_(viewer_ids(graph)) {
     taken_.insert(ids_.begin(), ids_.end());
     for (std::int32_t node = 0; std::cmp_less(node, graph.nodes.size()); ++node) {
@@ -252,26 +251,27 @@ class ModelExplorerWriter {
 }  // namespace
 
 std::vector<std::string> viewer_ids(const NodeGraph& graph) {
-  std::unordered_map<std::string, std::size_t> seen;
   std::unordered_set<std::string_view> names;
   for (const PlacedNode& placed : graph.nodes) names.insert(placed.node->name);
+  std::unordered_set<std::string> taken;
+  std::unordered_map<std::string, std::size_t> numbers;  // the last one behind each id that is wanted again
   std::vector<std::string> ids;
   ids.reserve(graph.nodes.size());
   for (const PlacedNode& placed : graph.nodes) {
     const OnnxNode& node = *placed.node;
     std::string id(node.name);
     if (id.empty()) id = std::string(node.op_type) + (node.outputs.empty() ? "" : " " + std::string(node.outputs[0]));
-    std::size_t number = ++seen[id];
-    if (number == 1 && (!node.name.empty() || !names.contains(id))) {
-      ids.push_back(std::move(id));
-      continue;
+    const bool of_another = node.name.empty() && names.contains(id);
+    if (of_another || taken.contains(id)) {
+      std::size_t& number = numbers.try_emplace(id, 1).first->second;
+      std::string other;
+      do {
+        other = id + " #" + std::to_string(++number);
+      } while (names.contains(other) || taken.contains(other));
+      id = std::move(other);
     }
-    number = std::max<std::size_t>(number, 2);
-    std::string other = id + " #" + std::to_string(number);
-    while (names.contains(other) || seen.contains(other)) other = id + " #" + std::to_string(++number);
-    seen[id] = number;
-    seen[other] = 1;
-    ids.push_back(std::move(other));
+    taken.insert(id);
+    ids.push_back(std::move(id));
   }
   return ids;
 }
@@ -293,7 +293,8 @@ void write_confidence_data(const onnx_file::OnnxSummary& model, const NodeGraph&
     const Json result = {{"value", origin::name_of(confidence)}, {"bgColor", colour_of(confidence)}};
     put((i == 0 ? "" : ",\n") + json_text(Json(ids[i])) + ":" + json_text(result));
   }
-  put(R"(},"hideInAggregatedStatsTable":true,"showExpandedSummaryOnGroupNode":true,"showLabelCountColumnsInChildrenStatsTable":true}})" "\n");
+  put(R"(},"hideInAggregatedStatsTable":true,"showExpandedSummaryOnGroupNode":true,"showLabelCountColumnsInChildrenStatsTable":true}})"
+      "\n");
 }
 
 }  // namespace whence::view

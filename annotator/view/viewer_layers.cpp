@@ -38,9 +38,8 @@ std::vector<CalledModule> way_of(const PlacedNode& placed) {
   metadata::set_calls(metadata, way);
   const metadata::Attribution& origin = placed.attribution;
   const bool has_last = std::ranges::any_of(way, [&](const auto& each) { return each.path == origin.module; });
-  if (!has_last && !origin.call.empty() && std::ranges::all_of(origin.call, [](unsigned char c) {
-        return std::isdigit(c) != 0;
-      })) {
+  if (!has_last && !origin.call.empty() &&
+      std::ranges::all_of(origin.call, [](unsigned char c) { return std::isdigit(c) != 0; })) {
     way.push_back({.path = origin.module, .call = std::atoi(origin.call.c_str())});
   }
   return way;

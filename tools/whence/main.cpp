@@ -24,10 +24,11 @@ namespace {
 
 // In the order in which a newcomer meets them.
 const Command* const kCommands[] = {
-    &record_command,  &export_command,  &annotate_command, &carry_command,     &validate_command, &show_command,
-    &explain_command, &diff_command,    &strip_command,    &functions_command, &inline_command,   &select_command,
-    &place_command,   &extract_command, &report_command,   &dot_command,       &graphml_command,  &model_explorer_command,
-    &profile_command, &ops_command,     &rules_command,   &codes_command,
+    &record_command, &export_command,  &annotate_command,       &carry_command,   &validate_command,
+    &show_command,   &explain_command, &diff_command,           &strip_command,   &functions_command,
+    &inline_command, &select_command,  &place_command,          &extract_command, &report_command,
+    &dot_command,    &graphml_command, &model_explorer_command, &profile_command, &ops_command,
+    &rules_command,  &codes_command,
 };
 
 void print_help(std::ostream& out) {

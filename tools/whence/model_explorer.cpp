@@ -1,5 +1,6 @@
 // `whence model-explorer`: the modules and nodes of a file, and figures on its nodes, for Model Explorer.
 #include "annotator/view/model_explorer.h"
+
 #include "tools/whence/drawing_command.h"
 
 namespace whence {

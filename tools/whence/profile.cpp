@@ -53,7 +53,8 @@ void declare(CommandLine& line) {
                 "a second profile, of any runtime: per module, is it faster or slower? (text, json)");
   line.option("against-optimized", "FILE", "as --optimized, for the second profile");
   line.option("warmup", "N", "first runs to leave out (1 of several)");
-  line.option("format", "FORMAT", "text; json; collapsed (flamegraph.pl, inferno); speedscope (speedscope.app); model-explorer, node\n"
+  line.option("format", "FORMAT",
+              "text; json; collapsed (flamegraph.pl, inferno); speedscope (speedscope.app); model-explorer, node\n"
               "data");
   line.output("output,o", "the file to write; standard output by default");
   line.output("trace", "writes a trace of the first profile as well (ui.perfetto.dev, chrome://tracing)");
@@ -78,9 +79,9 @@ ExitCode run(int argc, char** argv) {
   if (against.empty() && line.has("against-optimized")) {
     throw Error(Code::usage, "--against-optimized without --against", "--against FILE, the profile of that session");
   }
-  const std::vector<std::string> formats = against.empty()
-                                               ? std::vector<std::string>{"text", "json", "collapsed", "speedscope", "model-explorer"}
-                                               : std::vector<std::string>{"text", "json"};
+  const std::vector<std::string> formats =
+      against.empty() ? std::vector<std::string>{"text", "json", "collapsed", "speedscope", "model-explorer"}
+                      : std::vector<std::string>{"text", "json"};
   const std::string format = line.one_of("format", formats, line.json() ? "json" : "text");
   const std::string output = line.text_or("output", "");
   const text::Palette palette = output.empty() ? output_palette() : text::Palette{};

@@ -18,8 +18,8 @@ from .one_model import Row
 _COLOURS = {"exact": "#2f7d4f", "matched": "#3d7eb8", "inferred": "#c9a227", "ancestor": "#d07c3c", "unattributed": "#c0392b"}
 _STYLE = STYLE + """
 .bar{display:inline-flex;width:9em;height:.8em;vertical-align:middle;background:var(--line)}.bar i{height:100%}
-td.text{text-align:left;max-width:34em}.bad{color:var(--bad)}.key i{display:inline-block;width:.8em;height:.8em;margin:0 .3em 0 1em}
-td:first-child{max-width:32em;overflow-wrap:anywhere;white-space:normal}a{color:inherit}
+body{max-width:110em}td,th{white-space:nowrap}th.text,td.text{text-align:left;white-space:normal;min-width:22em}.bad{color:var(--bad)}.key i{display:inline-block;width:.8em;height:.8em;margin:0 .3em 0 1em}
+td:first-child{min-width:18em;overflow-wrap:anywhere;white-space:normal}a{color:inherit}
 """
 
 
@@ -75,7 +75,7 @@ def to_html(name: str, files: list[str], rows: dict[str, Row], folder: Path) -> 
     yield f"<!doctype html><html lang=en><meta charset=utf-8><title>{title}</title><style>{_STYLE}</style><h1>{title}</h1>"
     yield (f"<pre>{html.escape(_head(totals))}</pre><p>{_bar(totals.by, totals.nodes)} <span class=key>{key}</span></p>"
            "<table><tr><th>model<th>nodes<th>covered<th>by confidence"
-           + "".join(f"<th>{word}" for word in CONFIDENCES) + "<th>seconds<th>found by, findings, errors</tr>\n")
+           + "".join(f"<th>{word}" for word in CONFIDENCES) + "<th>seconds<th class=text>found by, findings, errors</tr>\n")
     root = Path(os.path.commonpath([str(Path(file).parent) for file in files]))
     for file in sorted(files, key=lambda each: _order(rows.get(each))):
         yield _row(file, rows.get(file), folder, root)
@@ -88,7 +88,7 @@ def _head(totals: Totals) -> str:
              f"{totals.nodes} nodes, {totals.covered} covered ({totals.percent:.1f} %): "
              + ", ".join(f"{count} {word}" for word, count in totals.by.items())]
     if totals.with_findings:
-        lines.append(f"{totals.with_findings} models with findings")
+        lines.append(f"with findings: {totals.with_findings}")
     if totals.errors:
         lines.append("errors: " + ", ".join(f"{code} x{count}" for code, count in totals.errors.most_common()))
     return "\n".join(lines)
@@ -103,10 +103,10 @@ def _order(row: Row | None) -> tuple[int, float]:
 def _row(file: str, row: Row | None, folder: Path, root: Path) -> str:
     name = html.escape(os.path.relpath(file, root))
     if row is None:
-        return f"<tr><td>{name}<td colspan=9 class=note>not done yet</tr>\n"
+        return f"<tr><td>{name}<td colspan=10 class=note>not done yet</tr>\n"
     if not row["ok"]:
         errors = "<br>".join(_problem(each) for each in row["errors"])
-        return f"<tr><td>{name}<td colspan=8 class=bad>failed<td class=text>{errors}</tr>\n"
+        return f"<tr><td>{name}<td colspan=9 class=bad>failed<td class=text>{errors}</tr>\n"
     link = _link(row["output"], name, folder)
     if row["wishes"]["reports"]:
         link += f" ({_link(row['report'], 'report', folder)})"
