@@ -84,6 +84,10 @@ Drawing draw(const std::string& model_path, const std::optional<std::string>& si
   return {std::move(model), std::move(graph), std::move(notes)};
 }
 
+functions::ValueShapes shapes_of(const std::string& model) {
+  return value_of(functions::value_shapes(model, {})).values;
+}
+
 SelectReport select(const std::string& model_path, const SelectOptions& options) {
   SelectReport report;
   const dialect::Dialect* format = options.format.empty() ? nullptr : &dialect::find_dialect(options.format);

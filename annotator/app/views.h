@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "annotator/dialect/written_choice.h"
+#include "annotator/functions/value_shapes.h"
 #include "annotator/profile/module_profile.h"
 #include "annotator/view/diff.h"
 #include "annotator/view/explanation.h"
@@ -54,6 +55,8 @@ struct Drawing {
 };
 // The graph that every drawing starts from.
 Drawing draw(const std::string& model, const std::optional<std::string>& sidecar);
+// Types and sizes of the model's values, stated or inferred. Cost: that of ONNX's shape inference.
+functions::ValueShapes shapes_of(const std::string& model);
 
 struct SelectOptions {
   std::optional<std::string> sidecar;  // reads the stamps of a file that is not annotated

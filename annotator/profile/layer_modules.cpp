@@ -117,6 +117,12 @@ std::vector<LayerModules> LayerPlacer::place(const RuntimeProfile& profile) cons
   return placed;
 }
 
+std::optional<std::size_t> LayerPlacer::node_of(const Layer& layer) const {
+  const std::vector<std::size_t> nodes =
+      layer.holds.names.empty() ? names_.listed(inlined_.before(layer.name)) : listed_nodes(layer);
+  return nodes.empty() ? std::nullopt : std::optional(nodes.front());
+}
+
 bool LayerPlacer::meets(const Layer& layer) const {
   const std::string name = inlined_.before(layer.name);
   if (names_.known(name) || !names_.origin_in(name).empty()) return true;

@@ -32,6 +32,9 @@ class LayerPlacer {
   // By layer. Cost: linear in layers and nodes; a layer that no name leads to a node looks at its surroundings alone.
   std::vector<LayerModules> place(const RuntimeProfile& profile) const;
 
+  // The node of the model that the layer is shown at: the one whose name it has or kept, or the first that it lists.
+  std::optional<std::size_t> node_of(const Layer& layer) const;
+
   // True when a name of the layer, or in its list, leads to a node of the model.
   bool meets(const Layer& layer) const;
 

@@ -5,6 +5,7 @@
 
 #include "annotator/functions/flat_summary.h"
 #include "annotator/profile/module_amounts.h"
+#include "annotator/view/model_explorer.h"
 
 namespace whence::profile {
 
@@ -78,12 +79,15 @@ Result<ModuleProfile> profile_by_module(const std::string& model_path, const Pro
     result.warmup_runs = profile.warmup_runs;
     result.averaged = profile.averaged;
     result.run_amount = profile.run_amount;
+    result.graph = view::viewer_graph_id(model);
+    const std::vector<std::string> ids = view::viewer_ids(graph);
     std::vector<LayerModules> placed = placer.place(profile);
     for (std::size_t i = 0; i < placed.size(); ++i) {
       if (profile.layers[i].count == 0) continue;
       const ProfileRule rule = placed[i].rule;
       if (rule == ProfileRule::derived || (rule == ProfileRule::name && !placed[i].same_operator)) ++result.merged;
-      result.layers.push_back({std::move(profile.layers[i]), std::move(placed[i])});
+      const auto node = placed[i].row && placed[i].parts.empty() ? placer.node_of(profile.layers[i]) : std::nullopt;
+      result.layers.push_back({std::move(profile.layers[i]), std::move(placed[i]), node ? ids[*node] : ""});
     }
     add_amounts(result);
     return result;

@@ -22,6 +22,7 @@ namespace whence::profile {
 struct ProfiledLayer {
   Layer ran;
   LayerModules modules;
+  std::string node = {};  // id of the node that viewers show it at (view::viewer_ids); empty: none
 };
 
 struct ModuleAmount {
@@ -40,6 +41,7 @@ struct CallAmount {
 
 struct ModuleProfile {
   std::string file, profile;  // base names
+  std::string graph;          // as viewers know it (view::viewer_graph_id)
   std::string_view source;    // name of the reader
   Unit unit = Unit::microseconds;
   view::ModuleTree tree;
@@ -79,5 +81,9 @@ std::string to_json(const ModuleProfile& profile);  // schema/profile.schema.jso
 // One line a stack, "model;encoder;layer.0;MatMul 1234", in the profile's unit: what flamegraph.pl and inferno read.
 std::string to_collapsed(const ModuleProfile& profile);
 std::string to_speedscope(const ModuleProfile& profile);  // speedscope.app/file-format-schema.json
+// Node data for Model Explorer: the amount of an average run at each node that a layer kept the name of, or at the
+// first of those that it was made of. Layers that hold nodes of several modules, or none that is known, are left out;
+// how much is shown stands in the title.
+std::string to_node_data(const ModuleProfile& profile);
 
 }  // namespace whence::profile

@@ -18,8 +18,6 @@ std::string in_quotes(std::string_view text) {
   return result + "\"";
 }
 
-constexpr const char* colours[] = {"#dff3e6", "#dcedf8", "#faf0cc", "#fce3d2", "#f9dcda"};  // by Confidence
-
 class DotWriter {
  public:
   DotWriter(const NodeGraph& graph, const PutText& put) : graph_(graph), nodes_of_(graph.nodes_by_row()), put_(put) {}
@@ -60,7 +58,7 @@ class DotWriter {
     put_("n" + std::to_string(index) + " [label=" + in_quotes(placed.node->op_type) +
          ", tooltip=" + in_quotes(placed.node->name) + ", nodename=" + in_quotes(placed.node->name) +
          ", confidence=" + std::string(origin::name_of(placed.attribution.confidence)) + ", fillcolor=\"" +
-         colours[static_cast<std::size_t>(placed.attribution.confidence)] + "\"");
+         std::string(colour_of(placed.attribution.confidence)) + "\"");
     if (placed.row) put_(", module=" + in_quotes(placed.attribution.module));
     if (!placed.attribution.source.empty()) put_(", source=" + in_quotes(placed.attribution.source));
     put_("];\n");

@@ -9,6 +9,12 @@
 
 namespace whence::view {
 
+// A light colour for each word, from green to red.
+constexpr std::string_view colour_of(origin::Confidence confidence) {
+  constexpr std::string_view colours[] = {"#dff3e6", "#dcedf8", "#faf0cc", "#fce3d2", "#f9dcda"};
+  return colours[static_cast<std::size_t>(confidence)];
+}
+
 using PutText = std::function<void(std::string_view)>;  // gets the drawing in pieces: it may be larger than the file
 
 // A cluster for each module; clusters nest. Attributes beside those that Graphviz draws: module, confidence, source.

@@ -45,10 +45,15 @@ def run(arguments: list[str], variables: dict[str, str]) -> subprocess.Completed
 
 def run_json(subcommand: str, *arguments: object, accepted: tuple[int, ...] = (0,)) -> dict:
     """Runs the command with --json and returns what it printed. Raises WhenceError for other exit codes."""
-    result = run([str(binary()), subcommand, "--json", *map(str, arguments)], environment())
+    return json.loads(run_text(subcommand, "--json", *arguments, accepted=accepted))
+
+
+def run_text(*arguments: object, accepted: tuple[int, ...] = (0,)) -> str:
+    """Runs the command and returns what it printed. Raises WhenceError for other exit codes."""
+    result = run([str(binary()), *map(str, arguments)], environment())
     if result.returncode not in accepted:
         raise from_command(result.stdout, result.stderr, result.returncode)
-    return json.loads(result.stdout)
+    return result.stdout
 
 
 def main() -> int:
@@ -62,6 +67,10 @@ def main() -> int:
         from .quantising.command_line import main as sensitivity
 
         return sensitivity(rest)
+    if name == "fleet":
+        from .fleet.command_line import main as fleet
+
+        return fleet(rest)
     if name in ("annotate", "record", "validate") and any(each == "--values" or each.startswith("--values=") for each in rest):
         if name == "record":
             from .values.command_line import main as with_values

@@ -41,3 +41,11 @@ def run_guarded(arguments: Sequence[str], run: Callable[[Sequence[str]], int]) -
 def _exit_code(code: str) -> int:
     """E0101 is of the kind that ends with 2, and so on (docs/errors.md)."""
     return 70 if code == "E0901" else int(code[1:3]) + 1
+
+
+def show_progress(done: int, count: int, what: str) -> None:
+    """One line that is written over, and gone in the end."""
+    width = max(min(os.get_terminal_size(sys.stderr.fileno()).columns, 100), 40)
+    full = round(20 * done / count)
+    line = f"[{'#' * full}{'.' * (20 - full)}] {done}/{count} {what}"
+    print("\r" + ("" if done == count else line)[:width - 1].ljust(width - 1), end="\r", file=sys.stderr, flush=True)

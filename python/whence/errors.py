@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
@@ -109,7 +110,7 @@ def from_operator(raised: Exception) -> Exception:
 
 
 def from_command(output: str, complaint: str, exit_code: int) -> WhenceError:
-    """The errors of a command that failed: JSON on standard output, or whatever it said instead."""
+    """The errors of a command that failed: JSON on standard output, lines on standard error, or whatever it said instead."""
     try:
         entries = [Diagnostic.from_json(entry) for entry in json.loads(output)["diagnostics"]]
         errors = [entry for entry in entries if entry.severity == "error"]
@@ -117,5 +118,11 @@ def from_command(output: str, complaint: str, exit_code: int) -> WhenceError:
             return WhenceError(errors)
     except (ValueError, KeyError, TypeError):
         pass
+    said = [found for line in complaint.splitlines() if isinstance(found := from_operator(RuntimeError(line)), WhenceError)]
+    if said:  # a subcommand of which JSON is not asked
+        return WhenceError([each for failure in said for each in failure.diagnostics])
+    if exit_code in (-signal.SIGKILL, -signal.SIGTERM, -signal.SIGINT):  # from outside; any other signal is a defect
+        return error("E0306", "over_limit", f"the command was ended by {signal.Signals(-exit_code).name}, for want of memory "
+                     "for example", "give it more memory, or less to do at the same time")
     message = (complaint or output).strip() or f"the command ended with exit code {exit_code}"
     return error("E0901", "internal", message, "please report this with the file")

@@ -9,8 +9,8 @@ import pytest
 import command
 
 SUBCOMMANDS = ["record", "export", "annotate", "carry", "validate", "show", "explain", "diff", "strip", "functions", "inline",
-               "extract", "select", "place", "report", "dot", "graphml", "profile", "ops", "codes", "rules", "accuracy",
-               "sensitivity"]
+               "extract", "select", "place", "report", "dot", "graphml", "model-explorer", "profile", "ops", "codes",
+               "rules", "accuracy", "sensitivity", "fleet"]
 
 
 def test_help_lists_every_subcommand():

@@ -81,6 +81,7 @@ READERS = {
     "report": lambda model, sidecar, target: [model, "-o", target, "--format", "html"],
     "dot": lambda model, sidecar, target: [model, "-o", target],
     "graphml": lambda model, sidecar, target: [model, "-o", target],
+    "model-explorer": lambda model, sidecar, target: [model, "-o", target],
     "profile": lambda model, sidecar, target: [model, "--ort-profile", sidecar, "-o", target],
 }
 

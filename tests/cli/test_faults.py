@@ -79,6 +79,7 @@ WRITERS = {
     "report md": Writer("report in/model.onnx -o out/one.md", ("one.md",)),
     "dot": Writer("dot in/model.onnx -o out/one.dot", ("one.dot",)),
     "graphml": Writer("graphml in/model.onnx -o out/one.graphml", ("one.graphml",)),
+    "model-explorer": Writer("model-explorer in/model.onnx -o out/one.json", ("one.json",)),
     "profile": Writer("profile in/named.onnx --ort-profile in/profile.json --format speedscope -o out/one.json",
                       ("one.json",)),
 }
@@ -419,6 +420,7 @@ LIMITED = {
     "report": "report in/large.onnx -o out/one.html",
     "dot": "dot in/large.onnx -o out/one.dot",
     "graphml": "graphml in/large.onnx -o out/one.graphml",
+    "model-explorer": "model-explorer in/large.onnx -o out/one.json",
 }
 COPYING = {"annotate copy": "annotate in/large.onnx -o out/one.onnx", "strip copy": "strip in/large.onnx -o out/one.onnx"}
 
@@ -473,7 +475,7 @@ def long(tmp_path_factory):
 
 
 LONG = ["annotate plain.onnx", "strip long.onnx", "functions long.onnx --depth 1", "extract long.onnx --module block.7",
-        "report long.onnx --format html", "dot long.onnx", "graphml long.onnx"]
+        "report long.onnx --format html", "dot long.onnx", "graphml long.onnx", "model-explorer long.onnx"]
 
 
 @pytest.mark.parametrize("words", [LONG[0], *(pytest.param(words, marks=pytest.mark.matrix) for words in LONG[1:])])

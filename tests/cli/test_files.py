@@ -538,6 +538,7 @@ def same(kind: str, path, folder):
 
 VIEWS = {
     "report": ["report", "--format", "html"], "dot": ["dot"], "graphml": ["graphml"],
+    "model-explorer": ["model-explorer"],
 }
 
 

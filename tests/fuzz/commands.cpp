@@ -34,8 +34,8 @@ class Silence {
 const Command* find_command(std::string_view name) {
   for (const Command* command :
        {&annotate_command, &diff_command, &dot_command, &explain_command, &export_command, &extract_command,
-        &functions_command, &graphml_command, &inline_command, &ops_command, &place_command, &profile_command,
-        &report_command, &select_command, &show_command, &strip_command, &validate_command}) {
+        &functions_command, &graphml_command, &inline_command, &model_explorer_command, &ops_command, &place_command,
+        &profile_command, &report_command, &select_command, &show_command, &strip_command, &validate_command}) {
     if (name == command->name) return command;
   }
   return nullptr;

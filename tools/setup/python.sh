@@ -47,9 +47,9 @@ fi
 case " $missing " in
   *" ray=="*)
     # 79 MB, for one engine of one sample: where it is not to be had, its test says so and is skipped.
-    step "installing Ray for samples/fleet"
+    step "installing Ray for whence fleet"
     if ! $python -m pip install --disable-pip-version-check -q "$(grep '^ray==' $requirements)" >/dev/null 2>&1; then
-      step "Ray could not be installed: the test of samples/fleet with --engine ray will be skipped"
+      step "Ray could not be installed: the tests of whence fleet --engine ray will be skipped"
     fi
     ;;
 esac

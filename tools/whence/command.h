@@ -25,6 +25,7 @@ extern const Command extract_command;
 extern const Command functions_command;
 extern const Command graphml_command;
 extern const Command inline_command;
+extern const Command model_explorer_command;
 extern const Command ops_command;
 extern const Command place_command;
 extern const Command profile_command;

@@ -3,36 +3,35 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "annotator/app/views.h"
 #include "annotator/text/words.h"
 #include "schema/files/files.h"
 #include "tools/whence/printing.h"
 
 namespace whence {
 
-ExitCode write_drawing(int argc, char** argv, const DrawingKind& kind) {
-  CommandLine line(kind.command, "model.onnx [-o FILE] [--sidecar F]", kind.description);
+void declare_drawing(CommandLine& line, const DrawingKind& kind) {
   line.positional("file", "the ONNX file");
   line.output("output,o", "the file to write; standard output by default");
   line.option("sidecar,s", "FILE",
               "the sidecar: adds the types of modules, and reads stamps of files not yet annotated");
   line.example(std::string("whence ") + kind.command + " model.annotated.onnx -o " + kind.example);
-  if (!line.parse(argc, argv)) return ExitCode::ok;
+}
 
-  const std::string input = line.text("file"), output = line.text_or("output", "");
+ExitCode put_drawing(const CommandLine& line, const app::Drawing& drawing,
+                     const std::function<void(const view::PutText&)>& write) {
+  const std::string output = line.text_or("output", "");
   if (line.json() && output.empty()) {
     throw Error(Code::usage, "--json describes the file that was written, and without -o there is none", "give -o FILE",
                 {.stage = "command line"});
   }
-  const app::Drawing drawing = app::draw(input, line.optional_text("sidecar"));
   const view::NodeGraph& graph = drawing.graph;
   if (output.empty()) {
     print_text(drawing.notes);
-    kind.write(graph, [](std::string_view text) { std::cout << text; });
+    write([](std::string_view text) { std::cout << text; });
     return ExitCode::ok;
   }
   AtomicFile file(output);
-  kind.write(graph, [&](std::string_view text) { file.write(text); });
+  write([&](std::string_view text) { file.write(text); });
   file.commit();
   if (line.json()) {
     const nlohmann::ordered_json object = {{"file", output},
@@ -48,6 +47,14 @@ ExitCode write_drawing(int argc, char** argv, const DrawingKind& kind) {
             << text::counted(graph.tree.rows.size(), "module") << ", "
             << text::counted(graph.index.edges().size(), "edge") << "\n";
   return ExitCode::ok;
+}
+
+ExitCode write_drawing(int argc, char** argv, const DrawingKind& kind) {
+  CommandLine line(kind.command, "model.onnx [-o FILE] [--sidecar F]", kind.description);
+  declare_drawing(line, kind);
+  if (!line.parse(argc, argv)) return ExitCode::ok;
+  const app::Drawing drawing = app::draw(line.text("file"), line.optional_text("sidecar"));
+  return put_drawing(line, drawing, [&](const view::PutText& put) { kind.write(drawing.graph, put); });
 }
 
 }  // namespace whence

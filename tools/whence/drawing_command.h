@@ -1,8 +1,11 @@
-// Shared by `whence dot` and `whence graphml`: one file in, one drawing out, to a file or to standard output.
+// Shared by `whence dot`, `whence graphml` and `whence model-explorer`: one file in, one drawing out, to a file or to
+// standard output.
 #pragma once
 
+#include <functional>
 #include <string>
 
+#include "annotator/app/views.h"
 #include "annotator/view/drawing_files.h"
 #include "tools/whence/cli.h"
 #include "tools/whence/command.h"
@@ -17,5 +20,10 @@ struct DrawingKind {
 };
 
 ExitCode write_drawing(int argc, char** argv, const DrawingKind& kind);
+
+// The parts of it: the options of every drawing; and what puts one where the line says, with a line on what it holds.
+void declare_drawing(CommandLine& line, const DrawingKind& kind);
+ExitCode put_drawing(const CommandLine& line, const app::Drawing& drawing,
+                     const std::function<void(const view::PutText&)>& write);
 
 }  // namespace whence

@@ -55,7 +55,8 @@ bool may_take_values(std::string_view subcommand) {
 
 bool is_in_python(std::span<char*> arguments) {
   const std::string_view subcommand = arguments.front();
-  if (!may_take_values(subcommand)) return subcommand == "accuracy" || subcommand == "sensitivity";
+  if (!may_take_values(subcommand))
+    return subcommand == "accuracy" || subcommand == "sensitivity" || subcommand == "fleet";
   return std::ranges::any_of(arguments,
                              [](std::string_view each) { return each == "--values" || each.starts_with("--values="); });
 }

@@ -1,4 +1,5 @@
-// Subcommands that are written in Python: they run a model, which takes PyTorch or a runtime.
+// Subcommands that are written in Python: they run a model, which takes PyTorch or a runtime, or
+// many commands, on one machine or a cluster.
 #pragma once
 
 #include <span>

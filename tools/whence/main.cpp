@@ -24,10 +24,11 @@ namespace {
 
 // In the order in which a newcomer meets them.
 const Command* const kCommands[] = {
-    &record_command,  &export_command,  &annotate_command, &carry_command,     &validate_command, &show_command,
-    &explain_command, &diff_command,    &strip_command,    &functions_command, &inline_command,   &select_command,
-    &place_command,   &extract_command, &report_command,   &dot_command,       &graphml_command,  &profile_command,
-    &ops_command,     &rules_command,   &codes_command,
+    &record_command, &export_command,  &annotate_command,       &carry_command,   &validate_command,
+    &show_command,   &explain_command, &diff_command,           &strip_command,   &functions_command,
+    &inline_command, &select_command,  &place_command,          &extract_command, &report_command,
+    &dot_command,    &graphml_command, &model_explorer_command, &profile_command, &ops_command,
+    &rules_command,  &codes_command,
 };
 
 void print_help(std::ostream& out) {
@@ -35,12 +36,13 @@ void print_help(std::ostream& out) {
          "usage: whence <command> [options]\n\ncommands:\n";
   for (const Command* command : kCommands) {
     std::string name = command->name;
-    name.resize(12, ' ');
+    name.resize(16, ' ');
     out << "  " << name << command->summary << "\n";
   }
   out << "\nwith the Python package:\n"
-         "  accuracy     which module of an ONNX file is the first whose values differ from PyTorch's\n"
-         "  sensitivity  what quantising one module of an ONNX file costs and saves\n"
+         "  accuracy        which module of an ONNX file is the first whose values differ from PyTorch's\n"
+         "  sensitivity     what quantising one module of an ONNX file costs and saves\n"
+         "  fleet           annotates, validates and reports a whole registry of models\n"
          "\noptions:\n"
          "  --help      this text; `whence <command> --help`, or `whence help <command>`, explains one\n"
          "  --version   version of whence\n\n"

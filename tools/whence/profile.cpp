@@ -39,6 +39,7 @@ std::string in_format(const profile::ModuleProfile& found, const std::string& fo
   if (format == "json") return profile::to_json(found);
   if (format == "collapsed") return profile::to_collapsed(found);
   if (format == "speedscope") return profile::to_speedscope(found);
+  if (format == "model-explorer") return profile::to_node_data(found);
   return profile::to_text(found, options, palette);
 }
 
@@ -52,7 +53,9 @@ void declare(CommandLine& line) {
                 "a second profile, of any runtime: per module, is it faster or slower? (text, json)");
   line.option("against-optimized", "FILE", "as --optimized, for the second profile");
   line.option("warmup", "N", "first runs to leave out (1 of several)");
-  line.option("format", "FORMAT", "text; json; collapsed (flamegraph.pl, inferno); speedscope (speedscope.app)");
+  line.option("format", "FORMAT",
+              "text; json; collapsed (flamegraph.pl, inferno); speedscope (speedscope.app); model-explorer, node\n"
+              "data");
   line.output("output,o", "the file to write; standard output by default");
   line.output("trace", "writes a trace of the first profile as well (ui.perfetto.dev, chrome://tracing)");
   line.option("depth,d", "N", "levels of modules in the text (3)");
@@ -76,9 +79,9 @@ ExitCode run(int argc, char** argv) {
   if (against.empty() && line.has("against-optimized")) {
     throw Error(Code::usage, "--against-optimized without --against", "--against FILE, the profile of that session");
   }
-  const std::vector<std::string> formats = against.empty()
-                                               ? std::vector<std::string>{"text", "json", "collapsed", "speedscope"}
-                                               : std::vector<std::string>{"text", "json"};
+  const std::vector<std::string> formats =
+      against.empty() ? std::vector<std::string>{"text", "json", "collapsed", "speedscope", "model-explorer"}
+                      : std::vector<std::string>{"text", "json"};
   const std::string format = line.one_of("format", formats, line.json() ? "json" : "text");
   const std::string output = line.text_or("output", "");
   const text::Palette palette = output.empty() ? output_palette() : text::Palette{};

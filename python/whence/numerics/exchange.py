@@ -52,7 +52,7 @@ def to_model_explorer(report: AccuracyReport) -> dict[str, Any]:
         if row is not None and node.name:
             results[node.name] = {"value": row.relative if math.isfinite(row.relative) else 1e38,
                                   "bgColor": _colour(row.relative, report.tolerance)}
-    return {file.model.graph.name: {"name": "relative difference from PyTorch", "results": results}}
+    return {file.model.graph.name or "main_graph": {"name": "relative difference from PyTorch", "results": results}}
 
 
 def _around(node: origins.Node):

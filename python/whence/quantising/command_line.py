@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..command_lines import Parser, run_guarded
+from ..command_lines import Parser, run_guarded, show_progress
 from ..placing import require_apart, write_text
 from ..numerics import light
 from . import quantisers
@@ -65,7 +64,7 @@ def _measure(arguments: Sequence[str]) -> int:
     inputs = [inputs_from(Path(each)) for each in given.inputs]
     report = sensitivity(given.file, inputs, quantize=given.quantize, modules=given.modules, exclude=given.exclude,
                          leave_out=given.leave_out, budget=given.budget, time=not given.no_time, jobs=given.jobs,
-                         fresh=given.fresh, progress=_bar if sys.stderr.isatty() else None)
+                         fresh=given.fresh, progress=show_progress if sys.stderr.isatty() else None)
     if given.html:
         report.to_html(given.html)
     if given.exclude_list:
@@ -73,11 +72,3 @@ def _measure(arguments: Sequence[str]) -> int:
                    + "\n")
     print(json.dumps(report.to_json(), indent=2) if given.json else report)
     return 0 if report.choice is None or report.choice.met else 1
-
-
-def _bar(done: int, count: int, what: str) -> None:
-    """One line that is written over, and gone in the end."""
-    width = max(min(os.get_terminal_size(sys.stderr.fileno()).columns, 100), 40)
-    full = round(20 * done / count)
-    line = f"[{'#' * full}{'.' * (20 - full)}] {done}/{count} {what}"
-    print("\r" + ("" if done == count else line)[:width - 1].ljust(width - 1), end="\r", file=sys.stderr, flush=True)

@@ -35,6 +35,8 @@ void run(std::string_view input) {
       {"report", model, "-o", output + ".md", "--sidecar", good.sidecar},
       {"dot", model, "-o", output + ".dot"},
       {"graphml", model, "-o", output + ".graphml"},
+      {"model-explorer", model, "-o", output + ".graph.json"},
+      {"model-explorer", model, "--confidence", "-o", output + ".confidence.json"},
   };
   for (const std::vector<std::string>& line : lines) {
     attempt([&] { run_command(line); });

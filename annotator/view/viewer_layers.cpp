@@ -1,0 +1,105 @@
+#include "annotator/view/viewer_layers.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cstdlib>
+#include <ranges>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "annotator/metadata/way.h"
+#include "schema/module_path.h"
+
+namespace whence::view {
+
+namespace {
+
+using metadata::CalledModule;
+
+// A slash in a module's name would make another layer.
+std::string without_slashes(std::string name) {
+  std::ranges::replace(name, '/', '|');
+  return name;
+}
+
+// "attention" of "encoder.layer.0.attention"; "layer.0" of "encoder.layer.0", as a number alone says little.
+std::string module_name(std::string_view path) {
+  const std::string last = last_segment(path);
+  const bool number = std::ranges::all_of(last, [](unsigned char c) { return std::isdigit(c) != 0; });
+  const std::string around = last_segment(module_around(path));
+  return number && !around.empty() ? around + "." + last : last;
+}
+
+// The called modules on the way to a node, of which the last may be known by its call alone.
+std::vector<CalledModule> way_of(const PlacedNode& placed) {
+  if (!placed.row) return {};
+  const onnx_file::OnnxProperties metadata = placed.node->metadata.list();
+  std::vector<CalledModule> way = metadata::stated_modules(metadata);
+  metadata::set_calls(metadata, way);
+  const metadata::Attribution& origin = placed.attribution;
+  const bool has_last = std::ranges::any_of(way, [&](const auto& each) { return each.path == origin.module; });
+  if (!has_last && !origin.call.empty() &&
+      std::ranges::all_of(origin.call, [](unsigned char c) { return std::isdigit(c) != 0; })) {
+    way.push_back({.path = origin.module, .call = std::atoi(origin.call.c_str())});
+  }
+  return way;
+}
+
+using CalledAgain = std::unordered_set<std::string>;  // paths of modules with a second call
+
+std::vector<ViewerLayer> module_layers(const ModuleTree& tree, const PlacedNode& placed, const CalledAgain& again) {
+  std::vector<std::size_t> rows;
+  for (std::optional<std::size_t> row = placed.row; row && tree.rows[*row].parent; row = tree.rows[*row].parent) {
+    rows.push_back(*row);
+  }
+  const std::vector<CalledModule> way = again.empty() ? std::vector<CalledModule>() : way_of(placed);
+  std::vector<ViewerLayer> layers;
+  std::string path;
+  for (const std::size_t row : rows | std::views::reverse) {
+    const ModuleRow& module = tree.rows[row];
+    std::string name = module_name(module.path);
+    if (const std::string type = last_segment(module.type); !type.empty()) name += ": " + type;
+    if (again.contains(module.path)) {
+      const auto called = std::ranges::find(way, module.path, &CalledModule::path);
+      if (called != way.end()) name += " (call " + std::to_string(called->call) + ")";
+    }
+    path += (path.empty() ? "" : "/") + without_slashes(std::move(name));
+    layers.push_back({path, row});
+  }
+  return layers;
+}
+
+std::vector<ViewerLayer> name_layers(std::string_view name) {
+  std::string path(unattributed_layer);
+  std::vector<ViewerLayer> layers = {{path, std::nullopt}};
+  const std::size_t last = name.rfind('/');
+  if (last == std::string_view::npos) return layers;
+  for (std::size_t begin = 0; begin < last;) {
+    const std::size_t end = std::min(name.find('/', begin), last);
+    if (end > begin) {
+      path += "/" + std::string(name.substr(begin, end - begin));
+      layers.push_back({path, std::nullopt});
+    }
+    begin = end + 1;
+  }
+  return layers;
+}
+
+}  // namespace
+
+std::vector<std::vector<ViewerLayer>> layers_of(const NodeGraph& graph) {
+  CalledAgain again;
+  for (const PlacedNode& placed : graph.nodes) {
+    for (const CalledModule& module : way_of(placed)) {
+      if (module.call > 0) again.insert(module.path);
+    }
+  }
+  std::vector<std::vector<ViewerLayer>> layers;
+  layers.reserve(graph.nodes.size());
+  for (const PlacedNode& placed : graph.nodes) {
+    layers.push_back(placed.row ? module_layers(graph.tree, placed, again) : name_layers(placed.node->name));
+  }
+  return layers;
+}
+
+}  // namespace whence::view

@@ -1,0 +1,108 @@
+"""``whence fleet``: the command line."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..command_lines import Parser, run_guarded, show_progress
+from ..placing import write_text
+from . import journal
+from .engines import ENGINES
+from .one_model import Row, Wishes
+from .registry import models_of
+from .summary import Totals, to_html, totals_of
+
+JOURNAL, PAGE = "fleet.jsonl", "index.html"
+_BETWEEN_PAGES = 30.0  # seconds, so that a long run can be looked at
+
+
+def _jobs(text: str) -> int:
+    if not text.isdigit() or not 1 <= int(text) <= 4096:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of models; 1 to 4096")
+    return int(text)
+
+
+def parser() -> Parser:
+    options = Parser(
+        prog="whence fleet", description="Annotates, validates and reports a whole registry of models, and writes one page "
+        "on all of them. Run it again to go on where it ended: what is done and did not change is left out.",
+        epilog="Exit code 1: a model failed, or validate found an error in one. The others are done all the same.",
+        allow_abbrev=False)
+    options.add_argument("registry", type=Path, metavar="FOLDER|LIST", help="a folder, with .onnx files at any depth, or a text "
+                         "file with a path a line, relative to its own folder")
+    options.add_argument("--output", "-o", type=Path, metavar="FOLDER", help="where annotated files, reports, the journal "
+                         f"{JOURNAL} and the page {PAGE} go (NAME.fleet in this folder)")
+    options.add_argument("--engine", choices=ENGINES, default="process", help="processes of this machine (process), or Ray: the "
+                         "cluster in $RAY_ADDRESS, which sees the same paths, else this machine")
+    options.add_argument("--jobs", type=_jobs, metavar="N", help="models at a time (the number of cores)")
+    options.add_argument("--min", action="append", default=[], metavar="WORD=PERCENT[@GLOB]", help="what validate demands of "
+                         "each model; repeatable")
+    options.add_argument("--no-reports", action="store_true", help="no page for each model")
+    options.add_argument("--json", action="store_true", help="the totals as JSON")
+    return options
+
+
+def main(arguments: Sequence[str]) -> int:
+    return run_guarded(arguments, _run)
+
+
+def _run(arguments: Sequence[str]) -> int:
+    given = parser().parse_args(arguments)
+    out = given.output or Path(f"{given.registry.resolve().stem}.fleet")
+    models = models_of(given.registry, out)
+    wishes = Wishes(tuple(given.min), not given.no_reports)
+    files = [model.file for model in models]
+    with journal.opened(out / JOURNAL) as done:
+        left = [model for model in models if not done.has_done(model, wishes)]
+        progress = _Progress(len(models), len(models) - len(left))
+        page_at = time.monotonic()
+        rows = ENGINES[given.engine](((model, done.wrote(model)) for model in left), wishes, given.jobs) if left else ()
+        for row in rows:
+            done.add(row)
+            progress.add(row)
+            if time.monotonic() - page_at > _BETWEEN_PAGES:
+                _write_page(given.registry, out, files, done.rows)
+                page_at = time.monotonic()
+        totals = totals_of(files, done.rows)
+        _write_page(given.registry, out, files, done.rows)
+    print(json.dumps({**totals.to_json(), "new": len(left), "page": str(out / PAGE), "journal": str(out / JOURNAL)}, indent=2)
+          if given.json else _said(totals, len(left), out))
+    return 1 if totals.failed or totals.with_findings else 0
+
+
+def _said(totals: Totals, new: int, out: Path) -> str:
+    return (f"{totals.models} models: {totals.models - new} were done before, {totals.done} are done, {totals.failed} failed, "
+            f"{totals.with_findings} with findings; {totals.covered} of {totals.nodes} nodes covered ({totals.percent:.1f} %)\n"
+            f"{out / PAGE}")
+
+
+def _write_page(registry: Path, out: Path, files: list[str], rows: dict[str, Row]) -> None:
+    write_text(out / PAGE, "".join(to_html(registry.resolve().name, files, rows, out)))
+
+
+class _Progress:
+    """Failures as they come, and a bar where someone looks."""
+
+    def __init__(self, count: int, done: int):
+        self._count, self._done, self._bar = count, done, sys.stderr.isatty()
+        self._show("")
+
+    def add(self, row: Row) -> None:
+        self._done += 1
+        if not row["ok"]:
+            first = row["errors"][0]
+            if self._bar:
+                print("\x1b[2K", end="\r", file=sys.stderr)
+            remedy = f"; try: {first['remedy']}" if first["remedy"] else ""
+            print(f"failed: {row['file']}: {first['code']} {first['message']}{remedy}", file=sys.stderr)
+        self._show(os.path.basename(row["file"]))
+
+    def _show(self, what: str) -> None:
+        if self._bar and self._count:
+            show_progress(self._done, self._count, what)

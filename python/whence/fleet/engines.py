@@ -1,0 +1,85 @@
+"""Engines: models in, rows out, in the order in which they are done. No more models are under way than there are jobs.
+
+An engine is a generator of (models, wishes, jobs); a model comes with whether its former results may be replaced.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from itertools import islice
+
+from ..errors import error
+from .one_model import Row, Wishes, done, failed
+from .registry import Model
+
+Task = tuple[Model, bool]
+
+
+def on_processes(tasks: Iterable[Task], wishes: Wishes, jobs: int | None) -> Iterator[Row]:
+    """The work is done by commands, processes of their own; a thread waits for each."""
+    jobs = jobs or os.cpu_count() or 1
+    left = iter(tasks)
+    with ThreadPoolExecutor(jobs) as pool:
+        running = {pool.submit(done, model, wishes, replace) for model, replace in islice(left, jobs)}
+        try:
+            while running:
+                ended, running = wait(running, return_when=FIRST_COMPLETED)
+                running |= {pool.submit(done, model, wishes, replace) for model, replace in islice(left, len(ended))}
+                for each in ended:
+                    yield each.result()
+        finally:  # interrupted: those under way end, as their commands got the signal, too
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+# Ray starts a task again by itself when its node is lost; a worker that dies otherwise may be the model's fault.
+_RETRIES_OF_NODES, _ATTEMPTS = 10, 3
+
+
+def on_ray(tasks: Iterable[Task], wishes: Wishes, jobs: int | None) -> Iterator[Row]:
+    """On the cluster that $RAY_ADDRESS names, where the paths and the package must be those of this machine, else on
+    this machine."""
+    try:
+        import ray
+    except ImportError:
+        raise error("E0307", "needs_libtorch", "--engine ray needs ray", "pip install ray, or --engine process") from None
+    if os.environ.get("RAY_ADDRESS"):
+        ray.init(log_to_driver=False, configure_logging=False)
+    else:
+        ray.init(num_cpus=jobs or os.cpu_count(), include_dashboard=False, log_to_driver=False, configure_logging=False)
+    try:
+        yield from _rows_of_ray(ray, iter(tasks), wishes, jobs)
+    finally:
+        ray.shutdown()
+
+
+def _rows_of_ray(ray, left: Iterator[Task], wishes: Wishes, jobs: int | None) -> Iterator[Row]:
+    remote = ray.remote(num_cpus=1, max_retries=_RETRIES_OF_NODES)(done)
+    running: dict = {}
+
+    def start(model: Model, replace: bool, attempt: int) -> None:
+        running[remote.remote(model, wishes, replace)] = (model, replace, attempt)
+
+    def fill() -> None:
+        """Nodes come and go while it runs."""
+        room = jobs or max(int(ray.cluster_resources().get("CPU", 1)), 1)
+        for model, replace in islice(left, max(room - len(running), 0)):
+            start(model, replace, 1)
+
+    fill()
+    while running:
+        (ready, *_), _ = ray.wait(list(running), num_returns=1)
+        model, replace, attempt = running.pop(ready)
+        try:
+            yield ray.get(ready)
+        except ray.exceptions.RayError as failure:
+            if attempt < _ATTEMPTS:
+                start(model, replace, attempt + 1)
+            else:
+                yield failed(model, wishes, f"its worker was lost {attempt} times: {type(failure).__name__}",
+                             "look at the memory of the nodes; fewer --jobs")
+        fill()
+
+
+ENGINES: dict[str, Callable[[Iterable[Task], Wishes, int | None], Iterator[Row]]] = {"process": on_processes, "ray": on_ray}

@@ -1,0 +1,93 @@
+"""The journal: a line of JSON for each model that is done, so that a run which was killed goes on where it ended."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import IO
+
+from ..errors import error
+from .one_model import Row, Wishes, stamps
+from .registry import Model
+
+
+class Journal:
+    """``rows``: the last one of each model, by file. Memory: a row a model, whatever the models' sizes."""
+
+    def __init__(self, path: Path, file: IO[str]):
+        self._file = file
+        self.rows: dict[str, Row] = {}
+        self._ours: set[str] = set()  # results of former runs
+        for row in _rows(path):
+            self._know(row)
+
+    def add(self, row: Row) -> None:
+        """The row is on the disk when this returns."""
+        self._file.write(json.dumps(row) + "\n")
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._know(row)
+
+    def wrote(self, model: Model) -> bool:
+        return model.output in self._ours
+
+    def has_done(self, model: Model, wishes: Wishes) -> bool:
+        """True when the model was done with these wishes, nothing that it rests on changed, and its results are there."""
+        row = self.rows.get(model.file)
+        if row is None or not row["ok"] or row["wishes"] != json.loads(json.dumps(asdict(wishes))):
+            return False
+        results = [model.output, *([model.report] if wishes.reports else [])]
+        return row["output"] == model.output and all(map(os.path.exists, results)) and row["stamps"] == stamps(model)
+
+    def _know(self, row: Row) -> None:
+        self.rows[row["file"]] = row
+        if row["ok"]:
+            self._ours.add(row["output"])
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[Journal]:
+    """The journal, for one run at a time. Raises WhenceError E0401 when another run has it, or it cannot be written."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = path.open("a+", encoding="utf-8")
+    except OSError as failure:
+        raise error("E0401", "cannot_write", f"{path} cannot be written: {failure.strerror}", "name another folder with "
+                    "--output", file=str(path)) from failure
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise error("E0401", "cannot_write", f"another run writes to {path.parent}", "wait for it, or name another folder "
+                        "with --output", file=str(path)) from None
+        except OSError:  # a file system without locks
+            pass
+        _end_line(path, file)
+        yield Journal(path, file)
+
+
+def _end_line(path: Path, file: IO[str]) -> None:
+    """Ends a line that a kill cut off, so that the next one stands alone."""
+    with path.open("rb") as opened_file:
+        size = opened_file.seek(0, os.SEEK_END)
+        opened_file.seek(max(size - 1, 0))
+        if size and opened_file.read(1) != b"\n":
+            file.write("\n")
+            file.flush()
+
+
+def _rows(path: Path) -> Iterator[Row]:
+    """A line that a kill cut off is not a row."""
+    with path.open(encoding="utf-8", errors="replace") as lines:
+        for line in lines:
+            try:
+                row = json.loads(line)
+            except json.JSONDecodeError:
+                continue
+            if isinstance(row, dict) and {"file", "output", "ok", "wishes"} <= row.keys():
+                yield row

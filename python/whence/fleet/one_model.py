@@ -1,0 +1,108 @@
+"""One model: annotated, validated, reported by commands of their own. What is known of it afterwards is one row.
+
+A worker holds the row and nothing of the model; the commands read structure and leave weights on disk.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from ..beside import sidecar_beside, weights_beside
+from ..command import run_json
+from ..errors import WhenceError
+from ..reports import CONFIDENCES
+from .registry import Model
+
+Row = dict[str, Any]
+OTHER_MODEL = "E0206"
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """Options that all models have in common; a model that was done with others is done again."""
+
+    minima: tuple[str, ...] = ()
+    reports: bool = True
+
+
+def done(model: Model, wishes: Wishes, replace: bool) -> Row:
+    """The row of one model. Never raises: a model that fails must not stop the others.
+
+    ``replace``: its results of a former run may be replaced, weights among them.
+    """
+    began = time.monotonic()
+    row: Row = {**asdict(model), "wishes": asdict(wishes), "ok": False}
+    try:
+        row.update(_results(model, wishes, replace), ok=True)
+    except WhenceError as failure:
+        row["errors"] = [{"code": each.code, "message": each.message, "remedy": each.remedy} for each in failure.diagnostics]
+    except OSError as failure:
+        row["errors"] = [{"code": "E0401", "message": str(failure), "remedy": "name another folder with --output"}]
+    row["seconds"] = round(time.monotonic() - began, 3)
+    return row
+
+
+def failed(model: Model, wishes: Wishes, message: str, remedy: str) -> Row:
+    """The row of a model whose worker was lost."""
+    return {**asdict(model), "wishes": asdict(wishes), "ok": False, "seconds": 0.0,
+            "errors": [{"code": "", "message": message, "remedy": remedy}]}
+
+
+def stamps(model: Model) -> dict[str, list[int]]:
+    """Sizes and times of the files that a result rests on, by name: whether one changed since."""
+    file = Path(model.file)
+    used = [file, sidecar_beside(file), weights_beside(file)]
+    return {str(each): [each.stat().st_size, each.stat().st_mtime_ns] for each in used if each is not None and each.exists()}
+
+
+def _results(model: Model, wishes: Wishes, replace: bool) -> Row:
+    file, output = Path(model.file), Path(model.output)
+    before = stamps(model)
+    output.parent.mkdir(parents=True, exist_ok=True)
+    found_by, notes = _annotate(file, output, replace)
+    minima = [word for each in wishes.minima for word in ("--min", each)]
+    validated = run_json("validate", output, *minima, accepted=(0, 1))
+    if wishes.reports:
+        run_json("report", output, "-o", model.report)
+    coverage = validated["coverage"]
+    return {"stamps": before, "found_by": found_by, "notes": notes, "nodes": coverage["nodes"], "covered": coverage["covered"],
+            **{word: coverage[word] for word in CONFIDENCES}, "clean": validated["clean"],
+            "findings": [*({"code": each["code"], "severity": each["severity"], "message": each["summary"],
+                            "remedy": each["remedy"]} for each in validated["findings"]),
+                         *({"code": each["code"], "severity": "error", "message": _at(each), "remedy": ""}
+                           for each in validated["shortfalls"])]}
+
+
+def _at(shortfall: dict[str, Any]) -> str:
+    return (f"{shortfall['subject']}: " if shortfall["subject"] else "") + shortfall["message"]
+
+
+def _annotate(file: Path, output: Path, replace: bool) -> tuple[str, list[str]]:
+    """(what origins were found by, what a reader should know of that)"""
+    def run(*options: object) -> None:
+        run_json("annotate", file, "-o", output, *options, *(["--overwrite"] if replace else []))
+
+    if record := sidecar_beside(file):
+        run("--sidecar", record)
+        return f"sidecar {record.name}", []
+    weights = weights_beside(file)
+    if weights is None or _is_complete(file):
+        run()
+        return "its own metadata and names", []
+    try:
+        run("--weights", weights)
+        return f"weights {weights.name}", []
+    except WhenceError as failure:
+        if failure.code != OTHER_MODEL:
+            raise
+        run()
+        return "its own metadata and names", [f"the weights beside it are of another model: {failure.diagnostics[0].message}"]
+
+
+def _is_complete(file: Path) -> bool:
+    """True when every node says already where it comes from."""
+    coverage = run_json("validate", file, accepted=(0, 1))["coverage"]
+    return coverage["covered"] == coverage["nodes"]

@@ -1,0 +1,58 @@
+"""The models of a registry, and where the results of each go."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..errors import error
+
+@dataclass(frozen=True)
+class Model:
+    """One model, and its files in the folder of results."""
+
+    file: str
+    output: str
+    report: str
+
+
+def models_of(registry: Path, out: Path) -> list[Model]:
+    """The models below a folder, or those of a text file with a path a line, relative to its own folder; without
+    what lies in ``out``. Raises WhenceError: E0101 for a registry without models, or one whose files would be replaced;
+    E0102 for one that is not there; E0203 for a list that is not text."""
+    root, files = _files(registry)
+    root = root.absolute()
+    if out.resolve() == root.resolve():
+        raise error("E0101", "usage", f"{out} holds the models themselves", "name another folder with --output",
+                    file=str(out))
+    inside = out.absolute()
+    placed = {}
+    for path in map(_normal, files):
+        if inside not in path.parents:
+            placed[str(path)] = out / path.relative_to(root)
+    if not placed:
+        raise error("E0101", "usage", f"{registry} names no model", "a folder with .onnx files at any depth, or a text file "
+                    "with a path a line", file=str(registry))
+    return [Model(file, str(output), f"{output}.html") for file, output in placed.items()]
+
+
+def _normal(path: Path) -> Path:
+    return Path(os.path.normpath(path.absolute()))
+
+
+def _files(registry: Path) -> tuple[Path, Iterable[Path]]:
+    """(the folder that results are named relative to, the models)"""
+    if registry.is_dir():
+        return registry, sorted(path for path in registry.rglob("*.onnx") if path.is_file())
+    try:
+        lines = [line.strip() for line in registry.read_text(encoding="utf-8").splitlines()]
+    except UnicodeDecodeError:
+        raise error("E0203", "wrong_kind", f"{registry} is not a text file", "give a folder, or a list with a path a line",
+                    file=str(registry)) from None
+    except OSError as failure:
+        raise error("E0102", "missing_file", f"{registry} cannot be read: {failure.strerror}",
+                    "give a folder with models, or a list with a path a line", file=str(registry)) from None
+    files = [registry.parent / line for line in lines if line and not line.startswith("#")]
+    return Path(os.path.commonpath([_normal(path).parent for path in files] or ["/"])), files

@@ -1,0 +1,137 @@
+"""The state of a registry: totals, and a row a model, as JSON, in one line, and as one page without outside parts."""
+
+from __future__ import annotations
+
+import html
+import os
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from ..page_style import STYLE
+from ..reports import CONFIDENCES
+from .one_model import Row
+
+_COLOURS = {"exact": "#2f7d4f", "matched": "#3d7eb8", "inferred": "#c9a227", "ancestor": "#d07c3c", "unattributed": "#c0392b"}
+_STYLE = STYLE + """
+.bar{display:inline-flex;width:9em;height:.8em;vertical-align:middle;background:var(--line)}.bar i{height:100%}
+body{max-width:110em}td,th{white-space:nowrap}th.text,td.text{text-align:left;white-space:normal;min-width:22em}.bad{color:var(--bad)}.key i{display:inline-block;width:.8em;height:.8em;margin:0 .3em 0 1em}
+td:first-child{min-width:18em;overflow-wrap:anywhere;white-space:normal}a{color:inherit}
+"""
+
+
+@dataclass
+class Totals:
+    """Sums over a registry; ``left``: models that no run did yet."""
+
+    models: int = 0
+    done: int = 0
+    failed: int = 0
+    left: int = 0
+    with_findings: int = 0
+    nodes: int = 0
+    covered: int = 0
+    by: dict[str, int] = field(default_factory=lambda: dict.fromkeys(CONFIDENCES, 0))
+    errors: Counter = field(default_factory=Counter)  # by code
+
+    @property
+    def percent(self) -> float:
+        return _percent(self.covered, self.nodes)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"models": self.models, "done": self.done, "failed": self.failed, "left": self.left,
+                "with_findings": self.with_findings, "nodes": self.nodes, "covered": self.covered,
+                "percent": round(self.percent, 2), **self.by, "errors": dict(self.errors)}
+
+
+def totals_of(files: Iterable[str], rows: dict[str, Row]) -> Totals:
+    totals = Totals()
+    for file in files:
+        totals.models += 1
+        row = rows.get(file)
+        if row is None:
+            totals.left += 1
+        elif not row["ok"]:
+            totals.failed += 1
+            totals.errors[row["errors"][0]["code"] or "other"] += 1
+        else:
+            totals.done += 1
+            totals.with_findings += not row["clean"]
+            totals.nodes += row["nodes"]
+            totals.covered += row["covered"]
+            for word in CONFIDENCES:
+                totals.by[word] += row[word]
+    return totals
+
+
+def to_html(name: str, files: list[str], rows: dict[str, Row], folder: Path) -> Iterable[str]:
+    """The page in pieces; links are relative to ``folder``. Models that failed come first, then the least covered."""
+    totals = totals_of(files, rows)
+    title = f"{html.escape(name)}: where the nodes of {totals.models} models come from"
+    key = "".join(f'<i style="background:{colour}"></i>{word}' for word, colour in _COLOURS.items())
+    yield f"<!doctype html><html lang=en><meta charset=utf-8><title>{title}</title><style>{_STYLE}</style><h1>{title}</h1>"
+    yield (f"<pre>{html.escape(_head(totals))}</pre><p>{_bar(totals.by, totals.nodes)} <span class=key>{key}</span></p>"
+           "<table><tr><th>model<th>nodes<th>covered<th>by confidence"
+           + "".join(f"<th>{word}" for word in CONFIDENCES) + "<th>seconds<th class=text>found by, findings, errors</tr>\n")
+    root = Path(os.path.commonpath([str(Path(file).parent) for file in files]))
+    for file in sorted(files, key=lambda each: _order(rows.get(each))):
+        yield _row(file, rows.get(file), folder, root)
+    yield "</table></html>\n"
+
+
+def _head(totals: Totals) -> str:
+    lines = [f"{totals.models} models: {totals.done} done, {totals.failed} failed"
+             + (f", {totals.left} not done yet" if totals.left else ""),
+             f"{totals.nodes} nodes, {totals.covered} covered ({totals.percent:.1f} %): "
+             + ", ".join(f"{count} {word}" for word, count in totals.by.items())]
+    if totals.with_findings:
+        lines.append(f"with findings: {totals.with_findings}")
+    if totals.errors:
+        lines.append("errors: " + ", ".join(f"{code} x{count}" for code, count in totals.errors.most_common()))
+    return "\n".join(lines)
+
+
+def _order(row: Row | None) -> tuple[int, float]:
+    if row is None:
+        return 2, 0.0
+    return (1, _percent(row["covered"], row["nodes"])) if row["ok"] else (0, 0.0)
+
+
+def _row(file: str, row: Row | None, folder: Path, root: Path) -> str:
+    name = html.escape(os.path.relpath(file, root))
+    if row is None:
+        return f"<tr><td>{name}<td colspan=10 class=note>not done yet</tr>\n"
+    if not row["ok"]:
+        errors = "<br>".join(_problem(each) for each in row["errors"])
+        return f"<tr><td>{name}<td colspan=9 class=bad>failed<td class=text>{errors}</tr>\n"
+    link = _link(row["output"], name, folder)
+    if row["wishes"]["reports"]:
+        link += f" ({_link(row['report'], 'report', folder)})"
+    said = [html.escape(row["found_by"]), *map(html.escape, row["notes"]), *map(_problem, row["findings"])]
+    return (f"<tr><td>{link}<td>{row['nodes']}<td>{_percent(row['covered'], row['nodes']):.1f} %<td>{_bar(row, row['nodes'])}"
+            + "".join(f"<td>{row[word] or ''}" for word in CONFIDENCES)
+            + f"<td>{row['seconds']:.1f}<td class=text>{'<br>'.join(said)}</tr>\n")
+
+
+def _problem(each: dict[str, str]) -> str:
+    kind = "bad" if each.get("severity", "error") == "error" else "note"
+    remedy = f"; try: {each['remedy']}" if each["remedy"] else ""
+    return f"<span class={kind}>{html.escape(' '.join(filter(None, [each['code'], each['message']])))}</span>{html.escape(remedy)}"
+
+
+def _link(target: str, text: str, folder: Path) -> str:
+    """``text`` is HTML."""
+    return f'<a href="{html.escape(quote(os.path.relpath(target, folder)))}">{text}</a>'
+
+
+def _bar(counts: dict[str, Any], nodes: int) -> str:
+    parts = "".join(f'<i style="width:{100 * counts[word] / nodes:.2f}%;background:{colour}" title="{word}: {counts[word]}"></i>'
+                    for word, colour in _COLOURS.items() if nodes and counts[word])
+    return f"<span class=bar>{parts}</span>"
+
+
+def _percent(part: int, nodes: int) -> float:
+    return 100 * part / nodes if nodes else 100.0

@@ -1,0 +1,42 @@
+"""The adapter: ONNX files as graphs whose layers are modules."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from model_explorer import Adapter, AdapterMetadata, ModelExplorerGraphs
+from model_explorer.graph_builder import Graph
+
+from . import written
+
+ADAPTER = "whence_onnx"
+
+
+class AsWritten(Sequence):
+    """A list of dictionaries that dataclasses.asdict, with which Model Explorer makes JSON, gives as it is: it would copy
+    millions of texts of a graph of 100,000 nodes one by one."""
+
+    def __init__(self, content: list[dict[str, Any]]):
+        self._content = content
+
+    def __deepcopy__(self, memo: dict) -> list[dict[str, Any]]:
+        return self._content
+
+    def __getitem__(self, at):
+        return self._content[at]
+
+    def __len__(self) -> int:
+        return len(self._content)
+
+
+class WhenceAdapter(Adapter):
+
+    metadata = AdapterMetadata(
+        id=ADAPTER, name="ONNX by PyTorch module", source_repo="",
+        description="Layers are modules and their calls; nodes say their source line and how sure that is (whence).",
+        fileExts=["onnx"])
+
+    def convert(self, model_path: str, settings: dict) -> ModelExplorerGraphs:
+        graph = written.graph_of(model_path)
+        return {"graphs": [Graph(**{**graph, "nodes": AsWritten(graph["nodes"])})]}

@@ -1,0 +1,49 @@
+"""Figures on nodes, which the user asks for in the panel of node data: confidence, time, error."""
+
+from __future__ import annotations
+
+from model_explorer import (
+    GetConfigEditorsResult, NodeDataProvider, NodeDataProviderFilter, NodeDataProviderMetadata, NodeDataProviderResult,
+)
+from model_explorer.config_editor import FileConfigEditor
+from model_explorer.node_data_builder import GraphNodeData
+
+from ..errors import WhenceError
+from . import written
+from .adapter import ADAPTER
+
+CONFIDENCE, TIME, ERROR = "whence_confidence", "whence_time", "whence_error"
+_HERE = NodeDataProviderFilter(modelFileExts=["onnx"], adapterIds=[ADAPTER])
+_FILES = {
+    TIME: FileConfigEditor(id="profile", label="Profile", required=True, description="what ONNX Runtime, OpenVINO, TensorRT or "
+                           "QNN wrote of a run of this file"),
+    ERROR: FileConfigEditor(id="values", label="Recorded values", required=True, description="what `whence record --values` "
+                            "or whence.record_values wrote", fileExts=["safetensors"]),
+}
+
+
+class WhenceFigures(NodeDataProvider):
+    metadata = [
+        NodeDataProviderMetadata(id=CONFIDENCE, name="whence: confidence", icon="verified", filter=_HERE,
+                                 description="How sure the module of each node is"),
+        NodeDataProviderMetadata(id=TIME, name="whence: time", icon="timer", filter=_HERE,
+                                 description="What a runtime measured"),
+        NodeDataProviderMetadata(id=ERROR, name="whence: error", icon="troubleshoot", filter=_HERE,
+                                 description="Relative difference from PyTorch; runs the file in ONNX Runtime"),
+    ]
+
+    def get_config_editors(self, provider_id: str) -> GetConfigEditorsResult:
+        editor = _FILES.get(provider_id)
+        return GetConfigEditorsResult(configEditors=[editor] if editor else [])
+
+    def run(self, provider_id: str, model_path: str, graph_id: str, config_values: dict, graph: object) -> NodeDataProviderResult:
+        try:
+            if provider_id == TIME:
+                data = written.time_of(model_path, config_values["profile"])
+            elif provider_id == ERROR:
+                data = written.error_of(model_path, config_values["values"])
+            else:
+                data = written.confidence_of(model_path)
+        except WhenceError as failure:
+            return NodeDataProviderResult(error=str(failure))
+        return NodeDataProviderResult(result=GraphNodeData(**data))

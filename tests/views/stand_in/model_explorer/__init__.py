@@ -1,0 +1,52 @@
+"""The parts of the package model_explorer that whence's extension derives from and fills, by their names and fields;
+tests/tool_dialects/test_in_model_explorer.py holds them against the package."""
+
+from dataclasses import dataclass, field
+
+
+@dataclass
+class ExtensionMetadata:
+    id: str = ""
+    name: str = ""
+    description: str = ""
+    source_repo: str = ""
+
+
+@dataclass
+class AdapterMetadata(ExtensionMetadata):
+    fileExts: list = field(default_factory=list)
+
+
+@dataclass
+class NodeDataProviderFilter:
+    modelFileExts: list | None = None
+    adapterIds: list | None = None
+
+
+@dataclass
+class NodeDataProviderMetadata(ExtensionMetadata):
+    icon: str = "extension"
+    filter: NodeDataProviderFilter | None = None
+
+
+@dataclass
+class NodeDataProviderResult:
+    result: object = None
+    error: str = ""
+
+
+@dataclass
+class GetConfigEditorsResult:
+    configEditors: list | None = None
+    error: str = ""
+
+
+class Adapter:
+    pass
+
+
+class NodeDataProvider:
+    pass
+
+
+ModelExplorerGraphs = dict
