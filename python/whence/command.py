@@ -6,13 +6,16 @@ file ends the command and not the caller, and what users see on the command line
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
+from .command_lines import run_guarded
 from .errors import error, from_command
 
 FOLDER = Path(__file__).resolve().parent
@@ -56,27 +59,31 @@ def run_text(*arguments: object, accepted: tuple[int, ...] = (0,)) -> str:
     return result.stdout
 
 
+def _in_python(name: str, options: list[str]) -> str | None:
+    """The module of this package that runs the subcommand; None where the command itself does."""
+    if name in ("annotate", "record", "validate"):
+        if not any(each == "--values" or each.startswith("--values=") for each in options):
+            return None
+        return {"annotate": "numerics.annotating", "record": "values.command_line", "validate": "numerics.validating"}[name]
+    return {"accuracy": "numerics.command_line", "sensitivity": "quantising.command_line",
+            "fleet": "fleet.command_line"}.get(name)
+
+
 def main() -> int:
     """The console script: a subcommand of this package, or the command itself in the place of this process."""
     name, *rest = sys.argv[1:] or [""]
-    if name == "accuracy":
-        from .numerics.command_line import main as accuracy
+    module = _in_python(name, rest)
+    if module is None:
+        os.execve(str(binary()), ["whence", *sys.argv[1:]], environment())
 
-        return accuracy(rest)
-    if name == "sensitivity":
-        from .quantising.command_line import main as sensitivity
+    def run_it(options: Sequence[str]) -> int:
+        try:
+            return importlib.import_module(f"whence.{module}").main(list(options))
+        except ModuleNotFoundError as missing:
+            if str(missing.name).partition(".")[0] == "whence":
+                raise
+            raise error("E0307", "needs_libtorch", f"`whence {name}` needs the Python package {missing.name}, which "
+                        f"{sys.executable} does not have", "name the Python that has it in $WHENCE_PYTHON, or "
+                        f"pip install {missing.name}") from None
 
-        return sensitivity(rest)
-    if name == "fleet":
-        from .fleet.command_line import main as fleet
-
-        return fleet(rest)
-    if name in ("annotate", "record", "validate") and any(each == "--values" or each.startswith("--values=") for each in rest):
-        if name == "record":
-            from .values.command_line import main as with_values
-        elif name == "annotate":
-            from .numerics.annotating import main as with_values
-        else:
-            from .numerics.validating import main as with_values
-        return with_values(rest)
-    os.execve(str(binary()), ["whence", *sys.argv[1:]], environment())
+    return run_guarded(rest, run_it)

@@ -1,6 +1,7 @@
 """The command as a whole: help, version, tables, suggestions."""
 
 import json
+import os
 import subprocess
 import time
 
@@ -43,6 +44,15 @@ def test_a_subcommand_in_python_says_how_to_install_it_where_it_is_not(tmp_path)
         assert text.startswith("E0101") and str(named) in text and "pip install ." in text
     told = command.run("accuracy", "m.onnx", "--json", code=2, env={"WHENCE_PYTHON": str(python)}).stdout
     assert json.loads(told)["diagnostics"][0]["code"] == "E0101"
+
+
+@pytest.mark.parametrize("arguments", [["accuracy", "m.onnx", "--values", "v"], ["annotate", "m.onnx", "--values", "v", "-o", "o.onnx"],
+                                       ["sensitivity", "m.onnx"]])
+def test_a_python_without_pytorch(tmp_path, arguments):
+    (tmp_path / "torch.py").write_text("raise ModuleNotFoundError(\"No module named 'torch'\", name='torch')\n")
+    env = {"PYTHONPATH": os.pathsep.join([str(tmp_path), str(command.ROOT / "python")])}
+    told = command.run(*arguments, code=4, env=env).stderr
+    assert told.startswith("E0307") and "torch" in told and "$WHENCE_PYTHON" in told and "Traceback" not in told
 
 
 def test_a_subcommand_in_python_has_errors_and_exit_codes_like_the_others(tmp_path):

@@ -233,6 +233,10 @@ def test_what_is_refused_before_anything_runs(recorded, run_here):
     values, sidecar = folder / "v.safetensors", folder / "model.whence.json"
     written = run_here("annotate", folder / "file.onnx", "--values", values, "-o", folder / "out.onnx", code=2)
     assert "E0101" in written.err and "sidecar" in written.err
+    for option in ("--weights", "--from"):
+        written = run_here("annotate", folder / "file.onnx", option, folder / "w", "--values", values, "-o",
+                           folder / "out.onnx", code=2)
+        assert "E0101" in written.err and f"{option} and --values exclude each other" in written.err
     before = values.read_bytes()
     written = run_here("annotate", folder / "file.onnx", "--sidecar", sidecar, "--values", values, "-o", values, code=2)
     assert "E0101" in written.err and values.read_bytes() == before

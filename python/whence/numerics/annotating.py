@@ -3,6 +3,7 @@ it with them."""
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 import tempfile
@@ -49,6 +50,8 @@ def parser() -> Parser:
     for option in ("--keys", "--functions"):
         options.add_argument(option, action="append", metavar="X", type=lambda text, option=option: [option, text],
                              dest="others", help="as without --values")
+    for option in ("--weights", "--from"):
+        options.add_argument(option, help=argparse.SUPPRESS)
     return options
 
 
@@ -58,6 +61,10 @@ def main(arguments: Sequence[str]) -> int:
 
 def _annotate(arguments: Sequence[str]) -> int:
     given = parser().parse_args(arguments)
+    for option in ("weights", "from"):
+        if getattr(given, option) is not None:
+            raise error("E0101", "usage", f"--{option} and --values exclude each other",
+                        "values are of operations that a sidecar records: give that with --sidecar")
     require_apart({"--output": given.output}, [each for each in (given.values, given.sidecar, given.outputs) if each])
     others = [word for each in given.others or () for word in each]
     others += ["--sidecar", given.sidecar] if given.sidecar else []
