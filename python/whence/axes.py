@@ -7,8 +7,8 @@ of range, negative axes, an axis twice, shapes that are not nested as the inputs
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from . import caches, nested
@@ -27,10 +27,18 @@ class Axis:
     name: str | None = None
     dim: Any = None
     wished: bool = False
+    proposed: bool = False          # by whence: one at which the export is wrong is fixed, and not only warned of
+    parts: tuple[tuple[str, int], ...] = ()  # of a sum: the names of the axes that it is as long as together, and
+                                             # their lengths in the example
+    plus: int = 0                   # what a sum has beside them
+    smallest: int | None = None     # a size at which models take another way, to be tried
 
     @property
     def word(self) -> str:
-        """The name as the command takes it, which reads sizes such as 2*batch; a name that is none is quoted."""
+        """The name as the command takes it, which reads sizes such as 2*batch and past+sequence; a name that is none is
+        quoted."""
+        if self.parts:
+            return self.name or ""
         return f"'{self.name}'" if self.dim is None and self.name and not self.name.isidentifier() else self.name or ""
 
     @property
@@ -42,6 +50,15 @@ class Axis:
     def automatic(self) -> bool:
         """Dynamic only where the model lets it be: a wish, and Dim.AUTO."""
         return self.wished or _is_hint(self.dim) and self.dim.type.name == "AUTO"
+
+    def beside(self, known: Collection[str]) -> Axis | None:
+        """The same where only axes of these names are dynamic: of past+sequence past+3 may be left, or None."""
+        if not self.parts:
+            return self
+        left = tuple(part for part in self.parts if part[0] in known)
+        plus = self.plus + sum(size for part, size in self.parts if part not in known)
+        name = "+".join([*(part for part, _ in left), *([str(plus)] if plus else [])])
+        return replace(self, name=name, parts=left, plus=plus) if left else None
 
     def for_torch_export(self) -> Any:
         import torch

@@ -324,14 +324,25 @@ def refuse_hidden_tensors(arguments: dict[str, Any]) -> None:
     for path, tensors in hidden:
         if not any(True for _ in tensors):
             continue
-        place, kind = _joined(path), type(_at(arguments, path))
+        place, kind = _joined(path), type(at(arguments, path))
         raise error("E0104", "input_mismatch",
                     f"'{place}' is a {kind.__module__}.{kind.__qualname__}, which holds tensors that cannot be reached",
                     "give them as tensors, in tuples, lists, dicts, dataclasses or attributes of objects, or register "
                     "the class with torch.utils._pytree.register_pytree_node")
 
 
-def _at(value: Any, path: Path) -> Any:
+def caches_in(value: Any) -> Iterator[Any]:
+    """transformers' caches, those of an EncoderDecoderCache too."""
+    if caches.is_cache(value):
+        yield value
+    inside = None if isinstance(value, torch.Tensor) else opened(value)
+    for _, child in inside.children if inside else ():
+        if not isinstance(child, (torch.Tensor, *_WHOLE)):
+            yield from caches_in(child)
+
+
+def at(value: Any, path: Path) -> Any:
+    """The part of a value under a path."""
     for key in path:
         inside = opened(value)
         value = next(child for each, child in inside.children if each == key)

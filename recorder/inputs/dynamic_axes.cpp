@@ -49,16 +49,29 @@ std::size_t symbol_called(const ExampleInputs& inputs, const std::string& name) 
 std::string text_of(const DynamicAxis& axis) {
   std::string text = axis.times == 1 ? axis.symbol : std::to_string(axis.times) + "*" + axis.symbol;
   if (axis.plus != 0) text += (axis.plus > 0 ? "+" : "-") + std::to_string(std::abs(axis.plus));
-  return text;
+  return axis.summand.empty() ? text : text + "+" + axis.summand;
 }
 
-// A size that follows from another, 2*batch+1, is a symbol of its own, of that name.
+// A size that follows from others, 2*batch+1 or past+seq, is a symbol of its own, of that name.
 void add_derived(ExampleInputs& inputs, const DynamicAxis& axis, std::size_t root) {
   if (symbol_called(inputs, text_of(axis)) < inputs.symbols.size()) return;
   PerRun<std::int64_t> sizes = inputs.symbol_sizes[root];
-  for (std::int64_t& size : sizes) size = axis.times * size + axis.plus;
+  for (int run = 0; run < most_runs; ++run) {
+    sizes[run] = axis.times * sizes[run] + axis.plus;
+    if (!axis.summand.empty()) sizes[run] += inputs.symbol_sizes[symbol_called(inputs, axis.summand)][run];
+  }
   inputs.symbols.push_back({text_of(axis), sizes[0], {}, {}});
   inputs.symbol_sizes.push_back(sizes);
+}
+
+// A sum comes after the axes that are as long as its parts.
+std::int64_t example_of_summand(const ExampleInputs& inputs, const DynamicAxis& axis) {
+  if (axis.summand.empty()) return 0;
+  const std::size_t summand = symbol_called(inputs, axis.summand);
+  if (summand < inputs.symbols.size() && axis.summand != axis.symbol) return inputs.symbols[summand].example;
+  mismatch("axis " + std::to_string(axis.axis) + " of input '" + axis.input + "' is " + text_of(axis) +
+               ", and no axis is '" + axis.summand + "' long",
+           "name two axes of inputs whose sizes are added, as in 'past:2=past' and 'ids:1=seq'");
 }
 
 // Looks an axis up in the example inputs, and its symbol up or adds it.
@@ -75,8 +88,9 @@ Axis found(ExampleInputs& inputs, const DynamicAxis& dynamic, int attempt) {
              "its rank is " + std::to_string(rank));
   }
   const std::int64_t size = argument.toTensor().size(result.axis);
-  const std::int64_t root = (size - dynamic.plus) / dynamic.times;
-  if (root < 0 || root * dynamic.times + dynamic.plus != size) {
+  const std::int64_t rest = size - dynamic.plus - example_of_summand(inputs, dynamic);
+  const std::int64_t root = rest / dynamic.times;
+  if (root < 0 || root * dynamic.times != rest) {
     mismatch("axis " + std::to_string(dynamic.axis) + " of input '" + dynamic.input + "' has size " +
                  std::to_string(size) + " in the example, which does not fit " + text_of(dynamic),
              "give an example that fits");
@@ -151,12 +165,17 @@ std::vector<Tie> possible_ties(const ExampleInputs& inputs) {
 void apply_tie(std::vector<DynamicAxis>& dynamic, const Tie& tie) {
   for (DynamicAxis& axis : dynamic) {
     if (axis.symbol == tie.other) axis.symbol = tie.kept;
+    if (axis.summand == tie.other) axis.summand = tie.kept;
   }
 }
 
 void apply_dynamic_axes(ExampleInputs& inputs, const std::vector<DynamicAxis>& dynamic, int attempt) {
   std::vector<Axis> axes;
-  for (const DynamicAxis& each : dynamic) axes.push_back(found(inputs, each, attempt));
+  for (const bool sums : {false, true}) {
+    for (const DynamicAxis& each : dynamic) {
+      if (each.summand.empty() != sums) axes.push_back(found(inputs, each, attempt));
+    }
+  }
   if (axes.empty()) return;
   inputs.runs = affordable_runs(inputs, axes);
   for (const Axis& axis : axes) {
