@@ -23,15 +23,14 @@ struct InputSpec {
   std::optional<double> low, high;
 };
 
-// 'input_ids:0=batch,1=seq'; the size may follow from others: 'x:0=2*batch+1', 'attention_mask:1=past+seq'.
+// 'input_ids:0=batch,1=seq'; the size may follow from another: 'x:0=2*batch+1'.
 struct DynamicAxis {
   std::string input;  // an argument of forward, or what --input-names calls it
   int axis = 0;
   std::string symbol;
   std::int64_t times = 1, plus = 0;  // the axis is times * symbol + plus long
-  std::string summand{};             // a second size that is added; empty: none
 
-  bool derived() const { return times != 1 || plus != 0 || !summand.empty(); }
+  bool derived() const { return times != 1 || plus != 0; }
 };
 
 struct ReadOptions {

@@ -305,12 +305,9 @@ class ProgramReader {
             "axis " + std::to_string(axis.axis) + " of '" + axis.input + "' was fixed when the program was exported",
             "export it again with dynamic_shapes for this axis", place());
       }
-      if (!axis.summand.empty()) {  // a sum in the program, too, is called after its parts
-        Symbol& symbol = program_.symbols[dim.symbol];
-        const bool named = std::ranges::any_of(given, [&](const auto& each) { return each.first == dim.symbol; });
-        if (symbol.name.find(' ') == std::string::npos && !named) symbol.name = axis.symbol + "+" + axis.summand;
-        continue;
-      }
+      if (axis.symbol.find('+') != std::string::npos &&
+          program_.symbols[dim.symbol].name.find(' ') != std::string::npos)
+        continue;            // a sum in the program, too, which is called after its parts
       if (axis.derived()) {  // it follows from another size, and is called after that
         require_derived(axis, program_.symbols[dim.symbol].name);
         continue;

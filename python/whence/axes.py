@@ -123,7 +123,21 @@ def from_dynamic_axes(dynamic_axes: Mapping[str, Any] | None, call_tensors: Mapp
                 own[_checked_axis(f"'{name}'", axis, rank, own)] = Axis(f"{name}_dynamic_axes_{number}", wished=True)
         elif given is not None:
             raise _refuse(f"dynamic_axes of '{name}' is a {type(given).__name__}", "give {0: 'batch'} or [0]")
-    return axes
+    return _with_sums(axes, call_tensors)
+
+
+def _with_sums(axes: Axes, tensors: Mapping[str, Any]) -> Axes:
+    """The axes with those named "past + sequence" as sums, where other axes are named after the two parts."""
+    sizes = {what.name: tensors[name].shape[axis] for name, each in axes.items() for axis, what in each.items()
+             if what.name and what.dim is None}
+
+    def read(what: Axis) -> Axis:
+        found = re.fullmatch(r"(\w+)\s*\+\s*(\w+)", what.name or "") if what.dim is None else None
+        if found is None or not all(part in sizes and part.isidentifier() for part in found.groups()):
+            return what
+        return replace(what, name="+".join(found.groups()), parts=tuple((part, sizes[part]) for part in found.groups()))
+
+    return {name: {axis: read(what) for axis, what in each.items()} for name, each in axes.items()}
 
 
 def _is_hint(dim: Any) -> bool:
@@ -240,7 +254,7 @@ def from_dynamic_shapes(dynamic_shapes: Any, call: Call) -> Axes:
                       f"the arguments are: {', '.join(given)}")
     for name, value in given.items():
         walk(dynamic_shapes.get(name), value, (name,), name)
-    return {name: each for name, each in axes.items() if each}
+    return _with_sums({name: each for name, each in axes.items() if each}, call.tensors)
 
 
 def _with_keywords(shapes: Mapping[str, Any], call: Call) -> dict[str, Any]:

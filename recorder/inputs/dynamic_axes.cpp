@@ -49,29 +49,39 @@ std::size_t symbol_called(const ExampleInputs& inputs, const std::string& name) 
 std::string text_of(const DynamicAxis& axis) {
   std::string text = axis.times == 1 ? axis.symbol : std::to_string(axis.times) + "*" + axis.symbol;
   if (axis.plus != 0) text += (axis.plus > 0 ? "+" : "-") + std::to_string(std::abs(axis.plus));
-  return axis.summand.empty() ? text : text + "+" + axis.summand;
+  return text;
 }
 
-// A size that follows from others, 2*batch+1 or past+seq, is a symbol of its own, of that name.
+// A size that follows from another, 2*batch+1, is a symbol of its own, of that name.
 void add_derived(ExampleInputs& inputs, const DynamicAxis& axis, std::size_t root) {
   if (symbol_called(inputs, text_of(axis)) < inputs.symbols.size()) return;
   PerRun<std::int64_t> sizes = inputs.symbol_sizes[root];
-  for (int run = 0; run < most_runs; ++run) {
-    sizes[run] = axis.times * sizes[run] + axis.plus;
-    if (!axis.summand.empty()) sizes[run] += inputs.symbol_sizes[symbol_called(inputs, axis.summand)][run];
-  }
+  for (std::int64_t& size : sizes) size = axis.times * size + axis.plus;
   inputs.symbols.push_back({text_of(axis), sizes[0], {}, {}});
   inputs.symbol_sizes.push_back(sizes);
 }
 
-// A sum comes after the axes that are as long as its parts.
-std::int64_t example_of_summand(const ExampleInputs& inputs, const DynamicAxis& axis) {
-  if (axis.summand.empty()) return 0;
-  const std::size_t summand = symbol_called(inputs, axis.summand);
-  if (summand < inputs.symbols.size() && axis.summand != axis.symbol) return inputs.symbols[summand].example;
-  mismatch("axis " + std::to_string(axis.axis) + " of input '" + axis.input + "' is " + text_of(axis) +
-               ", and no axis is '" + axis.summand + "' long",
-           "name two axes of inputs whose sizes are added, as in 'past:2=past' and 'ids:1=seq'");
+// The two symbols of "past+seq", where axes of the inputs have these sizes; else it is a name like others.
+std::vector<std::size_t> parts_of(const ExampleInputs& inputs, const std::string& symbol) {
+  const std::size_t plus = symbol.find('+');
+  if (plus == std::string::npos) return {};
+  const std::vector<std::size_t> parts{symbol_called(inputs, symbol.substr(0, plus)),
+                                       symbol_called(inputs, symbol.substr(plus + 1))};
+  return std::ranges::all_of(parts, [&](std::size_t part) { return part < inputs.symbols.size(); })
+             ? parts
+             : std::vector<std::size_t>{};
+}
+
+// A size that is the sum of two others is a symbol of its own, of that name, and in every run as long as they are.
+void add_sum(ExampleInputs& inputs, const std::string& symbol) {
+  const std::vector<std::size_t> parts = parts_of(inputs, symbol);
+  if (parts.empty() || symbol_called(inputs, symbol) < inputs.symbols.size()) return;
+  PerRun<std::int64_t> sizes{};
+  for (int run = 0; run < most_runs; ++run) {
+    for (const std::size_t part : parts) sizes[run] += inputs.symbol_sizes[part][run];
+  }
+  inputs.symbols.push_back({symbol, sizes[0], {}, {}});
+  inputs.symbol_sizes.push_back(sizes);
 }
 
 // Looks an axis up in the example inputs, and its symbol up or adds it.
@@ -88,13 +98,13 @@ Axis found(ExampleInputs& inputs, const DynamicAxis& dynamic, int attempt) {
              "its rank is " + std::to_string(rank));
   }
   const std::int64_t size = argument.toTensor().size(result.axis);
-  const std::int64_t rest = size - dynamic.plus - example_of_summand(inputs, dynamic);
-  const std::int64_t root = rest / dynamic.times;
-  if (root < 0 || root * dynamic.times != rest) {
+  const std::int64_t root = (size - dynamic.plus) / dynamic.times;
+  if (root < 0 || root * dynamic.times + dynamic.plus != size) {
     mismatch("axis " + std::to_string(dynamic.axis) + " of input '" + dynamic.input + "' has size " +
                  std::to_string(size) + " in the example, which does not fit " + text_of(dynamic),
              "give an example that fits");
   }
+  add_sum(inputs, dynamic.symbol);
   result.symbol = symbol_called(inputs, dynamic.symbol);
   if (result.symbol == inputs.symbols.size()) {
     inputs.symbols.push_back({dynamic.symbol, root, {}, {}});
@@ -164,16 +174,23 @@ std::vector<Tie> possible_ties(const ExampleInputs& inputs) {
 
 void apply_tie(std::vector<DynamicAxis>& dynamic, const Tie& tie) {
   for (DynamicAxis& axis : dynamic) {
-    if (axis.symbol == tie.other) axis.symbol = tie.kept;
-    if (axis.summand == tie.other) axis.summand = tie.kept;
+    if (axis.symbol == tie.other) {
+      axis.symbol = tie.kept;
+    } else if (const std::size_t plus = axis.symbol.find('+'); plus != std::string::npos) {
+      std::string first = axis.symbol.substr(0, plus), second = axis.symbol.substr(plus + 1);
+      for (std::string* part : {&first, &second}) {
+        if (*part == tie.other) *part = tie.kept;
+      }
+      axis.symbol = first + "+" + second;
+    }
   }
 }
 
 void apply_dynamic_axes(ExampleInputs& inputs, const std::vector<DynamicAxis>& dynamic, int attempt) {
   std::vector<Axis> axes;
-  for (const bool sums : {false, true}) {
+  for (const bool sums : {false, true}) {  // a sum comes after the sizes that it is made of
     for (const DynamicAxis& each : dynamic) {
-      if (each.summand.empty() != sums) axes.push_back(found(inputs, each, attempt));
+      if ((each.symbol.find('+') != std::string::npos) == sums) axes.push_back(found(inputs, each, attempt));
     }
   }
   if (axes.empty()) return;
