@@ -38,9 +38,9 @@ _ENCODED_BESIDE_DECODER = {"input_ids": 1, "inputs_embeds": 1, "attention_mask":
 
 
 def wanted(dynamic_shapes: Any, dynamic_axes: Any, call: Call) -> bool:
-    """True where the caller asks for a proposal, or says nothing of sizes and gives a cache that is not empty."""
+    """True where the caller asks for a proposal, or says nothing of sizes and gives a cache."""
     if dynamic_shapes is None and dynamic_axes is None:
-        return any(caches.head_of(path) is not None and name in call.tensors for path, name in call.names.items())
+        return any(True for _ in nested.caches_in(call.arguments))
     return isinstance(dynamic_shapes, str) and dynamic_shapes == AUTO
 
 

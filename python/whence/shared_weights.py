@@ -72,7 +72,7 @@ def _model(onnx: Any, path: Path) -> Any:
     try:
         return onnx.load(str(path), load_external_data=False)
     except Exception as failure:  # protobuf has classes of its own for what cannot be read
-        raise error("E0201", "malformed_onnx", f"{path} is not an ONNX model: {failure}", "check the file",
+        raise error("E0204", "corrupt_file", f"{path} is not an ONNX model: {failure}", "check the file",
                     file=str(path)) from failure
 
 
