@@ -333,12 +333,17 @@ def refuse_hidden_tensors(arguments: dict[str, Any]) -> None:
 
 def caches_in(value: Any) -> Iterator[Any]:
     """transformers' caches, those of an EncoderDecoderCache too."""
-    if caches.is_cache(value):
-        yield value
-    inside = None if isinstance(value, torch.Tensor) else opened(value)
-    for _, child in inside.children if inside else ():
-        if not isinstance(child, (torch.Tensor, *_WHOLE)):
-            yield from caches_in(child)
+    seen: dict[int, Any] = {}  # which may hold each other
+    open_ends = [value]
+    while open_ends:
+        value = open_ends.pop()
+        if id(value) in seen or isinstance(value, (torch.Tensor, *_WHOLE)):
+            continue
+        seen[id(value)] = value
+        if caches.is_cache(value):
+            yield value
+        inside = opened(value)
+        open_ends += [child for _, child in inside.children] if inside else []
 
 
 def at(value: Any, path: Path) -> Any:

@@ -25,7 +25,8 @@ from .errors import WhenceWarning
 from .surroundings import log
 
 AUTO = "auto"  # in the place of dynamic_shapes
-BATCH, SEQUENCE, PAST, TOTAL, ENCODED = "batch", "sequence", "past", "past+sequence", "encoder_sequence"
+BATCH, SEQUENCE, PAST, TOTAL, ENCODED, MASKED = \
+    "batch", "sequence", "past", "past+sequence", "encoder_sequence", "mask"
 
 # Axes of transformers' arguments that are as long as the tokens of this call.
 _OF_TOKENS = {"input_ids": 1, "inputs_embeds": 1, "position_ids": -1, "token_type_ids": 1, "cache_position": 0,
@@ -111,6 +112,8 @@ class _Roles:
             sizes[last] = TOTAL
         elif last and tensor.shape[last] == self._sequence:
             sizes[last] = SEQUENCE
+        elif last == 1 and self._past is None:  # over a static cache, which pads it to its own length
+            sizes[last] = MASKED
         return sizes
 
     def _grows(self, path: nested.Path, of_encoder: bool = False) -> bool:
