@@ -2,7 +2,8 @@
 agree where two tokens nearly tie.
 
     program = whence.export(model, (), kwargs=filled_call(model, mask=True, positions=False))
-    differences(model, program.path, *prompt(3, padded=True))     # [] where they agree
+    tokens, mask = prompt(3, padded=True)
+    differences(lambda forced: in_runtime(program.path, tokens, mask, forced), by_generate(model, tokens, mask))   # []
 """
 
 import numpy as np
@@ -99,12 +100,12 @@ def by_model(model, tokens, mask) -> tuple[torch.Tensor, torch.Tensor]:
     return torch.stack(chosen, 1), torch.stack(logits, 1)
 
 
-def differences(found_by, wanted) -> list[str]:
+def differences(found_by, wanted, tolerance: float = TOLERANCE) -> list[str]:
     """``found_by(forced)``: tokens and logits. Tokens that differ are no difference where the logits agree all the
     same: two of them nearly tie."""
     tokens, logits = found_by(None)
     if not torch.equal(tokens, wanted[0]):
         _, logits = found_by(wanted[0])
     worst = (logits - wanted[1]).abs().max().item() / wanted[1].abs().max().item()
-    return [] if worst <= TOLERANCE else [f"logits differ by {worst:.1e} of the largest, and tokens "
+    return [] if worst <= tolerance else [f"logits differ by {worst:.1e} of the largest, and tokens "
                                           f"{'do not' if torch.equal(tokens, wanted[0]) else 'do'}"]

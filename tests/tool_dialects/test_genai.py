@@ -1,0 +1,24 @@
+"""samples/generate with ONNX Runtime GenAI, which loads the folder that it writes."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+import command
+
+pytestmark = pytest.mark.matrix
+
+
+def test_genai_generates_the_same_tokens(tmp_path):
+    packages = list((command.ROOT / "build/tools/genai/lib").glob("python*/site-packages"))
+    if not packages:
+        pytest.skip("no environment of onnxruntime-genai: tools/setup/tool_environments.sh")
+    # Behind the project's own packages: only onnxruntime_genai is found there.
+    path = os.pathsep.join(map(str, [command.ROOT / "python", *packages]))
+    ran = subprocess.run([sys.executable, "-W", "ignore", command.ROOT / "samples/generate/generate.py", tmp_path / "out"],
+                         env={**os.environ, "WHENCE": str(command.BINARY), "PYTHONPATH": path}, text=True,
+                         capture_output=True, timeout=300)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "ONNX Runtime GenAI: 20 of 20 tokens" in ran.stdout
