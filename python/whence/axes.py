@@ -28,9 +28,8 @@ class Axis:
     dim: Any = None
     wished: bool = False
     proposed: bool = False          # by whence: one at which the export is wrong is fixed, and not only warned of
-    parts: tuple[tuple[str, int], ...] = ()  # of a sum: the names of the axes that it is as long as together, and
-                                             # their lengths in the example
-    plus: int = 0                   # what a sum has beside them
+    parts: tuple[tuple[str, int], ...] = ()  # names and example sizes of the two axes of which it is the sum
+    plus: int = 0                   # a number that is added to the parts
     smallest: int | None = None     # a size at which models take another way, to be tried
 
     @property

@@ -85,7 +85,7 @@ class _Roles:
         if not tensor.dim():
             return {}
         found = {0: BATCH} if tensor.shape[0] == self._batch else {}
-        if self._has_dropped:  # what a sliding window dropped is counted in a number, which the file fixes
+        if self._has_dropped:  # it counts its tokens in a number, which the file fixes
             return found
         if caches.head_of(path) is not None:
             if self._grows(path, of_encoder=caches.of_encoder(path)):

@@ -28,7 +28,7 @@ class SharedWeights:
     """The file of weights, and how much of it more than one model holds."""
 
     path: Path
-    bytes: int                 # of the file
+    bytes: int                 # the length of the file
     shared: tuple[str, ...]    # weights that stand in more than one model, by their name in the first
     saved: int                 # bytes that are stored once and not again
     unused: tuple[Path, ...]   # files of weights that none of the models reads any more

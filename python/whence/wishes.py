@@ -79,7 +79,7 @@ def without_baked(axes: Axes, is_right: Callable[[Axes], bool]) -> Axes:
 def tell_of_fixed(axes: Axes, fixed: Collection[tuple[str, int]], why: Any = None) -> None:
     """An axis that was asked for is reported by a warning; under Dim.AUTO nothing was asked for."""
     wished = [f"axis {axis} of '{name}'" for name, axis in fixed
-              if axes[name][axis].wished and not axes[name][axis].proposed]  # of those ``proposals`` reports
+              if axes[name][axis].wished and not axes[name][axis].proposed]  # ``proposals`` reports those
     for name, axis in fixed:
         log.info("axis %d of '%s' is fixed by the model: %s", axis, name, why)
     if wished:

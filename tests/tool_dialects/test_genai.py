@@ -15,7 +15,7 @@ def test_genai_generates_the_same_tokens(tmp_path):
     packages = list((command.ROOT / "build/tools/genai/lib").glob("python*/site-packages"))
     if not packages:
         pytest.skip("no environment of onnxruntime-genai: tools/setup/tool_environments.sh")
-    # Behind the project's own packages: only onnxruntime_genai is found there.
+    # That environment holds onnxruntime_genai alone; everything else is the project's own.
     path = os.pathsep.join(map(str, [command.ROOT / "python", *packages]))
     ran = subprocess.run([sys.executable, "-W", "ignore", command.ROOT / "samples/generate/generate.py", tmp_path / "out"],
                          env={**os.environ, "WHENCE": str(command.BINARY), "PYTHONPATH": path}, text=True,
