@@ -141,8 +141,8 @@ def report(call: Call, input_names: Sequence[str], in_file: Mapping[str, Mapping
     asked = {own_name[name]: {axis: what.name for axis, what in axes.items()} for name, axes in proposed(call).items()}
     fixed = {name: left for name, axes in asked.items()
              if (left := {axis: size for axis, size in axes.items() if axis not in in_file.get(name, {})})}
-    log.warning("no dynamic axes were given, and whence proposes them: %s (dynamic_axes or dynamic_shapes chooses others, "
-                "dynamic_axes={} none)", shown(in_file) or "none")
+    log.warning("no dynamic axes were given, and whence proposes them: %s (dynamic_axes or dynamic_shapes chooses "
+                "others, dynamic_axes={} none)", shown(in_file) or "none")
     if fixed:
         warnings.warn(f"of the axes that whence proposes the model fixes {shown(fixed)}: the file has the sizes of the "
                       "example there", WhenceWarning, stacklevel=4)

@@ -188,8 +188,10 @@ def at_usual_sizes(tensors: Mapping[str, torch.Tensor], axes: Axes) -> dict[str,
     there, and a trace holds one. None where there are no such sizes, or the axes are the caller's."""
     small = [name for name, each in axes.items() for axis, what in each.items()
              if what.smallest is not None and tensors[name].shape[axis] < 2]
-    return _at_sizes(tensors, axes, lambda what, size: size if what.smallest is None or size > 1 else 4 - what.smallest) \
-        if small else None
+    if not small:
+        return None
+    return _at_sizes(tensors, axes,
+                     lambda what, size: size if what.smallest is None or size > 1 else 4 - what.smallest)
 
 
 def _at_sizes(tensors: Mapping[str, torch.Tensor], axes: Axes,

@@ -26,7 +26,8 @@ def write_config(model, program, folder: Path) -> None:
                   "bos_token_id": token(config.bos_token_id, 0), "eos_token_id": token(config.eos_token_id, 0),
                   "pad_token_id": token(config.pad_token_id, token(config.eos_token_id, 0)), "decoder": decoder},
         # The file returns longer tensors than it takes: GenAI's buffers for both cannot be the same.
-        "search": {"do_sample": False, "past_present_share_buffer": False, "max_length": config.max_position_embeddings},
+        "search": {"do_sample": False, "past_present_share_buffer": False,
+                   "max_length": config.max_position_embeddings},
     }
     (folder / "genai_config.json").write_text(json.dumps(written, indent=2) + "\n")
 

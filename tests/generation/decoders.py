@@ -1,14 +1,14 @@
-"""Language models as users bring them, small and with random weights: one of each kind of attention, position and cache.
+"""Language models as users bring them, small and with random weights: of each kind of attention, position and cache.
 
-    MODELS["llama"]() -> transformers' model, in eval mode, whose twenty next tokens are not one token repeated
+    DECODERS["llama"]() -> transformers' model, in eval mode, whose twenty next tokens are not one token repeated
 """
 
 import torch
 
 VOCABULARY, WIDTH, LAYERS = 211, 32, 2
 SIZES = {"vocab_size": VOCABULARY, "hidden_size": WIDTH, "num_hidden_layers": LAYERS, "num_attention_heads": 4,
-         "intermediate_size": 48, "max_position_embeddings": 96, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": None,
-         "initializer_range": 0.4}
+         "intermediate_size": 48, "max_position_embeddings": 96, "pad_token_id": 0, "bos_token_id": 1,
+         "eos_token_id": None, "initializer_range": 0.4}
 
 
 def _made(name: str, **changed):

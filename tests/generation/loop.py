@@ -59,7 +59,7 @@ def in_runtime(path, tokens, mask, forced=None) -> tuple[torch.Tensor, torch.Ten
         feed = {"input_ids": now, "attention_mask": known[:, seen:] if of_step else known,
                 "position_ids": places(known)[:, seen:]}
         feed = {name: each.numpy() for name, each in feed.items() if name in inputs}
-        results = dict(zip(outputs, session.run(None, {**feed, **cache})))
+        results = dict(zip(outputs, session.run(None, {**feed, **cache}), strict=True))
         cache = {name: results["present." + name.partition(".")[2]] for name in cache}
         seen += now.shape[1]
         if waiting.shape[1]:

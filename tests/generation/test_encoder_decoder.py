@@ -66,7 +66,7 @@ def generated(folder, source, forced):
                         for name in ("encoder", "decoder"))
     batch = len(source["source"])
     found = dict(zip([each.name for each in encoder.get_outputs()],
-                     encoder.run(None, {name: each.numpy() for name, each in source.items()})))
+                     encoder.run(None, {name: each.numpy() for name, each in source.items()}), strict=True))
     inputs = {each.name: each for each in decoder.get_inputs()}
     cache = {name: found.get(name.replace("past_key_values", "present")) for name in inputs if "." in name}
     cache = {name: nothing(inputs[name], batch) if each is None else each for name, each in cache.items()}
@@ -74,9 +74,10 @@ def generated(folder, source, forced):
              "attention_mask": source["attention_mask"].numpy() if "attention_mask" in source else None}
     tokens, logits, now = [], [], torch.full((batch, 1), 0 if "attention_mask" in source else 1)
     for step in range(STEPS):
-        feed = {**fixed, "decoder_input_ids": now.numpy(), "decoder_attention_mask": np.ones((batch, step + 1), np.int64)}
-        results = dict(zip([each.name for each in decoder.get_outputs()],
-                           decoder.run(None, {name: feed[name] for name in inputs if name in feed} | cache)))
+        feed = {**fixed, "decoder_input_ids": now.numpy(),
+                "decoder_attention_mask": np.ones((batch, step + 1), np.int64)}
+        feed = {name: feed[name] for name in inputs if name in feed} | cache
+        results = dict(zip([each.name for each in decoder.get_outputs()], decoder.run(None, feed), strict=True))
         cache = {name: results[name.replace("past_key_values", "present")] for name in cache}
         logits.append(torch.from_numpy(results["logits"])[:, -1])
         tokens.append(logits[-1].argmax(-1) if forced is None else forced[:, step])
@@ -84,8 +85,9 @@ def generated(folder, source, forced):
     return torch.stack(tokens, 1), torch.stack(logits, 1)
 
 
-@pytest.mark.parametrize("name, mask", [pytest.param("t5", True, marks=pytest.mark.matrix), pytest.param("t5", False, marks=pytest.mark.matrix), pytest.param(
-    "whisper", True, marks=pytest.mark.matrix), pytest.param("whisper", False, marks=pytest.mark.matrix)])
+@pytest.mark.matrix
+@pytest.mark.parametrize("mask", [True, False])
+@pytest.mark.parametrize("name", ENCODER_DECODERS)
 def test_twenty_tokens(name, mask, tmp_path):
     model = ENCODER_DECODERS[name]()
     exported(name, model, tmp_path, mask)
@@ -101,6 +103,7 @@ def test_twenty_tokens(name, mask, tmp_path):
         assert whence.validate(path).coverage.unattributed == 0
     for batch in (1, 3):
         source = given_to(name, batch)
-        words = dict(zip(("input_features",) if name == "whisper" else ("input_ids", "attention_mask"), source.values()))
+        words = ("input_features",) if name == "whisper" else ("input_ids", "attention_mask")
+        words = dict(zip(words, source.values(), strict=True))
         wanted = by_generate(model, None, None, **words)
         assert not differences(lambda forced: generated(tmp_path, source, forced), wanted, TOLERANCES[name])

@@ -41,7 +41,7 @@ SEEN = {"input_ids": {0: "batch", 1: "sequence"}, "attention_mask": {0: "batch",
     f"past_key_values.{layer}.{part}": {0: "batch", 2: "past"} for layer in (0, 1) for part in ("key", "value")}
 
 
-@pytest.mark.parametrize("backend", ["native", "native-export"])
+@pytest.mark.parametrize("backend", ["native", pytest.param("native-export", marks=pytest.mark.matrix)])
 def test_axes_are_proposed_and_reported(backend, caplog):
     model, call = small()
     program = whence.export(model, (), kwargs=call, backend=backend)
@@ -53,15 +53,15 @@ def test_axes_are_proposed_and_reported(backend, caplog):
 def test_axes_that_are_given_are_not_proposed():
     model, call = small()
     assert whence.export(model, (), kwargs=call, dynamic_axes={}).dynamic_axes == {}
-    given = whence.export(model, (), kwargs=call, dynamic_axes={"input_ids": {0: "rows"}, "attention_mask": {0: "rows"}} | {
-        name: {0: "rows"} for name in SEEN if "." in name})
-    assert given.dynamic_axes == {name: {0: "rows"} for name in SEEN}
+    rows = {name: {0: "rows"} for name in SEEN}
+    assert whence.export(model, (), kwargs=call, dynamic_axes=rows).dynamic_axes == rows
 
 
 def test_a_sum_of_sizes_that_the_caller_names():
     model, call = small()
-    program = whence.export(model, (), kwargs=call, dynamic_axes={
-        "input_ids": {1: "new"}, "attention_mask": {1: "past + new"}, **{name: {2: "past"} for name in SEEN if "." in name}})
+    axes = {"input_ids": {1: "new"}, "attention_mask": {1: "past + new"}}
+    program = whence.export(model, (), kwargs=call, dynamic_axes=axes | {
+        name: {2: "past"} for name in SEEN if "." in name})
     assert program.dynamic_axes["attention_mask"] == {1: "past+new"}
     other = filled_call(model, mask=True, positions=False, past=9, sequence=2)
     with torch.no_grad():
@@ -75,6 +75,7 @@ def test_auto_without_a_cache():
     assert program.dynamic_axes == {name: {0: "batch", 1: "sequence"} for name in call}
 
 
+@pytest.mark.matrix
 def test_a_size_that_the_model_fixes_is_reported():
     model = DECODERS["mamba"]()
     call = filled_call(model, mask=False, positions=False, sequence=1)

@@ -33,7 +33,8 @@ def result(path):
 
 @pytest.fixture
 def models(tmp_path):
-    return [written(tmp_path / "a.onnx", w=weight(0), v=weight(1)), written(tmp_path / "b.onnx", u=weight(0), t=weight(2))]
+    return [written(tmp_path / "a.onnx", w=weight(0), v=weight(1)),
+            written(tmp_path / "b.onnx", u=weight(0), t=weight(2))]
 
 
 def test_what_two_models_hold_stands_once(models):
@@ -41,7 +42,7 @@ def test_what_two_models_hold_stands_once(models):
     shared = whence.share_weights(models, "w.data")
     assert shared.shared == ("w",) and shared.saved == 4000 and shared.unused == ()
     assert shared.path == models[0].parent / "w.data" and 12000 <= shared.bytes < 12200
-    for path, each in zip(models, wanted):
+    for path, each in zip(models, wanted, strict=True):
         assert np.array_equal(result(path), each)
 
 
@@ -53,7 +54,7 @@ def test_models_with_weights_beside_them(models):
     assert [each.name for each in shared.unused] == ["a.onnx.data", "b.onnx.data"] and shared.unused[0].exists()
     again = whence.share_weights(models, "w.data")  # their own file may be made anew
     assert again.bytes == shared.bytes and not again.unused
-    for path, each in zip(models, wanted):
+    for path, each in zip(models, wanted, strict=True):
         assert np.array_equal(result(path), each)
 
 

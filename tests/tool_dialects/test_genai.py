@@ -17,7 +17,8 @@ def test_genai_generates_the_same_tokens(tmp_path):
         pytest.skip("no environment of onnxruntime-genai: tools/setup/tool_environments.sh")
     # That environment holds onnxruntime_genai alone; everything else is the project's own.
     path = os.pathsep.join(map(str, [command.ROOT / "python", *packages]))
-    ran = subprocess.run([sys.executable, "-W", "ignore", command.ROOT / "samples/generate/generate.py", tmp_path / "out"],
+    script = command.ROOT / "samples/generate/generate.py"
+    ran = subprocess.run([sys.executable, "-W", "ignore", script, tmp_path / "out"],
                          env={**os.environ, "WHENCE": str(command.BINARY), "PYTHONPATH": path}, text=True,
                          capture_output=True, timeout=300)
     assert ran.returncode == 0, ran.stdout + ran.stderr
