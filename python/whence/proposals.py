@@ -42,7 +42,7 @@ def wanted(dynamic_shapes: Any, dynamic_axes: Any, call: Call) -> bool:
     """True where the caller asks for a proposal, or says nothing of sizes and gives a cache."""
     if dynamic_shapes is None and dynamic_axes is None:
         return any(True for _ in nested.caches_in(call.arguments))
-    return isinstance(dynamic_shapes, str) and dynamic_shapes == AUTO
+    return isinstance(dynamic_shapes, str) and dynamic_shapes == AUTO and not dynamic_axes
 
 
 def proposed(call: Call) -> Axes:
@@ -51,9 +51,6 @@ def proposed(call: Call) -> Axes:
     axes = {name: roles.of(path, tensor) for path, name in call.names.items()
             if (tensor := call.tensors.get(name)) is not None}
     return {name: {axis: roles.axis(role) for axis, role in each.items()} for name, each in axes.items() if each}
-
-
-
 
 class _Roles:
     """The names of sizes in one call."""
@@ -141,8 +138,8 @@ def report(call: Call, input_names: Sequence[str], in_file: Mapping[str, Mapping
     asked = {own_name[name]: {axis: what.name for axis, what in axes.items()} for name, axes in proposed(call).items()}
     fixed = {name: left for name, axes in asked.items()
              if (left := {axis: size for axis, size in axes.items() if axis not in in_file.get(name, {})})}
-    log.warning("no dynamic axes were given, and whence proposes them: %s (dynamic_axes or dynamic_shapes chooses "
-                "others, dynamic_axes={} none)", shown(in_file) or "none")
+    log.warning("dynamic axes that whence proposes: %s (dynamic_axes or dynamic_shapes chooses others, dynamic_axes={} "
+                "none)", shown(in_file) or "none")
     if fixed:
         warnings.warn(f"of the axes that whence proposes the model fixes {shown(fixed)}: the file has the sizes of the "
                       "example there", WhenceWarning, stacklevel=4)

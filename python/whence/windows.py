@@ -46,6 +46,6 @@ def _layers(arguments: Any) -> list[Any]:
 
 def _refused(name: str, layer: Any, code: str, kind: str) -> WhenceError:
     return error(code, kind, f"'{name}' belongs to a layer with a sliding window ({type(layer).__name__}) that has "
-                 f"seen {layer.cumulative_length} tokens and holds {layer.keys.shape[-2]}: that number is fixed in a file",
+                 f"seen {layer.cumulative_length} tokens and holds {layer.keys.shape[-2]}: a file fixes that number",
                  "give a cache that keeps every key, transformers.DynamicCache() without a config: the model masks "
                  "what lies before the window")

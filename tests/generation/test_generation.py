@@ -116,3 +116,10 @@ def test_a_window_that_has_dropped_keys():
     with pytest.raises(whence.WhenceError, match="sliding window") as raised:
         whence.export(model, (), kwargs=call, dynamic_axes={"past_key_values.0.key": {2: "past"}})
     assert raised.value.code == "E0304" and "DynamicCache()" in raised.value.remedy
+
+
+def test_auto_and_axes_are_two_answers():
+    model, call = small()
+    with pytest.raises(whence.WhenceError, match="say the same") as raised:
+        whence.export(model, (), kwargs=call, dynamic_shapes="auto", dynamic_axes={"input_ids": {0: "batch"}})
+    assert raised.value.code == "E0101"
