@@ -19,7 +19,7 @@ namespace {
 }
 
 constexpr const char* kInputForm = "write it like 'input_ids=int64[1,16]<30522' or 'x=float32[2,3]>=0<1'";
-constexpr const char* kDynamicForm = "write it like 'input_ids:0=batch,1=seq', or '0=2*batch+1'";
+constexpr const char* kDynamicForm = "write it like 'input_ids:0=batch,1=seq', or '0=2*batch+1', '1=past+seq'";
 
 DType parse_dtype_or_fail(const std::string& text, std::string_view word) {
   if (const auto dtype = parse_dtype(word)) return *dtype;
@@ -68,7 +68,7 @@ bool identifier(std::string_view text) {
          std::all_of(text.begin(), text.end(), word);
 }
 
-// "batch", "2*batch", "batch+1", "2*batch-1"; in quotes any name: "'batch size'".
+// "batch", "2*batch", "batch+1", "2*batch-1", the sum "past+seq"; in quotes any name: "'batch size'".
 bool parse_size(std::string_view text, DynamicAxis& axis) {
   if (text.size() > 2 && text.front() == '\'' && text.back() == '\'') {
     axis.symbol = std::string(text.substr(1, text.size() - 2));
@@ -81,7 +81,12 @@ bool parse_size(std::string_view text, DynamicAxis& axis) {
     text.remove_prefix(star + 1);
   }
   if (const std::size_t sign = text.find_first_of("+-"); sign != std::string_view::npos) {
-    const auto plus = parse_number<std::int64_t>(text.substr(sign + 1));
+    const std::string_view added = text.substr(sign + 1);
+    if (axis.times == 1 && text[sign] == '+' && identifier(text.substr(0, sign)) && identifier(added)) {
+      axis.symbol = std::string(text);
+      return true;
+    }
+    const auto plus = parse_number<std::int64_t>(added);
     if (!plus || *plus < 0) return false;
     axis.plus = text[sign] == '-' ? -*plus : *plus;
     text = text.substr(0, sign);

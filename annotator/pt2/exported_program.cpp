@@ -305,6 +305,9 @@ class ProgramReader {
             "axis " + std::to_string(axis.axis) + " of '" + axis.input + "' was fixed when the program was exported",
             "export it again with dynamic_shapes for this axis", place());
       }
+      if (axis.symbol.find('+') != std::string::npos &&
+          program_.symbols[dim.symbol].name.find(' ') != std::string::npos)
+        continue;            // a sum in the program, too, which is called after its parts
       if (axis.derived()) {  // it follows from another size, and is called after that
         require_derived(axis, program_.symbols[dim.symbol].name);
         continue;

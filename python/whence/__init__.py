@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from .program import ONNXProgram
     from .quantising.api import sensitivity
     from .quantising.report import Choice, ModuleSensitivity, SensitivityReport
+    from .shared_weights import SharedWeights, share_weights
     from .surroundings import is_in_onnx_export, select_model_mode_for_export
     from .translations import register_custom_op, unregister_custom_op
     from .values.container import Values
@@ -47,6 +48,7 @@ _LATER = {
     "accuracy": "numerics.api", "AccuracyReport": "numerics.report", "FirstDifference": "numerics.report",
     "ModuleAccuracy": "numerics.report", "sensitivity": "quantising.api", "Choice": "quantising.report",
     "ModuleSensitivity": "quantising.report", "SensitivityReport": "quantising.report",
+    "SharedWeights": "shared_weights", "share_weights": "shared_weights",
     "Values": "values.container", "record_values": "values.recording",
 }
 
@@ -59,11 +61,12 @@ __all__ = [
     "Diagnostic", "Difference", "Explanation", "FirstDifference", "Function", "FunctionsReport", "ModuleAccuracy",
     "ModuleChange", "ModuleRow", "ModuleSensitivity", "ModuleTime", "ONNXProgram", "OutputDifference",
     "PlaceReport", "PlacementDifference", "Profile", "Recording", "SelectedNode", "Selection", "SensitivityReport",
-    "UnconvertibleOp", "ValidationReport", "Values", "Verification", "WhenceError", "WhenceWarning", "accuracy",
+    "SharedWeights", "UnconvertibleOp", "ValidationReport", "Values", "Verification", "WhenceError", "WhenceWarning",
+    "accuracy",
     "annotate", "carry", "compare", "diff", "explain", "export", "extract", "functions", "inline",
     "is_in_onnx_export", "place", "profile", "record", "record_values", "register_custom_op", "select",
-    "select_model_mode_for_export", "sensitivity", "show", "unconvertible_ops", "unregister_custom_op", "validate",
-    "verify",
+    "select_model_mode_for_export", "sensitivity", "share_weights", "show", "unconvertible_ops",
+    "unregister_custom_op", "validate", "verify",
 ]
 
 

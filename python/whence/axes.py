@@ -7,8 +7,8 @@ of range, negative axes, an axis twice, shapes that are not nested as the inputs
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from . import caches, nested
@@ -27,10 +27,17 @@ class Axis:
     name: str | None = None
     dim: Any = None
     wished: bool = False
+    proposed: bool = False          # by whence: one at which the export is wrong is fixed, and not only warned of
+    parts: tuple[tuple[str, int], ...] = ()  # names and example sizes of the two axes of which it is the sum
+    plus: int = 0                   # a number that is added to the parts
+    smallest: int | None = None     # a size at which models take another way, to be tried
 
     @property
     def word(self) -> str:
-        """The name as the command takes it, which reads sizes such as 2*batch; a name that is none is quoted."""
+        """The name as the command takes it, which reads sizes such as 2*batch and past+sequence; a name that is none is
+        quoted."""
+        if self.parts:
+            return self.name or ""
         return f"'{self.name}'" if self.dim is None and self.name and not self.name.isidentifier() else self.name or ""
 
     @property
@@ -42,6 +49,15 @@ class Axis:
     def automatic(self) -> bool:
         """Dynamic only where the model lets it be: a wish, and Dim.AUTO."""
         return self.wished or _is_hint(self.dim) and self.dim.type.name == "AUTO"
+
+    def beside(self, known: Collection[str]) -> Axis | None:
+        """The same where only axes of these names are dynamic: of past+sequence past+3 may be left, or None."""
+        if not self.parts:
+            return self
+        left = tuple(part for part in self.parts if part[0] in known)
+        plus = self.plus + sum(size for part, size in self.parts if part not in known)
+        name = "+".join([*(part for part, _ in left), *([str(plus)] if plus else [])])
+        return replace(self, name=name, parts=left, plus=plus) if left else None
 
     def for_torch_export(self) -> Any:
         import torch
@@ -106,7 +122,21 @@ def from_dynamic_axes(dynamic_axes: Mapping[str, Any] | None, call_tensors: Mapp
                 own[_checked_axis(f"'{name}'", axis, rank, own)] = Axis(f"{name}_dynamic_axes_{number}", wished=True)
         elif given is not None:
             raise _refuse(f"dynamic_axes of '{name}' is a {type(given).__name__}", "give {0: 'batch'} or [0]")
-    return axes
+    return _with_sums(axes, call_tensors)
+
+
+def _with_sums(axes: Axes, tensors: Mapping[str, Any]) -> Axes:
+    """The axes with those named "past + sequence" as sums, where other axes are named after the two parts."""
+    sizes = {what.name: tensors[name].shape[axis] for name, each in axes.items() for axis, what in each.items()
+             if what.name and what.dim is None}
+
+    def read(what: Axis) -> Axis:
+        found = re.fullmatch(r"(\w+)\s*\+\s*(\w+)", what.name or "") if what.dim is None else None
+        if found is None or not all(part in sizes and part.isidentifier() for part in found.groups()):
+            return what
+        return replace(what, name="+".join(found.groups()), parts=tuple((part, sizes[part]) for part in found.groups()))
+
+    return {name: {axis: read(what) for axis, what in each.items()} for name, each in axes.items()}
 
 
 def _is_hint(dim: Any) -> bool:
@@ -223,7 +253,7 @@ def from_dynamic_shapes(dynamic_shapes: Any, call: Call) -> Axes:
                       f"the arguments are: {', '.join(given)}")
     for name, value in given.items():
         walk(dynamic_shapes.get(name), value, (name,), name)
-    return {name: each for name, each in axes.items() if each}
+    return _with_sums({name: each for name, each in axes.items() if each}, call.tensors)
 
 
 def _with_keywords(shapes: Mapping[str, Any], call: Call) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from . import autograd, caches, calls, capturing, exported, lasting_writes, nested, symbolics, wishes
+from . import autograd, caches, calls, capturing, exported, lasting_writes, nested, symbolics, windows, wishes
 from .artifacts import Artifacts
 from .axes import Axes
 from .command import run_json
@@ -27,7 +27,8 @@ from .plugin import record
 from .program import Exported
 from .reports import annotate, validate
 from .surroundings import log, quiet
-from .tracing import Trace, baked_by_export, library_words, of_libraries, traced, traced_otherwise
+from .tracing import (Trace, at_usual_sizes, baked_by_export, library_words, of_libraries, size_baked, traced,
+                      traced_otherwise)
 
 BACKENDS = ("native", "native-export", "torch-dynamo", "torch-torchscript")
 
@@ -128,6 +129,9 @@ def export_by(backend: str, job: Job) -> Exported:
         return _given_program(backend, job)
     if isinstance(job.model, torch.jit.ScriptModule):
         return _scripted(backend, job)
+    if any(True for _ in nested.caches_in((job.args, job.kwargs))):
+        whole = calls.opened(job.model.forward, job.args, job.kwargs)
+        windows.keep_all_keys(whole, job.axes_of(whole))
     with calls.tensors_only(job.model, job.args, job.kwargs) as call, warnings.catch_warnings():
         job.call = call
         axes = job.axes_of(call)
@@ -156,6 +160,7 @@ def _native(job: Job, call: calls.Call, axes: Axes) -> Exported:
     try:
         with job.stage("trace"), autograd.inlined():
             trace = traced(job.model, call.tensors, axes)
+        example, trace = _usual_example(job, call, axes, trace)
     except WhenceError:
         raise
     except Exception as failure:  # the model raises of every kind, and so does PyTorch
@@ -176,11 +181,27 @@ def _native(job: Job, call: calls.Call, axes: Axes) -> Exported:
     if trace.baked_size:
         return _at_any_size(job, call, axes, trace)
     try:
-        return _traced(job, trace.module, call.tensors, named_by_pytorch(axes))
+        return _traced(job, trace.module, example, named_by_pytorch(axes))
     except WhenceError as failure:
         if not _concerns_operators(failure) and failure.code not in _OF_THE_TRACE:
             raise
         return _instead_of_trace(job, call, axes, failure)
+
+
+def _usual_example(job: Job, call: calls.Call, axes: Axes, trace: Trace) -> tuple[Mapping[str, torch.Tensor], Trace]:
+    """The example and its trace; those at usual sizes where a step of one token, or one that nothing precedes, has
+    been traced and is not right at others, and that trace is."""
+    usual = at_usual_sizes(call.tensors, axes)
+    if usual is None or not size_baked(job.model, trace.module, call.tensors, axes, must_run=True):
+        return call.tensors, trace
+    try:
+        with job.stage("trace"), autograd.inlined():
+            other = traced(job.model, usual, axes)
+        if size_baked(job.model, other.module, call.tensors, axes, must_run=True) is None:
+            return usual, other
+    except Exception as failure:  # the model does not run at these sizes, with errors of every kind
+        log.info("the model is not traced at other sizes than the example's: %s", failure)
+    return call.tensors, trace
 
 
 def _concerns_operators(failure: WhenceError) -> bool:
@@ -202,8 +223,17 @@ def _at_any_size(job: Job, call: calls.Call, axes: Axes, trace: Trace) -> Export
     except WhenceError:
         if not _all_wishes(axes):
             raise
-    warnings.warn(str(trace.baked_size), WhenceWarning, stacklevel=5)
+    if _any_proposed(axes):
+        axes = wishes.without_baked(
+            axes, lambda chosen: size_baked(job.model, trace.module, call.tensors, chosen, must_run=True) is None)
+    else:
+        warnings.warn(str(trace.baked_size), WhenceWarning, stacklevel=5)
     return _traced(job, trace.module, call.tensors, named_by_pytorch(axes))
+
+
+def _any_proposed(axes: Axes) -> bool:
+    """True for axes that whence proposed: those that the export bakes are left fixed."""
+    return any(what.proposed for each in axes.values() for what in each.values())
 
 
 def _all_wishes(axes: Axes) -> bool:
@@ -211,7 +241,7 @@ def _all_wishes(axes: Axes) -> bool:
 
 
 def _refuse_or_tell(baked: Diagnostic, axes: Axes) -> None:
-    if not _all_wishes(axes):
+    if not _all_wishes(axes) or _any_proposed(axes):
         raise WhenceError([replace(baked, severity="error")])
     warnings.warn(str(baked), WhenceWarning, stacklevel=5)
 

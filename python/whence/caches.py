@@ -28,6 +28,41 @@ def is_fixed(value: Any, attribute: str) -> bool:
     return attribute in ("_sliding_window_tensor", "batch_size") and type(value).__module__.startswith("transformers.")
 
 
+def grows(layer: Any) -> bool:
+    """True for a layer whose keys and values become longer with each call; a static one holds its full length."""
+    return getattr(layer, "keys", None) is not None and not hasattr(layer, "max_cache_len")
+
+
+def of_encoder(path: Sequence[Any]) -> bool:
+    return "cross_attention_cache" in map(str, path)
+
+
+def is_window(layer: Any) -> bool:
+    return isinstance(getattr(layer, "cumulative_length", None), int) and hasattr(layer, "sliding_window")
+
+
+def has_dropped(layer: Any) -> bool:
+    """True for a layer with a sliding window that holds fewer tokens than it was given."""
+    return is_window(layer) and grows(layer) and layer.keys.shape[-2] != layer.cumulative_length
+
+
+def keep_all(layer: Any) -> bool:
+    """Makes a layer with a sliding window one that keeps every key, as those of a DynamicCache() without a config do.
+
+    The window counts its tokens in a number, which would be fixed in a file; a layer without a window has the length
+    of its tensors, and the model masks what lies before the window. False for other layers.
+    """
+    if not is_window(layer) or not grows(layer):
+        return False
+    plain = type(layer).__bases__[0]
+    if getattr(plain, "is_sliding", True):
+        return False
+    layer.__class__ = plain
+    for name in set(vars(layer)) & {"cumulative_length", "sliding_window", "_sliding_window_tensor", "record_past"}:
+        del layer.__dict__[name]
+    return True
+
+
 def words(path: Sequence[Any]) -> Iterator[str]:
     """The name of what stands under ``path`` of a cache: its layer first."""
     words = [_WORDS.get(str(key), str(key)) for key in path if not (isinstance(key, Key) and key == "layers")]

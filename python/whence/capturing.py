@@ -52,6 +52,8 @@ def bounds(program: Any, shapes: tuple) -> list[tuple[str, int, str]]:
     found = []
     for name, axes in zip(program.graph_signature.user_inputs, _open_sizes(program, shapes)):
         for axis, (dim, size) in axes.items():
+            if size.node.expr.is_Add:  # the bounds of a sum are those of its parts
+                continue
             within = program.range_constraints.get(size.node.expr)
             least, most = (None, None) if within is None else (_finite(within.lower), _finite(within.upper))
             known_least, known_most = getattr(dim, "min", None) or 2, getattr(dim, "max", None)

@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
-from . import caches, nested
+from . import caches, nested, proposals
 from . import options as checked
 from .artifacts import Artifacts, require_report_place
 from .axes import Axes, check_outputs, from_dynamic_axes, from_dynamic_shapes
@@ -61,6 +61,9 @@ def export(model: Any, args: Any = (), f: str | os.PathLike | BinaryIO | None = 
              next is tried, with a WhenceWarning. dynamo=True is "native-export", dynamo=False is "native".
     dynamic_shapes  nested as the arguments are: {"x": {0: "batch"}}, names, torch.export.Dim, Dim.DYNAMIC or Dim.AUTO.
              A promise: what the model fixes is refused, E0304; a branch that no run at another size took is warned of.
+             "auto": whence proposes the axes of batch, sequence and past, which it does by itself for a call that takes
+             a cache, where neither option is given; what it proposed is reported, program.dynamic_axes says what the
+             file has. dynamic_axes={} fixes every size.
     dynamic_axes    {"x": {0: "batch"}}; {"x": [0]} names them as PyTorch does, x_dynamic_axes_1 and so on. A wish: what
              the model fixes is fixed in the file, with a WhenceWarning.
     training the mode in which the model is exported; its own comes back, also after an error. A traced or frozen
@@ -134,6 +137,8 @@ def export(model: Any, args: Any = (), f: str | os.PathLike | BinaryIO | None = 
         try:
             program = _by_one_of(chain, job, training, folder)
             _tell_of_outputs(program, requested, options)
+            if job.call and proposals.wanted(requested["dynamic_shapes"], requested["dynamic_axes"], job.call):
+                proposals.report(job.call, job.options.input_names, program.dynamic_axes)
             if function_modules:
                 with job.stage("functions"):
                     program.functions = _cut(program.path, model, function_modules)
@@ -221,6 +226,8 @@ def _axes(requested: Mapping[str, Any], options: Options, call: Call) -> Axes:
     if len(options.input_names) > len(call.tensors):
         raise error("E0104", "input_mismatch", f"input_names holds {len(options.input_names)} names, the call has "
                     f"{len(call.tensors)} tensors", f"its tensors are: {', '.join(call.tensors)}")
+    if proposals.wanted(requested["dynamic_shapes"], requested["dynamic_axes"], call):
+        return proposals.proposed(call)
     if requested["dynamic_shapes"] is not None and requested["dynamic_axes"]:
         raise error("E0101", "usage", "dynamic_shapes and dynamic_axes say the same", "give one of them")
     if requested["dynamic_shapes"] is not None:

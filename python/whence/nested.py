@@ -324,14 +324,30 @@ def refuse_hidden_tensors(arguments: dict[str, Any]) -> None:
     for path, tensors in hidden:
         if not any(True for _ in tensors):
             continue
-        place, kind = _joined(path), type(_at(arguments, path))
+        place, kind = _joined(path), type(at(arguments, path))
         raise error("E0104", "input_mismatch",
                     f"'{place}' is a {kind.__module__}.{kind.__qualname__}, which holds tensors that cannot be reached",
                     "give them as tensors, in tuples, lists, dicts, dataclasses or attributes of objects, or register "
                     "the class with torch.utils._pytree.register_pytree_node")
 
 
-def _at(value: Any, path: Path) -> Any:
+def caches_in(value: Any) -> Iterator[Any]:
+    """transformers' caches, those of an EncoderDecoderCache too."""
+    seen: dict[int, Any] = {}  # which may hold each other
+    open_ends = [value]
+    while open_ends:
+        value = open_ends.pop()
+        if id(value) in seen or isinstance(value, (torch.Tensor, *_WHOLE)):
+            continue
+        seen[id(value)] = value
+        if caches.is_cache(value):
+            yield value
+        inside = opened(value)
+        open_ends += [child for _, child in inside.children] if inside else []
+
+
+def at(value: Any, path: Path) -> Any:
+    """The part of a value under a path."""
     for key in path:
         inside = opened(value)
         value = next(child for each, child in inside.children if each == key)

@@ -85,7 +85,7 @@ class Options:
             options |= {"external_data": self.external_data is not None, "optimize": self.optimize}
             if axes:
                 options["dynamic_shapes"] = tuple(
-                    {axis: what.name if what.dim is None and what.name else what.for_torch_export()
+                    {axis: what.name if what.dim is None and what.name and not what.parts else what.for_torch_export()
                      for axis, what in axes[name].items()} if name in axes else None for name in tensors)
         else:
             options |= {"do_constant_folding": self.optimize, "training": torch.onnx.TrainingMode.PRESERVE,

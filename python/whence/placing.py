@@ -11,7 +11,7 @@ import filecmp
 import os
 import re
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -161,6 +161,21 @@ def place(made: Path, target: Path, overwrite: bool) -> None:
     with _folder_lock(target.parent):
         _move([*weights.items(), (made / target.name, Path(os.path.realpath(target)))], made)
         _sync(target.parent)
+
+
+def place_together(made: Path, new: Sequence[Path], replaced: Sequence[Path], overwrite: bool) -> None:
+    """Moves files of the folder ``made`` beside it, all or none: ``replaced`` take the place of their older selves,
+    ``new`` that of another file only with ``overwrite`` (E0401)."""
+    for file in new:
+        if os.path.lexists(file) and not overwrite:
+            raise error("E0401", "cannot_write", f"something else stands at {file}",
+                        "give another name, or overwrite=True to replace that file", file=str(file))
+    names = [(made / file.name, Path(os.path.realpath(file))) for file in (*new, *replaced)]
+    for file, _ in names:
+        _sync(file)
+    with _folder_lock(made.parent):
+        _move(names, made)
+        _sync(made.parent)
 
 
 def _move(names: list[tuple[Path, Path]], made: Path) -> None:

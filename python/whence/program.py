@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 
 import torch
 
-from . import calls, editing, fixed_values, nested, running
+from . import calls, editing, fixed_values, nested, running, windows
 from .errors import WhenceError, WhenceWarning, error
 from .functions import FunctionsReport
 from .placing import draft_folder, folder_of, place, require_model_name, write_whole
@@ -176,6 +176,14 @@ class ONNXProgram:
         return running.needs("onnx", "model_proto").load(str(self.path))
 
     @property
+    def dynamic_axes(self) -> dict[str, dict[int, str]]:
+        """{"input_ids": {0: "batch", 1: "sequence"}}: the sizes of inputs that the file leaves open, by name."""
+        graph = running.needs("onnx", "dynamic_axes").load(str(self.path), load_external_data=False).graph
+        axes = {each.name: {axis: dim.dim_param for axis, dim in enumerate(each.type.tensor_type.shape.dim)
+                            if dim.dim_param} for each in graph.input}
+        return {name: each for name, each in axes.items() if each}
+
+    @property
     def model(self) -> Any:
         """A new onnx_ir.Model, as torch.onnx.ONNXProgram has it. What is changed in it stays there."""
         return running.needs("onnx_ir", "model").load(str(self.path))
@@ -268,6 +276,7 @@ class ONNXProgram:
 
 def _tensors_of_call(known: calls.Call, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, torch.Tensor]:
     """Raises WhenceError E0104 for another call than the one that was exported."""
+    args, kwargs = windows.as_exported(known, (args, kwargs))
     call = calls.opened(known.signature, args, kwargs)
     if list(call.tensors) != list(known.tensors):
         raise error("E0104", "input_mismatch", "the call's tensors are " + (", ".join(call.tensors) or "none"),

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import torch
 
 from . import calls, nested
-from .axes import Axes
+from .axes import Axes, Axis
 from .errors import Diagnostic, WhenceWarning
 from .keeping import state_restored
 from .plugin import library, listening
@@ -62,7 +63,7 @@ def traced(model: torch.nn.Module, tensors: Mapping[str, torch.Tensor], axes: Ax
     for diagnostic in values:
         warnings.warn(str(diagnostic), WhenceWarning, stacklevel=5)
     # With values baked in, the results differ for that reason.
-    return Trace(made, None if values else _size_baked(model, made, tensors, axes, of_sizes))
+    return Trace(made, None if values else size_baked(model, made, tensors, axes, of_sizes))
 
 
 def _in_vain(said: Diagnostic) -> bool:
@@ -105,8 +106,10 @@ def _baked_value(warning: warnings.WarningMessage) -> Diagnostic:
                       "compute with tensors, or script the module", {"source": f"{warning.filename}:{warning.lineno}"})
 
 
-def _size_baked(model: torch.nn.Module, made: torch.jit.ScriptModule, tensors: Mapping[str, torch.Tensor],
-                axes: Axes, of_sizes: list[Place]) -> Diagnostic | None:
+def size_baked(model: torch.nn.Module, made: torch.jit.ScriptModule, tensors: Mapping[str, torch.Tensor],
+               axes: Axes, of_sizes: Sequence[Place] = (), must_run: bool = False) -> Diagnostic | None:
+    """E0304 where the trace computes something else than the model at other sizes, or with other data. One that does
+    not run there is wrong with ``must_run``; else it is left to the export, which says with which operation."""
     others = [(sizes_of(given, axes), given) for given in at_other_sizes(tensors, axes)]
     if of_sizes and any(node.kind() in _SIZED_BY_DATA for node in _nodes(made.inlined_graph)):
         others.append(("other data", {name: _other_data(tensor) for name, tensor in tensors.items()}))
@@ -119,7 +122,7 @@ def _size_baked(model: torch.nn.Module, made: torch.jit.ScriptModule, tensors: M
             names = calls.by_identifier(given)
             found = computed(model, lambda *each: made(**dict(zip(names, each))), tuple(given.values()))
         except RuntimeError:
-            return None  # the export tells of it, with the operation that fails
+            return baked_size(what, of_sizes) if must_run else None
         if not alike(found, wanted):
             return baked_size(what, of_sizes)
     return None
@@ -149,7 +152,7 @@ def sizes_of(given: Mapping[str, torch.Tensor], axes: Axes) -> str:
                      for axis in each)
 
 
-def baked_size(what: str, of_sizes: list[Place] = (), holder: str = "trace") -> Diagnostic:
+def baked_size(what: str, of_sizes: Sequence[Place] = (), holder: str = "trace") -> Diagnostic:
     lines = ", ".join(f"{file}:{line}" for file, line in dict.fromkeys(of_sizes))
     return Diagnostic("E0304", "baked_size", "warning", f"the {holder} holds a size of the example, and so does the "
                       f"file: with {what} the model computes something else"
@@ -166,19 +169,41 @@ def _other_data(tensor: torch.Tensor) -> torch.Tensor:
 
 def at_other_sizes(tensors: Mapping[str, torch.Tensor], axes: Axes) -> Iterator[dict[str, torch.Tensor]]:
     """The tensors with all dynamic axes longer: by one; as some models take multiples alone, twice as long; and where
-    that is still short, so that few numbers computed of it are others, four times."""
-    def longer(size_of: Callable[[int, int], int]) -> dict[str, torch.Tensor]:
-        grown = dict(tensors)
-        for name, each in axes.items():
-            for axis, what in each.items():
-                size = grown[name].shape[axis]
-                grown[name] = stretched(grown[name], axis, size_of(size, what.times))
-        return grown
+    that is still short, so that few numbers computed of it are others, four times. Of axes that whence proposed, also
+    the sizes at which models take other ways: nothing seen before, and one token."""
+    if not any(axes.values()):
+        return
+    changed = partial(_at_sizes, tensors, axes)
+    yield changed(lambda what, size: size + what.times)
+    yield changed(lambda _, size: 2 * size)
+    yield changed(lambda _, size: 4 * size if size < 16 else size)
+    smallest = {what.name: what.smallest for each in axes.values() for what in each.values()
+                if what.smallest is not None}
+    for names in [{name} for name in smallest] + [set(smallest)] * (len(smallest) > 1):
+        yield changed(lambda what, size: smallest[what.name] if what.name in names else size)
 
-    if any(axes.values()):
-        yield longer(lambda size, times: size + times)
-        yield longer(lambda size, _: 2 * size)
-        yield longer(lambda size, _: 4 * size if size < 16 else size)
+
+def at_usual_sizes(tensors: Mapping[str, torch.Tensor], axes: Axes) -> dict[str, torch.Tensor] | None:
+    """The tensors with sizes of 3 and more in the place of those of 0 and 1 along proposed axes: models take other ways
+    there, and a trace holds one. None where there are no such sizes, or the axes are the caller's."""
+    small = [name for name, each in axes.items() for axis, what in each.items()
+             if what.smallest is not None and tensors[name].shape[axis] < 2]
+    if not small:
+        return None
+    return _at_sizes(tensors, axes,
+                     lambda what, size: size if what.smallest is None or size > 1 else 4 - what.smallest)
+
+
+def _at_sizes(tensors: Mapping[str, torch.Tensor], axes: Axes,
+              size_of: Callable[[Axis, int], int]) -> dict[str, torch.Tensor]:
+    every = [(name, axis, what) for name, each in axes.items() for axis, what in each.items()]
+    parts = {what.name: (what, tensors[name].shape[axis]) for name, axis, what in every if not what.parts}
+    other = dict(tensors)
+    for name, axis, what in every:
+        size = what.plus + sum(size_of(*parts[part]) for part, _ in what.parts) if what.parts \
+            else size_of(what, tensors[name].shape[axis])
+        other[name] = stretched(other[name], axis, size)
+    return other
 
 
 def stretched(tensor: torch.Tensor, axis: int, size: int) -> torch.Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Collection, Iterator
+from itertools import combinations
 from typing import Any
 
 from .axes import Axes, Axis
@@ -50,13 +51,35 @@ def automatic(axes: Axes) -> Iterator[tuple[str, int, Axis]]:
 
 
 def without(axes: Axes, fixed: Collection[tuple[str, int]]) -> Axes:
-    return {name: {axis: what for axis, what in each.items() if (name, axis) not in fixed}
-            for name, each in axes.items()}
+    """The axes but for these. A sum of sizes of which one is fixed is the other and a number."""
+    left = [(name, axis, what) for name, each in axes.items() for axis, what in each.items()
+            if (name, axis) not in fixed]
+    known = {what.name for _, _, what in left if not what.parts and what.name}
+    chosen: Axes = {name: {} for name in axes}
+    for name, axis, what in left:
+        if (beside := what.beside(known)) is not None:
+            chosen[name][axis] = beside
+    return chosen
+
+
+def without_baked(axes: Axes, is_right: Callable[[Axes], bool]) -> Axes:
+    """The most of proposed axes with which an export is right: without one size, without two, and so on."""
+    sizes: dict[str, list[tuple[str, int]]] = {}
+    for name, axis, what in automatic(axes):
+        if not what.parts:
+            sizes.setdefault(what.name, []).append((name, axis))
+    for count in range(1, len(sizes) + 1):
+        for fixed in combinations(reversed(sizes), count):
+            chosen = without(axes, [axis for size in fixed for axis in sizes[size]])
+            if is_right(chosen):
+                return chosen
+    return {name: {} for name in axes}
 
 
 def tell_of_fixed(axes: Axes, fixed: Collection[tuple[str, int]], why: Any = None) -> None:
     """An axis that was asked for is reported by a warning; under Dim.AUTO nothing was asked for."""
-    wished = [f"axis {axis} of '{name}'" for name, axis in fixed if axes[name][axis].wished]
+    wished = [f"axis {axis} of '{name}'" for name, axis in fixed
+              if axes[name][axis].wished and not axes[name][axis].proposed]  # ``proposals`` reports those
     for name, axis in fixed:
         log.info("axis %d of '%s' is fixed by the model: %s", axis, name, why)
     if wished:

@@ -73,6 +73,29 @@ at::Tensor tensor_at(const ExampleInputs& inputs, const ExampleInputs::Place& pl
                            : "name its tensors: " + tensors.front().name + ":0=batch, and so on");
 }
 
+// The two symbols of "past+seq", where axes of the inputs have these sizes; else it is a name like others.
+std::vector<std::size_t> parts_of(const ExampleInputs& inputs, const std::string& symbol) {
+  const std::size_t plus = symbol.find('+');
+  if (plus == std::string::npos) return {};
+  const std::vector<std::size_t> parts{symbol_called(inputs, symbol.substr(0, plus)),
+                                       symbol_called(inputs, symbol.substr(plus + 1))};
+  return std::ranges::all_of(parts, [&](std::size_t part) { return part < inputs.symbols.size(); })
+             ? parts
+             : std::vector<std::size_t>{};
+}
+
+// A size that is the sum of two others is a symbol of its own, of that name, and in every run as long as they are.
+void add_sum(ExampleInputs& inputs, const std::string& symbol) {
+  const std::vector<std::size_t> parts = parts_of(inputs, symbol);
+  if (parts.empty() || symbol_called(inputs, symbol) < inputs.symbols.size()) return;
+  PerRun<std::int64_t> sizes{};
+  for (int run = 0; run < most_runs; ++run) {
+    for (const std::size_t part : parts) sizes[run] += inputs.symbol_sizes[part][run];
+  }
+  inputs.symbols.push_back({symbol, sizes[0], {}, {}});
+  inputs.symbol_sizes.push_back(sizes);
+}
+
 // Looks an axis up in the example inputs, and its symbol up or adds it.
 Axis found(ExampleInputs& inputs, const DynamicAxis& dynamic, int attempt) {
   Axis result{inputs.place_of(dynamic.input), dynamic.axis, 0};
@@ -90,6 +113,7 @@ Axis found(ExampleInputs& inputs, const DynamicAxis& dynamic, int attempt) {
                  std::to_string(size) + " in the example, which does not fit " + text_of(dynamic),
              "give an example that fits");
   }
+  add_sum(inputs, dynamic.symbol);
   result.symbol = symbol_called(inputs, dynamic.symbol);
   if (result.symbol == inputs.symbols.size()) {
     inputs.symbols.push_back({dynamic.symbol, root, {}, {}});
@@ -161,20 +185,31 @@ std::vector<Tie> possible_ties(const ExampleInputs& inputs) {
 
 void apply_tie(std::vector<DynamicAxis>& dynamic, const Tie& tie) {
   for (DynamicAxis& axis : dynamic) {
-    if (axis.symbol == tie.other) axis.symbol = tie.kept;
+    if (axis.symbol == tie.other) {
+      axis.symbol = tie.kept;
+    } else if (const std::size_t plus = axis.symbol.find('+'); plus != std::string::npos) {
+      std::string first = axis.symbol.substr(0, plus), second = axis.symbol.substr(plus + 1);
+      for (std::string* part : {&first, &second}) {
+        if (*part == tie.other) *part = tie.kept;
+      }
+      axis.symbol = first + "+" + second;
+    }
   }
 }
 
 void apply_dynamic_axes(ExampleInputs& inputs, const std::vector<DynamicAxis>& dynamic, int attempt) {
   std::vector<Axis> axes;
-  for (const DynamicAxis& each : dynamic) {
-    const Axis axis = found(inputs, each, attempt);
-    const auto is_same = [&](const Axis& other) { return other.place == axis.place && other.axis == axis.axis; };
-    if (std::ranges::any_of(axes, is_same)) {
-      mismatch("axis " + std::to_string(each.axis) + " of input '" + each.input + "' is named twice",
-               "name it once: -1 is the last axis");
+  for (const bool sums : {false, true}) {  // a sum comes after the sizes that it is made of
+    for (const DynamicAxis& each : dynamic) {
+      if ((each.symbol.find('+') != std::string::npos) != sums) continue;
+      const Axis axis = found(inputs, each, attempt);
+      const auto is_same = [&](const Axis& other) { return other.place == axis.place && other.axis == axis.axis; };
+      if (std::ranges::any_of(axes, is_same)) {
+        mismatch("axis " + std::to_string(each.axis) + " of input '" + each.input + "' is named twice",
+                 "name it once: -1 is the last axis");
+      }
+      axes.push_back(axis);
     }
-    axes.push_back(axis);
   }
   if (axes.empty()) return;
   inputs.runs = affordable_runs(inputs, axes);

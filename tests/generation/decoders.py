@@ -1,0 +1,61 @@
+"""Language models as users bring them, small and with random weights: of each kind of attention, position and cache.
+
+    DECODERS["llama"]() -> transformers' model, in eval mode, whose twenty next tokens are not one token repeated
+"""
+
+import torch
+
+VOCABULARY, WIDTH, LAYERS = 211, 32, 2
+SIZES = {"vocab_size": VOCABULARY, "hidden_size": WIDTH, "num_hidden_layers": LAYERS, "num_attention_heads": 4,
+         "intermediate_size": 48, "max_position_embeddings": 96, "pad_token_id": 0, "bos_token_id": 1,
+         "eos_token_id": None, "initializer_range": 0.4}
+
+
+def _made(name: str, **changed):
+    import transformers
+
+    torch.manual_seed(len(name))
+    sizes = {key: value for key, value in {**SIZES, **changed}.items() if value is not ...}
+    base = name.removesuffix("ForCausalLM").removesuffix("LMHeadModel").removesuffix("ForConditionalGeneration")
+    model = getattr(transformers, name)(getattr(transformers, base + "Config")(**sizes)).eval()
+    model.generation_config.eos_token_id = None
+    model.generation_config.pad_token_id = 0
+    return model
+
+
+def gpt2():
+    return _made("GPT2LMHeadModel", n_embd=WIDTH, n_layer=LAYERS, n_head=4, n_positions=96)
+
+
+def t5():
+    # T5 scales its embeddings down by itself; its weights have no range of their own.
+    return _made("T5ForConditionalGeneration", d_model=WIDTH, d_kv=8, d_ff=48, num_layers=LAYERS, num_heads=4,
+                 decoder_start_token_id=0, initializer_factor=3.0, **dict.fromkeys(
+                     ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size",
+                      "max_position_embeddings", "initializer_range"), ...))
+
+
+def whisper():
+    return _made("WhisperForConditionalGeneration", num_mel_bins=20, d_model=WIDTH, encoder_layers=LAYERS,
+                 decoder_layers=LAYERS, encoder_attention_heads=4, decoder_attention_heads=4, encoder_ffn_dim=48,
+                 decoder_ffn_dim=48, max_source_positions=20, max_target_positions=64, decoder_start_token_id=1,
+                 init_std=0.4, suppress_tokens=None, begin_suppress_tokens=None, **dict.fromkeys(
+                     ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size",
+                      "max_position_embeddings", "initializer_range"), ...))
+
+
+DECODERS = {
+    "llama": lambda: _made("LlamaForCausalLM", num_key_value_heads=2),
+    "qwen3": lambda: _made("Qwen3ForCausalLM", num_key_value_heads=2, head_dim=8),
+    "gemma": lambda: _made("GemmaForCausalLM", num_key_value_heads=1, head_dim=8),
+    "mistral": lambda: _made("MistralForCausalLM", num_key_value_heads=2, sliding_window=7),
+    "phi": lambda: _made("PhiForCausalLM"),
+    "gpt2": gpt2,
+    "gpt_neox": lambda: _made("GPTNeoXForCausalLM"),
+    "falcon": lambda: _made("FalconForCausalLM", alibi=False, new_decoder_architecture=False, multi_query=True),
+    "falcon_alibi": lambda: _made("FalconForCausalLM", alibi=True, new_decoder_architecture=False, multi_query=False),
+    "mixtral": lambda: _made("MixtralForCausalLM", num_key_value_heads=2, num_local_experts=4),
+    "mamba": lambda: _made("MambaForCausalLM", state_size=4, num_attention_heads=..., intermediate_size=...,
+                           max_position_embeddings=...),
+}
+ENCODER_DECODERS = {"t5": t5, "whisper": whisper}

@@ -1,0 +1,125 @@
+"""Language models as one file for prefill and decoding: what ONNX Runtime generates from it is what transformers'
+`generate` gives, alone and in a batch that is padded on the left, with and without masks and position ids."""
+
+import warnings
+
+import pytest
+import torch
+import whence
+
+from generation.decoders import DECODERS
+from generation.loop import by_generate, by_model, differences, filled_call, in_runtime, prompt
+
+QUICK = {("llama", True, True), ("gpt2", True, False), ("mistral", False, False)}
+CASES = [pytest.param(name, mask, positions, id=f"{name}-{'mask' if mask else 'no-mask'}-"
+                      f"{'positions' if positions else 'derived'}",
+                      marks=() if (name, mask, positions) in QUICK else pytest.mark.matrix)
+         for name in DECODERS for mask in (True, False) for positions in (True, False)
+         if not (name == "mamba" and positions)]  # it has no positions
+
+
+@pytest.mark.parametrize("name, mask, positions", CASES)
+def test_twenty_tokens(name, mask, positions):
+    model = DECODERS[name]()
+    # A model of states has one way for a prompt and another for a token: the file has that of the example.
+    program = whence.export(model, (), kwargs=filled_call(model, mask, positions, sequence=1 if name == "mamba" else 3))
+    for batch, padded in ((1, False), (3, mask)):
+        tokens, given = prompt(batch, padded)
+        wanted = by_model(model, tokens, given) if padded and mask and not positions and name != "mamba" else \
+            by_generate(model, tokens, given)
+        assert torch.unique(wanted[0]).numel() > 5
+        assert not differences(lambda forced: in_runtime(program.path, tokens, given, forced), wanted)
+
+
+def small(**changed):
+    """A call of a tiny Llama with a cache."""
+    model = DECODERS["llama"]()
+    return model, {**filled_call(model, mask=True, positions=False), **changed}
+
+
+SEEN = {"input_ids": {0: "batch", 1: "sequence"}, "attention_mask": {0: "batch", 1: "past+sequence"}} | {
+    f"past_key_values.{layer}.{part}": {0: "batch", 2: "past"} for layer in (0, 1) for part in ("key", "value")}
+
+
+@pytest.mark.parametrize("backend", ["native", pytest.param("native-export", marks=pytest.mark.matrix)])
+def test_axes_are_proposed_and_reported(backend, caplog):
+    model, call = small()
+    program = whence.export(model, (), kwargs=call, backend=backend)
+    assert program.dynamic_axes == SEEN
+    told = next(each.getMessage() for each in caplog.records if "proposes" in each.getMessage())
+    assert "input_ids [0: batch, 1: sequence]" in told and "past+sequence" in told
+
+
+def test_axes_that_are_given_are_not_proposed():
+    model, call = small()
+    assert whence.export(model, (), kwargs=call, dynamic_axes={}).dynamic_axes == {}
+    rows = {name: {0: "rows"} for name in SEEN}
+    assert whence.export(model, (), kwargs=call, dynamic_axes=rows).dynamic_axes == rows
+
+
+def test_a_sum_of_sizes_that_the_caller_names():
+    model, call = small()
+    axes = {"input_ids": {1: "new"}, "attention_mask": {1: "past + new"}}
+    program = whence.export(model, (), kwargs=call, dynamic_axes=axes | {
+        name: {2: "past"} for name in SEEN if "." in name})
+    assert program.dynamic_axes["attention_mask"] == {1: "past+new"}
+    other = filled_call(model, mask=True, positions=False, past=9, sequence=2)
+    with torch.no_grad():
+        torch.testing.assert_close(program(**other)[0], model(**other).logits, rtol=1e-3, atol=1e-3)
+
+
+def test_auto_without_a_cache():
+    model = DECODERS["llama"]()
+    call = {"input_ids": torch.randint(3, 200, (2, 5)), "attention_mask": torch.ones(2, 5, dtype=torch.long)}
+    program = whence.export(model, (), kwargs={**call, "use_cache": False}, dynamic_shapes="auto")
+    assert program.dynamic_axes == {name: {0: "batch", 1: "sequence"} for name in call}
+
+
+@pytest.mark.matrix
+def test_a_size_that_the_model_fixes_is_reported():
+    model = DECODERS["mamba"]()
+    call = filled_call(model, mask=False, positions=False, sequence=1)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        program = whence.export(model, (), kwargs=call)
+    assert program.dynamic_axes["input_ids"] == {0: "batch"}
+    assert any("the model fixes input_ids [1: sequence]" in str(each.message) for each in caught)
+
+
+def windowed(past):
+    """Mistral's own cache, with a window of 7 tokens."""
+    from transformers import DynamicCache
+
+    model = DECODERS["mistral"]()
+    cache = DynamicCache(config=model.config)
+    ids = torch.randint(3, 200, (2, past + 3), generator=torch.Generator().manual_seed(past))
+    with torch.no_grad():
+        model(input_ids=ids[:, :past], past_key_values=cache)
+    return model, {"input_ids": ids[:, past:], "past_key_values": cache}
+
+
+def test_a_window_keeps_every_key():
+    model, call = windowed(4)
+    program = whence.export(model, (), kwargs=call, verify=True)
+    assert program.verification.ok
+    assert type(call["past_key_values"].layers[0]).__name__ == "DynamicSlidingWindowLayer"  # the caller's own
+    torch.testing.assert_close(program(**windowed(3)[1])[0], model(**windowed(3)[1]).logits, rtol=1e-3, atol=1e-3)
+    with pytest.raises(whence.WhenceError, match="has seen 9 tokens and holds 6") as raised:
+        program(**windowed(9)[1])
+    assert raised.value.code == "E0104" and "DynamicCache()" in raised.value.remedy
+
+
+def test_a_window_that_has_dropped_keys():
+    model, call = windowed(9)
+    program = whence.export(model, (), kwargs=call)  # the number of tokens is fixed in the file, so the length is
+    assert program.dynamic_axes["past_key_values.0.key"] == {0: "batch"}
+    with pytest.raises(whence.WhenceError, match="sliding window") as raised:
+        whence.export(model, (), kwargs=call, dynamic_axes={"past_key_values.0.key": {2: "past"}})
+    assert raised.value.code == "E0304" and "DynamicCache()" in raised.value.remedy
+
+
+def test_auto_and_axes_are_two_answers():
+    model, call = small()
+    with pytest.raises(whence.WhenceError, match="say the same") as raised:
+        whence.export(model, (), kwargs=call, dynamic_shapes="auto", dynamic_axes={"input_ids": {0: "batch"}})
+    assert raised.value.code == "E0101"

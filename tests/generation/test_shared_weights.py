@@ -1,0 +1,87 @@
+"""`whence.share_weights`: models of one folder that name one file of weights, in which equal ones stand once."""
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import whence
+from onnx import TensorProto, helper, numpy_helper
+
+
+def written(path, **weights):
+    """y = x + each weight, in order."""
+    nodes, last = [], "x"
+    for name in weights:
+        nodes.append(helper.make_node("Add", [last, name], [f"after_{name}"]))
+        last = f"after_{name}"
+    tensors = [numpy_helper.from_array(value, name) for name, value in weights.items()]
+    row = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1000])
+    graph = helper.make_graph(nodes, "sums", [row], [helper.make_tensor_value_info(last, TensorProto.FLOAT, [1000])],
+                              tensors)
+    onnx.save_model(helper.make_model(graph, ir_version=10, opset_imports=[helper.make_opsetid("", 20)]), str(path))
+    return path
+
+
+def weight(seed):
+    return np.random.default_rng(seed).standard_normal(1000, np.float32)
+
+
+def result(path):
+    return onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"]).run(
+        None, {"x": np.ones(1000, np.float32)})[0]
+
+
+@pytest.fixture
+def models(tmp_path):
+    return [written(tmp_path / "a.onnx", w=weight(0), v=weight(1)),
+            written(tmp_path / "b.onnx", u=weight(0), t=weight(2))]
+
+
+def test_what_two_models_hold_stands_once(models):
+    wanted = [result(path) for path in models]
+    shared = whence.share_weights(models, "w.data")
+    assert shared.shared == ("w",) and shared.saved == 4000 and shared.unused == ()
+    assert shared.path == models[0].parent / "w.data" and 12000 <= shared.bytes < 12200
+    for path, each in zip(models, wanted, strict=True):
+        assert np.array_equal(result(path), each)
+
+
+def test_models_with_weights_beside_them(models):
+    for path in models:
+        onnx.save_model(onnx.load(str(path)), str(path), save_as_external_data=True, location=path.name + ".data")
+    wanted = [result(path) for path in models]
+    shared = whence.share_weights(models, "w.data")
+    assert [each.name for each in shared.unused] == ["a.onnx.data", "b.onnx.data"] and shared.unused[0].exists()
+    again = whence.share_weights(models, "w.data")  # their own file may be made anew
+    assert again.bytes == shared.bytes and not again.unused
+    for path, each in zip(models, wanted, strict=True):
+        assert np.array_equal(result(path), each)
+
+
+def before(models):
+    return {path: path.read_bytes() for path in models[0].parent.iterdir()}
+
+
+@pytest.mark.parametrize("change, code", [
+    (lambda models: (models, "w.data"), "E0401"),
+    (lambda models: (models, "a.onnx"), "E0101"),
+    (lambda models: (models, "../w.data"), "E0101"),
+    (lambda models: ([models[0], models[0]], "v.data"), "E0101"),
+    (lambda models: ([models[0], models[0].parent / "none.onnx"], "v.data"), "E0102"),
+    (lambda models: ([models[0], models[0].parent / "w.data"], "v.data"), "E0204"),
+    (lambda models: ([models[0], models[0].parent / "outside.onnx"], "v.data"), "E0502"),
+    (lambda models: ([models[0], models[0].parent / "short.onnx"], "v.data"), "E0102"),
+], ids=["taken", "a-model", "elsewhere", "twice", "missing", "not-a-model", "outside", "cut-off"])
+def test_refusals_leave_everything_as_it_was(models, change, code):
+    folder = models[0].parent
+    (folder / "w.data").write_bytes(b"\xffsomething else")
+    for name, location in (("outside.onnx", "../secret"), ("short.onnx", "w.data")):
+        model = onnx.load(str(models[0]))
+        onnx.external_data_helper.set_external_data(model.graph.initializer[0], location, offset=0, length=4000)
+        model.graph.initializer[0].ClearField("raw_data")
+        (folder / name).write_bytes(model.SerializeToString())
+    found = before(models)
+    with pytest.raises(whence.WhenceError) as raised:
+        whence.share_weights(*change(models))
+    assert raised.value.code == code and raised.value.remedy
+    assert before(models) == found
