@@ -247,7 +247,7 @@ EXPORT_OPTIONS = [
     (["--dynamic", "y:0=batch"], "E0104", "x"),
     (["--dynamic", "x:7=batch"], "E0104", "rank"),
     (["--dynamic", "x"], "E0103", "input_ids:0=batch"),
-    (["--opset", "12"], "E0101", "13 to 23"),
+    (["--opset", "12"], "E0101", "13 to 28"),
     (["--opset", "new"], "E0101", "a whole number"),
     (["--on-unsupported=skip"], "E0101", "domain"),
     (["--input-names", "a,b"], "E0101", "one name"),

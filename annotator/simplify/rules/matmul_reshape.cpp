@@ -10,6 +10,7 @@
 
 #include "annotator/program/tensor_values.h"
 #include "annotator/simplify/rule.h"
+#include "annotator/simplify/sizes.h"
 
 namespace whence::simplify {
 
@@ -21,19 +22,12 @@ namespace {
 
 using Dims = std::vector<Dim>;
 
-bool known(const Dim& dim) { return dim.is_static() || (dim.dynamic && dim.symbol != none_id); }
-
-bool same(const Dim& a, const Dim& b) {
-  if (!known(a) || !known(b) || a.dynamic != b.dynamic) return false;
-  return a.dynamic ? a.symbol == b.symbol : a.size == b.size;
-}
-
 // The product has the columns of its right operand, the rows of its left one, which a single matrix leaves in L, and as
 // many matrices as both.
 bool fits(const Dims& result, const Dims& left, const Dims& right, bool one_matrix) {
-  if (result.size() < 3 || !same(result.back(), right.back())) return false;
-  return one_matrix || (left.size() == 3 && right.size() == 3 && same(left.front(), right.front()) &&
-                        same(result[result.size() - 2], left[left.size() - 2]));
+  if (result.size() < 3 || !same_size(result.back(), right.back())) return false;
+  return one_matrix || (left.size() == 3 && right.size() == 3 && same_size(left.front(), right.front()) &&
+                        same_size(result[result.size() - 2], left[left.size() - 2]));
 }
 
 const Dims* dims_of(const Rewriter& r, GraphValueId value) {
