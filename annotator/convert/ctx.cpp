@@ -277,6 +277,10 @@ Val Ctx::cast(Val value, DType dtype) {
   if (is_complex(dtype) || is_complex(this->dtype(value))) {
     refuse("ONNX operators do not compute with complex numbers", "compute with real and imaginary parts");
   }
+  const auto is_float8 = [](DType type) { return whence::is_floating(type) && whence::size_of(type) == 1; };
+  if (opset() < 19 && (is_float8(dtype) || is_float8(this->dtype(value)))) {
+    refuse("ONNX has float8 from opset 19", "export with --opset 19 or newer");
+  }
   constexpr std::int64_t largest_folded = 4096;  // elements
   const graph::GraphValue& graph_value = session_.graph().values[value.id];
   const TensorData* data = constant(value);

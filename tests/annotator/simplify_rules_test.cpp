@@ -668,7 +668,7 @@ TEST(RotaryEmbedding, IsLeftWhereTheHalvesMayDiffer) {
   const auto report = simplify::simplify(g.graph, {.opset = 23});
   EXPECT_EQ(g.operators().find("RotaryEmbedding"), std::string::npos);
   ASSERT_FALSE(report.refusals.empty());
-  EXPECT_EQ(report.refusals[0].why, "the halves of the angles are not known to be equal");
+  EXPECT_EQ(report.refusals[0].why, "the angles are not known to hold each number twice");
 }
 
 // Attention over keys and values that are each joined of a past and of what came now.

@@ -3,7 +3,6 @@ each choice of --operators. Each file is valid, equal to PyTorch at other sizes 
 where that lacks the operator, in onnx's reference evaluator; and each such node belongs to the module that computes it."""
 
 import math
-import re
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +12,7 @@ import onnx
 import onnx.checker
 import onnx.defs
 import onnx.helper
+import onnx.parser
 import onnx.reference
 import onnxruntime
 import pytest
@@ -21,9 +21,9 @@ from torch import nn
 from torch.nn import functional as F
 
 import command
+from operator_forms import recent_operators
 from results import assert_same_results
 
-ROOT = Path(__file__).parents[2]
 OPSETS = range(23, 29)
 
 
@@ -41,14 +41,15 @@ class Norm(nn.Module):
 
 
 class Angles(nn.Module):
-    def __init__(self, width, scaling=1.0):
+    def __init__(self, width, scaling=1.0, pairs=False):
         super().__init__()
+        self.pairs = pairs
         self.register_buffer("frequencies", 100.0 ** -(torch.arange(0, width, 2) / width), persistent=False)
         self.scaling = scaling
 
     def forward(self, places):
         both = places[..., None].float() * self.frequencies
-        both = torch.cat((both, both), dim=-1)
+        both = both.repeat_interleave(2, dim=-1) if self.pairs else torch.cat((both, both), dim=-1)
         return both.cos() * self.scaling, both.sin() * self.scaling
 
 
@@ -62,12 +63,17 @@ def turned_by_chunks(x):
     return torch.cat((-second, first), dim=-1)
 
 
+def turned_in_pairs(x):
+    return torch.stack((-x[..., 1::2], x[..., ::2]), dim=-1).flatten(-2)
+
+
 class Rotary(nn.Module):
     """x [batch, length, 24] in 3 heads, of which the first `width` elements turn."""
 
     def __init__(self, width=8, turn=turned, scaling=1.0, places=None):
         super().__init__()
-        self.angles, self.width, self.turn, self.places = Angles(width, scaling), width, turn, places
+        self.angles = Angles(width, scaling, pairs=turn is turned_in_pairs)
+        self.width, self.turn, self.places = width, turn, places
 
     def forward(self, x):
         heads = x.unflatten(-1, (3, 8)).transpose(1, 2)
@@ -180,6 +186,8 @@ ROWS = (
     Model("scaled angles by chunks", lambda: Rotary(turn=turned_by_chunks, scaling=1.25), {"RotaryEmbedding": 1},
           ("Neg", "Add", "Split")),
     Model("rotary in part", lambda: Rotary(4), {"RotaryEmbedding": 1}, ("Neg", "Add", "Slice")),
+    Model("rotary in pairs", lambda: Rotary(turn=turned_in_pairs), {"RotaryEmbedding": 1}, ("Neg", "Add")),
+    Model("rotary in pairs in part", lambda: Rotary(4, turned_in_pairs), {"RotaryEmbedding": 1}, ("Neg", "Slice")),
     Model("rotary by table", Table, {"RotaryEmbedding": 1}, ("Neg", "Add"), sizes=((2, 5), (2, 7), (3, 64))),
     Model("rotary by a table of other halves", UnequalHalves, {"RotaryEmbedding": 0, "Neg": 1}),
     Model("rotary of double", lambda: Rotary().double(), {"RotaryEmbedding": 0}, (), doubled, tolerance=(1e-6, 1e-6)),
@@ -213,16 +221,7 @@ class Of(nn.Module):
         return self.function(x)
 
 
-def table() -> dict[str, tuple[int, int]]:
-    """Operator -> the opset that it came with, and the last at which ONNX Runtime runs it."""
-    text = (ROOT / "annotator/operators/operator_forms.cpp").read_text()
-    newest = re.search(r"newest = (\d+)", text)[1]
-    found = re.findall(r'\{"(\w+)", (\d+), (\w+)\}', text)
-    assert len(found) > 4
-    return {name: (int(since), int(newest if until == "newest" else until)) for name, since, until in found}
-
-
-RECENT = table() | {"BitCast": (26, 28)}  # which nothing older stands for
+RECENT = recent_operators() | {"BitCast": (26, 28)}  # which nothing older stands for
 
 
 @pytest.fixture(scope="module")
@@ -311,7 +310,7 @@ def test_by_default_and_plain(archives, model, opset, tmp_path):
         if model.written.get(name) and first <= opset <= last:
             assert counts(by_default)[name], name
     plain = exported(archives, model, tmp_path, "--opset", opset, "--operators", "plain")
-    assert not set(counts(plain)) & set(table())
+    assert not set(counts(plain)) & set(recent_operators())
     check_numbers(archives, model, plain)
 
 
@@ -338,7 +337,7 @@ def test_versions(archives, tmp_path):
 
 
 def test_the_table_is_onnxs_and_onnx_runtimes():
-    for name, (first, last) in table().items():
+    for name, (first, last) in recent_operators().items():
         versions = [schema.since_version for schema in onnx.defs.get_all_schemas_with_history() if schema.name == name]
         assert min(versions) == first
         for opset in range(first, 29):

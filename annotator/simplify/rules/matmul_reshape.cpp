@@ -62,7 +62,7 @@ Operand operand_before(const Rewriter& r, GraphValueId operand, const Dims& resu
   const Dims *from = dims_of(r, reshape->inputs[0]), *to = dims_of(r, operand);
   if (from == nullptr || to == nullptr || to->size() != kept + 1) return {};
   const Dims dims = with_end_of(result, *to, kept);
-  if (std::ranges::equal(*from, dims, same)) return {reshape->inputs[0], {}};
+  if (std::ranges::equal(*from, dims, same_size)) return {reshape->inputs[0], {}};
   if (r.use_count(operand) != 1) return {};
   auto target = as_target(dims);
   return target.empty() ? Operand{} : Operand{reshape->inputs[0], std::move(target)};
