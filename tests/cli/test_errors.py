@@ -248,6 +248,7 @@ EXPORT_OPTIONS = [
     (["--dynamic", "x:7=batch"], "E0104", "rank"),
     (["--dynamic", "x"], "E0103", "input_ids:0=batch"),
     (["--opset", "12"], "E0101", "13 to 28"),
+    (["--operators", "new"], "E0101", "'plain'"),
     (["--opset", "new"], "E0101", "a whole number"),
     (["--on-unsupported=skip"], "E0101", "domain"),
     (["--input-names", "a,b"], "E0101", "one name"),

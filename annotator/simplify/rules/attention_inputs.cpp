@@ -31,6 +31,28 @@ struct Repeated {
   origin::NodeOrigin origin;
 };
 
+// True if an Expand to [b, g, n, s, e] leaves the length of `few` [b, g, s, e], whose size need not be known.
+bool keeps_length(const Rewriter& r, const GraphNode& expand, GraphValueId few) {
+  constexpr std::size_t length = 3;  // behind the axis that the heads are repeated over
+  if (same_size((*r.value(few).dims)[2], (*r.value(expand.outputs[0]).dims)[length])) return true;
+  const GraphNode* target = r.producer(expand.inputs[1], "Concat");
+  std::size_t at = 0;
+  for (const GraphValueId part : target == nullptr ? std::vector{expand.inputs[1]} : target->inputs) {
+    const auto sizes = r.integers(part);
+    const auto count = r.static_dims(part);
+    if (!count || count->size() != 1) return false;
+    const std::size_t end = at + static_cast<std::size_t>((*count)[0]);
+    if (length < end && sizes) return (*sizes)[length - at] == 1;
+    if (length < end) {
+      const GraphNode* shape = r.producer(part, "Shape");
+      return shape != nullptr && shape->inputs[0] == few &&
+             shape->int_attribute("start", 0) + static_cast<std::int64_t>(length - at) == 2;
+    }
+    at = end;
+  }
+  return false;
+}
+
 // The keys or values whose heads are each repeated in `heads`.
 std::optional<Repeated> repeated(const Rewriter& r, GraphValueId heads) {
   const GraphNode* reshape = r.producer(heads, "Reshape");
@@ -44,9 +66,11 @@ std::optional<Repeated> repeated(const Rewriter& r, GraphValueId heads) {
   if (!groups.is_static() || !times.is_static() || !(*many)[1].is_static()) return std::nullopt;
   const bool repeats = same_size((*wide)[1], groups) && (*many)[1].size == groups.size * times.size;
   const auto same_axis = [&](std::size_t axis) {
-    return same_size((*few)[axis], (*many)[axis]) && same_size((*few)[axis], (*wide)[axis < 2 ? axis : axis + 1]);
+    return same_size((*few)[axis], (*many)[axis]) && same_size((*few)[axis], (*wide)[axis == 0 ? 0 : axis + 1]);
   };
-  if (!repeats || !same_axis(0) || !same_axis(2) || !same_axis(3)) return std::nullopt;
+  // The length of the result follows from its other axes.
+  if (!repeats || !same_axis(0) || !same_axis(3) || !keeps_length(r, *expand, unsqueeze->inputs[0]))
+    return std::nullopt;
   return Repeated{unsqueeze->inputs[0], joined(joined(unsqueeze->origin, expand->origin), reshape->origin)};
 }
 
