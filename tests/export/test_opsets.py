@@ -23,7 +23,7 @@ import command
 from operator_forms import recent_operators
 from results import assert_same_results
 
-OPSETS = range(23, 29)
+OPSETS = (24, 28)  # with and without a Swish by default; test_fused has the first of each
 
 
 class Stack(nn.Sequential):
@@ -256,7 +256,7 @@ def archives(tmp_path_factory):
     return archive
 
 
-def exported(archives, model: Model, folder: Path, *options) -> onnx.ModelProto:
+def exported(archives, model: Model, folder, *options) -> onnx.ModelProto:
     command.run("export", *archives(model)[1], "-o", folder / "m.onnx", "--annotate", "--overwrite", *options)
     file = onnx.load(folder / "m.onnx")
     onnx.checker.check_model(file, full_check=True)
