@@ -1,4 +1,4 @@
-// Whether two axes have one size, as far as was recorded.
+// Comparisons of the sizes of axes, as far as they were recorded.
 #pragma once
 
 #include "schema/program.h"

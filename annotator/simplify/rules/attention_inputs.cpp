@@ -98,7 +98,7 @@ const GraphNode* longer(const Rewriter& r, GraphValueId value) {
   return dims && dims->size() == 4 && (axis == 2 || axis == -2) ? concat : nullptr;
 }
 
-// What reads it might be what the Attention waits for.
+// Another reader might be one that the Attention waits for.
 bool serves_attention_alone(Rewriter& r, GraphValueId value, std::int32_t attention) {
   return r.users(value) == std::vector<std::int32_t>{attention} &&
          std::ranges::count(r.node(attention).inputs, value) == 1;

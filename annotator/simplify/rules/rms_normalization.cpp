@@ -42,7 +42,7 @@ bool is_square_of(const Rewriter& r, GraphValueId square, GraphValueId x) {
   return exponent != nullptr && program::single_number(*exponent) == 2.0;
 }
 
-// What was found of mean(x^2) + eps, over the last `axes` axes.
+// The parts of mean(x^2) + eps, over the last `axes` axes.
 struct MeanSquare {
   GraphValueId x;
   std::size_t axes;

@@ -90,7 +90,7 @@ std::optional<Rotation> two_parts(const Rewriter& r, GraphValueId negative, Grap
   return Rotation{first->all, no_value, no_value, repeat, joined(pieces, negated->origin)};
 }
 
-// What stands under an Unsqueeze that adds a last axis.
+// The Unsqueeze that makes the value, if it adds a last axis; else nullptr.
 const GraphNode* under_last_axis(const Rewriter& r, GraphValueId value) {
   const GraphNode* node = r.producer(value, "Unsqueeze");
   const auto axes = node != nullptr ? r.integers(node->inputs[1]) : std::nullopt;
