@@ -31,7 +31,7 @@ struct Options {
   // ---- of an export alone ----
 
   std::vector<std::string> output_names = {};
-  int opset = 20;                      // 13 to 28; E0101 for any other
+  int opset = 20;  // 13 to 28; E0101 for any other
   // "fused": all operators that came with opset 23 and later (Attention, Swish and others: docs/opsets.md) where the
   // model holds what they stand for; "plain": none of them. Empty: those that ONNX Runtime 1.32 runs. E0101 for others.
   std::string operators = {};

@@ -1,8 +1,9 @@
 // Running products, extremes and log-sums along an axis: element i is made of elements 0 to i.
 //
-// ONNX has a running sum, and since opset 26 a running product. The others double their reach: after a step with distance
-// d every element stands for the 2d elements up to it, so log2(n) steps do, where n is the size of the axis. For a dynamic
-// n, a mask gives every element a row of all elements up to it, and the rows are reduced: n times the memory.
+// ONNX has a running sum, and since opset 26 a running product. The others double their reach: after a step with
+// distance d every element stands for the 2d elements up to it, so log2(n) steps do, where n is the size of the axis.
+// For a dynamic n, a mask gives every element a row of all elements up to it, and the rows are reduced: n times the
+// memory.
 #include <cmath>
 #include <functional>
 #include <limits>
