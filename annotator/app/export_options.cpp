@@ -18,6 +18,14 @@ int checked_opset(int opset) {
               "opsets " + std::to_string(oldest_opset) + " to " + std::to_string(newest_opset) + " are", command_line);
 }
 
+operators::OperatorForms operator_forms(const std::string& choice) {
+  if (choice.empty()) return operators::OperatorForms::runnable;
+  if (choice == "fused") return operators::OperatorForms::fused;
+  if (choice == "plain") return operators::OperatorForms::plain;
+  throw Error(Code::usage, "--operators=" + choice + " is not known",
+              "'fused' writes all operators that the opset has, 'plain' none newer than opset 22", command_line);
+}
+
 // {"mylib": 2}: operators of the namespace mylib become nodes of the domain mylib, version 2.
 void check_domain(const std::string& domain, int version) {
   if (version >= 1 && !domain.empty() && domain != "ai.onnx") return;
@@ -40,6 +48,7 @@ ExternalData external_data(const Options& options) {
 exporter::ExportOptions conversion_options(const Options& options) {
   exporter::ExportOptions conversion;
   conversion.opset = checked_opset(options.opset);
+  conversion.operators = operator_forms(options.operators);
   conversion.input_names = options.input_names;
   conversion.output_names = options.output_names;
   conversion.unsupported_as_domain = options.unsupported_as_domain;

@@ -18,6 +18,7 @@
 #include "annotator/convert/operator_types.h"
 #include "annotator/convert/uses.h"
 #include "annotator/graph/graph.h"
+#include "annotator/operators/operator_forms.h"
 #include "schema/program.h"
 #include "schema/result.h"
 #include "whence/diagnostics.h"
@@ -26,6 +27,7 @@ namespace whence::convert {
 
 struct ConvertOptions {
   int opset = graph::default_opset;
+  operators::OperatorForms operators = operators::OperatorForms::runnable;
   bool unsupported_as_domain = false;  // write operators without a converter as nodes of a custom domain
   // Writes what other exporters write: operators that turn out to do nothing (a pad by zero) still become a node, a
   // tied weight is transposed by one. For comparison only: nodes that do nothing lack the inputs that would make them
@@ -61,6 +63,7 @@ class ConvertSession {
 
   const Program& program() const { return program_; }
   int opset() const { return options_.opset; }
+  operators::OperatorForms operator_forms() const { return options_.operators; }
   const ProgramUses& uses();  // the uses in program(), which is lowered; built on first call
   graph::Graph& graph() { return *frames_.back()->graph; }  // the innermost one: a branch while it is being converted
   bool as_other_exporters() const { return options_.as_other_exporters; }

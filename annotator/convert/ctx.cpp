@@ -213,6 +213,9 @@ DType Ctx::dtype(Val value) const { return session_.graph().values[value.id].dty
 const TensorData* Ctx::constant(Val value) const { return session_.graph().constant(value.id); }
 
 int Ctx::opset() const { return session_.opset(); }
+bool Ctx::writes(std::string_view op_type) const {
+  return operators::writes(op_type, opset(), session_.operator_forms());
+}
 
 DType Ctx::output_dtype(int index) const {
   if (index >= output_count()) return DType::undefined;
@@ -273,6 +276,10 @@ Val Ctx::cast(Val value, DType dtype) {
   if (this->dtype(value) == dtype || dtype == DType::undefined) return value;
   if (is_complex(dtype) || is_complex(this->dtype(value))) {
     refuse("ONNX operators do not compute with complex numbers", "compute with real and imaginary parts");
+  }
+  const auto is_float8 = [](DType type) { return whence::is_floating(type) && whence::size_of(type) == 1; };
+  if (opset() < 19 && (is_float8(dtype) || is_float8(this->dtype(value)))) {
+    refuse("ONNX has float8 from opset 19", "export with --opset 19 or newer");
   }
   constexpr std::int64_t largest_folded = 4096;  // elements
   const graph::GraphValue& graph_value = session_.graph().values[value.id];

@@ -87,6 +87,8 @@ class Ctx {
   std::int64_t axis(std::int64_t axis, int rank) const;  // wraps negative, refuses when out of range
   const TensorData* constant(Val value) const;
   int opset() const;
+  // True if the export writes this operator of opset 23 or newer (operators/operator_forms.h).
+  bool writes(std::string_view op_type) const;
   // Recorded type of the operation's i-th result.
   DType output_dtype(int index = 0) const;
   const std::vector<Dim>* output_dims(int index = 0) const;  // nullptr when unknown

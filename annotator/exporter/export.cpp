@@ -259,7 +259,7 @@ Result<Graph> export_program(const Program& program, const ExportOptions& option
     separate_outputs(graph, options.output_names.size());
     check_distinct(graph);
     if (options.simplify) {
-      simplify::simplify(graph, {options.opset, scopes_of(program)});
+      simplify::simplify(graph, {options.opset, options.operators, scopes_of(program)});
       if (options.values != nullptr) follow_rewrites(graph, *options.values);
     } else {
       graph.compact();

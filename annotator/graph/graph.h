@@ -18,7 +18,7 @@
 namespace whence::graph {
 
 // The opsets of ONNX's own operators that whence writes.
-inline constexpr int oldest_opset = 13, newest_opset = 23, default_opset = 20;
+inline constexpr int oldest_opset = 13, newest_opset = 28, default_opset = 20;
 
 using GraphValueId = std::int32_t;
 inline constexpr GraphValueId no_value = -1;  // an optional input that is left out

@@ -354,8 +354,11 @@ Reference make_reference(const Program& program, int opset) {
     const Program& program;
     int opset;
     bool simplify;
+    operators::OperatorForms operators = operators::OperatorForms::runnable;
   };
   std::vector<Form> forms = {{filled, near, false}, {filled, near, true}, {unfolded, near, false}};
+  // From opset 23 on, a file may hold an RMSNormalization or what it stands for.
+  if (near > 22) forms.push_back({filled, near, true, operators::OperatorForms::plain});
   if (near != newest_opset) forms.push_back({filled, newest_opset, false});
   if (near != oldest_opset) forms.push_back({filled, oldest_opset, false});
   // Forms whose values contradict each other would make a cycle; then fewer of them have to do.
@@ -368,6 +371,7 @@ Reference make_reference(const Program& program, int opset) {
       options.opset = forms[i].opset;
       options.simplify = forms[i].simplify;
       options.keep_bfloat16 = true;  // other exporters do
+      options.operators = forms[i].operators;
       options.unsupported_as_domain = true;
       options.as_other_exporters = &forms[i].program == &unfolded;
       options.values = &own;

@@ -28,7 +28,13 @@ constexpr Rule rules[] = {
     {"scalar_chain", scalar_chain},
     {"clip_chain", clip_chain},
     {"pad_conv", pad_conv},
-    {"conv_batch_norm", conv_batch_norm},  // last: it makes new weights, so it should run once per Conv
+    {"conv_batch_norm", conv_batch_norm},  // after the chains: it makes new weights, so it should run once per Conv
+    // Operators of recent opsets, last: what they stand for has its shortest form by now.
+    {"rms_normalization", rms_normalization},
+    {"rotary_embedding", rotary_embedding},
+    {"attention_inputs", attention_inputs},
+    {"swish", swish},
+    {"swiglu", swiglu},
 };
 
 // Every rule makes the graph smaller in nodes, constants or chain length, so the fixpoint ends by itself; the bound
@@ -38,7 +44,7 @@ constexpr std::int64_t changes_per_node = 16;
 class Simplifier {
  public:
   Simplifier(Graph& graph, const SimplifyOptions& options, SimplifyReport& report)
-      : rewriter_(graph, options.opset),
+      : rewriter_(graph, options.opset, options.operators),
         scopes_(options.scopes),
         budget_(changes_per_node * static_cast<std::int64_t>(graph.nodes.size()) + changes_per_node),
         report_(report) {}

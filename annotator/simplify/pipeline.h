@@ -7,11 +7,13 @@
 #include <vector>
 
 #include "annotator/graph/graph.h"
+#include "annotator/operators/operator_forms.h"
 
 namespace whence::simplify {
 
 struct SimplifyOptions {
   int opset = graph::default_opset;
+  operators::OperatorForms operators = operators::OperatorForms::runnable;
   // The call of a module that each recorded operation is part of. Empty: no node that computes is shared.
   std::vector<ScopeId> scopes = {};
 };

@@ -12,9 +12,10 @@ using graph::GraphValue;
 using graph::GraphValueId;
 using graph::no_value;
 
-Rewriter::Rewriter(Graph& graph, int opset)
+Rewriter::Rewriter(Graph& graph, int opset, operators::OperatorForms forms)
     : graph_(graph),
       opset_(opset),
+      forms_(forms),
       use_count_(graph.values.size(), 0),
       users_(graph.values.size()),
       is_output_(graph.values.size(), false),
@@ -80,26 +81,37 @@ GraphValueId Rewriter::constant(TensorData data, origin::NodeOrigin origin, std:
 }
 
 GraphValueId Rewriter::insert(GraphNode node, DType dtype, std::optional<std::vector<Dim>> dims) {
-  GraphValue result;
-  result.dtype = dtype;
-  result.dims = std::move(dims);
-  const GraphValueId id = graph_.add_value(std::move(result));
+  const GraphValueId id = new_value(dtype, std::move(dims));
+  node.outputs = {id};
+  add(std::move(node));
+  return id;
+}
+
+GraphValueId Rewriter::new_value(DType dtype, std::optional<std::vector<Dim>> dims) {
+  GraphValue value;
+  value.dtype = dtype;
+  value.dims = std::move(dims);
   use_count_.push_back(0);
   users_.emplace_back();
   is_output_.push_back(false);
-  node.outputs = {id};
+  return graph_.add_value(std::move(value));
+}
+
+void Rewriter::add(GraphNode node) {
   const std::int32_t index = graph_.add_node(std::move(node));
   queued_.push_back(false);
   add_uses(index);
   queue(index);
-  return id;
 }
 
 void Rewriter::put_in_place_of(GraphValueId value, GraphNode node) {
   const DType dtype = graph_.values[value].dtype;
-  const GraphValueId made = insert(std::move(node), dtype, graph_.values[value].dims);
-  replace(value, made);
-  graph_.values[value].now = made;
+  take_place(value, insert(std::move(node), dtype, graph_.values[value].dims));
+}
+
+void Rewriter::take_place(GraphValueId from, GraphValueId to) {
+  replace(from, to);
+  graph_.values[from].now = to;
 }
 
 void Rewriter::set_input(std::int32_t node, std::size_t position, GraphValueId value) {

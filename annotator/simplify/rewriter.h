@@ -10,16 +10,19 @@
 #include <vector>
 
 #include "annotator/graph/graph.h"
+#include "annotator/operators/operator_forms.h"
 
 namespace whence::simplify {
 
 class Rewriter {
  public:
   // `graph` has been compacted: all of its nodes are live and in topological order.
-  Rewriter(graph::Graph& graph, int opset);
+  Rewriter(graph::Graph& graph, int opset, operators::OperatorForms forms);
 
   const graph::Graph& graph() const { return graph_; }
   int opset() const { return opset_; }
+  // True if the export writes this operator of opset 23 or newer.
+  bool writes(std::string_view op_type) const { return operators::writes(op_type, opset_, forms_); }
 
   // ---- questions
   const graph::GraphNode& node(std::int32_t index) const { return graph_.nodes[index]; }
@@ -41,6 +44,11 @@ class Rewriter {
   graph::GraphValueId constant(TensorData data, origin::NodeOrigin origin, std::string name = "");
   // A new node with one result, typed as given. Its `outputs` are filled here.
   graph::GraphValueId insert(graph::GraphNode node, DType dtype, std::optional<std::vector<Dim>> dims);
+  // A new node with several results, its `outputs`: values of new_value().
+  void add(graph::GraphNode node);
+  graph::GraphValueId new_value(DType dtype, std::optional<std::vector<Dim>> dims);
+  // replace(), where `to` is the same value of the program as a rewritten node makes it.
+  void take_place(graph::GraphValueId from, graph::GraphValueId to);
   // A new node whose one result takes the place of `value`, with its dtype and sizes. Requires that it can: see
   // can_replace(), which holds for every value that a node makes.
   void put_in_place_of(graph::GraphValueId value, graph::GraphNode node);
@@ -70,6 +78,7 @@ class Rewriter {
 
   graph::Graph& graph_;
   int opset_;
+  operators::OperatorForms forms_;
   std::vector<std::int32_t> use_count_;
   // Who may use a value: entries are never taken out when a use ends, users() sifts them.
   std::vector<std::vector<std::int32_t>> users_;

@@ -67,6 +67,11 @@ Outcome fold_constants(Rewriter&, std::int32_t);
 Outcome fold_layout(Rewriter&, std::int32_t);
 Outcome pad_conv(Rewriter&, std::int32_t);
 Outcome conv_batch_norm(Rewriter&, std::int32_t);
+Outcome swish(Rewriter&, std::int32_t);
+Outcome swiglu(Rewriter&, std::int32_t);
+Outcome rms_normalization(Rewriter&, std::int32_t);
+Outcome rotary_embedding(Rewriter&, std::int32_t);
+Outcome attention_inputs(Rewriter&, std::int32_t);
 
 // Before the rules, which then see what is left of a body. The number of loops that changed.
 std::size_t scans_of_loops(graph::Graph&);

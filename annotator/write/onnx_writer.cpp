@@ -128,11 +128,18 @@ onnx::FunctionProto stamped(const onnx::FunctionProto& function, const NodeOrigi
   return result;
 }
 
+// The IR version that came with an opset (onnx/helper.py, VERSION_TABLE). Node metadata exists from IR 10 on.
+std::int64_t ir_version(int opset) {
+  if (opset >= 28) return 14;
+  if (opset >= 25) return 13;
+  if (opset == 24) return 12;
+  return opset == 23 ? 11 : 10;
+}
+
 // ModelProto's fields before the graph (numbers 1 to 6) and after it.
 std::string model_head(const WriteOptions& options) {
   onnx::ModelProto model;
-  // Node metadata exists from IR 10 on; opset 23 came with IR 11 (onnx/helper.py, VERSION_TABLE).
-  model.set_ir_version(options.opset >= 23 ? 11 : 10);
+  model.set_ir_version(ir_version(options.opset));
   model.set_producer_name("whence");
   if (!options.producer_version.empty()) model.set_producer_version(options.producer_version);
   return model.SerializeAsString();

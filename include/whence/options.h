@@ -31,7 +31,10 @@ struct Options {
   // ---- of an export alone ----
 
   std::vector<std::string> output_names = {};
-  int opset = 20;                      // 13 to 23; E0101 for any other
+  int opset = 20;  // 13 to 28; E0101 for any other
+  // "fused": all operators that came with opset 23 and later (Attention, Swish and others: docs/opsets.md) where the
+  // model holds what they stand for; "plain": none of them. Empty: those that ONNX Runtime 1.32 runs. E0101 for others.
+  std::string operators = {};
   bool annotate = true;                // readable metadata on every node, as `whence annotate` writes it
   std::string sidecar = {};            // path of a sidecar to write, bound to the ONNX file
   bool optimize = true;                // constant folding and the like

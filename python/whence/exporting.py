@@ -43,7 +43,8 @@ def export(model: Any, args: Any = (), f: str | os.PathLike | BinaryIO | None = 
            keep_initializers_as_inputs: bool | None = False, keep_bfloat16: bool = False,
            training: Training | Any = "eval", operator_export_type: Any = "ONNX", autograd_inlining: bool = True,
            export_modules_as_functions: bool | Collection[type] = False,
-           sidecar: str | os.PathLike | None = None, overwrite: bool = False, **unknown: Any) -> ONNXProgram:
+           operators: Literal["fused", "plain"] | None = None, sidecar: str | os.PathLike | None = None,
+           overwrite: bool = False, **unknown: Any) -> ONNXProgram:
     """Exports ``model`` called with ``args`` and ``kwargs``, with the origin of every node in the file.
 
     model    a module, scripted or not, a scripted function, or a torch.export.ExportedProgram or
@@ -94,6 +95,8 @@ def export(model: Any, args: Any = (), f: str | os.PathLike | BinaryIO | None = 
              first.
              ``register_custom_op`` does so for all exports.
     custom_opsets  {"mylib": 2}: operators mylib::op without a converter become nodes of the ONNX domain mylib.
+    operators  of those that came with opset 23 and later, such as Attention: "fused" writes all that the opset has,
+             "plain" none; by default those that ONNX Runtime 1.32 runs.
     operator_export_type  ONNX, or ONNX_ATEN_FALLBACK: what has no converter becomes a node of the domain
              whence.NAMESPACE.
     export_modules_as_functions  True, or classes of modules: each becomes an ONNX function, equal ones the same
@@ -208,6 +211,7 @@ def _options(requested: Mapping[str, Any], chain: Sequence[str]) -> Options:
                    translations=registered(opset) | translation_table(table),
                    custom_opsets=checked.check_custom_opsets(requested["custom_opsets"]),
                    unsupported_as_domain=checked.unsupported_as_domain(requested["operator_export_type"]),
+                   operators=checked.check_operators(requested["operators"]),
                    overwrite=bool(requested["overwrite"]))
 
 

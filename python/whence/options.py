@@ -38,6 +38,7 @@ class Options:
     custom_opsets: Mapping[str, int]
     unsupported_as_domain: bool
     overwrite: bool = False
+    operators: str | None = None
     symbolics: frozenset[str] = frozenset()  # "aten::gelu": operators for which torch.onnx has a function of the user's
 
     def for_command(self, axes: Axes, folder: Path, report: str | os.PathLike | None) -> list:
@@ -49,6 +50,7 @@ class Options:
         words += ["--input-names", ",".join(self.input_names)] if self.input_names else []
         words += ["--output-names", ",".join(self.output_names)] if self.output_names else []
         words += ["--report", report] if report else []
+        words += ["--operators", self.operators] if self.operators else []
         words += ["--on-unsupported", "domain"] if self.unsupported_as_domain else []
         for operator in sorted(self.makers()):
             words += ["--keep-operator", operator]
@@ -158,6 +160,13 @@ def check_custom_opsets(custom_opsets: Mapping[str, int] | None) -> dict[str, in
     return dict(custom_opsets or {})
 
 
+def check_operators(operators: str | None) -> str | None:
+    if operators not in (None, "fused", "plain"):
+        raise error("E0101", "usage", f"operators={operators!r} is not known",
+                    "'fused' writes all operators that the opset has, 'plain' none newer than opset 22")
+    return operators
+
+
 def check_names(names: Sequence[str], what: str) -> tuple[str, ...]:
     names = (names,) if isinstance(names, str) else tuple(names or ())
     twice = [name for name in names if names.count(name) > 1]
@@ -199,6 +208,7 @@ _SERVED = {
     "dump_exported_program": (False, "native", "native-export", "torch-dynamo"),
     "custom_translation_table": (None, "native", "native-export", "torch-dynamo"),
     "custom_opsets": (None, "native", "native-export", "torch-torchscript"),
+    "operators": (None, "native", "native-export"),
     "external_data": (False, "native", "native-export", "torch-dynamo"),
     "operator_export_type": ("ONNX", "native", "native-export"),
     "autograd_inlining": (True, "native-export", "torch-torchscript"),

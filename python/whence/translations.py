@@ -12,7 +12,7 @@ from .errors import error
 from .python_translations import PythonTranslation
 from .running import needs
 
-OLDEST_OPSET, NEWEST_OPSET = 13, 23  # the range of `whence export --opset`
+OLDEST_OPSET, NEWEST_OPSET = 13, 28  # the range of `whence export --opset`
 DEFAULT_OPSET = 20  # the default of torch.onnx.export
 
 
@@ -35,7 +35,7 @@ def register_custom_op(operator: Any, function: Any, opset_version: int = OLDEST
     function  of onnxscript's operators, in Python; an onnxscript function, or a FunctionProto that needs no later opset
               than ``opset_version``; several Python functions, of which the annotations choose
     Of several registrations the one that starts latest counts, as torch.onnx has it; the same start replaces.
-    Raises WhenceError E0104; E0101 for opsets outside 13-23.
+    Raises WhenceError E0104; E0101 for opsets outside 13-28.
     """
     if not OLDEST_OPSET <= opset_version <= until <= NEWEST_OPSET:
         raise error("E0101", "usage", f"opsets {opset_version} to {until} cannot be exported",

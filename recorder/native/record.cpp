@@ -331,6 +331,7 @@ std::vector<std::string> export_arguments(const std::string& path, const Options
     text("--custom-opset", domain + "=" + std::to_string(version));
   }
   text("--functions", options.functions);
+  text("--operators", options.operators);
   text("--report", options.report);
   return arguments;
 }

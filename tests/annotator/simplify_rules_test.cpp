@@ -556,4 +556,157 @@ TEST(ShareNodes, MergesWhatOneModuleComputesTwice) {
 }
 
 }  // namespace
+// ---- operators of recent opsets
+
+std::string of_opset(GraphBuilder& g, int opset, operators::OperatorForms forms = operators::OperatorForms::fused) {
+  simplify::simplify(g.graph, {.opset = opset, .operators = forms});
+  return g.operators();
+}
+
+GraphValueId gated(GraphBuilder& g, GraphValueId x, const Ints& sizes) {
+  return g.node("Mul", {g.node("Sigmoid", {x}, {}, float32, sizes), x}, {}, float32, sizes);
+}
+
+TEST(Swish, IsAGateOfItsOwnInput) {
+  for (const auto& [opset, expected] : {std::pair{23, "Sigmoid Mul"}, std::pair{24, "Swish"}}) {
+    GraphBuilder g;
+    g.output(gated(g, g.input("x", float32, {-1, 3}), {-1, 3}));
+    EXPECT_EQ(of_opset(g, opset), expected);
+    EXPECT_EQ(g.graph.nodes.back().origin.ops.size(), g.graph.nodes.size() == 1 ? 2U : 1U);
+  }
+}
+
+TEST(Swish, IsLeftOutWhereTheRuntimeLacksIt) {
+  for (const auto forms : {operators::OperatorForms::runnable, operators::OperatorForms::plain}) {
+    GraphBuilder g;
+    g.output(gated(g, g.input("x", float32, {3}), {3}));
+    EXPECT_EQ(of_opset(g, 25, forms), "Sigmoid Mul");
+  }
+}
+
+TEST(Swish, KeepsTheGateOfAnotherInput) {
+  GraphBuilder g;
+  const auto x = g.input("x", float32, {3}), y = g.input("y", float32, {3});
+  g.output(g.node("Mul", {y, g.node("Sigmoid", {x}, {}, float32, {3})}, {}, float32, {3}));
+  EXPECT_EQ(of_opset(g, 28), "Sigmoid Mul");
+}
+
+TEST(SwiGlu, TakesWhatTheSwishMultiplies) {
+  GraphBuilder g;
+  const auto x = g.input("x", float32, {-1, 3}), y = g.input("y", float32, {-1, 3});
+  g.output(g.node("Mul", {y, gated(g, x, {-1, 3})}, {}, float32, {-1, 3}));
+  EXPECT_EQ(of_opset(g, 28), "SwiGLU");
+  EXPECT_EQ(g.graph.nodes[0].inputs, (std::vector<GraphValueId>{x, y}));
+}
+
+TEST(SwiGlu, DoesNotBroadcast) {
+  GraphBuilder g;
+  const auto x = g.input("x", float32, {2, 3}), y = g.input("y", float32, {3});
+  g.output(g.node("Mul", {y, gated(g, x, {2, 3})}, {}, float32, {2, 3}));
+  EXPECT_EQ(of_opset(g, 28), "Swish Mul");
+}
+
+// x / sqrt(mean(x^2) + eps) over `axes`, times `weight`.
+void normalized(GraphBuilder& g, const Ints& axes, const std::vector<float>& weight) {
+  const auto x = g.input("x", float32, {-1, 2, 3});
+  const auto square = g.node("Mul", {x, x}, {}, float32, {-1, 2, 3});
+  const auto mean = g.node("ReduceMean", {square, g.integers(axes)}, {}, float32, {-1, 2, 1});
+  const auto root =
+      g.node("Sqrt", {g.node("Add", {mean, g.number(1e-5F)}, {}, float32, {-1, 2, 1})}, {}, float32, {-1, 2, 1});
+  const auto normal = g.node("Div", {x, root}, {}, float32, {-1, 2, 3});
+  const auto size = static_cast<std::int64_t>(weight.size());
+  g.output(g.node("Mul", {g.parameter("w", {size}, weight), normal}, {}, float32, {-1, 2, 3}));
+}
+
+TEST(RmsNormalization, IsFoundWithItsWeight) {
+  GraphBuilder g;
+  normalized(g, {-1}, {1, 2, 3});
+  EXPECT_EQ(of_opset(g, 23), "RMSNormalization");
+  EXPECT_EQ(floats(g.graph, g.graph.nodes[0].inputs[1]), (std::vector<float>{1, 2, 3}));
+  EXPECT_EQ(g.graph.nodes[0].origin.ops.size(), 6U);
+}
+
+TEST(RmsNormalization, LeavesAWeightThatBroadcasts) {
+  GraphBuilder g;
+  normalized(g, {2}, {2});
+  EXPECT_EQ(of_opset(g, 23), "RMSNormalization Mul");
+}
+
+TEST(RmsNormalization, IsOfTheLastAxes) {
+  GraphBuilder g;
+  normalized(g, {1}, {1, 2, 3});
+  EXPECT_EQ(of_opset(g, 23), "Mul ReduceMean Add Sqrt Div Mul");
+}
+
+// x [batch, 2, length, 4] turned by angles [1, 1, length, 4], which are f [1, 1, length, 2] and `g_` joined.
+void rotated(GraphBuilder& g, bool equal_halves) {
+  const Ints whole{-1, 2, 5, 4}, half{-1, 2, 5, 2}, angles{1, 1, 5, 4};
+  const auto x = g.input("x", float32, whole), f = g.input("f", float32, {1, 1, 5, 2});
+  const auto other = equal_halves ? f : g.input("f2", float32, {1, 1, 5, 2});
+  const auto both = g.node("Concat", {f, other}, {{"axis", -1}}, float32, angles);
+  const auto piece = [&](std::int64_t from, std::int64_t to) {
+    return g.node("Slice", {x, g.integers({from}), g.integers({to}), g.integers({3})}, {}, float32, half);
+  };
+  const auto first = piece(0, 2), second = g.node("Neg", {piece(2, 4)}, {}, float32, half);
+  const auto turned = g.node("Concat", {second, first}, {{"axis", -1}}, float32, whole);
+  const auto by_cos = g.node("Mul", {x, g.node("Cos", {both}, {}, float32, angles)}, {}, float32, whole);
+  const auto by_sin = g.node("Mul", {turned, g.node("Sin", {both}, {}, float32, angles)}, {}, float32, whole);
+  g.output(g.node("Add", {by_cos, by_sin}, {}, float32, whole));
+}
+
+TEST(RotaryEmbedding, TakesHalfOfTheAngles) {
+  GraphBuilder g;
+  rotated(g, true);
+  const std::string text = of_opset(g, 23);
+  EXPECT_NE(text.find("RotaryEmbedding"), std::string::npos) << text;
+  for (const char* gone : {"Neg", "Slice", "Mul", "Add"}) EXPECT_EQ(text.find(gone), std::string::npos) << text;
+}
+
+TEST(RotaryEmbedding, IsLeftWhereTheHalvesMayDiffer) {
+  GraphBuilder g;
+  rotated(g, false);
+  const auto report = simplify::simplify(g.graph, {.opset = 23});
+  EXPECT_EQ(g.operators().find("RotaryEmbedding"), std::string::npos);
+  ASSERT_FALSE(report.refusals.empty());
+  EXPECT_EQ(report.refusals[0].why, "the angles are not known to hold each number twice");
+}
+
+// Attention over keys and values that are each joined of a past and of what came now.
+GraphValueId attention(GraphBuilder& g, std::vector<graph::Attribute> attributes) {
+  const Ints now{1, 2, 3, 8}, past{1, 2, 4, 8}, all{1, 2, 7, 8};
+  const auto q = g.input("q", float32, now);
+  const auto joined_to_past = [&](const std::string& name) {
+    const std::vector<GraphValueId> parts{g.input("past_" + name, float32, past), g.input(name, float32, now)};
+    return g.node("Concat", parts, {{"axis", 2}}, float32, all);
+  };
+  const auto k = joined_to_past("k"), v = joined_to_past("v");
+  g.output(g.node("Attention", {q, k, v}, std::move(attributes), float32, now));
+  g.output(k, "present_k");
+  return v;
+}
+
+TEST(AttentionInputs, TakeThePast) {
+  GraphBuilder g;
+  attention(g, {});
+  EXPECT_EQ(of_opset(g, 23), "Attention");
+  const graph::GraphNode& node = g.graph.nodes[0];
+  ASSERT_EQ(node.inputs.size(), 6U);
+  ASSERT_EQ(node.outputs.size(), 3U);
+  EXPECT_EQ(g.graph.outputs, (std::vector<GraphValueId>{node.outputs[0], node.outputs[1]}));
+  EXPECT_EQ(g.graph.values[node.outputs[1]].name, "present_k");
+}
+
+TEST(AttentionInputs, LeaveAPastUnderACausalMask) {
+  GraphBuilder g;
+  attention(g, {{"is_causal", std::int64_t{1}}});
+  EXPECT_EQ(of_opset(g, 23), "Concat Concat Attention");
+}
+
+TEST(AttentionInputs, LeaveKeysThatOthersRead) {
+  GraphBuilder g;
+  const auto v = attention(g, {});
+  g.output(g.node("Relu", {v}, {}, float32, {1, 2, 7, 8}), "z");
+  EXPECT_EQ(of_opset(g, 23).find("Concat Concat Attention"), 0U) << g.operators();
+}
+
 }  // namespace whence

@@ -149,6 +149,7 @@ int main(int, char** argv) {
   refuse("names", *zoo::Blocks(), x, {.input_names = {"a", "b"}});  // more than inputs
   refuse("bad_name", *zoo::Blocks(), x, {.input_names = {"a b"}});
   refuse("opset", *zoo::Blocks(), x, {.opset = 99});
+  refuse("operators", *zoo::Blocks(), x, {.operators = "newest"});
   refuse("functions", *zoo::Blocks(), x, {.functions = "Block"});
   refuse("converters", *zoo::Blocks(), x, {.converters = "no/such/file.onnx"});
   refuse("custom_opsets", *zoo::Blocks(), x, {.custom_opsets = {{"my.ops", -1}}});

@@ -398,6 +398,7 @@ REFUSED = {
     "names": ("E0104", "2 input_names", None),
     "bad_name": ("E0103", "'a b'", None),
     "opset": ("E0101", "99", None),
+    "operators": ("E0101", "--operators=newest", None),
     "functions": ("E0101", "--functions 'Block'", None),
     "converters": ("E0102", "no/such/file.onnx", None),
     "custom_opsets": ("E0101", "my.ops", None),

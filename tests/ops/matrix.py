@@ -7,7 +7,7 @@ import torch
 
 from ops.case import Case, Given, Input, Tolerance
 
-OPSETS = (13, 18, 20, 23)  # the oldest, the one before the default, the default, the newest
+OPSETS = (13, 18, 20, 23, 28)  # the oldest, the one before the default, the default, the first with Attention, the newest
 DEFAULT_OPSET = 20
 
 # What each dtype of a row becomes, and how close results have to be: double is compared more strictly, half with a
@@ -34,6 +34,7 @@ OLDEST = {key: opset for opset, keys in {
         "aten::bitwise_or.Tensor aten::bitwise_xor.Scalar aten::bitwise_xor.Scalar_Tensor "
         "aten::bitwise_xor.Tensor aten::col2im aten::index_reduce aten::scatter_reduce.two",
     20: "aten::grid_sampler aten::grid_sampler_3d",
+    26: "aten::view.dtype",
     23: "onnx::Attention.opset23 onnx::RotaryEmbedding.opset23",
 }.items() for key in keys.split()}
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 ONLY_FORM = "ONNX has it for this dtype; it has no form of operators that have kernels"
 NO_INTEGERS = "ONNX has it for int64; images are seldom of that"
 UP_TO_21 = "ONNX Runtime 1.32 has it up to opset 21; the operator is the same"
+UP_TO_27 = "ONNX Runtime 1.32 has it up to opset 27; the operator is the same"
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,10 @@ def since_22(operator: str, node: str) -> Gap:
     return Gap(operator, "", 22, UP_TO_21, node)
 
 
+def since_28(operator: str, node: str) -> Gap:
+    return Gap(operator, "", 28, UP_TO_27, node)
+
+
 GAPS = (
     *[double(name, f"double[2] x => double[2] y: y = {name}(x)") for name in ("Acos", "Asin", "Atan", "Erf")],
     double("AveragePool", "double[1,1,4] x => double[1,1,3] y: y = AveragePool <kernel_shape = [2]> (x)"),
@@ -72,12 +77,14 @@ GAPS = (
     since_22("MaxRoiPool", "float[1,1,4,4] x, float[1,5] r => float[1,1,2,2] y: "
              "y = MaxRoiPool <pooled_shape = [2, 2]> (x, r)"),
     since_22("Multinomial", "float[1,3] x => int32[1,1] y: y = Multinomial(x)"),
+    since_28("DequantizeLinear", "uint8[3] x, float s => float[3] y: y = DequantizeLinear(x, s)"),
+    since_28("QuantizeLinear", "float[3] x, float s => uint8[3] y: y = QuantizeLinear(x, s)"),
     *[since_22(name, f"float[1] x => float[2] y: y = {name} <shape = [2]> ()")
       for name in ("RandomNormal", "RandomUniform")],
     *[since_22(name, f"float[2] x => float[2] y: y = {name}(x)") for name in ("RandomNormalLike", "RandomUniformLike")],
     since_22("RoiAlign", "float[1,1,4,4] x, float[1,4] r, int64[1] b => float[1,1,1,1] y: y = RoiAlign(x, r, b)"),
 )
-MOST_GAPS = 29
+MOST_GAPS = 31
 
 # Operators that refuse a tensor without elements, although PyTorch computes something: why whence leaves it at that.
 NOT_OF_NOTHING = {

@@ -142,13 +142,13 @@ def axes(archives):
 
 @row("`opset_version`")
 def opset(archives):
-    for version in (13, 18, 23):
+    for version in (13, 18, 28):
         for path in archives.export("--opset", version):
             assert {each.domain: each.version for each in onnx.load(path).opset_import}[""] == version
-    assert "opsets 13 to 23" in command.run("export", archives.folder / "m.pt", "-o", "n.onnx", "--opset", 24,
+    assert "opsets 13 to 28" in command.run("export", archives.folder / "m.pt", "-o", "n.onnx", "--opset", 29,
                                             code=2).stderr
-    with pytest.raises(whence.WhenceError, match="24"):
-        whence.export(archives.module, X, opset_version=24)
+    with pytest.raises(whence.WhenceError, match="29"):
+        whence.export(archives.module, X, opset_version=29)
 
 
 @row("`external_data`")

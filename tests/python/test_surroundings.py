@@ -308,8 +308,9 @@ def test_a_folder_that_cannot_be_made(tmp_path, quiet):
 
 
 @pytest.mark.parametrize("options, code, said", [
-    ({"opset_version": 12}, "E0101", "13 to 23"), ({"opset_version": 24}, "E0101", "13 to 23"),
-    ({"opset_version": "18"}, "E0101", "13 to 23"),
+    ({"opset_version": 12}, "E0101", "13 to 28"), ({"opset_version": 29}, "E0101", "13 to 28"),
+    ({"opset_version": "18"}, "E0101", "13 to 28"), ({"operators": "new"}, "E0101", "'plain'"),
+    ({"backend": "torch-dynamo", "operators": "plain"}, "E0101", "native-export"),
     ({"export_modules_as_functions": "Linear"}, "E0101", "{torch.nn.Linear}"),
     ({"export_modules_as_functions": {"Linear"}}, "E0101", "{torch.nn.Linear}"),
     ({"fallback": True}, "E0101", "chain"), ({"opset": 18}, "E0101", "opset_version"),

@@ -27,7 +27,12 @@ constexpr std::array inputs_table = {
 constexpr std::array export_table = {
     OptionRow{"dynamic", Kind::list, "SPEC", "axes that may vary at run time: 'input_ids:0=batch,1=seq'",
               "dynamic_axes", "dynamic_axes"},
-    OptionRow{"opset", Kind::text, "N", "13 to 23, 20 by default", "opset", "opset_version"},
+    OptionRow{"opset", Kind::text, "N", "13 to 28, 20 by default", "opset", "opset_version"},
+    OptionRow{
+        "operators", Kind::text, "fused|plain",
+        "operators that came with opset 23 and later: all that the opset has, or none; by default those that ONNX "
+        "Runtime 1.32 runs",
+        "operators", "operators"},
     OptionRow{"sidecar-out", Kind::output, "", "write the sidecar too, bound to the ONNX file", "sidecar", "sidecar"},
     OptionRow{"annotate", Kind::flag, "", "annotate the file too, as `whence annotate` does", "annotate", ""},
     OptionRow{"report", Kind::output, "",
@@ -136,6 +141,7 @@ Options parse_export_options(const CommandLine& line) {
   parse_inputs(line, options);
   options.dynamic = line.list("dynamic");
   options.opset = parse_opset(line);
+  options.operators = line.text_or("operators", "");
   options.sidecar = line.text_or("sidecar-out", "");
   options.annotate = line.has("annotate");
   options.report = line.text_or("report", "");

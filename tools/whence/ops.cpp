@@ -63,7 +63,7 @@ ExitCode run(int argc, char** argv) {
   line.option("inputs", "FILE",
               "for --missing, with a scripted archive: example inputs, as `whence export` takes them");
   line.repeated("library", "FILE", "for --missing: a shared library that defines operators of the archive");
-  line.option("opset", "N", "for --missing: 13 to 23, 20 by default");
+  line.option("opset", "N", "for --missing: 13 to 28, 20 by default");
   if (!line.parse(argc, argv)) return ExitCode::ok;
   if (line.has("missing")) return missing(line);
 

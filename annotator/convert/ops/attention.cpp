@@ -45,7 +45,8 @@ Attention read(Ctx& c, std::string_view mask_argument = "attn_mask") {
 // Attention takes batches of heads, and ONNX Runtime takes masks that are full in their last two axes and numbers of up
 // to 32 bits.
 bool operator_serves(Ctx& c, const Attention& attention) {
-  if (c.opset() < 23 || c.output_dtype() == DType::float64 || attention.dropout != 0 || c.rank(attention.query) != 4)
+  if (!c.writes("Attention") || c.output_dtype() == DType::float64 || attention.dropout != 0 ||
+      c.rank(attention.query) != 4)
     return false;
   const auto& query = c.dims(attention.query);
   const auto& key = c.dims(attention.key);

@@ -11,6 +11,21 @@ namespace {
 void to_dtype(Ctx& c) { c.yield(c.cast(c.tensor("self"), c.output_dtype())); }
 void convert_element_type(Ctx& c) { c.yield(c.cast(c.tensor("a"), c.output_dtype())); }
 
+// The bits of self as numbers of another dtype.
+void reinterpreted(Ctx& c) {
+  const Val x = c.tensor("self");
+  const DType from = c.dtype(x), to = c.output_dtype();
+  if (from == to) return c.yield(x);
+  if (size_of(from) != size_of(to) || is_complex(from) || is_complex(to)) {
+    c.refuse("view() as numbers of another size, or of complex ones", "view it as numbers of as many bits");
+  }
+  if (const TensorData* known = c.constant(x)) {
+    return c.yield(c.constant_tensor({to, known->shape, known->bytes}));
+  }
+  if (c.opset() < 26) c.refuse("ONNX has BitCast from opset 26", "export with --opset 26 or newer");
+  c.yield(c.emit("BitCast", {x}, {{"to", std::int64_t{to_onnx(to)}}}));
+}
+
 // self as it is.
 void same(Ctx& c) { c.yield(c.tensor("self")); }
 
@@ -83,6 +98,7 @@ const OpEntry kCast[] = {
     {"aten::lift_fresh_copy(Tensor self) -> Tensor", same},
     {"aten::numel(Tensor self) -> int", numel},
     {"aten::positive(Tensor(a) self) -> Tensor(a)", same},
+    {"aten::view.dtype(Tensor(a) self, ScalarType dtype) -> Tensor(a)", reinterpreted},
     {"prim::NumToTensor.Scalar(Scalar a) -> Tensor", number_of<kA>},
     {"aten::real(Tensor(a) self) -> Tensor(a)", same},
     {"aten::resolve_conj(Tensor(a) self) -> Tensor(a)", same},

@@ -286,7 +286,7 @@ Val rms_norm_result(Ctx& c) {
                            absent);
   }
   const Ints shape = c.integers("normalized_shape");
-  if (c.opset() >= 23) {
+  if (c.writes("RMSNormalization")) {
     return c.emit(
         "RMSNormalization", {x, weight_or(c, "weight", shape, 1)},
         {{"axis", -static_cast<std::int64_t>(shape.size())}, {"epsilon", static_cast<float>(rms_epsilon(c))}});

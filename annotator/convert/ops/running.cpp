@@ -1,8 +1,9 @@
 // Running products, extremes and log-sums along an axis: element i is made of elements 0 to i.
 //
-// ONNX has a running sum only. The others double their reach: after a step with distance d every element stands for the
-// 2d elements up to it, so log2(n) steps do, where n is the size of the axis. Where n is dynamic, a mask gives every
-// element a row of all elements up to it, and the rows are reduced: n times the memory.
+// ONNX has a running sum, and since opset 26 a running product. The others double their reach: after a step with
+// distance d every element stands for the 2d elements up to it, so log2(n) steps do, where n is the size of the axis.
+// For a dynamic n, a mask gives every element a row of all elements up to it, and the rows are reduced: n times the
+// memory.
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -79,6 +80,9 @@ Val axis_back(Ctx& c, Val y, int rank) {
 void cumprod(Ctx& c) {
   const DType result = c.output_dtype(), dtype = arithmetic_dtype(result);
   const Val x = c.cast(c.cast(c.tensor("self"), result), dtype);
+  if (c.writes("CumProd") && c.rank(x) > 0) {
+    return c.yield(c.emit("CumProd", {x, c.constant_int(c.axis(c.integer("dim"), c.rank(x)))}));
+  }
   if (runs_along_dynamic(c, x)) {
     return c.yield(axis_back(c, reduce(c, "ReduceProd", rows_up_to_each(c, x, 1), {-1}, false), c.rank(x)));
   }

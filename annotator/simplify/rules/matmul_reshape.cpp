@@ -10,6 +10,7 @@
 
 #include "annotator/program/tensor_values.h"
 #include "annotator/simplify/rule.h"
+#include "annotator/simplify/sizes.h"
 
 namespace whence::simplify {
 
@@ -21,19 +22,12 @@ namespace {
 
 using Dims = std::vector<Dim>;
 
-bool known(const Dim& dim) { return dim.is_static() || (dim.dynamic && dim.symbol != none_id); }
-
-bool same(const Dim& a, const Dim& b) {
-  if (!known(a) || !known(b) || a.dynamic != b.dynamic) return false;
-  return a.dynamic ? a.symbol == b.symbol : a.size == b.size;
-}
-
 // The product has the columns of its right operand, the rows of its left one, which a single matrix leaves in L, and as
 // many matrices as both.
 bool fits(const Dims& result, const Dims& left, const Dims& right, bool one_matrix) {
-  if (result.size() < 3 || !same(result.back(), right.back())) return false;
-  return one_matrix || (left.size() == 3 && right.size() == 3 && same(left.front(), right.front()) &&
-                        same(result[result.size() - 2], left[left.size() - 2]));
+  if (result.size() < 3 || !same_size(result.back(), right.back())) return false;
+  return one_matrix || (left.size() == 3 && right.size() == 3 && same_size(left.front(), right.front()) &&
+                        same_size(result[result.size() - 2], left[left.size() - 2]));
 }
 
 const Dims* dims_of(const Rewriter& r, GraphValueId value) {
@@ -68,7 +62,7 @@ Operand operand_before(const Rewriter& r, GraphValueId operand, const Dims& resu
   const Dims *from = dims_of(r, reshape->inputs[0]), *to = dims_of(r, operand);
   if (from == nullptr || to == nullptr || to->size() != kept + 1) return {};
   const Dims dims = with_end_of(result, *to, kept);
-  if (std::ranges::equal(*from, dims, same)) return {reshape->inputs[0], {}};
+  if (std::ranges::equal(*from, dims, same_size)) return {reshape->inputs[0], {}};
   if (r.use_count(operand) != 1) return {};
   auto target = as_target(dims);
   return target.empty() ? Operand{} : Operand{reshape->inputs[0], std::move(target)};

@@ -9,7 +9,7 @@ namespace {
 
 void run(std::string_view input) {
   const std::string path = file_of("converters.onnx", input);
-  for (const int opset : {13, 20, 23}) {
+  for (const int opset : {13, 20, 28}) {
     attempt([&] {
       const auto functions = write::UserFunctions::read(path, opset);
       require(!functions->operators().empty(), "converters for no operator");

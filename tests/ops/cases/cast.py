@@ -11,6 +11,9 @@ def number(expression: str) -> str:
     return f"def forward(self, x):\n  return {expression}\n"
 
 
+BITS = ("double", "half", "int")  # the bits of x are int32
+TRACES = "a trace of it does not load"
+
 CASES = [
     case("aten::to.device", lambda x: torch.ops.aten.to.device(x, torch.device("cpu"), torch.float32), f64(3)),
     case("aten::to.dtype", lambda x: x.to(torch.int64), HALVES),
@@ -23,6 +26,19 @@ CASES = [
     case("aten::to.other", "def forward(self, x, y):\n  return x.to(y)", i32(0, 9, 3), f16(2)),
     case("aten::to.prim_other", number("torch.ops.aten.to(x, False, False)"), f64(3)),
     case("aten::type_as", lambda x, y: x.type_as(y), f32(3), i64(0, 9, 2)),
+    case("aten::view.dtype", lambda x: x.view(torch.int32) & 0x7FFFFFFF, f32(2, 3), opsets=(26, 28), dynamic="x:0=n",
+         not_as=BITS,
+         not_in_traces=TRACES),
+    case("aten::view.dtype", lambda x: ((x + 0.5).view(torch.int32) + 1).view(torch.float32), f32(2, 3), opsets=(26,),
+         not_as=BITS,
+         not_in_traces=TRACES),
+    case("aten::view.dtype", lambda x: (x.view(torch.bfloat16).float(), x.view(torch.int16) // 2), f16(2, 3),
+         opsets=(26,), not_in_traces=TRACES),
+    case("aten::view.dtype", lambda x: x.view(torch.int32), f32(2, 3), refused="--opset 26", not_in_traces=TRACES),
+    case("aten::view.dtype", lambda x: x.view(torch.int16), f32(2, 4), opsets=(26,), refused="of another size",
+         not_in_traces=TRACES),
+    case("aten::view.dtype", lambda x: x + torch.tensor([1, 2, 3]).float().view(torch.int32), i32(0, 9, 3),
+         not_in_traces=TRACES),
     case("aten::_to_copy", lambda x: torch.ops.aten._to_copy(x, dtype=torch.float64), f32(3)),
     case("aten::_cast_Float", lambda x: torch.ops.aten._cast_Float(x), i64(0, 9, 3)),
     case("aten::alias", lambda x: torch.ops.aten.alias(x) + 1, f32(3)),

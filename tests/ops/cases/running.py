@@ -12,10 +12,10 @@ CASES = [
     *(case(key, function, f32(2, 6), dynamic=dynamic, other_inputs=[(TIES,), (TIES.flip(1),)])
       for dynamic in ("", "x:1=t")
       for key, function in {"aten::cummax": lambda x: x.cummax(1), "aten::cummin": lambda x: x.cummin(1)}.items()),
-    case("aten::cumprod", lambda x: x.cumprod(1), between(-2, 2, 2, 7), opsets=(13, 20)),
+    case("aten::cumprod", lambda x: x.cumprod(1), between(-2, 2, 2, 7), opsets=(13, 20, 26)),
     case("aten::cumprod", lambda x: x.cumprod(0), i64(-3, 4, 5, 2)),
     case("aten::cumprod", lambda x: x.cumprod(0, dtype=torch.float32), i32(1, 4, 8), dynamic="x:0=n"),
-    case("aten::cumprod", lambda x: x.cumprod(1), between(-2, 2, 3, 4, 2), dynamic="x:0=n,1=t", opsets=(13, 20)),
+    case("aten::cumprod", lambda x: x.cumprod(1), between(-2, 2, 3, 4, 2), dynamic="x:0=n,1=t", opsets=(13, 20, 26)),
     case("aten::cumprod", lambda x: x.cumprod(-1), between(-2, 2, 3, 4), dynamic="x:0=n"),
     case("aten::cumprod", lambda x: x.cumprod(0), f32()),
     case("aten::cumprod", lambda x: x.cumprod(0), boolean(5)),

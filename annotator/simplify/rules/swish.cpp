@@ -1,0 +1,84 @@
+// x -> Sigmoid -> Mul with x                           before
+// x -> Swish                                           after
+// and
+// x -> Mul(a) -> Sigmoid -> Mul with x                 before, where a is one number
+// x -> Swish(alpha = a)                                after
+// and
+// a -> Swish -> Mul with b                             before
+// a, b -> SwiGLU                                       after
+// Condition: the export writes the operator; a and b of SwiGLU have one shape. Origins: joined; what stands before the
+// last Mul stays for its other users.
+#include "annotator/simplify/operands.h"
+#include "annotator/simplify/rule.h"
+#include "annotator/simplify/sizes.h"
+
+namespace whence::simplify {
+
+using graph::GraphNode;
+using graph::GraphValueId;
+
+namespace {
+
+// An attribute is of 32 bits: other numbers would change what a float64 model computes.
+bool fits_attribute(const Rewriter& r, GraphValueId x, double number) {
+  return r.value(x).dtype != DType::float64 || static_cast<double>(static_cast<float>(number)) == number;
+}
+
+float alpha_of(const GraphNode& swish) {
+  const graph::Attribute* alpha = swish.find("alpha");
+  return alpha == nullptr ? 1.0F : std::get<float>(alpha->value);
+}
+
+GraphNode with_alpha(GraphNode node, float alpha) {
+  if (alpha != 1.0F) node.attributes.push_back({"alpha", alpha});
+  return node;
+}
+
+// x * sigmoid(alpha * x), with `gate` one of the operands of `product`.
+std::optional<GraphNode> as_swish(const Rewriter& r, const GraphNode& product, const GraphNode& gate, GraphValueId x) {
+  const GraphValueId under = gate.inputs[0];
+  origin::NodeOrigin origin = joined(gate.origin, product.origin);
+  if (under == x) return make_node("Swish", {x}, std::move(origin));
+  const GraphNode* scaled = r.producer(under, "Mul");
+  const auto scale = scaled != nullptr ? with_number(r, *scaled) : std::nullopt;
+  if (!scale || scale->x != x || !fits_attribute(r, x, scale->number)) return std::nullopt;
+  return with_alpha(make_node("Swish", {x}, joined(scaled->origin, origin)), static_cast<float>(scale->number));
+}
+
+bool same_shape(const Rewriter& r, GraphValueId a, GraphValueId b) {
+  const auto &first = r.value(a).dims, &second = r.value(b).dims;
+  return first && second && std::ranges::equal(*first, *second, same_size);
+}
+
+}  // namespace
+
+Outcome swish(Rewriter& rewriter, std::int32_t index) {
+  const GraphNode& product = rewriter.node(index);
+  if (!is(product, "Mul") || !rewriter.writes("Swish")) return not_mine();
+  for (const std::size_t side : {std::size_t{0}, std::size_t{1}}) {
+    const GraphNode* gate = rewriter.producer(product.inputs[side], "Sigmoid");
+    if (gate == nullptr) continue;
+    if (auto node = as_swish(rewriter, product, *gate, product.inputs[1 - side])) {
+      rewriter.put_in_place_of(product.outputs[0], std::move(*node));
+      return changed();
+    }
+  }
+  return not_mine();
+}
+
+Outcome swiglu(Rewriter& rewriter, std::int32_t index) {
+  const GraphNode& product = rewriter.node(index);
+  if (!is(product, "Mul") || !rewriter.writes("SwiGLU")) return not_mine();
+  for (const std::size_t side : {std::size_t{0}, std::size_t{1}}) {
+    const GraphNode* gate = rewriter.producer(product.inputs[side], "Swish");
+    if (gate == nullptr) continue;
+    const GraphValueId other = product.inputs[1 - side];
+    if (!same_shape(rewriter, gate->inputs[0], other)) return refused("the gate and what it gates differ in shape");
+    GraphNode node = make_node("SwiGLU", {gate->inputs[0], other}, joined(gate->origin, product.origin));
+    rewriter.put_in_place_of(product.outputs[0], with_alpha(std::move(node), alpha_of(*gate)));
+    return changed();
+  }
+  return not_mine();
+}
+
+}  // namespace whence::simplify

@@ -1,0 +1,18 @@
+// Comparisons of the sizes of axes, as far as they were recorded.
+#pragma once
+
+#include "schema/program.h"
+
+namespace whence::simplify {
+
+inline bool is_known(const Dim& dim) { return dim.is_static() || (dim.dynamic && dim.symbol != none_id); }
+
+// False also where it is not known.
+inline bool same_size(const Dim& a, const Dim& b) {
+  if (!is_known(a) || !is_known(b) || a.dynamic != b.dynamic) return false;
+  return a.dynamic ? a.symbol == b.symbol : a.size == b.size;
+}
+
+inline bool is_one(const Dim& dim) { return dim.is_static() && dim.size == 1; }
+
+}  // namespace whence::simplify

@@ -1,0 +1,425 @@
+"""Operators of the newest opsets: what an export writes where the model holds what they stand for, at each opset and for
+each choice of --operators. Each file is valid, equal to PyTorch at other sizes than those recorded, in ONNX Runtime or,
+where that lacks the operator, in onnx's reference evaluator; and each such node belongs to the module that computes it."""
+
+import math
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Callable
+
+import onnx
+import onnx.checker
+import onnx.defs
+import onnx.helper
+import onnx.parser
+import onnx.reference
+import onnxruntime
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+import command
+from operator_forms import recent_operators
+from results import assert_same_results
+
+OPSETS = (24, 28)  # with and without a Swish by default; test_fused has the first of each
+
+
+class Stack(nn.Sequential):
+    def forward(self, x):
+        for layer in self:
+            x = layer(x)
+        return x
+
+
+class Norm(nn.Module):
+    """As transformers has it: in 32 bits, whatever comes in."""
+
+    def __init__(self, width, after=lambda weight: weight):
+        super().__init__()
+        self.weight, self.after = nn.Parameter(torch.rand(width) + 0.5), after
+
+    def forward(self, x):
+        wide = x.to(torch.float32)
+        wide = wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + 1e-6)
+        return self.after(self.weight) * wide.to(x.dtype)
+
+
+class Angles(nn.Module):
+    def __init__(self, width, scaling=1.0, pairs=False):
+        super().__init__()
+        self.pairs = pairs
+        self.register_buffer("frequencies", 100.0 ** -(torch.arange(0, width, 2) / width), persistent=False)
+        self.scaling = scaling
+
+    def forward(self, places):
+        both = places[..., None].float() * self.frequencies
+        both = both.repeat_interleave(2, dim=-1) if self.pairs else torch.cat((both, both), dim=-1)
+        return both.cos() * self.scaling, both.sin() * self.scaling
+
+
+def turned(x):
+    half = x.shape[-1] // 2
+    return torch.cat((-x[..., half:], x[..., :half]), dim=-1)
+
+
+def turned_by_chunks(x):
+    first, second = x.chunk(2, dim=-1)
+    return torch.cat((-second, first), dim=-1)
+
+
+def turned_in_pairs(x):
+    return torch.stack((-x[..., 1::2], x[..., ::2]), dim=-1).flatten(-2)
+
+
+class Rotary(nn.Module):
+    """x [batch, length, 24] in 3 heads, of which the first `width` elements turn."""
+
+    def __init__(self, width=8, turn=turned, scaling=1.0, places=None):
+        super().__init__()
+        self.angles = Angles(width, scaling, pairs=turn is turned_in_pairs)
+        self.width, self.turn, self.places = width, turn, places
+
+    def forward(self, x):
+        heads = x.unflatten(-1, (3, 8)).transpose(1, 2)
+        places = torch.arange(x.shape[1])[None] if self.places is None else self.places(x)
+        cos, sin = (each.unsqueeze(1) for each in self.angles(places))
+        if self.width == 8:
+            return heads * cos + self.turn(heads) * sin
+        front, rest = heads[..., :self.width], heads[..., self.width:]
+        return torch.cat((front * cos + self.turn(front) * sin, rest), dim=-1)
+
+
+class Table(nn.Module):
+    """Cosines and sines of every place, held as buffers."""
+
+    def __init__(self):
+        super().__init__()
+        cos, sin = Angles(8)(torch.arange(64))
+        self.register_buffer("cos", cos)
+        self.register_buffer("sin", sin)
+
+    def forward(self, x):
+        heads = x.unflatten(-1, (3, 8)).transpose(1, 2)
+        length = x.shape[1]
+        return heads * self.cos[:length] + turned(heads) * self.sin[:length]
+
+
+class UnequalHalves(Table):
+    def __init__(self):
+        super().__init__()
+        self.cos[5, 7] += 0.25
+
+
+class Gated(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.gate, self.up, self.act = nn.Linear(24, 16), nn.Linear(24, 16), nn.SiLU()
+
+    def forward(self, x):
+        return self.act(self.gate(x)) * self.up(x)
+
+
+class Cached(nn.Module):
+    """One step of attention with the keys and values of the steps before; `groups` heads of keys for 4 of queries."""
+
+    def __init__(self, groups=4, causal=False):
+        super().__init__()
+        self.q, self.kv, self.groups, self.causal = nn.Linear(24, 32), nn.Linear(24, 2 * groups * 8), groups, causal
+
+    def forward(self, x, past_key, past_value):
+        q = self.q(x).unflatten(-1, (4, 8)).transpose(1, 2)
+        k, v = self.kv(x).unflatten(-1, (2, self.groups, 8)).permute(2, 0, 3, 1, 4)
+        k, v = torch.cat((past_key, k), dim=2), torch.cat((past_value, v), dim=2)
+        return F.scaled_dot_product_attention(q, *map(self.for_all, (k, v)), is_causal=self.causal), k, v
+
+    def for_all(self, x):
+        batch, groups, length, width = x.shape
+        if groups == 4:
+            return x
+        return x[:, :, None].expand(batch, groups, 4 // groups, length, width).reshape(batch, 4, length, width)
+
+
+def sized(batch, length):
+    return (torch.randn(batch, length, 24, generator=torch.Generator().manual_seed(batch + length)),)
+
+
+def halved(batch, length):
+    return tuple(each.half() for each in sized(batch, length))
+
+
+def doubled(batch, length):
+    return tuple(each.double() for each in sized(batch, length))
+
+
+def with_past(groups, past):
+    def make(batch, length):
+        draw = torch.Generator().manual_seed(batch)
+        return (*sized(batch, length), *(torch.randn(batch, groups, past(length), 8, generator=draw) for _ in "kv"))
+    return make
+
+
+@dataclass(frozen=True)
+class Model:
+    name: str
+    module: Callable[[], nn.Module]
+    written: dict[str, int]  # operators, each with how many of them the model has
+    gone: tuple[str, ...] = ()  # operators that the file no longer has
+    inputs: Callable = sized
+    sizes: tuple = ((2, 5), (3, 7), (1, 1))  # that of the record first
+    axes: dict = field(default_factory=lambda: {"x": {0: "batch", 1: "length"}})
+    owner: str = ""  # the module that the nodes belong to
+    tolerance: tuple | None = (1e-4, 1e-5)
+
+
+PAST_AXES = {"x": {0: "batch", 1: "length"}, "past_key": {0: "batch", 2: "past"}, "past_value": {0: "batch", 2: "past"}}
+ROWS = (
+    Model("norm", lambda: Stack(Norm(24)), {"RMSNormalization": 1}, ("Sqrt", "ReduceMean", "Mul"), owner="0"),
+    Model("norm of half", lambda: Stack(Norm(24).half()), {"RMSNormalization": 1}, ("Cast", "Sqrt", "Mul"),
+          halved, owner="0", tolerance=(2e-3, 2e-3)),
+    Model("norm with 1 + weight", lambda: Stack(Norm(24, lambda weight: 1 + weight)), {"RMSNormalization": 1},
+          ("Sqrt", "Mul", "Add"), owner="0"),
+    Model("norm of double", lambda: Stack(nn.Linear(24, 24), nn.RMSNorm(24)).double(), {}, (), doubled,
+          tolerance=(1e-9, 1e-9)),
+    Model("two normalized axes", lambda: Stack(nn.Unflatten(2, (4, 6)), nn.RMSNorm((4, 6))),
+          {"RMSNormalization": 1}, owner="1"),
+    Model("rotary", Rotary, {"RotaryEmbedding": 1}, ("Neg", "Slice", "Add"), sizes=((2, 5), (3, 7), (1, 1))),
+    Model("rotary of one batch", Rotary, {"RotaryEmbedding": 1}, ("Neg", "Add", "Expand"), axes={"x": {1: "length"}},
+          sizes=((1, 5), (1, 9))),
+    Model("rotary of places", lambda: Rotary(places=lambda x: (x[..., 0] > 0).cumsum(1)), {"RotaryEmbedding": 1},
+          ("Neg", "Add", "Expand")),
+    Model("scaled angles by chunks", lambda: Rotary(turn=turned_by_chunks, scaling=1.25), {"RotaryEmbedding": 1},
+          ("Neg", "Add", "Split")),
+    Model("rotary in part", lambda: Rotary(4), {"RotaryEmbedding": 1}, ("Neg", "Add", "Slice")),
+    Model("rotary in pairs", lambda: Rotary(turn=turned_in_pairs), {"RotaryEmbedding": 1}, ("Neg", "Add")),
+    Model("rotary in pairs in part", lambda: Rotary(4, turned_in_pairs), {"RotaryEmbedding": 1}, ("Neg", "Slice")),
+    Model("rotary by table", Table, {"RotaryEmbedding": 1}, ("Neg", "Add"), sizes=((2, 5), (2, 7), (3, 64))),
+    Model("rotary by a table of other halves", UnequalHalves, {"RotaryEmbedding": 0, "Neg": 1}),
+    Model("rotary of double", lambda: Rotary().double(), {"RotaryEmbedding": 0}, (), doubled, tolerance=(1e-6, 1e-6)),
+    Model("silu", lambda: Stack(nn.SiLU()), {"Swish": 1}, ("Sigmoid", "Mul"), owner="0"),
+    Model("quick gelu", lambda: Stack(QuickGelu()), {"Swish": 1}, ("Sigmoid", "Mul"), owner="0"),
+    Model("gated", Gated, {"SwiGLU": 1}, ("Swish", "Sigmoid", "Mul"), owner=""),
+    Model("cached", Cached, {"Attention": 1}, ("Concat", "Softmax"), with_past(4, lambda n: n + 2), axes=PAST_AXES,
+          sizes=((2, 5), (3, 1))),
+    Model("no past yet", Cached, {"Attention": 1}, ("Concat",), with_past(4, lambda n: 4 - n), axes=PAST_AXES,
+          sizes=((2, 1), (3, 4))),
+    Model("cached by groups", lambda: Cached(2), {"Attention": 1}, ("Concat", "Expand"), with_past(2, lambda n: n + 2),
+          axes=PAST_AXES, sizes=((2, 5), (3, 1))),
+    Model("causal with a cache", lambda: Cached(causal=True), {"Attention": 1, "Concat": 2}, (),
+          with_past(4, lambda n: n + 2), axes=PAST_AXES, sizes=((2, 5), (3, 3))),
+    Model("running product", lambda: Of(lambda x: x.cumprod(1)), {"CumProd": 1}, ("Pad", "ReduceProd")),
+    Model("bits", lambda: Of(lambda x: x.view(torch.int32) & 0x7FFFFFFF), {"BitCast": 1}),
+)
+
+
+class QuickGelu(nn.Module):
+    def forward(self, x):
+        return x * torch.sigmoid(1.702 * x)
+
+
+class Of(nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x)
+
+
+RECENT = recent_operators() | {"BitCast": (26, 28)}  # which nothing older stands for
+
+
+@pytest.fixture(scope="module")
+def archives(tmp_path_factory):
+    """Each model, and the words that export its archive, which is made when it is first asked for."""
+    folder, made = tmp_path_factory.mktemp("opsets"), {}
+
+    def archive(model: Model) -> tuple[nn.Module, list]:
+        if model.name not in made:
+            torch.manual_seed(1)
+            module, inputs = model.module().eval(), model.inputs(*model.sizes[0])
+            path = folder / model.name.replace(" ", "_")
+            if "BitCast" in model.written:  # a trace of view(dtype) does not load
+                length = torch.export.Dim("length")
+                program = torch.export.export(module, inputs, dynamic_shapes=[{0: torch.export.Dim("batch"), 1: length}])
+                torch.export.save(program, path.with_suffix(".pt2"))
+                made[model.name] = module, [path.with_suffix(".pt2")]
+                return made[model.name]
+            torch.jit.trace(module, inputs, check_trace=False).save(str(path.with_suffix(".pt")))
+            torch.save(inputs, path.with_suffix(".inputs"))
+            dynamic = [word for name, axes in model.axes.items() for word in
+                       ("--dynamic", f"{name}:" + ",".join(f"{axis}={size}" for axis, size in axes.items()))]
+            made[model.name] = module, [path.with_suffix(".pt"), "--inputs", path.with_suffix(".inputs"), *dynamic]
+        return made[model.name]
+
+    return archive
+
+
+def exported(archives, model: Model, folder, *options) -> onnx.ModelProto:
+    command.run("export", *archives(model)[1], "-o", folder / "m.onnx", "--annotate", "--overwrite", *options)
+    file = onnx.load(folder / "m.onnx")
+    onnx.checker.check_model(file, full_check=True)
+    return file
+
+
+def results(file: onnx.ModelProto, feeds: dict, in_runtime: bool) -> list:
+    if in_runtime:
+        session = onnxruntime.InferenceSession(file.SerializeToString(), providers=["CPUExecutionProvider"])
+        return session.run(None, feeds)
+    return onnx.reference.ReferenceEvaluator(file).run(None, feeds)
+
+
+def check_numbers(archives, model: Model, file: onnx.ModelProto, in_runtime: bool = True) -> None:
+    for size in model.sizes:
+        inputs = model.inputs(*size)
+        with torch.no_grad():
+            expected = archives(model)[0](*inputs)
+        feeds = {value.name: each.numpy() for value, each in zip(file.graph.input, inputs, strict=True)}
+        actual = results(file, feeds, in_runtime)
+        assert_same_results(actual, expected if isinstance(expected, tuple) else [expected], model.tolerance)
+
+
+def counts(file: onnx.ModelProto) -> Counter:
+    return Counter(node.op_type for node in file.graph.node)
+
+
+def since(model: Model) -> int:
+    """The first opset that has all that the model can be written in."""
+    return max((RECENT[name][0] for name in model.written if name in RECENT), default=23)
+
+
+@pytest.mark.parametrize("model", ROWS, ids=lambda model: model.name)
+def test_fused(archives, model, tmp_path):
+    """At the opset that has all of it, and at the newest."""
+    for opset in sorted({since(model), 28}):
+        file = exported(archives, model, tmp_path, "--opset", opset, "--operators", "fused")
+        found = counts(file)
+        assert {name: found[name] for name in model.written} == model.written, found
+        assert not [name for name in model.gone if found[name]], found
+        check_numbers(archives, model, file, all(opset <= RECENT[name][1] for name in found if name in RECENT))
+        for node in file.graph.node:
+            if node.op_type in RECENT and node.op_type in model.written:
+                keys = {entry.key: entry.value for entry in node.metadata_props}
+                assert keys.get("pkg.whence.module", "") == model.owner, keys
+                assert keys["pkg.whence.confidence"] == "exact"
+
+
+@pytest.mark.parametrize("opset", OPSETS)
+@pytest.mark.parametrize("model", ROWS, ids=lambda model: model.name)
+def test_by_default_and_plain(archives, model, opset, tmp_path):
+    """By default ONNX Runtime runs the file; plain ones have none of the table's operators."""
+    if opset < since(model) and "BitCast" in model.written:
+        command.run("export", *archives(model)[1], "-o", tmp_path / "m.onnx", "--opset", opset, code=4)
+        assert not (tmp_path / "m.onnx").exists()
+        return
+    by_default = exported(archives, model, tmp_path, "--opset", opset)
+    check_numbers(archives, model, by_default)
+    for name, (first, last) in RECENT.items():
+        if model.written.get(name) and first <= opset <= last:
+            assert counts(by_default)[name], name
+    plain = exported(archives, model, tmp_path, "--opset", opset, "--operators", "plain")
+    assert not set(counts(plain)) & set(recent_operators())
+    check_numbers(archives, model, plain)
+
+
+@pytest.mark.parametrize("model", [row for row in ROWS if "BitCast" not in row.written], ids=lambda model: model.name)
+def test_older_opsets_have_one_form(archives, model, tmp_path):
+    """The default opset is the same with and without a choice."""
+    exported(archives, model, tmp_path)
+    first = (tmp_path / "m.onnx").read_bytes()
+    for choice in ("fused", "plain"):
+        exported(archives, model, tmp_path, "--operators", choice)
+        assert (tmp_path / "m.onnx").read_bytes() == first
+
+
+def test_versions(archives, tmp_path):
+    """Each opset has the IR version that came with it, at least 10 for the metadata; onnx has no newer opset."""
+    by_opset = {}
+    for _, ir_version, opset, *_ in onnx.helper.VERSION_TABLE:
+        by_opset.setdefault(opset, ir_version)
+    assert onnx.defs.onnx_opset_version() == 28
+    for opset in range(13, 29):
+        file = exported(archives, ROWS[0], tmp_path, "--opset", opset)
+        assert file.ir_version == max(10, by_opset[opset])
+        assert {each.domain: each.version for each in file.opset_import}[""] == opset
+
+
+def test_the_table_is_onnxs_and_onnx_runtimes():
+    for name, (first, last) in recent_operators().items():
+        versions = [schema.since_version for schema in onnx.defs.get_all_schemas_with_history() if schema.name == name]
+        assert min(versions) == first
+        for opset in range(first, 29):
+            assert runs(name, opset) == (opset <= last), f"{name} at opset {opset}"
+
+
+NODES = {
+    "Attention": "float[1,2,3,8] q, float[1,2,3,8] k => float[1,2,3,8] y: y = Attention(q, k, k)",
+    "CumProd": "float[2] x, int64 a => float[2] y: y = CumProd(x, a)",
+    "RMSNormalization": "float[2,3] x, float[3] s => float[2,3] y: y = RMSNormalization(x, s)",
+    "RotaryEmbedding": "float[1,2,3,8] x, float[1,3,4] c => float[1,2,3,8] y: y = RotaryEmbedding(x, c, c)",
+    "SwiGLU": "float[2] a, float[2] b => float[2] y: y = SwiGLU(a, b)",
+    "Swish": "float[2] x => float[2] y: y = Swish(x)",
+}
+
+
+def runs(name: str, opset: int) -> bool:
+    interface, body = NODES[name].split(": ")
+    inputs, outputs = interface.split(" => ")
+    file = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["": {opset}]> g ({inputs}) => ({outputs}) '
+                                   f"{{ {body} }}")
+    try:
+        onnxruntime.InferenceSession(file.SerializeToString(), providers=["CPUExecutionProvider"])
+    except Exception as error:  # noqa: BLE001, ONNX Runtime's exceptions have no common class
+        assert "NOT_IMPLEMENTED" in str(error)
+        return False
+    return True
+
+
+def test_python_takes_the_choice(tmp_path):
+    import whence
+
+    x = torch.randn(2, 24)
+    for choice, expected in (("fused", "Swish"), ("plain", "Sigmoid"), (None, "Swish")):
+        program = whence.export(nn.SiLU(), x, opset_version=24, operators=choice)
+        assert expected in {node.op_type for node in program.model_proto.graph.node}
+        torch.testing.assert_close(program(x)[0], F.silu(x))
+    with pytest.raises(whence.WhenceError, match="E0101.*'fused'.*'plain'"):
+        whence.export(nn.SiLU(), x, operators="newest")
+
+
+def test_an_unknown_choice_is_refused(archives, tmp_path):
+    result = command.run("export", *archives(ROWS[0])[1], "-o", tmp_path / "m.onnx", "--operators", "new", code=2)
+    assert "--operators=new" in result.stderr and "'plain'" in result.stderr
+    assert not (tmp_path / "m.onnx").exists()
+
+
+def test_a_transformer(tmp_path):
+    """Layers of a Llama: every norm, rotation, gate and attention, of dynamic batch and length."""
+    from transformers import LlamaConfig, LlamaModel
+
+    torch.manual_seed(0)
+    model = LlamaModel(LlamaConfig(hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4,
+                                   num_key_value_heads=2, vocab_size=99, use_cache=False)).eval()
+    ids = torch.randint(3, 99, (2, 7))
+    mask = torch.ones_like(ids)
+    batch, length = torch.export.Dim("batch"), torch.export.Dim("length", min=2, max=math.inf)
+    axes = {0: batch, 1: length}
+    program = torch.export.export(model, kwargs={"input_ids": ids, "attention_mask": mask}, args=(),
+                                  dynamic_shapes={"input_ids": axes, "attention_mask": axes})
+    torch.export.save(program, tmp_path / "m.pt2")
+    command.run("export", tmp_path / "m.pt2", "-o", tmp_path / "m.onnx", "--opset", 24, "--annotate")
+    file = onnx.load(tmp_path / "m.onnx")
+    onnx.checker.check_model(file, full_check=True)
+    assert {name: counts(file)[name] for name in ("RMSNormalization", "RotaryEmbedding", "Attention", "Swish")} == {
+        "RMSNormalization": 5, "RotaryEmbedding": 4, "Attention": 2, "Swish": 2}
+    owners = {node.op_type: {entry.value for entry in node.metadata_props if entry.key == "pkg.whence.module"}
+              for node in file.graph.node if node.name.startswith("/layers.1/")}
+    assert owners["RotaryEmbedding"] == {"layers.1.self_attn"} and owners["Swish"] == {"layers.1.mlp.act_fn"}
+    ids = torch.randint(3, 99, (3, 11))
+    mask = torch.ones_like(ids)
+    mask[1, :4] = 0
+    with torch.no_grad():
+        expected = model(input_ids=ids, attention_mask=mask).last_hidden_state
+    actual = results(file, {"input_ids": ids.numpy(), "attention_mask": mask.numpy()}, True)
+    assert_same_results(actual[:1], [expected], (1e-4, 1e-5), scaled=True)

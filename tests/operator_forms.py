@@ -1,0 +1,14 @@
+"""The table of annotator/operators/operator_forms.cpp, as tests read it."""
+
+import re
+
+from command import ROOT
+
+
+def recent_operators() -> dict[str, tuple[int, int]]:
+    """Operator -> the opset that it came with, and the last at which ONNX Runtime runs it."""
+    text = (ROOT / "annotator/operators/operator_forms.cpp").read_text()
+    newest = int(re.search(r"newest = (\d+)", text)[1])
+    found = re.findall(r'\{"(\w+)", (\d+), (\w+)\}', text)
+    assert len(found) > 4
+    return {name: (int(since), newest if until == "newest" else int(until)) for name, since, until in found}
