@@ -220,7 +220,7 @@ class ByWeights {
     const auto& entry = f_.nodes[node];
     const bool activates = entry.states_activation || entry.op_type.starts_with("Fused") ||
                            entry.op_type.starts_with("Bias") || entry.op_type.ends_with("Gelu");
-    return origin::is_of_runtime(entry.domain) && (sums(node) || activates);
+    return entry.inputs.size() > 1 && origin::is_of_runtime(entry.domain) && (sums(node) || activates);
   }
 
   // QuantizeLinear clips like an activation, which tools then leave out: of the node before it nothing says whether it

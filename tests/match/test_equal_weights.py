@@ -171,8 +171,10 @@ def save(path, nodes, inputs, tensors):
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
 
 
-def words(path) -> dict:
-    return {node.name: (keys(node)["module"], keys(node)["confidence"]) for node in onnx.load(path).graph.node}
+def words(before, after) -> dict:
+    """(module, confidence) by the name that the node had."""
+    pairs = zip(onnx.load(before).graph.node, onnx.load(after).graph.node, strict=True)
+    return {old.name: (keys(new)["module"], keys(new)["confidence"]) for old, new in pairs}
 
 
 class Two(nn.Module):
@@ -201,7 +203,7 @@ def test_sizes_and_indices_are_not_parameters(tmp_path):
           "column": np.array([[0], [1]]), "v1": weights["first.weight"].T.copy(), "v2": weights["first.bias"],
           "v3": weights["second.weight"].T.copy(), "v4": weights["second.bias"]})
     command.run("annotate", tmp_path / "file.onnx", "-o", tmp_path / "out.onnx", "--weights", tmp_path / "model.bin")
-    found = words(tmp_path / "out.onnx")
+    found = words(tmp_path / "file.onnx", tmp_path / "out.onnx")
     assert {name: found[name] for name in ("first", "bias", "second", "zeros")} == {
         "first": ("first", "matched"), "bias": ("first", "matched"), "second": ("second", "matched"),
         "zeros": ("second", "matched")}
@@ -223,7 +225,7 @@ def test_zeros_of_a_state_are_not_a_bias_of_zeros(tmp_path):
          {"state": np.zeros((2, 4), np.float32), "shift": np.zeros(4, np.float32), "v1": weights["0.weight"].T.copy(),
           "v2": weights["1.weight"].T.copy(), "v3": weights["1.bias"]})
     command.run("annotate", tmp_path / "file.onnx", "-o", tmp_path / "out.onnx", "--weights", tmp_path / "model.bin")
-    found = words(tmp_path / "out.onnx")
+    found = words(tmp_path / "file.onnx", tmp_path / "out.onnx")
     assert found["state"] == found["shift"] == ("", "ancestor")
     assert found["first"] == ("0", "matched") and found["second"] == ("1", "matched")
 
