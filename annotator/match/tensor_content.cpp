@@ -102,7 +102,7 @@ std::string columns_of(std::string_view bytes, std::size_t row_size, std::size_t
 
 }  // namespace
 
-// Where there is no structure to compare, each candidate costs nothing but its place in a list.
+// Without a structure to compare, each candidate costs nothing but its place in a list.
 std::size_t ParameterContent::max_alike(const Reference& reference) { return reference.of_weights ? 1024 : 16; }
 
 ParameterContent::ParameterContent(const Reference& reference)
@@ -267,7 +267,8 @@ class ContentSearch {
   const ParameterContent& content_;
   DType dtype_;
   std::size_t element_;
-  const std::unordered_map<std::string, std::vector<ParameterIndex>>* digests_ = nullptr;  // of the dtype's parameters
+  const std::unordered_map<std::string, std::vector<ParameterIndex>>* digests_ =
+      nullptr;  // those of parameters of this dtype
   std::vector<TensorSource> found_;
 };
 

@@ -298,7 +298,7 @@ class ByWeights {
     });
   }
 
-  // What an InstanceNormalization, the first node, is computed by, but for the Reshape into its groups.
+  // Drops the InstanceNormalization, which is the first node, and the Reshape into its groups.
   std::vector<ForeignNode> without_reshape(std::vector<ForeignNode> nodes) const {
     const ForeignNode norm = nodes.front();
     std::erase_if(nodes, [&](ForeignNode node) {

@@ -86,7 +86,7 @@ std::vector<ForeignTensor> WeightsHeld::read_by(ForeignNode node) const {
     const ForeignTensor tensor =
         f_.values[inputs[i]].tensor.exists() ? f_.values[inputs[i]].tensor : f_.root_tensor(inputs[i]);
     if (!tensor.exists()) continue;
-    // What a norm or a convolution is applied to may be a parameter, too: another module's.
+    // The operand of a norm or of a convolution may be a parameter, too: another module's.
     const auto& op_type = f_.nodes[node].op_type;
     if (i == 0 && inputs.size() > 1 && (op_type.ends_with("Normalization") || is_convolution(op_type))) continue;
     found.push_back(tensor);

@@ -273,6 +273,22 @@ def test_a_bias_without_a_weight_may_be_a_child_s(tmp_path):
     assert [row[1:] for row in rows if row[0] == "Add"] == [("head.dense", "matched"), ("head", "ancestor")]
 
 
+def test_rows_are_not_picked_from_a_decoder(tmp_path):
+    """Exporters name a tied weight after either module; the one that has a bias is no Embedding."""
+    rng = np.random.default_rng(0)
+    table = rng.standard_normal((20, 8), np.float32)
+    save(tmp_path / "file.onnx",
+         [helper.make_node("Gather", ["ids", "head.decoder.weight"], ["a"], name="pick"),
+          helper.make_node("MatMul", ["a", "v"], ["b"], name="product"),
+          helper.make_node("Add", ["b", "head.decoder.bias"], ["y"], name="bias")],
+         [helper.make_tensor_value_info("ids", TensorProto.INT64, [2, 5])],
+         {"head.decoder.weight": table, "v": table.T.copy(), "head.decoder.bias": rng.standard_normal(20, np.float32)})
+    command.run("annotate", tmp_path / "file.onnx", "-o", tmp_path / "out.onnx")
+    nodes = [keys(node) for node in onnx.load(tmp_path / "out.onnx").graph.node]
+    assert nodes[0]["confidence"] not in SURE
+    assert (nodes[2]["module"], nodes[2]["confidence"]) == ("head.decoder", "inferred")
+
+
 class NormedTable(nn.Module):
     """As in DeBERTa: a norm is applied to an Embedding's weight."""
 

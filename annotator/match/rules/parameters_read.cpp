@@ -2,10 +2,13 @@
 // them in the program. Equal bytes make several candidates; the structure decides among them.
 #include <algorithm>
 #include <cmath>
+#include <set>
+#include <string_view>
 #include <vector>
 
 #include "annotator/match/file_structure.h"
 #include "annotator/match/rules/rule.h"
+#include "schema/module_path.h"
 
 namespace whence::match {
 
@@ -36,6 +39,10 @@ class UnclearNames {
         }
       }
     }
+    for (const ReferenceParameter& parameter : context.reference.parameters) {
+      if (last_segment(parameter.names.front()) != "bias") continue;
+      for (const UnitIndex unit : parameter.units) with_bias_.insert(context.reference.units[unit].scope);
+    }
     for (const ForeignTensor tensor : readers_.keys()) unclear_[tensor] = is_unclear(tensor);
   }
 
@@ -48,13 +55,26 @@ class UnclearNames {
     const auto name = std::ranges::find(sources, TensorSource::How::name, &TensorSource::how);
     if (name == sources.end()) return false;
     if (std::ranges::any_of(sources, &TensorSource::by_content)) return name->is_open_name();
+    const bool by_names_alone = context_.reference.structure.nodes.empty();
+    if (by_names_alone && is_picked_from(tensor) && has_bias(name->parameter)) return true;
     // The bytes are others than the reference has: what the file has equal is merged, too.
     const bool read_often = is_read_often(tensor);
     if (!read_often && !name->is_open_name()) return false;
     const bool uniform = structure_.tensors[tensor].elements() > 1 && may_be_uniform(structure_.tensors[tensor]);
     release_bytes(context_.model, structure_.tensors[tensor]);
     if (uniform || (read_often && name->is_open_name())) return true;
-    return context_.reference.structure.nodes.empty() && has_unlike_readers(tensor);
+    return by_names_alone && has_unlike_readers(tensor);
+  }
+
+  // An Embedding has no bias: rows are picked from a weight that is tied to it, and has the other module's name.
+  bool is_picked_from(ForeignTensor tensor) const {
+    return std::ranges::any_of(readers_[tensor],
+                               [&](ForeignNode reader) { return structure_.nodes[reader].op_type == "Gather"; });
+  }
+  bool has_bias(ParameterIndex parameter) const {
+    return std::ranges::any_of(context_.reference.parameters[parameter].units, [&](UnitIndex unit) {
+      return with_bias_.contains(context_.reference.units[unit].scope);
+    });
   }
 
   // Readers that do the same with a tensor like no other are calls of one module, or of copies of one: then what is
@@ -73,6 +93,7 @@ class UnclearNames {
   const ForeignStructure& structure_;
   IndexedVector<ForeignTensor, std::vector<ForeignNode>> readers_;
   IndexedVector<ForeignTensor, bool> unclear_;
+  std::set<ScopeIndex> with_bias_;  // modules
 };
 
 struct Weight {
