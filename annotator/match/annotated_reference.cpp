@@ -93,7 +93,7 @@ UnitIndex unit_of(const StructureNode<Side::reference>& node) { return UnitIndex
 void add_content(const onnx_file::OnnxSummary& file, const StructureTensor& tensor, ReferenceParameter& parameter) {
   parameter.weight = is_weight(tensor);
   const DType dtype = from_onnx(tensor.data_type);
-  if (dtype != DType::undefined) parameter.element_size = size_of(dtype);
+  parameter.dtype = dtype;
   if (!parameter.weight || tensor.bytes.empty()) return;
   parameter.digests.content = digest_of(tensor.bytes.data(), tensor.bytes.size());
   parameter.sketch = sketch_of({dtype, tensor.dims, Bytes::part_of(nullptr, tensor.bytes.data(), tensor.bytes.size())});

@@ -55,7 +55,8 @@ class Constants {
       }
     }
     if (!unit.exists()) return;
-    placement_.place(node, {unit}, Confidence::matched, MatchRule::digests);
+    constexpr double clear = 1.8;  // one candidate
+    placement_.place(node, {unit}, strength < clear ? Confidence::inferred : Confidence::matched, MatchRule::digests);
     for (const ReferenceNode r : constants_of_unit_[unit]) {
       if (r_.nodes[r].op_class == f_.nodes[node].op_class) return pair_operands(node, r, 0);
     }

@@ -122,7 +122,7 @@ ModelFit model_fit(const Placement& placement, const TensorSources& tensors) {
         const ReferenceParameter& parameter = reference.parameters[id];
         if (parameter.digests.content.empty() || sharers[parameter.digests.content] > 1) continue;
         const DType dtype = from_onnx(foreign.tensors[tensor].data_type);
-        if (!is_floating(dtype) || size_of(dtype) != parameter.element_size) continue;
+        if (!is_floating(dtype) || size_of(dtype) != size_of(parameter.dtype)) continue;
         if (sorted_sizes(foreign.tensors[tensor].dims) != sorted_sizes(parameter.dims)) continue;
         ++fit.comparable;
         const auto& sources = tensors.of(tensor);

@@ -326,7 +326,7 @@ void add_parameters(const Program& program, Reference& reference) {
     entry.names.push_back(parameter.name);
     entry.names.insert(entry.names.end(), parameter.aliases.begin(), parameter.aliases.end());
     entry.dims = parameter.data.shape;
-    entry.element_size = size_of(parameter.data.dtype);
+    entry.dtype = parameter.data.dtype;
     entry.digests = parameter.digests;
     entry.sketch = parameter.sketch;
     reference.parameters.add(std::move(entry));

@@ -24,6 +24,7 @@
 #include "annotator/metadata/way.h"
 #include "annotator/onnx_file/onnx_summary.h"
 #include "annotator/origin/confidence.h"
+#include "schema/dtype.h"
 #include "schema/program.h"
 
 namespace whence::match {
@@ -37,7 +38,7 @@ struct ReferenceUnit {
 struct ReferenceParameter {
   std::vector<std::string> names;  // canonical first
   std::vector<std::int64_t> dims;
-  std::size_t element_size = 0;
+  DType dtype = DType::undefined;
   TensorDigests digests;
   std::vector<std::int8_t> sketch;  // schema/tensor_sketch.h; empty where it is not known
   std::vector<UnitIndex> units;     // that read it
@@ -108,8 +109,8 @@ Reference make_reference_of_weights(const onnx_file::OnnxSummary& model, const s
 // Returns the module that a node's metadata names; nullopt when it names none.
 std::optional<std::string> module_of(const onnx_file::OnnxProperties& metadata);
 
-// Returns how sure a file is of the module that this node's metadata names. PyTorch's optimiser keeps the keys of one of
-// the nodes that it fuses, so its word alone is never exact.
+// Returns how sure a file is of the module that this node's metadata names. PyTorch's optimiser keeps the keys of one
+// of the nodes that it fuses, so its word alone is never exact.
 origin::Confidence confidence_in(const onnx_file::OnnxNode& node);
 
 }  // namespace whence::match

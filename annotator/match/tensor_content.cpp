@@ -1,12 +1,16 @@
 #include "annotator/match/tensor_content.h"
 
+#include <algorithm>
+#include <bit>
 #include <cstring>
 #include <initializer_list>
 #include <string_view>
 
+#include "annotator/program/tensor_values.h"
 #include "schema/dtype.h"
 #include "schema/element_count.h"
 #include "schema/files/files.h"
+#include "schema/small_floats.h"
 
 namespace whence::match {
 namespace {
@@ -14,11 +18,68 @@ namespace {
 constexpr std::size_t smallest = 8;      // bytes: equal content of smaller tensors means nothing
 constexpr std::int64_t max_blocks = 64;  // blocks of one tensor that are digested
 constexpr std::size_t max_pieces = 4;    // tensors into which a tool split a parameter: query, key, value and a gate
-constexpr std::size_t max_alike = 16;    // parameters of equal content; if there are more, the content is no evidence
 
-std::size_t element_size_of(int data_type) {
-  const DType dtype = from_onnx(data_type);
-  return dtype == DType::undefined ? 0 : size_of(dtype);
+// Quantised weights are kept with or without sign.
+DType as_compared(DType dtype) {
+  switch (dtype) {
+    case DType::uint8:
+      return DType::int8;
+    case DType::uint16:
+      return DType::int16;
+    case DType::uint32:
+      return DType::int32;
+    case DType::uint64:
+      return DType::int64;
+    default:
+      return dtype;
+  }
+}
+
+bool is_uniform(std::string_view bytes, std::size_t element) {
+  return bytes.substr(element) == bytes.substr(0, bytes.size() - element);
+}
+
+template <class Integer>
+bool is_regular(std::string_view bytes) {
+  constexpr std::size_t few = 8;
+  const std::size_t count = bytes.size() / sizeof(Integer);
+  const auto at = [&](std::size_t i) {
+    Integer number;
+    std::memcpy(&number, bytes.data() + i * sizeof(Integer), sizeof(Integer));
+    return static_cast<std::uint64_t>(number);
+  };
+  for (std::size_t i = 2; count > few && i < count; ++i) {
+    if (at(i) - at(i - 1) != at(1) - at(0)) return false;
+  }
+  return true;
+}
+
+// Returns true for integers as graphs have them everywhere: a few, one number repeated, or a range.
+bool is_of_any_graph(DType dtype, std::string_view bytes) {
+  switch (as_compared(dtype)) {
+    case DType::int64:
+      return is_regular<std::int64_t>(bytes);
+    case DType::int32:
+      return is_regular<std::int32_t>(bytes);
+    case DType::boolean:
+      return is_uniform(bytes, size_of(dtype));
+    default:
+      return is_integral(dtype) && is_uniform(bytes, size_of(dtype));
+  }
+}
+
+// Returns float32 numbers as the 16-bit type, empty if one of them is not of that type.
+template <std::uint16_t (*narrow)(float), float (*widen)(std::uint16_t)>
+std::string narrowed_exactly(std::string_view bytes) {
+  std::string result(bytes.size() / 2, '\0');
+  for (std::size_t i = 0; i < bytes.size() / sizeof(float); ++i) {
+    std::uint32_t number = 0;
+    std::memcpy(&number, bytes.data() + i * sizeof number, sizeof number);
+    const std::uint16_t bits = narrow(std::bit_cast<float>(number));
+    if (std::bit_cast<std::uint32_t>(widen(bits)) != number) return "";
+    std::memcpy(result.data() + i * sizeof bits, &bits, sizeof bits);
+  }
+  return result;
 }
 
 std::string transposed(std::string_view bytes, std::int64_t rows, std::int64_t columns, std::size_t element) {
@@ -41,27 +102,41 @@ std::string columns_of(std::string_view bytes, std::size_t row_size, std::size_t
 
 }  // namespace
 
-ParameterContent::ParameterContent(const Reference& reference) {
+// Without a structure to compare, each candidate costs nothing but its place in a list.
+std::size_t ParameterContent::max_alike(const Reference& reference) { return reference.of_weights ? 1024 : 16; }
+
+ParameterContent::ParameterContent(const Reference& reference)
+    : reference_(reference), max_alike_(max_alike(reference)) {
   for (const ParameterIndex i : reference.parameters.keys()) {
     const ReferenceParameter& parameter = reference.parameters[i];
-    add(i, parameter.digests.content, parameter.element_size, parameter.dims);
-    add(i, parameter.digests.transposed, parameter.element_size, parameter.dims);
-    add(i, parameter.digests.float16, 2, parameter.dims);
-    add(i, parameter.digests.bfloat16, 2, parameter.dims);
+    add(i, parameter.digests.content, parameter.dtype, parameter.dims);
+    add(i, parameter.digests.transposed, parameter.dtype, parameter.dims);
+    add(i, parameter.digests.float16, DType::float16, parameter.dims);
+    add(i, parameter.digests.bfloat16, DType::bfloat16, parameter.dims);
   }
 }
 
-void ParameterContent::add(ParameterIndex parameter, const std::string& digest, std::size_t element_size,
+void ParameterContent::add(ParameterIndex parameter, const std::string& digest, DType dtype,
                            const std::vector<std::int64_t>& dims) {
-  if (digest.empty()) return;
-  auto& known = digests_[digest];
+  if (digest.empty() || dtype == DType::undefined) return;
+  dtype = as_compared(dtype);
+  auto& known = digests_[dtype][digest];
   if (known.empty() || known.back() != parameter) known.push_back(parameter);
-  sizes_.insert(static_cast<std::size_t>(element_count(dims)) * element_size);
+  sizes_[dtype].insert(static_cast<std::size_t>(element_count(dims)) * size_of(dtype));
   if (dims.size() == 2) {
-    matrices_[element_size].insert({dims[0], dims[1]});
-    matrices_[element_size].insert({dims[1], dims[0]});
+    matrices_[dtype].insert({dims[0], dims[1]});
+    matrices_[dtype].insert({dims[1], dims[0]});
   }
-  if (dims.size() == 1) vectors_[element_size].insert(dims[0]);
+  if (dims.size() == 1) vectors_[dtype].insert(dims[0]);
+}
+
+bool ParameterContent::has_same_sizes(ParameterIndex parameter, const std::vector<std::int64_t>& dims) const {
+  const auto key = [](std::vector<std::int64_t> sizes) {
+    std::erase(sizes, 1);
+    std::ranges::sort(sizes);
+    return sizes;
+  };
+  return key(reference_.parameters[parameter].dims) == key(dims);
 }
 
 // One tensor, or the pieces of one parameter put together.
@@ -69,9 +144,15 @@ class ContentSearch {
  public:
   using How = TensorSource::How;
 
-  ContentSearch(const ParameterContent& content, std::size_t element) : content_(content), element_(element) {}
+  ContentSearch(const ParameterContent& content, DType dtype)
+      : content_(content), dtype_(as_compared(dtype)), element_(size_of(dtype)) {
+    const auto known = content.digests_.find(dtype_);
+    if (known != content.digests_.end()) digests_ = &known->second;
+  }
 
   std::vector<TensorSource> run(std::string_view bytes, std::vector<std::int64_t> dims) {
+    if (digests_ == nullptr) return {};
+    if (is_uniform(bytes, element_)) return one_of_many(bytes, dims);
     while (dims.size() > 1 && dims.front() == 1) dims.erase(dims.begin());  // recurrent weights: [1, 4 * hidden, input]
     one_parameter(bytes, dims, How::bytes);
     if (found_.empty()) blocks(bytes, dims, How::bytes);
@@ -80,7 +161,7 @@ class ContentSearch {
   }
 
   void one_parameter(std::string_view bytes, const std::vector<std::int64_t>& dims, How how) {
-    if (content_.sizes_.count(bytes.size()) == 0) return;
+    if (digests_ == nullptr || !content_.sizes_.at(dtype_).contains(bytes.size())) return;
     look_up(bytes, how);
     // The cast of a transposed weight has no digest of its own.
     if (found_.empty() && element_ == 2 && dims.size() == 2) {
@@ -92,11 +173,23 @@ class ContentSearch {
 
  private:
   void look_up(std::string_view bytes, How how) {
-    const auto known = content_.digests_.find(digest_of(bytes.data(), bytes.size()));
-    if (known == content_.digests_.end() || known->second.size() > max_alike) return;
+    if (how == How::part && is_uniform(bytes, element_)) return;  // tools fill up with zeros
+    const auto known = digests_->find(digest_of(bytes.data(), bytes.size()));
+    if (known == digests_->end() || known->second.size() > content_.max_alike_) return;
     for (const ParameterIndex parameter : known->second) {
       found_.push_back({parameter, how, static_cast<double>(known->second.size())});
     }
+  }
+
+  // Elements that are all alike.
+  std::vector<TensorSource> one_of_many(std::string_view bytes, const std::vector<std::int64_t>& dims) {
+    one_parameter(bytes, dims, How::bytes);
+    std::erase_if(found_, [&](const TensorSource& source) { return !content_.has_same_sizes(source.parameter, dims); });
+    for (TensorSource& source : found_) {
+      source.candidates = static_cast<double>(std::max<std::size_t>(found_.size(), 2));
+      source.is_common = true;
+    }
+    return std::move(found_);
   }
 
   // A bidirectional layer's tensor holds the forward and the reverse parameters.
@@ -132,7 +225,7 @@ class ContentSearch {
   }
 
   void matrix_blocks(std::string_view bytes, std::int64_t rows, std::int64_t columns, How as_one) {
-    const auto shapes = content_.matrices_.find(element_);
+    const auto shapes = content_.matrices_.find(dtype_);
     if (shapes == content_.matrices_.end()) return;
     for (const auto& [r, c] : shapes->second) {
       if (r <= 0 || c <= 0) continue;
@@ -157,7 +250,7 @@ class ContentSearch {
   }
 
   void vector_blocks(std::string_view bytes, std::int64_t length) {
-    const auto lengths = content_.vectors_.find(element_);
+    const auto lengths = content_.vectors_.find(dtype_);
     if (lengths == content_.vectors_.end()) return;
     for (const std::int64_t each : lengths->second) {
       if (each <= 1 || each >= length || length % each != 0 || length / each > max_blocks) continue;
@@ -172,15 +265,34 @@ class ContentSearch {
   }
 
   const ParameterContent& content_;
+  DType dtype_;
   std::size_t element_;
+  const std::unordered_map<std::string, std::vector<ParameterIndex>>* digests_ =
+      nullptr;  // those of parameters of this dtype
   std::vector<TensorSource> found_;
 };
 
 std::vector<TensorSource> ParameterContent::find(const StructureTensor& tensor) const {
-  const std::size_t element = element_size_of(tensor.data_type);
-  if (element == 0 || tensor.bytes.size() < smallest) return {};
-  if (tensor.bytes.size() != static_cast<std::size_t>(tensor.elements()) * element) return {};
-  return ContentSearch(*this, element).run(tensor.bytes, tensor.dims);
+  const DType dtype = from_onnx(tensor.data_type);
+  if (dtype == DType::undefined || tensor.bytes.size() < smallest) return {};
+  if (tensor.bytes.size() != static_cast<std::size_t>(tensor.elements()) * size_of(dtype)) return {};
+  if (is_of_any_graph(dtype, tensor.bytes)) return {};
+  std::vector<TensorSource> found = find_as(dtype, tensor.bytes, tensor.dims);
+  if (!found.empty() || dtype != DType::float32) return found;
+  if (digests_.contains(DType::bfloat16)) {
+    const std::string narrow = narrowed_exactly<program::bfloat16_bits, from_bfloat16_bits>(tensor.bytes);
+    if (!narrow.empty()) found = find_as(DType::bfloat16, narrow, tensor.dims);
+  }
+  if (found.empty() && digests_.contains(DType::float16)) {
+    const std::string narrow = narrowed_exactly<program::float16_bits, from_float16_bits>(tensor.bytes);
+    if (!narrow.empty()) found = find_as(DType::float16, narrow, tensor.dims);
+  }
+  return found;
+}
+
+std::vector<TensorSource> ParameterContent::find_as(DType dtype, std::string_view bytes,
+                                                    const std::vector<std::int64_t>& dims) const {
+  return ContentSearch(*this, dtype).run(bytes, dims);
 }
 
 void ParameterContent::find_split(const std::vector<StructureTensor>& tensors,
@@ -191,17 +303,22 @@ void ParameterContent::find_split(const std::vector<StructureTensor>& tensors,
   };
   for (std::size_t first = 0; first < tensors.size(); ++first) {
     const StructureTensor& tensor = tensors[first];
-    const std::size_t element = element_size_of(tensor.data_type);
-    if (element == 0 || tensor.bytes.size() < smallest || tensor.dims.empty() || tensor.dims.size() > 2) continue;
+    const DType dtype = from_onnx(tensor.data_type);
+    const std::size_t element = dtype == DType::undefined ? 0 : size_of(dtype);
+    const auto sizes = sizes_.find(as_compared(dtype));
+    if (element == 0 || sizes == sizes_.end() || tensor.bytes.size() < smallest || tensor.dims.empty() ||
+        tensor.dims.size() > 2)
+      continue;
     if (tensor.bytes.size() != static_cast<std::size_t>(tensor.elements()) * element) continue;
+    if (!found[first].empty() || is_uniform(tensor.bytes, element) || is_of_any_graph(dtype, tensor.bytes)) continue;
     for (std::size_t pieces = 2; pieces <= max_pieces && first + pieces <= tensors.size(); ++pieces) {
       if (!alike(first, first) || !alike(first + pieces - 1, first)) break;
-      if (sizes_.count(pieces * tensor.bytes.size()) == 0) continue;
+      if (!sizes->second.contains(pieces * tensor.bytes.size())) continue;
       std::string rows;
       for (std::size_t i = 0; i < pieces; ++i) rows += tensors[first + i].bytes;
       std::vector<std::int64_t> dims = tensor.dims;
       dims.front() *= static_cast<std::int64_t>(pieces);
-      ContentSearch search(*this, element);
+      ContentSearch search(*this, dtype);
       search.one_parameter(rows, dims, TensorSource::How::bytes);
       std::vector<TensorSource> sources = search.take();
       if (sources.empty() && tensor.dims.size() == 2) {

@@ -1,6 +1,11 @@
 // ParameterContent: finds the parameters of a reference that an initializer holds, by digests of its bytes: unchanged,
 // transposed, as float16 or bfloat16, as one of several blocks (a fused query, key and value; both directions of a
-// recurrent layer), with recurrent gates in ONNX's order, or as one piece of a weight that a tool split.
+// recurrent layer), with recurrent gates in ONNX's order, or as one piece of a weight that a tool split; and a 16-bit
+// parameter widened to float32, which loses nothing.
+//
+// Content that many a constant has shows little. Elements that are all alike (a new bias, the scale of a new norm) are
+// compared as a complete tensor of the parameter's sizes alone, and marked; short or regular lists of integers are
+// sizes, axes and positions.
 #pragma once
 
 #include <cstddef>
@@ -15,12 +20,16 @@
 #include "annotator/match/reference.h"
 #include "annotator/match/structure.h"
 #include "annotator/match/tensor_sources.h"
+#include "schema/dtype.h"
 
 namespace whence::match {
 
 class ParameterContent {
  public:
   explicit ParameterContent(const Reference& reference);
+
+  // The content of a new model's biases is that of all of them. With more than so many candidates it is no evidence.
+  static std::size_t max_alike(const Reference& reference);
 
   bool empty() const { return digests_.empty(); }
 
@@ -33,13 +42,16 @@ class ParameterContent {
  private:
   friend class ContentSearch;
 
-  void add(ParameterIndex parameter, const std::string& digest, std::size_t element_size,
-           const std::vector<std::int64_t>& dims);
+  void add(ParameterIndex parameter, const std::string& digest, DType dtype, const std::vector<std::int64_t>& dims);
+  std::vector<TensorSource> find_as(DType dtype, std::string_view bytes, const std::vector<std::int64_t>& dims) const;
+  bool has_same_sizes(ParameterIndex parameter, const std::vector<std::int64_t>& dims) const;
 
-  std::unordered_map<std::string, std::vector<ParameterIndex>> digests_;
-  std::set<std::size_t> sizes_;  // sizes in bytes of parameters with a digest
-  std::map<std::size_t, std::set<std::pair<std::int64_t, std::int64_t>>> matrices_;  // rows, columns by element size
-  std::map<std::size_t, std::set<std::int64_t>> vectors_;                            // lengths by element size
+  const Reference& reference_;
+  std::size_t max_alike_;
+  std::map<DType, std::unordered_map<std::string, std::vector<ParameterIndex>>> digests_;
+  std::map<DType, std::set<std::size_t>> sizes_;  // sizes in bytes of parameters with a digest
+  std::map<DType, std::set<std::pair<std::int64_t, std::int64_t>>> matrices_;  // rows, columns
+  std::map<DType, std::set<std::int64_t>> vectors_;                            // lengths
 };
 
 }  // namespace whence::match

@@ -41,7 +41,7 @@ std::string_view without_suffix(std::string_view name) {
 // A name says little where the sizes are others: two models of one architecture share all names. Integers may be
 // packed.
 bool sizes_allow(const StructureTensor& tensor, const ReferenceParameter& parameter) {
-  const bool sizes_known = parameter.element_size > 0;
+  const bool sizes_known = parameter.dtype != DType::undefined;
   const bool as_exported = is_floating(from_onnx(tensor.data_type)) && without_suffix(tensor.name) == tensor.name;
   if (!sizes_known || !as_exported) return true;
   return tensor.elements() == element_count(parameter.dims);
@@ -55,6 +55,7 @@ TensorSources::TensorSources(const onnx_file::OnnxSummary& model, const FileStru
   const ForeignStructure& foreign = file.structure;
   match_names(foreign, reference);
   match_bytes(model, file, reference);
+  open_names_of_equals(foreign, reference);
   match_shapes(foreign, reference);
   count(foreign, reference);
 }
@@ -104,6 +105,49 @@ void TensorSources::match_bytes(const onnx_file::OnnxSummary& model, const FileS
   }
   for (const ForeignTensor i : found.keys()) {
     sources_[i].insert(sources_[i].end(), found[i].begin(), found[i].end());
+  }
+}
+
+void TensorSources::open_names_of_equals(const ForeignStructure& foreign, const Reference& reference) {
+  struct Equals {
+    std::vector<ParameterIndex> all, unnamed;
+  };
+  IndexedVector<ParameterIndex, bool> named(reference.parameters.size(), false);
+  for (const ForeignTensor i : foreign.tensors.keys()) {
+    for (const TensorSource& source : sources_[i]) {
+      if (source.how == TensorSource::How::name) named[source.parameter] = true;
+    }
+  }
+  std::map<std::pair<std::string_view, std::vector<std::int64_t>>, Equals> equals;
+  const auto key = [&](ParameterIndex parameter) {
+    const ReferenceParameter& entry = reference.parameters[parameter];
+    return std::pair(std::string_view(entry.digests.content), entry.dims);
+  };
+  for (const ParameterIndex i : reference.parameters.keys()) {
+    if (reference.parameters[i].digests.content.empty()) continue;
+    Equals& entry = equals[key(i)];
+    entry.all.push_back(i);
+    if (!named[i]) entry.unnamed.push_back(i);
+  }
+  for (const ForeignTensor i : foreign.tensors.keys()) {
+    auto& sources = sources_[i];
+    if (sources.empty() || sources.front().how != TensorSource::How::name) continue;
+    const ParameterIndex own = sources.front().parameter;
+    const auto found = equals.find(key(own));
+    if (found == equals.end() || found->second.all.size() < 2) continue;
+    const auto& [all, unnamed] = found->second;
+    const auto candidates = static_cast<double>(unnamed.size() + 1);
+    sources.front().candidates = candidates;
+    // Those that the file has under names of their own are not meant.
+    std::erase_if(sources, [&](const TensorSource& source) {
+      return source.how == TensorSource::How::bytes && source.parameter != own && named[source.parameter] &&
+             std::ranges::find(all, source.parameter) != all.end();
+    });
+    for (TensorSource& source : sources) {
+      if (source.how != TensorSource::How::bytes || std::ranges::find(all, source.parameter) == all.end()) continue;
+      source.candidates = candidates;
+      source.is_common = source.is_common && candidates > 1;
+    }
   }
 }
 

@@ -2,6 +2,9 @@
 // digests of its bytes (`tensor_content.h`), by sketches (`tensor_sketches.h`), and by sizes that only one parameter
 // has.
 //
+// Exporters store equal tensors once, under the name of one of them, so the name of a parameter that others equal
+// stands for all of those that the file does not name.
+//
 // Bytes are read once, straight from the mapped file, by as many threads as there are cores, and released again; only
 // tensors whose size fits some parameter are read at all.
 #pragma once
@@ -21,8 +24,11 @@ struct TensorSource {
   enum class How : std::uint8_t { name, bytes, part, sketch, shape };
   ParameterIndex parameter;
   How how = How::name;
-  double candidates = 1;  // parameters that fit as well
+  double candidates = 1;   // parameters that fit as well
+  bool is_common = false;  // content that many a constant has, all zeros or all ones: no proof by itself
 
+  // Returns true for a name that may stand for other parameters as well.
+  bool is_open_name() const { return how == How::name && candidates > 1; }
   bool by_content() const { return how == How::bytes || how == How::part; }
 };
 
@@ -39,6 +45,7 @@ class TensorSources {
   void match_names(const ForeignStructure& foreign, const Reference& reference);
   void match_bytes(const onnx_file::OnnxSummary& model, const FileStructure<Side::foreign>& file,
                    const Reference& reference);
+  void open_names_of_equals(const ForeignStructure& foreign, const Reference& reference);
   void match_shapes(const ForeignStructure& foreign, const Reference& reference);
   void count(const ForeignStructure& foreign, const Reference& reference);
 

@@ -27,6 +27,7 @@ class ByWeights {
         norms_(placement, held_),
         misleading_(scopes_.size(), false),
         alternatives_(f_.nodes.size()),
+        agreeing_(f_.nodes.size(), false),
         above_(f_.nodes.size()),
         below_(f_.nodes.size()),
         known_(f_.nodes.size(), false),
@@ -69,11 +70,13 @@ class ByWeights {
       placement_.place(node, sure, rule == MatchRule::initializers ? Confidence::inferred : Confidence::matched, rule);
       if (shares_table(node)) return place_around(node, root_scope);
       if (is_of_another(node)) return place_around(node, scopes_[placement_.matches[node].scope].parent);
+      if (may_be_lent(node)) return place_around(node, placement_.matches[node].scope);
       if (changed) take_in_norm(node);
       return;
     }
     if (open.empty()) return;
     alternatives_[node] = open.front();
+    agreeing_[node] = open.size() > 1;
     for (const auto& each : open) {
       std::erase_if(alternatives_[node], [&](UnitIndex unit) { return std::ranges::find(each, unit) == each.end(); });
     }
@@ -89,11 +92,22 @@ class ByWeights {
            });
   }
 
-  // A table whose rows were picked while the file was made stands in the sum that took them; and a convolution of which
-  // only the bias is known may have taken in a norm.
+  // A bias of which the module has no weight may be that of a module within it, as a head's is that of its decoder,
+  // which is tied to it: a checkpoint keeps one of the names.
+  bool may_be_lent(ForeignNode node) const {
+    const NodeMatch& match = placement_.matches[node];
+    if (match.units.size() != 1 || children_[match.scope].empty()) return false;
+    return std::ranges::all_of(placement_.reference.parameters_of_unit[match.units.front()], [&](ParameterIndex each) {
+      return last_segment(placement_.reference.parameters[each].names.front()) == "bias";
+    });
+  }
+
+  // A table whose rows were picked while the file was made stands in the sum that took them, and one that a norm is
+  // applied to in that norm; a convolution of which only the bias is known may have taken in a norm.
   bool is_of_another(ForeignNode node) const {
+    static const std::set<std::string_view> arithmetic = {"Add", "Div", "Mul", "Pow", "ReduceMean", "Sub"};
     const auto tensors = held_.read_by(node);
-    if (f_.nodes[node].op_type == "Add") {
+    if (arithmetic.contains(f_.nodes[node].op_type)) {
       return std::ranges::any_of(tensors, [&](ForeignTensor tensor) { return held_.is_table(tensor); });
     }
     return is_convolution(f_.nodes[node].op_type) && std::ranges::none_of(tensors, [&](ForeignTensor tensor) {
@@ -126,21 +140,28 @@ class ByWeights {
     if (units.size() > match.units.size()) placement_.place(node, units, Confidence::inferred, match.rule);
   }
 
-  // A bias, or a scale, whose bytes several modules have is of the one whose product or norm it stands behind.
+  // A bias whose bytes several modules have is of the one whose product or norm it stands behind, and a scale of the
+  // one whose bias is added to it. Other neighbours may be modules of their own. Several parameters together may leave
+  // one module.
   void settle_alternatives(ForeignNode node) {
     const std::vector<UnitIndex>& candidates = alternatives_[node];
     if (placement_.placed(node) || candidates.empty()) return;
     std::vector<UnitIndex> beside;
-    for (const auto& list : {placement_.sources(node), placement_.readers(node)}) {
-      for (const ForeignNode other : list) {
+    Confidence weakest = Confidence::matched;
+    const auto look_at = [&](const std::vector<ForeignNode>& others) {
+      for (const ForeignNode other : others) {
         for (const UnitIndex unit : placement_.matches[other].units) {
-          if (std::ranges::find(candidates, unit) != candidates.end()) beside.push_back(unit);
+          if (std::ranges::find(candidates, unit) == candidates.end()) continue;
+          beside.push_back(unit);
+          weakest = std::max(weakest, placement_.matches[other].confidence);
         }
       }
-    }
+    };
+    if (f_.nodes[node].op_type == "Add") look_at(placement_.sources(node));
+    if (f_.nodes[node].op_type == "Mul") look_at(placement_.readers(node));
     sort_unique(beside);
-    if (candidates.size() == 1) beside = candidates;
-    if (beside.size() == 1) placement_.place(node, beside, Confidence::matched, MatchRule::digests);
+    if (candidates.size() == 1 && agreeing_[node]) beside = candidates;
+    if (beside.size() == 1) placement_.place(node, beside, weakest, MatchRule::digests);
   }
 
   // The modules of the nearest nodes before and behind each node that are known by what they read.
@@ -190,14 +211,16 @@ class ByWeights {
 
   // A runtime's fused operator is also of what it took in: a sum before a norm, an activation behind a product.
   void raise_fused(ForeignNode node) {
+    if (!known_[node] || !took_in_neighbour(node)) return;
+    const std::vector<ScopeIndex> own = {placement_.matches[node].scope};
+    place_around(node, sums(node) ? around(above_[node], own) : around(own, below_[node]));
+  }
+  bool sums(ForeignNode node) const { return f_.nodes[node].op_type.starts_with("Skip"); }
+  bool took_in_neighbour(ForeignNode node) const {
     const auto& entry = f_.nodes[node];
-    if (!known_[node] || !origin::is_of_runtime(entry.domain)) return;
-    const bool sums = entry.op_type.starts_with("Skip");
     const bool activates = entry.states_activation || entry.op_type.starts_with("Fused") ||
                            entry.op_type.starts_with("Bias") || entry.op_type.ends_with("Gelu");
-    if (!sums && !activates) return;
-    const std::vector<ScopeIndex> own = {placement_.matches[node].scope};
-    place_around(node, sums ? around(above_[node], own) : around(own, below_[node]));
+    return entry.inputs.size() > 1 && origin::is_of_runtime(entry.domain) && (sums(node) || activates);
   }
 
   // QuantizeLinear clips like an activation, which tools then leave out: of the node before it nothing says whether it
@@ -212,7 +235,8 @@ class ByWeights {
     place_around(node, match.units.size() > 1 ? match.scope : scopes_[match.scope].parent);
   }
 
-  // The arithmetic of a norm that is written out, before its scale: nodes that nothing else reads, back to a mean.
+  // The arithmetic of a norm that is written out, before its scale: nodes that nothing else reads, back to what the
+  // mean is taken of.
   void place_normalization(ForeignNode scale) {
     if (!known_[scale] || f_.nodes[scale].op_type != "Mul" || placement_.matches[scale].units.size() != 1) return;
     constexpr std::size_t most = 16;
@@ -233,10 +257,57 @@ class ByWeights {
              }) > 0;
     }
     if (!mean) return;
+    drop_operand(found);
     for (const ForeignNode node : found) {
       if (node == scale) continue;
       placement_.place(node, placement_.matches[scale].units, Confidence::inferred, MatchRule::dataflow);
     }
+  }
+
+  // Drops what computes the norm's operand, which both its means and its scaling read. `found` begins with the scale. A
+  // Cast before the operand is the norm's, and the Reshape around an InstanceNormalization.
+  void drop_operand(std::vector<ForeignNode>& found) const {
+    const auto takes_mean = [&](ForeignNode node) {
+      return f_.nodes[node].op_type == "ReduceMean" || f_.nodes[node].op_type == "InstanceNormalization";
+    };
+    const auto in_norm = [&](ForeignNode node) { return std::ranges::find(found, node) != found.end(); };
+    // The nodes that `from` is computed by; not through means, if `past_means` is false.
+    const auto behind = [&](ForeignNode from, bool past_means) {
+      std::vector<ForeignNode> seen = {from};
+      for (std::size_t i = 0; i < seen.size(); ++i) {
+        if (!past_means && i > 0 && takes_mean(seen[i])) continue;
+        for (const ForeignNode source : placement_.sources(seen[i])) {
+          if (in_norm(source) && std::ranges::find(seen, source) == seen.end()) seen.push_back(source);
+        }
+      }
+      return seen;
+    };
+    std::vector<ForeignNode> operand = behind(found.front(), false);
+    for (const ForeignNode node : found) {
+      if (!takes_mean(node)) continue;
+      const std::vector<ForeignNode> of_mean = behind(node, true);
+      std::erase_if(
+          operand, [&](ForeignNode each) { return each == node || std::ranges::find(of_mean, each) == of_mean.end(); });
+      if (f_.nodes[node].op_type == "InstanceNormalization") operand = without_reshape(of_mean);
+    }
+    const auto is_operand = [&](ForeignNode node) { return std::ranges::find(operand, node) != operand.end(); };
+    std::erase_if(found, [&](ForeignNode node) {
+      const auto readers = placement_.readers(node);
+      const bool first_cast = f_.nodes[node].op_type == "Cast" && std::ranges::none_of(readers, is_operand);
+      return is_operand(node) && !first_cast;
+    });
+  }
+
+  // Drops the InstanceNormalization, which is the first node, and the Reshape into its groups.
+  std::vector<ForeignNode> without_reshape(std::vector<ForeignNode> nodes) const {
+    const ForeignNode norm = nodes.front();
+    std::erase_if(nodes, [&](ForeignNode node) {
+      const auto readers = placement_.readers(node);
+      const bool makes_groups =
+          f_.nodes[node].op_type == "Reshape" && std::ranges::find(readers, norm) != readers.end();
+      return node == norm || makes_groups;
+    });
+    return nodes;
   }
 
   bool may_normalize(ForeignNode node) const {
@@ -301,11 +372,12 @@ class ByWeights {
     const Evidence* name = named(node);
     if (name == nullptr) return false;
     // Tools put a Reshape around a product and give it that one's name, or merge it with one that was there; a
-    // convolution keeps the name of one of those that it took in.
+    // convolution, or a runtime's operator, keeps the name of one of those that it took in.
     const auto& entry = f_.nodes[node];
     const bool may_be_a_tools = entry.kind == NodeKind::transparent && held_.has_parameters(name->scope);
-    if (!scopes_.within(name->scope, holds) || may_be_a_tools || is_convolution(entry.op_type)) {
-      const ScopeIndex scope = is_convolution(entry.op_type) ? scopes_[name->scope].parent : name->scope;
+    const bool took_in = is_convolution(entry.op_type) || took_in_neighbour(node);
+    if (!scopes_.within(name->scope, holds) || may_be_a_tools || took_in) {
+      const ScopeIndex scope = took_in ? std::max(scopes_[name->scope].parent, root_scope) : name->scope;
       place_around(node, scopes_.common(holds, scope));
       return true;
     }
@@ -349,6 +421,7 @@ class ByWeights {
   FoldedNorms norms_;
   IndexedVector<ScopeIndex, bool> misleading_;  // modules that names say where weights say others
   IndexedVector<ForeignNode, std::vector<UnitIndex>> alternatives_;
+  IndexedVector<ForeignNode, bool> agreeing_;  // several tensors have these alternatives in common
   IndexedVector<ForeignNode, std::vector<ScopeIndex>> above_, below_;
   IndexedVector<ForeignNode, bool> known_;  // placed by what it reads
   IndexedVector<ScopeIndex, std::vector<ScopeIndex>> children_;

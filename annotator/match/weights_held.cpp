@@ -13,29 +13,34 @@ namespace {
 Holding holding_of(const std::vector<TensorSource>& sources, const Reference& reference) {
   Holding holding;
   std::vector<UnitIndex> named, alike;
-  bool open = false;
+  bool open = false, common = false, named_clearly = true;
   for (const TensorSource& source : sources) {
     if (source.how == TensorSource::How::shape) continue;
     const auto& units = reference.parameters[source.parameter].units;
     auto& list = source.how == TensorSource::How::name ? named : alike;
     list.insert(list.end(), units.begin(), units.end());
-    if (source.how == TensorSource::How::name) continue;
+    common = common || source.is_common;
+    if (source.how == TensorSource::How::name) {
+      named_clearly = named_clearly && !source.is_open_name();
+      continue;
+    }
     open = open || source.candidates > 1 || units.size() > 1;  // tied: of one of those that share it
     holding.rule = source.how == TensorSource::How::sketch ? MatchRule::sketches : MatchRule::digests;
   }
   sort_unique(named);
   sort_unique(alike);
   if (alike.empty()) {
+    if (!named_clearly) return holding;
     holding.rule = named.empty() ? MatchRule::none : MatchRule::initializers;
     holding.parts = std::move(named);
     return holding;
   }
-  if (!open || alike.size() == 1) {
+  if (!open || (alike.size() == 1 && !common)) {
     holding.parts = std::move(alike);
     return holding;
   }
   for (const UnitIndex unit : named) {
-    if (std::ranges::find(alike, unit) != alike.end()) holding.parts.push_back(unit);
+    if (named_clearly && std::ranges::find(alike, unit) != alike.end()) holding.parts.push_back(unit);
   }
   if (holding.parts.size() != 1) {
     holding.parts.clear();
@@ -63,7 +68,7 @@ WeightsHeld::WeightsHeld(const ForeignStructure& file, const Reference& referenc
     for (const TensorSource& source : sources) {
       const DType dtype = from_onnx(f_.tensors[tensor].data_type);
       const bool same_dtype =
-          is_floating(dtype) && size_of(dtype) == reference.parameters[source.parameter].element_size;
+          is_floating(dtype) && size_of(dtype) == size_of(reference.parameters[source.parameter].dtype);
       if (same_dtype && source.how == TensorSource::How::sketch) other_numbers_[tensor] = true;
       const bool by_bytes = source.by_content() && source.candidates == 1;
       if (by_bytes || source.how == TensorSource::How::name) met_.insert(source.parameter);
@@ -74,11 +79,17 @@ WeightsHeld::WeightsHeld(const ForeignStructure& file, const Reference& referenc
 }
 
 std::vector<ForeignTensor> WeightsHeld::read_by(ForeignNode node) const {
+  const auto& inputs = f_.nodes[node].inputs;
   std::vector<ForeignTensor> found;
-  for (const ForeignValue input : f_.nodes[node].inputs) {
-    if (!input.exists() || !f_.values[input].constant) continue;
-    const ForeignTensor tensor = f_.values[input].tensor.exists() ? f_.values[input].tensor : f_.root_tensor(input);
-    if (tensor.exists()) found.push_back(tensor);
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i].exists() || !f_.values[inputs[i]].constant) continue;
+    const ForeignTensor tensor =
+        f_.values[inputs[i]].tensor.exists() ? f_.values[inputs[i]].tensor : f_.root_tensor(inputs[i]);
+    if (!tensor.exists()) continue;
+    // The operand of a norm or of a convolution may be a parameter, too: another module's.
+    const auto& op_type = f_.nodes[node].op_type;
+    if (i == 0 && inputs.size() > 1 && (op_type.ends_with("Normalization") || is_convolution(op_type))) continue;
+    found.push_back(tensor);
   }
   return found;
 }

@@ -13,7 +13,8 @@
 namespace whence::match {
 
 // The modules whose parameters a tensor holds: all of `parts` when it was put together of several, or one of
-// `alternatives` where equal bytes leave it open.
+// `alternatives` where equal bytes leave it open. One alternative: bytes as many a constant has, and one module has,
+// too.
 struct Holding {
   std::vector<UnitIndex> parts, alternatives;
   MatchRule rule = MatchRule::none;
@@ -25,7 +26,8 @@ class WeightsHeld {
   WeightsHeld(const ForeignStructure& file, const Reference& reference, const TensorSources& tensors);
 
   const Holding& of(ForeignTensor tensor) const { return holdings_[tensor]; }
-  // The tensors that a node reads, through what rearranges or dequantises them.
+  // The tensors that a node reads, through what rearranges or dequantises them; of a norm and of a convolution its own
+  // weights alone.
   std::vector<ForeignTensor> read_by(ForeignNode node) const;
 
   // The tensor has the parameter's elements and dtype, and not its bytes: something was multiplied in.

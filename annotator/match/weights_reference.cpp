@@ -32,7 +32,8 @@ std::string usual_name_path(std::string_view module) {
   return path;
 }
 
-// torch.nn.MultiheadAttention never calls its out_proj: it reads that one's weights itself.
+// The module that reads a parameter. torch.nn.MultiheadAttention never calls its out_proj: it reads that one's weights
+// itself.
 class Owners {
  public:
   explicit Owners(const std::vector<Parameter>& parameters) {
@@ -42,6 +43,10 @@ class Owners {
   }
   std::string of(std::string_view parameter) const {
     std::string module(module_around(parameter));
+    // torch.nn.utils.parametrize: what the module's weight is computed from, when it is read.
+    if (const std::size_t at = module.find("parametrizations.");
+        at == 0 || (at != std::string::npos && module[at - 1] == '.'))
+      module.resize(at == 0 ? 0 : at - 1);
     const std::string around(module_around(module));
     return last_segment(module) == "out_proj" && attentions_.contains(around) ? around : module;
   }
@@ -135,7 +140,7 @@ Reference make_reference_of_weights(const onnx_file::OnnxSummary& model, const s
     sort_unique(of_parameter);
     reference.parameters.add({.names = names_of(each),
                               .dims = each.data.shape,
-                              .element_size = size_of(each.data.dtype),
+                              .dtype = each.data.dtype,
                               .digests = each.digests,
                               .sketch = each.sketch,
                               .units = std::move(of_parameter)});

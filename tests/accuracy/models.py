@@ -1,5 +1,5 @@
 """The models of the corpus and what whence records of each: the zoo's nine, two that it lacks, and further ones, every
-parameter made distinct by noise."""
+parameter made distinct by noise but for models that are there as they are initialised."""
 
 import contextlib
 import functools

@@ -1,6 +1,6 @@
 """What each confidence promises, on models where it was broken once: shifted windows, whose masks are computed from
 constants; batch norms that optimisers fold into convolutions; equal projections without names and bytes; values that
-nodes of several layers read alike."""
+nodes of several layers read alike; new models, whose parameters equal each other."""
 
 import pytest
 
@@ -17,6 +17,7 @@ CASES = {
     "llama_equal": ("dynamo-18", ["exported", "int8", "renamed+int8"]),
     "distilbert": ("dynamo-18", ["int8", "ort-extended+int8"]),
     "convnext": ("dynamo-18", ["ort-all", "ort-extended+int8"]),
+    "new_layers": ("dynamo-18", ["exported", "renamed", "ort-extended"]),
 }
 
 # The least share of nodes that are exact or matched, where it is not 0.8: masks and sizes that little tells apart, and
@@ -41,6 +42,19 @@ def test_a_confidence_keeps_its_promise(scores, confidence):
     together = report.total(scores.values())
     assert together.total() > 3000 and not together.failures
     assert together.kept(confidence) >= PROMISED[confidence], report.text(scores, verbose=True)
+
+
+@pytest.mark.parametrize("given", ["weights", "before", "nothing"])
+def test_equal_parameters_prove_nothing(scores, given):
+    """`scores` made the files."""
+    model, (source, files) = "new_layers", CASES["new_layers"]
+    folder = corpus.kept_folder("promises") / model / source
+    found = {name: score.score_row(command.BINARY, folder, BY_NAME[name], given) for name in files}
+    found = {name: row for name, row in found.items() if row is not None}
+    together = report.total(found.values())
+    assert together.total() > 80 and not together.failures
+    for confidence, promised in PROMISED.items():
+        assert together.kept(confidence) >= promised, report.text(found, verbose=True)
 
 
 @pytest.mark.parametrize("model", CASES)

@@ -1,6 +1,8 @@
 """Models that the matcher is tuned on beside the zoo's, for what those lack: batch norms with fixed statistics, which
-optimisers fold into convolutions, projections of equal sizes that only their readers tell apart, and values that nodes
-of all layers read alike."""
+optimisers fold into convolutions, projections of equal sizes that only their readers tell apart, values that nodes
+of all layers read alike, and new models, in which parameters are equal."""
+
+import copy
 
 import torch
 from torch import nn
@@ -66,6 +68,43 @@ def gpt_neox():
                                             num_attention_heads=4, use_cache=False))
 
 
+class NewLayer(nn.Module):
+    def __init__(self, width=32):
+        super().__init__()
+        self.query, self.key, self.value, self.out = (nn.Linear(width, width) for _ in range(4))
+        self.up, self.down, self.act = nn.Linear(width, 48), nn.Linear(48, width), nn.GELU()
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+
+    def forward(self, x):
+        scores = self.query(x) @ self.key(x).transpose(1, 2) / 6
+        x = self.norm1(x + self.out(scores.softmax(-1) @ self.value(x)))
+        return self.norm2(x + self.down(self.act(self.up(x))))
+
+
+class NewLayers(nn.Module):
+    """Layers as transformers initialises them, of distinct weights with biases of zeros and norms alike, and layers that
+    are copies of one in every parameter, as torch.nn.TransformerEncoder makes them. Exporters store equal tensors once."""
+
+    def __init__(self):
+        super().__init__()
+        self.table, self.head = nn.Embedding(60, 32), nn.Linear(32, 5)
+        self.layers = nn.ModuleList(NewLayer() for _ in range(2))
+        self.copies = nn.ModuleList(copy.deepcopy(self.layers[1]) for _ in range(2))
+        for module in self.modules():
+            if isinstance(module, nn.Linear):
+                nn.init.zeros_(module.bias)
+
+    def forward(self, input_ids):
+        x = self.table(input_ids)
+        for layer in [*self.layers, *self.copies]:
+            x = layer(x)
+        return self.head(x)
+
+
+def ids(batch, seq):
+    return {"input_ids": torch.randint(0, 60, (batch, seq), generator=torch.Generator().manual_seed(3))}
+
+
 MODELS = {
     entry.name: entry
     for entry in [
@@ -73,6 +112,8 @@ MODELS = {
               {"pixel_values": {0: "batch"}}),
         Entry("llama_equal", llama_equal, tokens(300), {"batch": 1, "seq": 12}, {"batch": 3, "seq": 7},
               {key: {0: "batch", 1: "seq"} for key in ("input_ids", "attention_mask")}),
+        Entry("new_layers", NewLayers, ids, {"batch": 1, "seq": 12}, {"batch": 3, "seq": 7},
+              {"input_ids": {0: "batch", 1: "seq"}}, is_new=True),
         Entry("gpt_neox", gpt_neox, tokens(600), {"batch": 1, "seq": 12}, {"batch": 3, "seq": 7},
               {key: {0: "batch", 1: "seq"} for key in ("input_ids", "attention_mask")}),
     ]

@@ -16,7 +16,7 @@ using match::TensorSource;
 namespace {
 
 using How = TensorSource::How;
-using Numbers = std::vector<std::int32_t>;  // the content does not matter, 32-bit integers are easy to write down
+using Numbers = std::vector<std::int32_t>;  // as the bytes of float32: only integers of 32 bits are easy to write down
 
 Numbers counted(std::int32_t first, std::size_t count) {
   Numbers numbers(count);
@@ -33,14 +33,14 @@ class MatchContent : public ::testing::Test {
   void parameter(const Numbers& content, std::vector<std::int64_t> dims) {
     match::ReferenceParameter entry;
     entry.dims = std::move(dims);
-    entry.element_size = sizeof(std::int32_t);
+    entry.dtype = DType::float32;
     entry.digests.content = digest_of(content.data(), content.size() * sizeof(std::int32_t));
     reference.parameters.add(entry);
   }
 
   static StructureTensor tensor(const Numbers& content, std::vector<std::int64_t> dims) {
     StructureTensor made;
-    made.data_type = onnx::TensorProto::INT32;
+    made.data_type = onnx::TensorProto::FLOAT;
     made.dims = std::move(dims);
     made.bytes = bytes_of(content);
     return made;
@@ -85,7 +85,7 @@ TEST_F(MatchContent, FindsBothDirectionsOfARecurrentLayer) {
 TEST_F(MatchContent, FindsCastsAlsoOfTheTranspose) {
   match::ReferenceParameter entry;
   entry.dims = {2, 3};
-  entry.element_size = sizeof(float);
+  entry.dtype = DType::float32;
   const std::vector<std::uint16_t> cast = {1, 2, 3, 4, 5, 6}, turned = {1, 4, 2, 5, 3, 6};
   entry.digests.bfloat16 = digest_of(cast.data(), 12);
   reference.parameters.add(entry);
@@ -96,6 +96,72 @@ TEST_F(MatchContent, FindsCastsAlsoOfTheTranspose) {
     narrow.dims = dims;
     narrow.bytes = {reinterpret_cast<const char*>(content->data()), 12};
     EXPECT_EQ(text(ParameterContent(reference).find(narrow)), "0:bytes");
+  }
+}
+
+// 1.5, -2, 2^-24 (subnormal in float16), infinity, as both 16-bit types have them.
+TEST_F(MatchContent, FindsWhatWasWidenedToFloat32) {
+  const std::vector<std::uint32_t> numbers = {0x3fc00000, 0xc0000000, 0x33800000, 0x7f800000};
+  const std::vector<std::uint16_t> brain = {0x3fc0, 0xc000, 0x3380, 0x7f80}, half = {0x3e00, 0xc000, 0x0001, 0x7c00};
+  StructureTensor wide;
+  wide.data_type = onnx::TensorProto::FLOAT;
+  wide.dims = {4};
+  wide.bytes = {reinterpret_cast<const char*>(numbers.data()), 16};
+  for (const auto& [dtype, bits] : {std::pair(DType::bfloat16, &brain), std::pair(DType::float16, &half)}) {
+    reference = {};
+    match::ReferenceParameter entry;
+    entry.dims = {4};
+    entry.dtype = dtype;
+    entry.digests.content = digest_of(bits->data(), 8);
+    reference.parameters.add(entry);
+    EXPECT_EQ(text(ParameterContent(reference).find(wide)), "0:bytes") << name_of(dtype);
+    std::vector<std::uint32_t> finer = numbers;
+    finer[0] += 1;
+    StructureTensor other = wide;
+    other.bytes = {reinterpret_cast<const char*>(finer.data()), 16};
+    EXPECT_EQ(text(ParameterContent(reference).find(other)), "") << name_of(dtype);
+  }
+}
+
+TEST_F(MatchContent, TakesZerosForACompleteParameterOfTheirSizesAlone) {
+  parameter(Numbers(4), {4});
+  const std::vector<TensorSource> found = ParameterContent(reference).find(tensor(Numbers(4), {1, 4}));
+  ASSERT_EQ(text(found), "0:bytes");
+  EXPECT_TRUE(found[0].is_common);
+  EXPECT_GT(found[0].candidates, 1);
+  EXPECT_EQ(find(Numbers(4), {2, 2}), "");
+  EXPECT_EQ(find(Numbers(8), {8}), "");
+  EXPECT_EQ(find({0, 0, 0, 0, 1, 2, 3, 4}, {8}), "");
+}
+
+TEST_F(MatchContent, ComparesElementsOfOneTypeAlone) {
+  parameter({7, 0, 5, 0, 9, 0, 2, 0, 4, 0, 1, 0, 8, 0, 3, 0, 6, 0, 11, 0}, {20});
+  const std::vector<std::int64_t> same = {7, 5, 9, 2, 4, 1, 8, 3, 6, 11};
+  StructureTensor integers;
+  integers.data_type = onnx::TensorProto::INT64;
+  integers.dims = {10};
+  integers.bytes = {reinterpret_cast<const char*>(same.data()), 80};
+  EXPECT_EQ(text(ParameterContent(reference).find(integers)), "");
+}
+
+// An int64 parameter is found again, but for what every graph has: few numbers, one number, a range.
+TEST_F(MatchContent, LeavesOutIntegersOfAnyGraph) {
+  const std::vector<std::vector<std::int64_t>> rows = {{7, 5, 9, 2, 4, 1, 8, 3, 6, 11},
+                                                       {7, 5, 9, 2},
+                                                       std::vector<std::int64_t>(12, 3),
+                                                       {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10}};
+  for (const auto& row : rows) {
+    reference = {};
+    match::ReferenceParameter entry;
+    entry.dims = {static_cast<std::int64_t>(row.size())};
+    entry.dtype = DType::int64;
+    entry.digests.content = digest_of(row.data(), row.size() * 8);
+    reference.parameters.add(entry);
+    StructureTensor integers;
+    integers.data_type = onnx::TensorProto::INT64;
+    integers.dims = entry.dims;
+    integers.bytes = {reinterpret_cast<const char*>(row.data()), row.size() * 8};
+    EXPECT_EQ(text(ParameterContent(reference).find(integers)), row == rows[0] ? "0:bytes" : "");
   }
 }
 

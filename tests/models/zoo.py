@@ -36,6 +36,7 @@ class Entry:
     first: dict                # the sizes that are traced and recorded
     second: dict               # other sizes along the dynamic axes
     dynamic: dict              # {input: {axis: symbol}}
+    is_new: bool = False       # parameters as the model initialises them: equal biases, equal norms
 
     def model(self) -> torch.nn.Module:
         """A copy for each caller, which may change it."""
@@ -48,7 +49,8 @@ class Entry:
         """Made once a process: random numbers for millions of weights take seconds, a copy does not."""
         torch.manual_seed(0)
         model = self.build()
-        add_noise(model)
+        if not self.is_new:
+            add_noise(model)
         calibrate(model, self.inputs(self.first))
         return model.eval()
 

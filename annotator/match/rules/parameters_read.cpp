@@ -2,10 +2,13 @@
 // them in the program. Equal bytes make several candidates; the structure decides among them.
 #include <algorithm>
 #include <cmath>
+#include <set>
+#include <string_view>
 #include <vector>
 
 #include "annotator/match/file_structure.h"
 #include "annotator/match/rules/rule.h"
+#include "schema/module_path.h"
 
 namespace whence::match {
 
@@ -18,30 +21,80 @@ bool may_be_uniform(const StructureTensor& tensor) {
   return width == 0 || tensor.bytes.substr(width) == tensor.bytes.substr(0, tensor.bytes.size() - width);
 }
 
-// The tensors of which the name alone does not say whose they are: tools store equal tensors of several modules once,
-// under the name of one, and tied weights have one of their names. Readers that do the same with a tensor like no other
-// are calls of one module.
-IndexedVector<ForeignTensor, bool> of_several_modules(const onnx_file::OnnxSummary& model,
-                                                      const ForeignStructure& structure) {
-  IndexedVector<ForeignTensor, std::vector<ForeignNode>> readers(structure.tensors.size());
-  for (const ForeignNode i : structure.nodes.keys()) {
-    if (structure.nodes[i].kind != NodeKind::heavy) continue;
-    for (const ForeignValue input : structure.nodes[i].inputs) {
-      const ForeignTensor tensor = input.exists() ? structure.root_tensor(input) : ForeignTensor();
-      if (tensor.exists() && (readers[tensor].empty() || readers[tensor].back() != i)) readers[tensor].push_back(i);
+// Says of which tensors the name is no evidence of one module, since tools store equal tensors of several modules once,
+// under the name of one, and tied weights have one of their names.
+class UnclearNames {
+ public:
+  explicit UnclearNames(const RuleContext& context)
+      : context_(context),
+        structure_(context.foreign.structure),
+        readers_(structure_.tensors.size()),
+        unclear_(structure_.tensors.size(), false) {
+    for (const ForeignNode i : structure_.nodes.keys()) {
+      if (structure_.nodes[i].kind == NodeKind::constant) continue;
+      for (const ForeignValue input : structure_.nodes[i].inputs) {
+        const ForeignTensor tensor = input.exists() ? structure_.root_tensor(input) : ForeignTensor();
+        if (tensor.exists() && (readers_[tensor].empty() || readers_[tensor].back() != i)) {
+          readers_[tensor].push_back(i);
+        }
+      }
     }
+    for (const ReferenceParameter& parameter : context.reference.parameters) {
+      if (last_segment(parameter.names.front()) != "bias") continue;
+      for (const UnitIndex unit : parameter.units) with_bias_.insert(context.reference.units[unit].scope);
+    }
+    for (const ForeignTensor tensor : readers_.keys()) unclear_[tensor] = is_unclear(tensor);
   }
-  IndexedVector<ForeignTensor, bool> result(structure.tensors.size(), false);
-  for (const ForeignTensor tensor : readers.keys()) {
-    if (readers[tensor].size() < 2) continue;
-    const std::string_view first = structure.nodes[readers[tensor].front()].op_type;
-    result[tensor] = may_be_uniform(structure.tensors[tensor]) ||
-                     std::ranges::any_of(readers[tensor],
-                                         [&](ForeignNode reader) { return structure.nodes[reader].op_type != first; });
-    release_bytes(model, structure.tensors[tensor]);
+
+  bool contain(ForeignTensor tensor) const { return unclear_[tensor]; }
+  bool is_read_often(ForeignTensor tensor) const { return readers_[tensor].size() > 1; }
+
+ private:
+  bool is_unclear(ForeignTensor tensor) const {
+    const auto& sources = context_.tensors.of(tensor);
+    const auto name = std::ranges::find(sources, TensorSource::How::name, &TensorSource::how);
+    if (name == sources.end()) return false;
+    if (std::ranges::any_of(sources, &TensorSource::by_content)) return name->is_open_name();
+    const bool by_names_alone = context_.reference.structure.nodes.empty();
+    if (by_names_alone && is_picked_from(tensor) && has_bias(name->parameter)) return true;
+    // The bytes are others than the reference has: what the file has equal is merged, too.
+    const bool read_often = is_read_often(tensor);
+    if (!read_often && !name->is_open_name()) return false;
+    const bool uniform = structure_.tensors[tensor].elements() > 1 && may_be_uniform(structure_.tensors[tensor]);
+    release_bytes(context_.model, structure_.tensors[tensor]);
+    if (uniform || (read_often && name->is_open_name())) return true;
+    return by_names_alone && has_unlike_readers(tensor);
   }
-  return result;
-}
+
+  // An Embedding has no bias: rows are picked from a weight that is tied to it, and has the other module's name.
+  bool is_picked_from(ForeignTensor tensor) const {
+    return std::ranges::any_of(readers_[tensor],
+                               [&](ForeignNode reader) { return structure_.nodes[reader].op_type == "Gather"; });
+  }
+  bool has_bias(ParameterIndex parameter) const {
+    return std::ranges::any_of(context_.reference.parameters[parameter].units, [&](UnitIndex unit) {
+      return with_bias_.contains(context_.reference.units[unit].scope);
+    });
+  }
+
+  // Readers that do the same with a tensor like no other are calls of one module, or of copies of one: then what is
+  // said of the nodes themselves decides.
+  bool has_unlike_readers(ForeignTensor tensor) const {
+    std::string_view first;
+    for (const ForeignNode reader : readers_[tensor]) {
+      if (structure_.nodes[reader].kind != NodeKind::heavy) continue;
+      if (first.empty()) first = structure_.nodes[reader].op_type;
+      if (structure_.nodes[reader].op_type != first) return true;
+    }
+    return false;
+  }
+
+  const RuleContext& context_;
+  const ForeignStructure& structure_;
+  IndexedVector<ForeignTensor, std::vector<ForeignNode>> readers_;
+  IndexedVector<ForeignTensor, bool> unclear_;
+  std::set<ScopeIndex> with_bias_;  // modules
+};
 
 struct Weight {
   MatchRule rule;
@@ -67,23 +120,26 @@ Weight weight_of(TensorSource::How how) {
 
 void parameters_read(const RuleContext& context, EvidenceTable& table) {
   constexpr std::size_t max_readers = 64;  // a parameter with more readers is no evidence
+  constexpr double below_metadata = 1.4;   // carried_keys
   const ForeignStructure& structure = context.foreign.structure;
   const bool by_names_alone = context.reference.structure.nodes.empty();
-  const auto unclear = by_names_alone ? of_several_modules(context.model, structure)
-                                      : IndexedVector<ForeignTensor, bool>(structure.tensors.size(), false);
+  const UnclearNames unclear(context);
   for (const ForeignNode i : structure.nodes.keys()) {
     const auto& node = structure.nodes[i];
     for (const ForeignValue input : node.inputs) {
       if (!input.exists() || !structure.values[input].constant) continue;
       const ForeignTensor tensor =
           node.kind == NodeKind::constant ? structure.values[input].tensor : structure.root_tensor(input);
-      if (!tensor.exists() || unclear[tensor]) continue;
+      if (!tensor.exists()) continue;
       for (const TensorSource& source : context.tensors.of(tensor)) {
+        const bool by_name = source.how == TensorSource::How::name;
+        if (by_name && unclear.contain(tensor)) continue;
         if (context.reference.parameters[source.parameter].units.size() > max_readers) continue;
         for (const UnitIndex unit : context.reference.parameters[source.parameter].units) {
           const Weight weight = weight_of(source.how);
           const double sharers = static_cast<double>(context.reference.parameters[source.parameter].units.size());
-          const double strength = weight.strength / std::sqrt(sharers * source.candidates);
+          double strength = weight.strength / std::sqrt(by_name ? sharers : sharers * source.candidates);
+          if (by_names_alone && unclear.is_read_often(tensor)) strength = std::min(strength, below_metadata);
           table[i].push_back({weight.rule, unit, {}, strength, structure.tensors[tensor].name});
         }
       }

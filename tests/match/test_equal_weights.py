@@ -1,0 +1,368 @@
+"""``whence annotate`` on new models, whose biases are all zeros and whose layers are copies of one: exporters store equal
+tensors once, under the name of one of those that have them. The truth is what PyTorch's exporters write of each node,
+and how each model is put together."""
+
+import ast
+import copy
+import json
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from onnx import TensorProto, helper, numpy_helper
+from safetensors.torch import save_file
+from torch import nn
+
+import command
+from accuracy import rename
+from match.test_calls import keys
+
+SURE = ("exact", "matched", "inferred")
+
+
+class Biases(nn.Module):
+    """Linear layers of distinct weights and equal biases."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.b, self.c = (nn.Linear(8, 8) for _ in range(3))
+        for each in (self.a, self.b, self.c):
+            nn.init.zeros_(each.bias)
+
+    def forward(self, x):
+        return self.c(self.b(self.a(x).relu()).relu())
+
+
+class Layer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear, self.norm = nn.Linear(16, 16), nn.LayerNorm(16)
+
+    def forward(self, x):
+        return self.norm(self.linear(x).tanh())
+
+
+class Copies(nn.Module):
+    """Layers with every parameter equal, as torch.nn.TransformerEncoder makes them."""
+
+    def __init__(self):
+        super().__init__()
+        layer = Layer()
+        self.first, self.last = nn.Linear(8, 16), nn.Linear(16, 4)
+        self.layers = nn.ModuleList(copy.deepcopy(layer) for _ in range(3))
+
+    def forward(self, x):
+        x = self.first(x)
+        for layer in self.layers:
+            x = x + layer(x)
+        return self.last(x)
+
+
+@pytest.fixture(scope="module", params=[Biases, Copies])
+def model(request) -> nn.Module:
+    torch.manual_seed(0)
+    return request.param().eval()
+
+
+@pytest.fixture(scope="module")
+def folder(model, tmp_path_factory):
+    """Both exporters' files, with a recording and a checkpoint."""
+    folder = tmp_path_factory.mktemp("equal")
+    x = torch.randn(2, 3, 8)
+    torch.jit.trace(model, x).save(folder / "model.pt")
+    torch.save((x,), folder / "inputs.pt")
+    command.run("record", folder / "model.pt", "-o", folder / "model.json", "--inputs", folder / "inputs.pt")
+    torch.save(model.state_dict(), folder / "model.bin")
+    torch.onnx.export(model, (x,), folder / "torchscript.onnx", dynamo=False, opset_version=17, verbose=False)
+    torch.onnx.export(model, (x,), dynamo=True, opset_version=18, verbose=False).save(folder / "dynamo.onnx")
+    return folder
+
+
+def stated(node: onnx.NodeProto) -> str | None:
+    """The module by the exporter's own word."""
+    for entry in node.metadata_props:
+        if entry.key == "pkg.torch.onnx.name_scopes":
+            return ast.literal_eval(entry.value)[-2]
+    if not node.name.startswith("/"):
+        return None
+    return ".".join(node.name.split("/")[1:-1])
+
+
+def said(before, after) -> list[tuple]:
+    """(operator, truth, module, confidence) of the nodes of which the exporter says the module."""
+    rows = []
+    for old, new in zip(onnx.load(before).graph.node, onnx.load(after).graph.node, strict=True):
+        truth = stated(old)
+        if truth is None or old.op_type == "Constant":
+            continue
+        found = keys(new)
+        module = found.get("module") if "modules" not in found else json.loads(found["modules"])
+        rows.append((old.op_type, truth, module, found["confidence"]))
+    return rows
+
+
+def wrong(rows) -> list[tuple]:
+    def holds(module, truth) -> bool:
+        return module == "" or truth == module or truth.startswith(f"{module}.")
+
+    return [row for row in rows if row[3] in SURE and row[2] != row[1]
+            or row[3] == "ancestor" and not holds(row[2], row[1])]
+
+
+REFERENCES = {"sidecar": ("--sidecar", "model.json"), "weights": ("--weights", "model.bin"), "alone": ()}
+
+
+@pytest.mark.parametrize("exporter", ["torchscript", "dynamo"])
+@pytest.mark.parametrize("reference", REFERENCES)
+def test_the_name_of_an_equal_tensor_is_no_proof(folder, exporter, reference, tmp_path):
+    options = [folder / each if "." in each else each for each in REFERENCES[reference]]
+    command.run("annotate", folder / f"{exporter}.onnx", "-o", tmp_path / "out.onnx", *options)
+    rows = said(folder / f"{exporter}.onnx", tmp_path / "out.onnx")
+    assert rows and not wrong(rows)
+    sure = [row for row in rows if row[3] in SURE]
+    assert len(sure) >= (1 if reference == "sidecar" else 0.5) * len(rows), rows
+
+
+@pytest.mark.parametrize("exporter", ["torchscript", "dynamo"])
+@pytest.mark.parametrize("model", [Biases], indirect=True)
+def test_a_bias_like_others_is_of_the_product_before_it(model, folder, exporter, tmp_path):
+    file = onnx.load(folder / f"{exporter}.onnx")
+    rename.rename_everything(file)
+    onnx.save(file, tmp_path / "renamed.onnx")
+    for source in (tmp_path / "renamed.onnx", folder / f"{exporter}.onnx"):
+        command.run("annotate", source, "-o", tmp_path / "out.onnx", "--weights", folder / "model.bin")
+        found = [keys(node) for node in onnx.load(tmp_path / "out.onnx").graph.node if node.op_type in ("Add", "Gemm")]
+        assert [(each["module"], each["confidence"]) for each in found] == [(name, "matched") for name in "abc"]
+
+
+def test_it_goes_into_no_file_that_was_made_from_it(folder, tmp_path):
+    """A tool that renames everything, with the annotated file as the reference."""
+    command.run("annotate", folder / "dynamo.onnx", "-o", tmp_path / "annotated.onnx", "--sidecar", folder / "model.json")
+    file = onnx.load(folder / "dynamo.onnx")
+    for node in file.graph.node:
+        del node.metadata_props[:]
+    rename.rename_everything(file)
+    onnx.save(file, tmp_path / "renamed.onnx")
+    command.run("annotate", tmp_path / "renamed.onnx", "-o", tmp_path / "out.onnx", "--from", tmp_path / "annotated.onnx")
+    rows = said(folder / "dynamo.onnx", tmp_path / "out.onnx")
+    assert rows and not wrong(rows)
+
+
+def test_equal_tensors_that_kept_their_names_are_told_apart(tmp_path):
+    """Exported without the optimiser that merges them."""
+    torch.manual_seed(0)
+    model = Biases().eval()
+    torch.save(model.state_dict(), tmp_path / "model.bin")
+    torch.onnx.export(model, (torch.randn(2, 3, 8),), dynamo=True, optimize=False, opset_version=18,
+                      verbose=False).save(tmp_path / "plain.onnx")
+    names = {tensor.name for tensor in onnx.load(tmp_path / "plain.onnx").graph.initializer}
+    assert {"a.bias", "b.bias", "c.bias"} <= names
+    command.run("annotate", tmp_path / "plain.onnx", "-o", tmp_path / "out.onnx", "--weights", tmp_path / "model.bin")
+    rows = said(tmp_path / "plain.onnx", tmp_path / "out.onnx")
+    assert [row[1:] for row in rows if row[0] == "Add"] == [(name, name, "matched") for name in "abc"]
+
+
+# ---- content that many a constant has --------------------------------------------------------------------------------
+
+def save(path, nodes, inputs, tensors):
+    graph = helper.make_graph(nodes, "graph", inputs, [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+                              [numpy_helper.from_array(np.asarray(value), name) for name, value in tensors.items()])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+
+
+def words(before, after) -> dict:
+    """(module, confidence) by the name that the node had."""
+    pairs = zip(onnx.load(before).graph.node, onnx.load(after).graph.node, strict=True)
+    return {old.name: (keys(new)["module"], keys(new)["confidence"]) for old, new in pairs}
+
+
+class Two(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(8, 4), nn.Linear(4, 2)
+        nn.init.zeros_(self.second.bias)
+        self.second.register_buffer("index", torch.zeros(1, 2, dtype=torch.long))
+
+
+def test_sizes_and_indices_are_not_parameters(tmp_path):
+    torch.manual_seed(0)
+    model = Two()
+    torch.save(model.state_dict(), tmp_path / "model.bin")
+    weights = {name: value.numpy() for name, value in model.state_dict().items()}
+    save(tmp_path / "file.onnx",
+         [helper.make_node("Slice", ["x", "starts", "ends", "axes"], ["cut"], name="cut"),
+          helper.make_node("MatMul", ["cut", "v1"], ["p"], name="first"), helper.make_node("Add", ["p", "v2"], ["q"], name="bias"),
+          helper.make_node("MatMul", ["q", "v3"], ["r"], name="second"), helper.make_node("Add", ["r", "v4"], ["s"], name="zeros"),
+          helper.make_node("Mul", ["i", "column"], ["j"], name="counts"), helper.make_node("Cast", ["j"], ["k"], name="cast", to=1),
+          helper.make_node("Add", ["s", "k"], ["y"], name="sum")],
+         [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 8]),
+          helper.make_tensor_value_info("i", TensorProto.INT64, [2, 1])],
+         # As long lists of bytes, the starts are the buffer, and the column begins as the bias of zeros does.
+         {"starts": np.array([0, 0]), "ends": np.array([2, 9999]), "axes": np.array([0, 1]),
+          "column": np.array([[0], [1]]), "v1": weights["first.weight"].T.copy(), "v2": weights["first.bias"],
+          "v3": weights["second.weight"].T.copy(), "v4": weights["second.bias"]})
+    command.run("annotate", tmp_path / "file.onnx", "-o", tmp_path / "out.onnx", "--weights", tmp_path / "model.bin")
+    found = words(tmp_path / "file.onnx", tmp_path / "out.onnx")
+    assert {name: found[name] for name in ("first", "bias", "second", "zeros")} == {
+        "first": ("first", "matched"), "bias": ("first", "matched"), "second": ("second", "matched"),
+        "zeros": ("second", "matched")}
+    assert {found[name] for name in ("cut", "counts", "cast", "sum")} == {("", "ancestor")}
+
+
+def test_zeros_of_a_state_are_not_a_bias_of_zeros(tmp_path):
+    """The file adds zeros before the layer: a part as long as the bias is that bias' bytes, and so is the same length."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2))
+    nn.init.zeros_(model[0].bias)
+    torch.save(model.state_dict(), tmp_path / "model.bin")
+    weights = {name: value.numpy() for name, value in model.state_dict().items()}
+    save(tmp_path / "file.onnx",
+         [helper.make_node("Add", ["x", "state"], ["a"], name="state"), helper.make_node("Add", ["a", "shift"], ["b"], name="shift"),
+          helper.make_node("MatMul", ["b", "v1"], ["c"], name="first"), helper.make_node("Relu", ["c"], ["d"], name="relu"),
+          helper.make_node("MatMul", ["d", "v2"], ["e"], name="second"), helper.make_node("Add", ["e", "v3"], ["y"], name="bias")],
+         [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 4])],
+         {"state": np.zeros((2, 4), np.float32), "shift": np.zeros(4, np.float32), "v1": weights["0.weight"].T.copy(),
+          "v2": weights["1.weight"].T.copy(), "v3": weights["1.bias"]})
+    command.run("annotate", tmp_path / "file.onnx", "-o", tmp_path / "out.onnx", "--weights", tmp_path / "model.bin")
+    found = words(tmp_path / "file.onnx", tmp_path / "out.onnx")
+    assert found["state"] == found["shift"] == ("", "ancestor")
+    assert found["first"] == ("0", "matched") and found["second"] == ("1", "matched")
+
+
+# ---- a parameter that another module than its own uses -----------------------------------------------------------------
+
+class Head(nn.Module):
+    """As in RoBERTa: the bias is the head's and its decoder's, and a checkpoint names it once."""
+
+    def __init__(self):
+        super().__init__()
+        self.dense, self.decoder, self.bias = nn.Linear(8, 8), nn.Linear(8, 20), nn.Parameter(torch.randn(20))
+        self.decoder.bias = self.bias
+
+    def forward(self, x):
+        return self.decoder(self.dense(x).tanh())
+
+
+class Masked(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table, self.head = nn.Embedding(20, 8), Head()
+        self.head.decoder.weight = self.table.weight
+
+    def forward(self, ids):
+        return self.head(self.table(ids))
+
+
+def annotated_by_weights(model, given, state, tmp_path, **options):
+    torch.onnx.export(model.eval(), (given,), tmp_path / "file.onnx", dynamo=False, opset_version=18, verbose=False, **options)
+    file = onnx.load(tmp_path / "file.onnx")
+    rename.rename_everything(file)
+    onnx.save(file, tmp_path / "file.onnx")
+    save_file(state, tmp_path / "model.safetensors")
+    command.run("annotate", tmp_path / "file.onnx", "-o", tmp_path / "out.onnx", "--weights", tmp_path / "model.safetensors")
+    return [(node.op_type, keys(node).get("modules", keys(node)["module"]), keys(node)["confidence"])
+            for node in onnx.load(tmp_path / "out.onnx").graph.node]
+
+
+def test_a_bias_without_a_weight_may_be_a_child_s(tmp_path):
+    torch.manual_seed(0)
+    model = Masked()
+    state = {name: value.clone() for name, value in model.state_dict().items() if not name.startswith("head.decoder")}
+    rows = annotated_by_weights(model, torch.randint(0, 20, (2, 5)), state, tmp_path)
+    assert [row[1:] for row in rows if row[0] == "Add"] == [("head.dense", "matched"), ("head", "ancestor")]
+
+
+def test_rows_are_not_picked_from_a_decoder(tmp_path):
+    """Exporters name a tied weight after either module; the one that has a bias is no Embedding."""
+    rng = np.random.default_rng(0)
+    table = rng.standard_normal((20, 8), np.float32)
+    save(tmp_path / "file.onnx",
+         [helper.make_node("Gather", ["ids", "head.decoder.weight"], ["a"], name="pick"),
+          helper.make_node("MatMul", ["a", "v"], ["b"], name="product"),
+          helper.make_node("Add", ["b", "head.decoder.bias"], ["y"], name="bias")],
+         [helper.make_tensor_value_info("ids", TensorProto.INT64, [2, 5])],
+         {"head.decoder.weight": table, "v": table.T.copy(), "head.decoder.bias": rng.standard_normal(20, np.float32)})
+    command.run("annotate", tmp_path / "file.onnx", "-o", tmp_path / "out.onnx")
+    nodes = [keys(node) for node in onnx.load(tmp_path / "out.onnx").graph.node]
+    assert nodes[0]["confidence"] not in SURE
+    assert (nodes[2]["module"], nodes[2]["confidence"]) == ("head.decoder", "inferred")
+
+
+class NormedTable(nn.Module):
+    """As in DeBERTa: a norm is applied to an Embedding's weight."""
+
+    def __init__(self):
+        super().__init__()
+        self.table, self.norm, self.out = nn.Embedding(6, 8), nn.LayerNorm(8), nn.Linear(8, 3)
+
+    def forward(self, x):
+        return self.out(x @ self.norm(self.table.weight).T @ self.table.weight)
+
+
+def test_a_norm_is_not_the_table_that_it_is_applied_to(tmp_path):
+    torch.manual_seed(0)
+    model = NormedTable()
+    for each in model.parameters():
+        nn.init.normal_(each)
+    rows = annotated_by_weights(model, torch.randn(2, 8), model.state_dict(), tmp_path, do_constant_folding=False)
+    norms = [row[1:] for row in rows if row[0] == "LayerNormalization"]
+    assert norms == [("norm", "matched")]
+
+
+def test_a_parametrized_weight_is_its_module_s(tmp_path):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv1d(4, 6, 3), nn.ReLU(), nn.Conv1d(6, 2, 3))
+    torch.nn.utils.parametrizations.weight_norm(model[0])
+    rows = annotated_by_weights(model, torch.randn(1, 4, 9), model.state_dict(), tmp_path)
+    assert [row[1] for row in rows if row[0] == "Conv" and row[2] != "ancestor"] in (["0", "2"], ["2"])
+    assert not [row for row in rows if "parametrizations" in row[1]]
+
+
+class QueryNorm(nn.Module):
+    """As in Qwen3: heads are taken apart, then normed."""
+
+    def __init__(self):
+        super().__init__()
+        self.query, self.norm, self.out = nn.Linear(8, 8), Rms(4), nn.Linear(4, 4)
+
+    def forward(self, x):
+        return self.out(self.norm(self.query(x).reshape(2, -1, 2, 4)))
+
+
+class Rms(nn.Module):
+    def __init__(self, size):
+        super().__init__()
+        self.weight = nn.Parameter(torch.rand(size) + 0.5)
+
+    def forward(self, x):
+        x = x.to(torch.float32)
+        return self.weight * (x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6))
+
+
+def test_the_arithmetic_of_a_norm_begins_at_its_operand(tmp_path):
+    torch.manual_seed(0)
+    model = QueryNorm()
+    rows = annotated_by_weights(model, torch.randn(2, 3, 8), model.state_dict(), tmp_path)
+    found = {row[0]: row[1:] for row in rows}
+    assert found["Reshape"] == ("", "ancestor")
+    assert {found[each] for each in ("Pow", "ReduceMean", "Sqrt")} == {("norm", "inferred")}
+
+
+# ---- a checkpoint of 16 bits, and the file of 32 that was made from it -------------------------------------------------
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_a_widened_checkpoint_is_found_by_its_bytes(dtype, tmp_path):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.LayerNorm(8), nn.Linear(8, 4, bias=False), nn.LSTM(4, 6)).eval()
+    for each in model.parameters():
+        nn.init.normal_(each, std=1e-3 if each.dim() == 1 else 0.5)  # small float16 numbers are subnormal
+    model = model.to(dtype)
+    torch.save(model.state_dict(), tmp_path / "model.bin")
+    torch.onnx.export(model.float(), (torch.randn(2, 3, 8),), tmp_path / "file.onnx", dynamo=False, opset_version=17, verbose=False)
+    file = onnx.load(tmp_path / "file.onnx")
+    rename.rename_everything(file)
+    onnx.save(file, tmp_path / "file.onnx")
+    output = command.run("annotate", tmp_path / "file.onnx", "-o", tmp_path / "out.onnx", "--weights", tmp_path / "model.bin").stdout
+    count = len(list(model.parameters()))
+    assert f"of {count} parameters {count} are there by their bytes" in output
