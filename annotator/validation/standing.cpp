@@ -24,6 +24,7 @@ namespace {
 
 using Nodes = std::vector<std::size_t>;
 constexpr std::size_t most_neighbours = 1000;  // of one inserted node, so that the cost stays bounded
+constexpr std::size_t most_sure = 100;         // nodes of a group; of a larger one it is not known what replaced what
 constexpr std::size_t no_node = static_cast<std::size_t>(-1);
 
 // Operators that compute nothing of the model: tools put them in, and no operation is split into them.
@@ -105,7 +106,7 @@ class Concluding {
         of_a_(before.size(), no_node),
         of_b_(after.size(), no_node),
         grouped_(after.size(), false),
-        twin_(before.size()),
+        first_twin_(before.size()),
         same_(after.size()),
         regions_(before.size()),
         links_(after.size()) {
@@ -150,20 +151,22 @@ class Concluding {
       return key;
     };
     const auto is_comparable = [](const OnnxNode& node) {
-      return node.subgraphs.empty() && !operators::has(node.op_type, operators::random) && !node.inputs.empty();
+      return node.subgraphs.empty() && !operators::has(node.op_type, operators::random);
     };
     for (std::size_t i = 0; i < a_.nodes.size(); ++i) {
       const OnnxNode& node = *a_.nodes[i].node;
+      first_twin_[i] = i;
       if (!is_comparable(node)) continue;
       Nodes& alike = by_key[key_in(of_value_a, node)];
       if (!alike.empty()) {
         const OnnxNode& first = *a_.nodes[alike.front()].node;
         for (std::size_t at = 0; at < std::min(node.outputs.size(), first.outputs.size()); ++at)
           of_value_a.emplace(node.outputs[at], value_in(of_value_a, first.outputs[at]));
-        twin_[i] = alike.front() + 1;
       }
       alike.push_back(i);
+      first_twin_[i] = alike.front();
     }
+    for (std::size_t i = 0; i < a_.nodes.size(); ++i) twins_[first_twin_[i]].push_back(i);
     for (std::size_t i = 0; i < b_.nodes.size(); ++i) {
       const OnnxNode& node = *b_.nodes[i].node;
       const auto found = is_comparable(node) ? by_key.find(key_in(of_value_b, node)) : by_key.end();
@@ -181,7 +184,7 @@ class Concluding {
       a_.each_producer(i, [&](std::size_t producer) {
         if (has_region(producer)) regions_.unite(i, producer);
       });
-      if (twin_[i] != 0 && has_region(twin_[i] - 1)) regions_.unite(i, twin_[i] - 1);
+      if (has_region(first_twin_[i])) regions_.unite(i, first_twin_[i]);
     }
     for (std::size_t i = 0; i < b_.nodes.size(); ++i) {
       if (of_b_[i] != no_node) continue;
@@ -220,10 +223,11 @@ class Concluding {
       standing.regions.push_back(region_of_[a]);
   }
 
+  // Equal nodes that are gone may go on in this one.
   void add_twins(Standing& standing, std::size_t a) const {
-    if (twin_[a] == 0) return;
-    standing.may.push_back(twin_[a] - 1);
-    add_region(standing, twin_[a] - 1);
+    for (const std::size_t twin : twins_of(a)) {
+      if (is_gone(twin)) standing.may.push_back(twin);
+    }
   }
 
   void keep(std::size_t b) {
@@ -242,12 +246,14 @@ class Concluding {
     });
   }
 
-  // Nodes of a group before that a new node has to name, unless others are left of which it does the work.
+  // The nodes of a group before that have to be named: all that compute something; if none does, all, unless one
+  // stayed.
   Nodes core_of(const NodePairs::Fusion& group) const {
     Nodes core;
     std::ranges::copy_if(group.a, std::back_inserter(core),
                          [&](std::size_t old) { return !a_.nodes[old].constant && !only_moves(*a_.nodes[old].node); });
-    return core.empty() ? group.a : core;
+    const bool one_stayed = std::ranges::any_of(group.b, [&](std::size_t at) { return of_b_[at] != no_node; });
+    return core.empty() && !one_stayed ? group.a : core;
   }
 
   // True if each of `core` is in the group after the tool as it was, so that what else is there does none of its work.
@@ -266,17 +272,19 @@ class Concluding {
   }
 
   void replace(const NodePairs::Fusion& group) {
+    for (const std::size_t at : group.b) grouped_[at] = true;
+    if (group.a.size() > most_sure || group.b.size() > most_sure) return;
     const Nodes core = core_of(group);
     const bool stayed = all_stayed(core, group);
     const auto is_inserted = [&](std::size_t at) {
       const DiffNode& each = b_.nodes[at];
-      return of_b_[at] == no_node && (says_inserted(each) || (stayed && only_adapts(*each.node)));
+      if (of_b_[at] != no_node || says_inserted(each)) return of_b_[at] == no_node;
+      return stayed && only_adapts(*each.node) && same_[at].empty() && of_operator(a_, group.a, *each.node).empty();
     };
     // A group of nodes that all say to be inserted has nobody left who does the work.
     const bool work_is_done = !std::ranges::all_of(group.b, is_inserted);
     Nodes workers;
     for (const std::size_t at : group.b) {
-      grouped_[at] = true;
       const bool may_serve_none = only_moves(*b_.nodes[at].node) && !b_.nodes[at].attribution.attributed();
       if (!(work_is_done && is_inserted(at)) && !may_serve_none) workers.push_back(at);
     }
@@ -291,6 +299,7 @@ class Concluding {
         standing.may.insert(standing.may.end(), near->second.begin(), near->second.end());
       if (of_b_[at] != no_node) {
         if (workers.size() == 1) standing.must = core;
+        b_.each_producer(at, [&](std::size_t producer) { standing.neighbours.push_back(producer); });
         if (std::ranges::find(standing.must, of_b_[at]) == standing.must.end()) standing.must.push_back(of_b_[at]);
         continue;
       }
@@ -309,7 +318,10 @@ class Concluding {
                  Standing& standing) const {
     const OnnxNode& node = *b_.nodes[at].node;
     if (workers.size() > 1) {
-      if (same_[at].size() == 1) return standing.must.push_back(same_[at].front());
+      if (!same_[at].empty()) {
+        (same_[at].size() == 1 ? standing.must : standing.any_of) = same_[at];
+        return;
+      }
       const Nodes olds = of_operator(a_, group.a, node);
       if (!olds.empty() && olds.size() == of_operator(b_, group.b, node).size()) {
         standing.any_of = olds;
@@ -355,7 +367,7 @@ class Concluding {
   // A node that is gone, and whose readers now read what an equal one makes, goes on in that one.
   void deduplicate() {
     for (std::size_t i = 0; i < a_.nodes.size(); ++i) {
-      if (!is_gone(i) || a_.nodes[i].constant || twin_[i] == 0) continue;
+      if (!is_gone(i) || a_.nodes[i].constant) continue;
       for (const std::size_t stayed : twins_of(i)) {
         if (is_gone(stayed) || !read_in_its_place(i, of_a_[stayed])) continue;
         Standing& standing = standings_.of[of_a_[stayed]];
@@ -383,12 +395,8 @@ class Concluding {
     }
   }
 
-  const Nodes& twins_of(std::size_t a) {
-    if (twins_.empty()) {
-      for (std::size_t i = 0; i < a_.nodes.size(); ++i) twins_[twin_[i] == 0 ? i : twin_[i] - 1].push_back(i);
-    }
-    return twins_[twin_[a] == 0 ? a : twin_[a] - 1];
-  }
+  // All nodes before that compute the same, the node itself among them.
+  const Nodes& twins_of(std::size_t a) const { return twins_.at(first_twin_[a]); }
 
   bool read_in_its_place(std::size_t a, std::size_t b) const {
     const auto& made = b_.nodes[b].node->outputs;
@@ -410,12 +418,12 @@ class Concluding {
   const NodePairs& pairs_;
   Nodes of_a_, of_b_;  // by node, its partner in the other file
   std::vector<bool> grouped_;
-  Nodes twin_;                // by node before, 1 + the first one that computes the same; 0: there is none
+  Nodes first_twin_;          // by node before, the first one that computes the same, itself where there is none
   std::vector<Nodes> same_;   // by node after, those before that compute the same
   Disjoint regions_, links_;  // nodes before that are gone; new nodes after
   Nodes region_of_;
-  std::unordered_map<std::size_t, Nodes> kept_near_;  // by linked new nodes, kept ones of the same groups
-  std::unordered_map<std::size_t, Nodes> twins_;
+  std::unordered_map<std::size_t, Nodes> kept_near_;        // by linked new nodes, kept ones of the same groups
+  std::unordered_map<std::size_t, Nodes> twins_;            // by the first of them
   std::optional<std::unordered_set<std::string>> touched_;  // modules of which a node is gone or changed
   Standings standings_;
 };

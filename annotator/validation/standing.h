@@ -26,12 +26,14 @@ enum class Role : std::uint8_t {
 
 struct Standing {
   Role role = Role::unknown;
-  std::vector<std::size_t> must;        // nodes before; all of them
-  std::vector<std::size_t> any_of;      // nodes before; at least one of them
-  std::vector<std::size_t> may;         // nodes before, beside those of `regions`
-  std::vector<std::size_t> regions;     // of Standings::regions: all nodes of these may be named too
-  std::vector<std::size_t> neighbours;  // nodes after; of an inserted one, those that it may have been put in for
-  bool may_serve_none = false;          // it only moves elements, so it may say that it stands for nothing
+  std::vector<std::size_t> must;     // nodes before; all of them
+  std::vector<std::size_t> any_of;   // nodes before; at least one of them
+  std::vector<std::size_t> may;      // nodes before, beside those of `regions`
+  std::vector<std::size_t> regions;  // of Standings::regions: all nodes of these may be named too
+  std::vector<std::size_t>
+      neighbours;  // nodes after; of an inserted one, those that it may have been put in for; of a kept one that
+                   // may have taken others in, those that make its inputs and may have done so instead
+  bool may_serve_none = false;  // it only moves elements, so it may say that it stands for nothing
 };
 
 // Nodes after that share the work of nodes before: together they must name all of it.

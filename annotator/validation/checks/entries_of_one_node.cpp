@@ -14,12 +14,13 @@ namespace {
 
 std::string problem_of_one_node(std::size_t at, const ToolEdit& edit) {
   const view::DiffNode& each = edit.after[at];
+  const bool joins = edit.standings.of[at].must.size() > 1;  // else it may be a node that was renamed
   for (const std::string_view key : {keys::kept, keys::merged, keys::original_name, keys::carry}) {
     const auto value = find_property(each.node->metadata, key);
     const auto has_it = [&](const view::DiffNode& source) {
       return find_property(source.node->metadata, key) == value;
     };
-    if (value && edit.any_source(at, has_it)) return std::string(key) + " is of a node before";
+    if (joins && value && edit.any_source(at, has_it)) return std::string(key) + " is of a node before";
   }
   if (!each.attribution.attributed() || !origin::is_of_runtime(each.node->domain)) return "";
   const auto written = find_property(each.node->metadata, keys::confidence_operator);

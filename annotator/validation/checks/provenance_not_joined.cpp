@@ -28,7 +28,10 @@ NamesSaid names_of_nodes(const std::vector<std::size_t>& nodes, const ToolEdit& 
 
 std::string problem_of_names(std::size_t at, const ToolEdit& edit) {
   const Standing& standing = edit.standings.of[at];
-  const NamesSaid said = names_of(edit.after[at].attribution);
+  NamesSaid said = names_of(edit.after[at].attribution);
+  if (standing.role == Role::kept) {
+    for (const std::size_t producer : standing.neighbours) said.add(edit.after[producer].attribution);
+  }
   if (std::string missing = missing_from(names_of_nodes(standing.must, edit), said); !missing.empty())
     return "it lacks " + missing;
   const auto names = [&](std::size_t source) { return missing_from(names_of_nodes({source}, edit), said).empty(); };
