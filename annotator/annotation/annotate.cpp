@@ -260,7 +260,7 @@ AnnotateReport annotate_by(const ModelSource& input, const ModelOutput& output, 
   }
   const bool adds = std::ranges::find(found.stale, true) != found.stale.end();
   if (!done && !adds && digest != keys::own_names && annotated_at_all_nodes(*model)) {
-    notes.push_back(nothing_left_to_annotate("the file before", place));
+    notes.push_back(nothing_left_to_annotate(reference.of_weights ? "the checkpoint" : "the file before", place));
   }
   return write_matches(*model, found, source, digest, input, output, options);
 }

@@ -45,22 +45,18 @@ ToolEdit tool_edit(const OnnxSummary& before, const OnnxSummary& after) {
     std::string_view around = module;
     while (edit.modules_around.emplace(around).second && !around.empty()) around = module_around(around);
   }
-  view::NodePairs pairs = view::pair_nodes(edit.before, edit.after, view::Evidence::without_origins);
+  const view::NodePairs pairs = view::pair_nodes(edit.before, edit.after, view::Evidence::without_origins);
   for (const view::NodePairs::Pair& pair : pairs.pairs) {
     const DiffNode &was = edit.before[pair.a], &is = edit.after[pair.b];
-    if (is_kept(*was.node, *is.node)) edit.kept.push_back({&was, &is});
+    if (is_kept(*was.node, *is.node)) edit.kept.push_back({&was, &is, pair.b});
   }
-  edit.fusions = std::move(pairs.fusions);
-  for (const view::NodePairs::Fusion& fusion : edit.fusions) {
-    if (std::ranges::all_of(fusion.a, [&](std::size_t at) { return edit.before[at].attribution.attributed(); }))
-      continue;
-    for (const std::size_t at : fusion.b) edit.of_unknown.insert(edit.after[at].node);
-  }
+  edit.standings = standings_of(edit.before, edit.after, pairs);
   for (const onnx_file::OnnxProperty& entry : onnx_file::OnnxProperties(before.metadata)) {
-    const bool is_lost =
-        entry.key.starts_with(model_key_prefix) && !onnx_file::find_property(after.metadata, entry.key);
     // The files of weights are the tool's own.
-    if (is_lost && entry.key != origin::keys::data_files) edit.lost_model_keys.emplace_back(entry.key);
+    if (!entry.key.starts_with(model_key_prefix) || entry.key == origin::keys::data_files) continue;
+    const auto now = onnx_file::find_property(after.metadata, entry.key);
+    if (!now) edit.lost_model_keys.emplace_back(entry.key);
+    if (now && *now != entry.value) edit.changed_model_keys.emplace_back(entry.key);
   }
   return edit;
 }

@@ -1,6 +1,5 @@
 // V603: a node surer than what it was derived from.
 #include <algorithm>
-#include <map>
 #include <optional>
 
 #include "annotator/metadata/operation_ids.h"
@@ -30,19 +29,43 @@ Confidence allowed(const metadata::Attribution& said, const ToolEdit& edit) {
   return weakest_of(said.modules, edit.of_module).value_or(Confidence::ancestor);
 }
 
+// A node of several others is no surer than the least sure of them; one that does the work of one of several, than the
+// surest of those.
+Confidence allowed_by_sources(const Standing& standing, const ToolEdit& edit) {
+  Confidence limit = Confidence::exact;
+  for (const std::size_t at : standing.must) limit = std::max(limit, edit.before[at].attribution.confidence);
+  if (standing.any_of.empty()) return limit;
+  Confidence surest = Confidence::unattributed;
+  for (const std::size_t at : standing.any_of) surest = std::min(surest, edit.before[at].attribution.confidence);
+  return std::max(limit, surest);
+}
+
+// An inserted node is of the module of a neighbour, or of one around several.
+Confidence allowed_for_inserted(const metadata::Attribution& said, const Standing& standing, const ToolEdit& edit) {
+  Confidence surest = Confidence::ancestor;
+  for (const std::size_t at : standing.neighbours) {
+    const metadata::Attribution& neighbour = edit.after[at].attribution;
+    if (neighbour.modules == std::vector{said.module}) surest = std::min(surest, neighbour.confidence);
+  }
+  return std::max(surest, Confidence::inferred);
+}
+
 std::vector<FindingItem> find_confidence_raised(const CheckContext& context) {
   std::vector<FindingItem> items;
   const ToolEdit& edit = *context.edit;
-  std::map<const onnx_file::OnnxNode*, Confidence> of_kept;
-  for (const ToolEdit::Kept& kept : edit.kept) of_kept.emplace(kept.after->node, kept.before->attribution.confidence);
-  for (const view::DiffNode& each : edit.after) {
-    const metadata::Attribution& said = each.attribution;
+  if (edit.nothing_to_keep()) return items;
+  for (std::size_t at = 0; at < edit.after.size(); ++at) {
+    const metadata::Attribution& said = edit.after[at].attribution;
     if (!said.attributed()) continue;
-    const auto kept = of_kept.find(each.node);
-    const Confidence limit = std::max(allowed(said, edit), kept == of_kept.end() ? Confidence::exact : kept->second);
+    const Standing& standing = edit.standings.of[at];
+    Confidence limit = std::max(allowed(said, edit), allowed_by_sources(standing, edit));
+    const bool inserted = standing.role == Role::inserted;
+    if (inserted) limit = std::max(limit, allowed_for_inserted(said, standing, edit));
     if (said.confidence < limit) {
-      items.push_back({shown_node(*each.node), "it says " + std::string(origin::name_of(said.confidence)) +
-                                                   ", and comes from " + std::string(origin::name_of(limit))});
+      items.push_back(
+          {shown_node(*edit.after[at].node), "it says " + std::string(origin::name_of(said.confidence)) +
+                                                 (inserted ? ", and was inserted: at most " : ", and comes from ") +
+                                                 std::string(origin::name_of(limit))});
     }
   }
   return items;
@@ -51,8 +74,8 @@ std::vector<FindingItem> find_confidence_raised(const CheckContext& context) {
 }  // namespace
 
 const Check confidence_raised_check = {
-    {"V603", "confidence_raised", "nodes surer than the ones they come from (rule 5)",
-     "state the weakest confidence of the nodes that the node stands for",
+    {"V603", "confidence_raised", "nodes surer than the ones they come from (rules 5 and 6)",
+     "state the weakest confidence of the nodes that the node stands for; unattributed if one is",
      "The words are promises; a tool that looked at nothing else cannot know more than its input said.",
      Severity::error},
     find_confidence_raised,

@@ -1,4 +1,4 @@
-// V607: keys of whence on the model that are gone after the tool.
+// V607: keys of whence on the model that are gone after the tool, or say something else.
 #include "annotator/validation/checks.h"
 #include "annotator/validation/tool_edit.h"
 
@@ -9,13 +9,15 @@ namespace {
 std::vector<FindingItem> find_model_keys_lost(const CheckContext& context) {
   std::vector<FindingItem> items;
   for (const std::string& key : context.edit->lost_model_keys) items.push_back({"the model", key});
+  for (const std::string& key : context.edit->changed_model_keys)
+    items.push_back({"the model", key + " has another value"});
   return items;
 }
 
 }  // namespace
 
 const Check model_keys_lost_check = {
-    {"V607", "model_keys_lost", "metadata of the model that the tool dropped (rule 8)",
+    {"V607", "model_keys_lost", "metadata of the model that the tool dropped or changed (rule 8)",
      "copy metadata_props of the model",
      "Without them whence cannot say of which program the nodes are, or restore the file as it was.", Severity::error},
     find_model_keys_lost,

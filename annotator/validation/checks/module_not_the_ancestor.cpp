@@ -1,6 +1,4 @@
-// V605: a node of several modules, under a module that is not where those meet; or one of them listed twice.
-#include <set>
-
+// V605: a node of several modules, under a module that is not where those meet.
 #include "annotator/validation/checks.h"
 #include "annotator/validation/tool_edit.h"
 #include "schema/module_path.h"
@@ -23,9 +21,7 @@ std::vector<FindingItem> find_module_not_the_ancestor(const CheckContext& contex
     const std::vector<std::string>& modules = each.attribution.modules;
     if (modules.size() < 2) continue;
     const std::string_view ancestor = lowest_common_ancestor(modules);
-    if (std::set(modules.begin(), modules.end()).size() < modules.size()) {
-      items.push_back({shown_node(*each.node), "modules lists one twice"});
-    } else if (each.attribution.module != ancestor) {
+    if (each.attribution.module != ancestor) {
       items.push_back(
           {shown_node(*each.node), "module is '" + each.attribution.module + "', not '" + std::string(ancestor) + "'"});
     }

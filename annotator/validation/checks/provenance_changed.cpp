@@ -1,53 +1,70 @@
 // V602: a node that the tool kept, and whose entries it did not.
-#include <algorithm>
-
-#include "annotator/metadata/operation_ids.h"
 #include "annotator/origin/keys/node.h"
 #include "annotator/origin/keys/origin.h"
+#include "annotator/origin/keys/undo.h"
 #include "annotator/validation/checks.h"
-#include "annotator/validation/tool_edit.h"
+#include "annotator/validation/names_said.h"
 
 namespace whence::validation {
 
 namespace keys = origin::keys;
 using onnx_file::find_property;
-using onnx_file::OnnxNode;
+using onnx_file::OnnxProperties;
 
 namespace {
-
-// Returns true if `some` are all among `all`.
-bool includes(const std::vector<std::string>& all, const std::vector<std::string>& some) {
-  return std::ranges::all_of(some, [&](const std::string& each) { return std::ranges::find(all, each) != all.end(); });
-}
 
 std::string was_said(std::string_view key, std::string_view value) {
   return std::string(key).append(" was '").append(value).append("'");
 }
 
-std::string change_of_single(const OnnxNode& before, const OnnxNode& after) {
-  for (const std::string_view key : {keys::call, keys::calls, keys::scopes, keys::source, keys::op}) {
-    const auto was = find_property(before.metadata, key);
-    if (was && was != find_property(after.metadata, key)) return was_said(key, *was);
+// What a tool may join, and V604 looks at; and what whence writes anew where it annotates.
+bool is_single(std::string_view key) {
+  for (const std::string_view other : {keys::module, keys::modules, keys::id, keys::confidence, keys::kept,
+                                       keys::merged, keys::original_name, keys::carry}) {
+    if (key == other) return false;
+  }
+  return true;
+}
+
+// A node that took others in leaves a key out on which they disagree; its numbers of operations are for V604.
+std::string change_of_single(const ToolEdit::Kept& kept, const ToolEdit& edit) {
+  for (const auto& [key, value] : OnnxProperties(kept.before->node->metadata)) {
+    const auto now = find_property(kept.after->node->metadata, key);
+    if (now == value || !is_single(key)) continue;
+    const bool may_be_joined = edit.any_source(
+        kept.at, [&](const view::DiffNode& source) { return find_property(source.node->metadata, key) != value; });
+    if (!may_be_joined || (now && key != keys::op)) return was_said(key, value);
   }
   return "";
 }
 
-std::string change_of(const view::DiffNode& before, const view::DiffNode& after) {
-  const metadata::Attribution &was = before.attribution, &is = after.attribution;
-  if (!find_property(after.node->metadata, keys::confidence)) return "";  // V601
-  const auto ids = metadata::parse_ids(is.id), ids_before = metadata::parse_ids(was.id);
-  if (!is.attributed() || !includes(is.modules, was.modules)) return was_said(keys::module, was.module);
-  if (!includes(ids, ids_before)) return was_said(keys::id, was.id);
-  return is.modules == was.modules && ids == ids_before ? change_of_single(*before.node, *after.node) : "";
+bool has_less(const NamesSaid& names, const NamesSaid& before) { return !missing_from(before, names).empty(); }
+
+std::string change_of(const ToolEdit::Kept& kept, const ToolEdit& edit) {
+  const metadata::Attribution &was = kept.before->attribution, &is = kept.after->attribution;
+  const auto has = [&](std::string_view key) { return find_property(kept.after->node->metadata, key).has_value(); };
+  if (!has(keys::confidence) && !has(keys::module)) return "";  // V601
+  const NamesSaid names = names_of(is), names_before = names_of(was);
+  if (!is.attributed() || !missing_from(names_before.modules, names.modules).empty())
+    return was_said(keys::module, was.module);
+  if (has_less(names, names_before)) return was_said(keys::id, was.id);
+  if (const std::string more = named_beside_sources(kept.at, edit); !more.empty())
+    return "it names " + more + ", which it did not take in";
+  const bool took_in_weaker = edit.any_source(
+      kept.at, [&](const view::DiffNode& source) { return source.attribution.confidence >= is.confidence; });
+  if (is.confidence > was.confidence && !took_in_weaker)
+    return was_said(keys::confidence, origin::name_of(was.confidence));
+  return change_of_single(kept, edit);
 }
 
 std::vector<FindingItem> find_provenance_changed(const CheckContext& context) {
   std::vector<FindingItem> items;
-  for (const ToolEdit::Kept& kept : context.edit->kept) {
-    const bool may_say_less =
-        !kept.after->attribution.attributed() && context.edit->of_unknown.contains(kept.after->node);
-    if (!kept.before->attribution.attributed() || may_say_less) continue;
-    if (std::string problem = change_of(*kept.before, *kept.after); !problem.empty())
+  const ToolEdit& edit = *context.edit;
+  for (const ToolEdit::Kept& kept : edit.kept) {
+    if (!kept.before->attribution.attributed()) continue;
+    const bool may_say_less = !kept.after->attribution.attributed() && edit.any_source(kept.at, is_unknown);
+    if (may_say_less) continue;
+    if (std::string problem = change_of(kept, edit); !problem.empty())
       items.push_back({shown_node(*kept.after->node), std::move(problem)});
   }
   return items;

@@ -42,6 +42,11 @@ std::string problem_of(const onnx_file::OnnxNode& node) {
   if (confidence && !module && *confidence != origin::name_of(origin::Confidence::unattributed)) {
     return std::string(keys::confidence) + " without " + std::string(keys::module);
   }
+  if (confidence == origin::name_of(origin::Confidence::unattributed)) {
+    for (const std::string_view key : {keys::module, keys::modules, keys::id}) {
+      if (find_property(node.metadata, key)) return std::string(key) + " on a node that is unattributed";
+    }
+  }
   if (const auto id = find_property(node.metadata, keys::id)) {
     const auto ids = metadata::parse_ids(*id);
     if (ids.empty() || !std::ranges::all_of(ids, [](const std::string& each) { return metadata::is_id(each); })) {
@@ -65,8 +70,10 @@ std::vector<FindingItem> find_provenance_malformed(const CheckContext& context) 
 
 const Check provenance_malformed_check = {
     {"V301", "provenance_malformed", "nodes whose whence keys contradict their form",
-     "`whence strip`, then `whence annotate` again",
-     "Written by hand, or by a tool that merged nodes. Such a node counts as unattributed where its module cannot be "
+     "write the entries as docs/metadata-spec.md has them; where they are of no use, `whence strip` and `whence "
+     "annotate` again",
+     "Written by hand, or by a tool that merged nodes. A module without a confidence counts as ancestor. Such a node "
+     "counts as unattributed where its module cannot be "
      "trusted.",
      Severity::warning},
     find_provenance_malformed};
