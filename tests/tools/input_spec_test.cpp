@@ -87,10 +87,17 @@ TEST(DynamicAxes, NamesAxesAsPyTorchDoes) {
 
 TEST(DynamicAxes, NamesThePieceThatIsWrong) {
   const char* rows[][2] = {
-      {"0=batch", "no input name"},           {":0=batch", "no input name"},      {"x:", "no axis"},
-      {"x:batch", "no axis number"},          {"x:-1=batch", "no axis number"},   {"x:0=", "no name for the size"},
-      {"x:0=2", "no name for the size"},      {"x:0=''", "no name for the size"}, {"x:0='a'b'", "no name for the size"},
+      {"0=batch", "no input name"},
+      {":0=batch", "no input name"},
+      {"x:", "no axis"},
+      {"x:batch", "no axis number"},
+      {"x:-=batch", "no axis number"},
+      {"x:0=", "no name for the size"},
+      {"x:0=2", "no name for the size"},
+      {"x:0=''", "no name for the size"},
+      {"x:0='a'b'", "no name for the size"},
       {"x:0=a,0=b", "axis 0 is named twice"},
+      {"x:-1=a,-1=b", "axis -1 is named twice"},
   };
   for (const auto& row : rows) expect_refused(row[0], row[1], "input_ids:0=batch", parse_dynamic);
 }
