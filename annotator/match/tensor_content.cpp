@@ -102,11 +102,10 @@ std::string columns_of(std::string_view bytes, std::size_t row_size, std::size_t
 
 }  // namespace
 
-// Without a structure to compare, each candidate costs nothing but its place in a list.
-std::size_t ParameterContent::max_alike(const Reference& reference) { return reference.of_weights ? 1024 : 16; }
-
+// The content of a new model's biases is that of all of them, and each candidate is a pair to compare; without a
+// structure it costs nothing but its place in a list.
 ParameterContent::ParameterContent(const Reference& reference)
-    : reference_(reference), max_alike_(max_alike(reference)) {
+    : reference_(reference), max_alike_(reference.of_weights ? 1024 : 16) {
   for (const ParameterIndex i : reference.parameters.keys()) {
     const ReferenceParameter& parameter = reference.parameters[i];
     add(i, parameter.digests.content, parameter.dtype, parameter.dims);

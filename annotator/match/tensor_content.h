@@ -28,9 +28,6 @@ class ParameterContent {
  public:
   explicit ParameterContent(const Reference& reference);
 
-  // The content of a new model's biases is that of all of them. With more than so many candidates it is no evidence.
-  static std::size_t max_alike(const Reference& reference);
-
   bool empty() const { return digests_.empty(); }
 
   // Reads the tensor's bytes only if their size fits a parameter or complete blocks of one. Safe from any thread.
@@ -47,7 +44,7 @@ class ParameterContent {
   bool has_same_sizes(ParameterIndex parameter, const std::vector<std::int64_t>& dims) const;
 
   const Reference& reference_;
-  std::size_t max_alike_;
+  std::size_t max_alike_;  // parameters of equal content; if there are more, the content is no evidence
   std::map<DType, std::unordered_map<std::string, std::vector<ParameterIndex>>> digests_;
   std::map<DType, std::set<std::size_t>> sizes_;  // sizes in bytes of parameters with a digest
   std::map<DType, std::set<std::pair<std::int64_t, std::int64_t>>> matrices_;  // rows, columns
