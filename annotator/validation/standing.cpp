@@ -237,10 +237,12 @@ class Concluding {
     standing.role = Role::kept;
     standing.must = {old};
     add_twins(standing, old);
-    // A neighbour whose value is still made went on in the node that makes it.
+    // A neighbour whose value another node makes went on in that one.
     const auto is_taken_in = [&](std::size_t neighbour) {
-      return std::ranges::none_of(a_.nodes[neighbour].node->outputs,
-                                  [&](auto value) { return b_.maker.contains(value); });
+      return std::ranges::none_of(a_.nodes[neighbour].node->outputs, [&](auto value) {
+        const auto made = b_.maker.find(value);
+        return made != b_.maker.end() && made->second != b;
+      });
     };
     a_.each_neighbour(old, [&](std::size_t neighbour) {
       if (is_taken_in(neighbour)) add_region(standing, neighbour);
