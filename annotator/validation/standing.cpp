@@ -120,6 +120,7 @@ class Concluding {
   Standings result() {
     find_same_computations();
     link_regions();
+    find_duplicates();
     for (std::size_t i = 0; i < b_.nodes.size(); ++i) {
       if (of_b_[i] != no_node) keep(i);
     }
@@ -236,10 +237,12 @@ class Concluding {
     standing.role = Role::kept;
     standing.must = {old};
     add_twins(standing, old);
-    // A neighbour whose value is still made went on in the node that makes it.
+    // A neighbour whose value another node makes went on in that one.
     const auto is_taken_in = [&](std::size_t neighbour) {
-      return std::ranges::none_of(a_.nodes[neighbour].node->outputs,
-                                  [&](auto value) { return b_.maker.contains(value); });
+      return std::ranges::none_of(a_.nodes[neighbour].node->outputs, [&](auto value) {
+        const auto made = b_.maker.find(value);
+        return made != b_.maker.end() && made->second != b;
+      });
     };
     a_.each_neighbour(old, [&](std::size_t neighbour) {
       if (is_taken_in(neighbour)) add_region(standing, neighbour);
@@ -250,8 +253,9 @@ class Concluding {
   // stayed.
   Nodes core_of(const NodePairs::Fusion& group) const {
     Nodes core;
-    std::ranges::copy_if(group.a, std::back_inserter(core),
-                         [&](std::size_t old) { return !a_.nodes[old].constant && !only_moves(*a_.nodes[old].node); });
+    std::ranges::copy_if(group.a, std::back_inserter(core), [&](std::size_t old) {
+      return !a_.nodes[old].constant && !only_moves(*a_.nodes[old].node) && !goes_on_in_.contains(old);
+    });
     const bool one_stayed = std::ranges::any_of(group.b, [&](std::size_t at) { return of_b_[at] != no_node; });
     return core.empty() && !one_stayed ? group.a : core;
   }
@@ -365,15 +369,19 @@ class Concluding {
   }
 
   // A node that is gone, and whose readers now read what an equal one makes, goes on in that one.
-  void deduplicate() {
+  void find_duplicates() {
     for (std::size_t i = 0; i < a_.nodes.size(); ++i) {
       if (!is_gone(i) || a_.nodes[i].constant) continue;
       for (const std::size_t stayed : twins_of(i)) {
-        if (is_gone(stayed) || !read_in_its_place(i, of_a_[stayed])) continue;
-        Standing& standing = standings_.of[of_a_[stayed]];
-        if (std::ranges::find(standing.must, i) == standing.must.end()) standing.must.push_back(i);
-        add_region(standing, i);
+        if (!is_gone(stayed) && read_in_its_place(i, of_a_[stayed])) goes_on_in_.emplace(i, of_a_[stayed]);
       }
+    }
+  }
+
+  void deduplicate() {
+    for (const auto& [gone, stayed] : goes_on_in_) {
+      standings_.of[stayed].must.push_back(gone);
+      add_region(standings_.of[stayed], gone);
     }
   }
 
@@ -422,8 +430,9 @@ class Concluding {
   std::vector<Nodes> same_;   // by node after, those before that compute the same
   Disjoint regions_, links_;  // nodes before that are gone; new nodes after
   Nodes region_of_;
-  std::unordered_map<std::size_t, Nodes> kept_near_;        // by linked new nodes, kept ones of the same groups
-  std::unordered_map<std::size_t, Nodes> twins_;            // by the first of them
+  std::unordered_map<std::size_t, Nodes> kept_near_;  // by linked new nodes, kept ones of the same groups
+  std::map<std::size_t, std::size_t> goes_on_in_;  // nodes before, and the equal one after that their readers read now
+  std::unordered_map<std::size_t, Nodes> twins_;   // by the first of them
   std::optional<std::unordered_set<std::string>> touched_;  // modules of which a node is gone or changed
   Standings standings_;
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "annotator/metadata/operation_ids.h"
+#include "annotator/origin/keys/program.h"
 #include "annotator/origin/keys/undo.h"
 #include "schema/module_path.h"
 
@@ -51,12 +52,15 @@ ToolEdit tool_edit(const OnnxSummary& before, const OnnxSummary& after) {
     if (is_kept(*was.node, *is.node)) edit.kept.push_back({&was, &is, pair.b});
   }
   edit.standings = standings_of(edit.before, edit.after, pairs);
+  const auto matched = onnx_file::find_property(after.metadata, origin::keys::matched);
+  edit.found_again = matched && matched->starts_with(origin::keys::file_before) &&
+                     matched != onnx_file::find_property(before.metadata, origin::keys::matched);
   for (const onnx_file::OnnxProperty& entry : onnx_file::OnnxProperties(before.metadata)) {
     // The files of weights are the tool's own.
     if (!entry.key.starts_with(model_key_prefix) || entry.key == origin::keys::data_files) continue;
     const auto now = onnx_file::find_property(after.metadata, entry.key);
     if (!now) edit.lost_model_keys.emplace_back(entry.key);
-    if (now && *now != entry.value) edit.changed_model_keys.emplace_back(entry.key);
+    if (now && *now != entry.value && !edit.found_again) edit.changed_model_keys.emplace_back(entry.key);
   }
   return edit;
 }

@@ -31,6 +31,9 @@ struct ToolEdit {
   Standings standings;                                // of the nodes of `after`
   ConfidenceOf of_operation, of_module;               // the strongest that a node of it had before
   std::set<std::string, std::less<>> modules_around;  // modules of nodes before, and all around them
+  // `whence annotate --from` or `whence carry` found the entries again after a tool that drops them: words may be
+  // weaker.
+  bool found_again = false;
   std::vector<std::string> lost_model_keys, changed_model_keys;
 
   // visit(node): each node before that a node after, `at` of `after`, must or may name, until one returns true. Returns

@@ -66,6 +66,7 @@ class Pairing {
     }
     for (std::size_t i = 0; i < b_.size(); ++i) {
       for (const auto name : b_[i].node->outputs) makers_b_.emplace(name, i);
+      if (!b_[i].node->name.empty()) names_b_.emplace(b_[i].node->name, i);
     }
   }
 
@@ -107,8 +108,15 @@ class Pairing {
   void by_value() {
     for (std::size_t i = 0; i < b_.size(); ++i) {
       const auto made = maker(makers_a_, first_output(*b_[i].node));
-      if (made && free_a(*made) && may_pair(a_[*made], b_[i])) pair(*made, i);
+      if (made && free_a(*made) && may_pair(a_[*made], b_[i]) && !is_its_own(*made, i)) pair(*made, i);
     }
+  }
+
+  // True if a new node took the name of the value, and the one that made it is still there: a Cast behind a Cast.
+  bool is_its_own(std::size_t a, std::size_t b) const {
+    const auto namesake = names_b_.find(a_[a].node->name);
+    return !believes_nodes_ && namesake != names_b_.end() && b_[b].node->name != a_[a].node->name &&
+           same_operator(*a_[a].node, *b_[namesake->second].node);
   }
 
   void by_fusion() {
@@ -324,7 +332,7 @@ class Pairing {
   std::vector<std::size_t> of_a_, of_b_;  // by node, its partner or none
   std::vector<bool> fused_, fuses_;       // nodes of a, of b that are part of a fusion
   std::vector<NodePairs::Fusion> fusions_;
-  Makers makers_a_, makers_b_;
+  Makers makers_a_, makers_b_, names_b_;
 };
 
 }  // namespace

@@ -107,6 +107,15 @@ def test_what_reads_parameters_and_what_lies_between(model, plain, tmp_path):
     assert sums and set(sums) <= {"", "layers.0", "layers.1"}
 
 
+def test_a_file_that_was_annotated_by_names_stays_as_it_is(model, tmp_path):
+    file = exported(model, torch.randint(0, 50, (2, 7)), tmp_path, renamed=False)
+    command.run("annotate", file, "-o", tmp_path / "names.onnx")
+    save_file(model.state_dict(), tmp_path / "model.safetensors")
+    again = command.run("annotate", tmp_path / "names.onnx", "--weights", tmp_path / "model.safetensors", "-o", tmp_path / "out.onnx")
+    assert "the checkpoint adds nothing" in again.stderr and "whence strip" in again.stderr
+    assert "file before" not in again.stderr and found(tmp_path / "out.onnx") == found(tmp_path / "names.onnx")
+
+
 def test_names_refine_it_and_other_vocabularies_do_not(model, tmp_path):
     save_file(model.state_dict(), tmp_path / "model.safetensors")
     path = exported(model, torch.randint(0, 50, (2, 7)), tmp_path, renamed=False)

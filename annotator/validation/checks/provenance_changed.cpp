@@ -26,11 +26,13 @@ bool is_single(std::string_view key) {
   return true;
 }
 
+bool says_how_found(std::string_view key) { return key == keys::rule || key == keys::evidence || key == keys::version; }
+
 // A node that took others in leaves a key out on which they disagree; its numbers of operations are for V604.
 std::string change_of_single(const ToolEdit::Kept& kept, const ToolEdit& edit) {
   for (const auto& [key, value] : OnnxProperties(kept.before->node->metadata)) {
     const auto now = find_property(kept.after->node->metadata, key);
-    if (now == value || !is_single(key)) continue;
+    if (now == value || !is_single(key) || (edit.found_again && says_how_found(key))) continue;
     const bool may_be_joined = edit.any_source(
         kept.at, [&](const view::DiffNode& source) { return find_property(source.node->metadata, key) != value; });
     if (!may_be_joined || (now && key != keys::op)) return was_said(key, value);
@@ -52,7 +54,7 @@ std::string change_of(const ToolEdit::Kept& kept, const ToolEdit& edit) {
     return "it names " + more + ", which it did not take in";
   const bool took_in_weaker = edit.any_source(
       kept.at, [&](const view::DiffNode& source) { return source.attribution.confidence >= is.confidence; });
-  if (is.confidence > was.confidence && !took_in_weaker)
+  if (is.confidence > was.confidence && !took_in_weaker && !edit.found_again)
     return was_said(keys::confidence, origin::name_of(was.confidence));
   return change_of_single(kept, edit);
 }

@@ -105,7 +105,7 @@ bool is_single_value(std::string_view key) {
 std::string problem_of_single_values(std::size_t at, const ToolEdit& edit) {
   const std::vector<std::size_t>& sources = edit.standings.of[at].must;
   for (const auto& [key, value] : onnx_file::OnnxProperties(edit.after[at].node->metadata)) {
-    if (!is_single_value(key)) continue;
+    if (!is_single_value(key) || (edit.found_again && key == keys::evidence)) continue;
     const auto said_by = [&](std::size_t source) { return find_property(edit.before[source].node->metadata, key); };
     if (std::ranges::none_of(sources, [&](std::size_t source) { return said_by(source).has_value(); })) continue;
     for (const std::size_t source : sources) {
@@ -121,7 +121,7 @@ std::string problem_of_confidence(std::size_t at, const ToolEdit& edit) {
   const DiffNode& each = edit.after[at];
   const auto stated = find_property(each.node->metadata, keys::confidence);
   const auto confidence = stated ? origin::parse_confidence(*stated) : std::nullopt;
-  if (!confidence || edit.standings.of[at].must.empty()) return "";
+  if (!confidence || edit.found_again || edit.standings.of[at].must.empty()) return "";
   const auto is_as_weak = [&](const DiffNode& source) { return source.attribution.confidence >= *confidence; };
   return edit.any_source(at, is_as_weak) ? ""
                                          : quoted(keys::confidence, *stated) + ", and all that it stands for are surer";
