@@ -42,7 +42,8 @@ TensorData as_float32(const TensorData& tensor) {
   return wide;
 }
 
-// What says the dtype of the results of a node that has none to take it from: EyeLike, ConstantOfShape, RandomNormal.
+// The attribute that gives the results of a node their dtype, where no input does: EyeLike, ConstantOfShape,
+// RandomNormal.
 void widen(Attribute& attribute) {
   const auto narrow = static_cast<std::int64_t>(to_onnx(DType::bfloat16));
   if (auto* number = std::get_if<std::int64_t>(&attribute.value)) {
@@ -115,7 +116,7 @@ class Widening {
   }
 
   Graph& graph_;
-  std::unordered_map<GraphValueId, std::int32_t> casts_;  // of a bfloat16 value: the node that widens it
+  std::unordered_map<GraphValueId, std::int32_t> casts_;  // by bfloat16 value: the node that widens it
 };
 
 }  // namespace

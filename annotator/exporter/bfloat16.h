@@ -9,8 +9,8 @@
 
 namespace whence::exporter {
 
-// What runs in bfloat16 everywhere: it moves elements, or ONNX Runtime has a kernel for the CPU at each opset that
-// whence writes. Control flow and sequences, which take every type, are not in it. Ascending.
+// Operators that run in bfloat16 everywhere: each moves elements, or ONNX Runtime has a kernel for the CPU at each
+// opset that whence writes. Control flow and sequences, which take every type, are not in it. Ascending.
 inline constexpr std::array<std::string_view, 18> runs_in_bfloat16 = {
     "Cast",     "CastLike",        "Concat",
     "Flatten",  "Gather",          "GatherElements",

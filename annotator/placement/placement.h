@@ -25,7 +25,7 @@ struct DeviceShare {
   std::string device;
   std::int64_t nodes = 0;
   std::int64_t weights = 0, weight_bytes = 0;  // initializers that its nodes read; one may be read on several devices
-  std::optional<std::int64_t> microseconds;    // of a run, by a profile, of modules all of whose nodes are here
+  std::optional<std::int64_t> microseconds;    // by a profile, a run's time in modules all of whose nodes are here
 };
 
 // The values that go from nodes of one device to nodes of another: each is a copy.
@@ -53,7 +53,7 @@ struct Placement {
   std::vector<Crossing> crossings;
   std::string settings;                        // for session.layer_assignment_settings
   std::int64_t of_several = 0;                 // nodes of modules that rules put on different devices
-  std::int64_t unattributed_microseconds = 0;  // of a run, by a profile, without a known device
+  std::int64_t unattributed_microseconds = 0;  // by a profile, a run's time on no known device
   std::optional<Comparison> compared;
 };
 

@@ -23,7 +23,7 @@ using view::NodePairs;
 namespace {
 
 using Nodes = std::vector<std::size_t>;
-constexpr std::size_t most_neighbours = 1000;  // of one inserted node, so that the cost stays bounded
+constexpr std::size_t most_neighbours = 1000;  // an inserted node has no more, so that the cost stays bounded
 constexpr std::size_t most_sure = 100;         // nodes of a group; of a larger one it is not known what replaced what
 constexpr std::size_t no_node = static_cast<std::size_t>(-1);
 
@@ -285,7 +285,7 @@ class Concluding {
       if (of_b_[at] != no_node || says_inserted(each)) return of_b_[at] == no_node;
       return stayed && only_adapts(*each.node) && same_[at].empty() && of_operator(a_, group.a, *each.node).empty();
     };
-    // A group of nodes that all say to be inserted has nobody left who does the work.
+    // In a group of nodes that all say to be inserted, none is left that does the work.
     const bool work_is_done = !std::ranges::all_of(group.b, is_inserted);
     Nodes workers;
     for (const std::size_t at : group.b) {

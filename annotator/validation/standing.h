@@ -15,7 +15,7 @@
 
 namespace whence::validation {
 
-// How a node came into the file.
+// The way in which a node came into the file.
 enum class Role : std::uint8_t {
   unknown,   // nothing follows
   kept,      // the same node was there before
@@ -29,7 +29,7 @@ struct Standing {
   std::vector<std::size_t> must;     // nodes before; all of them
   std::vector<std::size_t> any_of;   // nodes before; at least one of them
   std::vector<std::size_t> may;      // nodes before, beside those of `regions`
-  std::vector<std::size_t> regions;  // of Standings::regions: all nodes of these may be named too
+  std::vector<std::size_t> regions;  // indices of Standings::regions: all nodes of these may be named too
   std::vector<std::size_t>
       neighbours;  // nodes after; of an inserted one, those that it may have been put in for; of a kept one that
                    // may have taken others in, those that make its inputs and may have done so instead

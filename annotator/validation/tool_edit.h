@@ -23,12 +23,12 @@ struct ToolEdit {
   // A node that the tool kept: its operator, and its value or its name, are the same.
   struct Kept {
     const view::DiffNode *before = nullptr, *after = nullptr;
-    std::size_t at = 0;  // of `after` in ToolEdit::after
+    std::size_t at = 0;  // the place of `after` in ToolEdit::after
   };
 
   view::DiffNodes before, after;
   std::vector<Kept> kept;                             // in the order of `after`
-  Standings standings;                                // of the nodes of `after`
+  Standings standings;                                // those of the nodes of `after`
   ConfidenceOf of_operation, of_module;               // the strongest that a node of it had before
   std::set<std::string, std::less<>> modules_around;  // modules of nodes before, and all around them
   // `whence annotate --from` or `whence carry` found the entries again after a tool that drops them: words may be

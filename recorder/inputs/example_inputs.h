@@ -35,7 +35,7 @@ struct ExampleInputs {
   // By the name of an argument, or of the graph's input: the one asked for, or "hc.0". Error input_mismatch when there
   // is none.
   Place place_of(const std::string& name) const;
-  std::size_t position_of(const std::string& name) const;  // of the argument
+  std::size_t position_of(const std::string& name) const;  // the argument's number
 };
 
 // Throws Error input_mismatch: example inputs do not fit the model.

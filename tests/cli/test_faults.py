@@ -496,6 +496,6 @@ def test_memory_runs_out(words, long, tmp_path):
 
 
 def test_every_command_that_writes_is_here():
-    names = re.findall(r"^  (\w+)  ", command.run("--help").stdout, re.MULTILINE)
+    names = re.findall(r"^  ([\w-]+)  ", command.run("--help").stdout, re.MULTILINE)
     writing = {name for name in names if "-o [ --output ]" in command.run(name, "--help").stdout}
     assert writing and writing == {writer.words.split()[0] for writer in WRITERS.values()}

@@ -17,7 +17,7 @@ std::string was_said(std::string_view key, std::string_view value) {
   return std::string(key).append(" was '").append(value).append("'");
 }
 
-// What a tool may join, and V604 looks at; and what whence writes anew where it annotates.
+// Keys that a tool may join, at which V604 looks, and those that whence writes anew where it annotates.
 bool is_single(std::string_view key) {
   for (const std::string_view other : {keys::module, keys::modules, keys::id, keys::confidence, keys::kept,
                                        keys::merged, keys::original_name, keys::carry}) {
