@@ -110,7 +110,7 @@ void TensorSources::match_bytes(const onnx_file::OnnxSummary& model, const FileS
 
 void TensorSources::open_names_of_equals(const ForeignStructure& foreign, const Reference& reference) {
   struct Equals {
-    std::vector<ParameterIndex> all, unnamed;
+    int all = 0, unnamed = 0;
   };
   IndexedVector<ParameterIndex, bool> named(reference.parameters.size(), false);
   for (const ForeignTensor i : foreign.tensors.keys()) {
@@ -119,32 +119,32 @@ void TensorSources::open_names_of_equals(const ForeignStructure& foreign, const 
     }
   }
   std::map<std::pair<std::string_view, std::vector<std::int64_t>>, Equals> equals;
-  const auto key = [&](ParameterIndex parameter) {
-    const ReferenceParameter& entry = reference.parameters[parameter];
-    return std::pair(std::string_view(entry.digests.content), entry.dims);
-  };
+  IndexedVector<ParameterIndex, const Equals*> equals_of(reference.parameters.size(), nullptr);
   for (const ParameterIndex i : reference.parameters.keys()) {
-    if (reference.parameters[i].digests.content.empty()) continue;
-    Equals& entry = equals[key(i)];
-    entry.all.push_back(i);
-    if (!named[i]) entry.unnamed.push_back(i);
+    const ReferenceParameter& parameter = reference.parameters[i];
+    if (parameter.digests.content.empty()) continue;
+    Equals& entry = equals[{parameter.digests.content, parameter.dims}];
+    ++entry.all;
+    entry.unnamed += !named[i];
+    equals_of[i] = &entry;
   }
   for (const ForeignTensor i : foreign.tensors.keys()) {
     auto& sources = sources_[i];
     if (sources.empty() || sources.front().how != TensorSource::How::name) continue;
     const ParameterIndex own = sources.front().parameter;
-    const auto found = equals.find(key(own));
-    if (found == equals.end() || found->second.all.size() < 2) continue;
-    const auto& [all, unnamed] = found->second;
-    const auto candidates = static_cast<double>(unnamed.size() + 1);
+    const Equals* group = equals_of[own];
+    if (group == nullptr || group->all < 2) continue;
+    const double candidates = group->unnamed + 1;
     sources.front().candidates = candidates;
+    const auto is_equal = [&](const TensorSource& source) {
+      return source.how == TensorSource::How::bytes && equals_of[source.parameter] == group;
+    };
     // Those that the file has under names of their own are not meant.
     std::erase_if(sources, [&](const TensorSource& source) {
-      return source.how == TensorSource::How::bytes && source.parameter != own && named[source.parameter] &&
-             std::ranges::find(all, source.parameter) != all.end();
+      return is_equal(source) && source.parameter != own && named[source.parameter];
     });
     for (TensorSource& source : sources) {
-      if (source.how != TensorSource::How::bytes || std::ranges::find(all, source.parameter) == all.end()) continue;
+      if (!is_equal(source)) continue;
       source.candidates = candidates;
       source.is_common = source.is_common && candidates > 1;
     }
