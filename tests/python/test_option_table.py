@@ -204,6 +204,23 @@ def unoptimised(archives):
     assert nodes[0] < nodes[1] == nodes[2]
 
 
+@row("a model of bfloat16, which ONNX Runtime on the CPU refuses")
+def computed_in_float32(archives):
+    def runs(model):
+        onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+
+    x = torch.randn(2, 4).bfloat16()
+    narrow = Archives(archives.folder, torch.nn.Linear(4, 3).bfloat16().eval(), x)
+    kept = [onnx.load(path) for path in narrow.export("--keep-bfloat16")]
+    for path in narrow.export():
+        runs(onnx.load(path))
+    with pytest.warns(whence.WhenceWarning, match="keep_bfloat16=True"):
+        runs(whence.export(narrow.module, x).model_proto)
+    for model in (*kept, whence.export(narrow.module, x, keep_bfloat16=True).model_proto):
+        with pytest.raises(Exception, match="Could not find an implementation"):
+            runs(model)
+
+
 class Lacking(torch.nn.Module):
     def forward(self, x):
         return torch.linalg.matrix_exp(x) + 1
