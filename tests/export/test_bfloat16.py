@@ -1,5 +1,6 @@
 """Models of bfloat16 run in ONNX Runtime on the CPU, which has kernels of it for few operators."""
 
+import os
 import re
 import warnings
 
@@ -13,6 +14,8 @@ import whence
 from torch import nn
 
 import command
+
+os.environ.setdefault("WHENCE", str(command.BINARY))
 
 # Operators that run in bfloat16 as they are, each in a file of one node: inputs, what it computes.
 MOVES = {
