@@ -242,8 +242,9 @@ void run_without_bfloat16(Graph& graph, Diagnostics& notes) {
   const std::size_t changed = widen_bfloat16(graph);
   if (changed == 0) return;
   notes.push_back(warning(Code::unsupported_feature,
-                          std::to_string(changed) + (changed == 1 ? " operator" : " operators") +
-                              " of bfloat16 in float32 between casts, for ONNX Runtime on the CPU has no such kernels",
+                          std::to_string(changed) +
+                              (changed == 1 ? " operator of bfloat16 computes" : " operators of bfloat16 compute") +
+                              " in float32 between casts: ONNX Runtime on the CPU has no kernels of bfloat16 for them",
                           "for a runtime that has them, --keep-bfloat16", Place{.stage = "export"}));
 }
 

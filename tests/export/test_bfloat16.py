@@ -80,7 +80,7 @@ def block():
 @pytest.mark.parametrize("backend", ["native", "native-export"])
 def test_a_model_runs_on_the_cpu_and_says_how(block, backend, tmp_path):
     x = torch.randn(2, 5, 8).bfloat16()
-    with pytest.warns(whence.WhenceWarning, match="of bfloat16 in float32 between casts.*keep_bfloat16=True"):
+    with pytest.warns(whence.WhenceWarning, match="of bfloat16 computes? in float32 between casts.*keep_bfloat16=True"):
         whence.export(block, x, tmp_path / "m.onnx", backend, dynamic_shapes=({0: "n", 1: "t"},))
     onnx.checker.check_model(str(tmp_path / "m.onnx"), full_check=True)
     other = torch.randn(3, 7, 8).bfloat16()

@@ -442,9 +442,10 @@ def test_several_runs_are_all_compared(encoder, exported, tmp_path):
 
 
 def run(*arguments):
+    from whence.command_lines import run_guarded
     from whence.numerics.command_line import main
 
-    return main([str(each) for each in arguments])
+    return run_guarded([str(each) for each in arguments], main)
 
 
 def test_json_follows_its_schema(encoder, exported, capsys):

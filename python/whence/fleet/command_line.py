@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..command_lines import Parser, run_guarded, show_progress
+from ..command_lines import Parser, show_progress
 from ..placing import write_text
 from . import journal
 from .engines import ENGINES
@@ -49,10 +49,6 @@ def parser() -> Parser:
 
 
 def main(arguments: Sequence[str]) -> int:
-    return run_guarded(arguments, _run)
-
-
-def _run(arguments: Sequence[str]) -> int:
     given = parser().parse_args(arguments)
     out = given.output or Path(f"{given.registry.resolve().stem}.fleet")
     models = models_of(given.registry, out)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import command
-from ..command_lines import Parser, run_guarded
+from ..command_lines import Parser
 from ..errors import error, require_path
 from ..placing import require_apart
 from . import pairing
@@ -56,10 +56,6 @@ def parser() -> Parser:
 
 
 def main(arguments: Sequence[str]) -> int:
-    return run_guarded(arguments, _annotate)
-
-
-def _annotate(arguments: Sequence[str]) -> int:
     given = parser().parse_args(arguments)
     for option in ("weights", "from"):
         if getattr(given, option) is not None:

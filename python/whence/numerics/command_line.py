@@ -6,7 +6,7 @@ import argparse
 import json
 from collections.abc import Sequence
 
-from ..command_lines import Parser, run_guarded
+from ..command_lines import Parser
 from ..placing import require_apart
 from . import light
 
@@ -63,10 +63,6 @@ def parser() -> Parser:
 
 
 def main(arguments: Sequence[str]) -> int:
-    return run_guarded(arguments, _measure)
-
-
-def _measure(arguments: Sequence[str]) -> int:
     options = parser()
     given = options.parse_args(arguments)
     for option, value in vars(given).items():

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from .. import command
-from ..command_lines import Parser, run_guarded
+from ..command_lines import Parser
 from ..errors import error
 from .proof import Contradiction
 
@@ -62,10 +62,6 @@ def parser() -> Parser:
 
 
 def main(arguments: Sequence[str]) -> int:
-    return run_guarded(arguments, _validate)
-
-
-def _validate(arguments: Sequence[str]) -> int:
     given = parser().parse_args(arguments)
     form = given.format or ("json" if given.json else "text")
     others = [word for each in given.others or () for word in (each if isinstance(each, tuple) else (each,))]

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..command_lines import Parser, run_guarded, show_progress
+from ..command_lines import Parser, show_progress
 from ..placing import require_apart, write_text
 from ..numerics import light
 from . import quantisers
@@ -49,10 +49,6 @@ def parser() -> Parser:
 
 
 def main(arguments: Sequence[str]) -> int:
-    return run_guarded(arguments, _measure)
-
-
-def _measure(arguments: Sequence[str]) -> int:
     options = parser()
     given = options.parse_args(arguments)
     if given.exclude_list and not given.budget:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..command_lines import Parser, run_guarded
+from ..command_lines import Parser
 from ..placing import require_apart, require_writable, write_text
 from . import archives
 
@@ -35,10 +35,6 @@ def parser() -> Parser:
 
 
 def main(arguments: Sequence[str]) -> int:
-    return run_guarded(arguments, _record)
-
-
-def _record(arguments: Sequence[str]) -> int:
     given = parser().parse_args(arguments)
     require_apart({"--values": given.values, "--output": given.output}, [given.archive, *given.inputs])
     if given.output is not None:

@@ -25,6 +25,8 @@ void run(std::string_view input) {
       {"diff", good.model, model, "--json"},
       {"validate", model, "--min", "covered=50@*", "--require", "**", "--baseline", model, "--all"},
       {"validate", model, "--sidecar", good.sidecar, "--format", "sarif"},
+      {"validate", model, "--conformance", good.model},
+      {"validate", good.model, "--conformance", model, "--json"},
       {"select", model, "--format", "trt-precisions", "--partial"},
       {"select", model, "--format", "nncf-openvino"},
       {"select", model, "--format", "graphsurgeon"},
