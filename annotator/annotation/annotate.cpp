@@ -211,8 +211,9 @@ void require_fit(const match::ModelFit& fit, const AnnotateOptions& options, con
 // A name alone says little: all models of one architecture share them.
 void require_weights(const match::ParameterCounts& counts, const AnnotateOptions& options, const Place& place) {
   constexpr std::int64_t few = 10;  // one in so many may be the same in any training
-  const std::int64_t met = counts.by_bytes + counts.by_sketch;
-  if (met > 0 && (met * few >= counts.all || counts.by_name <= met * few)) return;
+  const std::int64_t met = counts.all_by_content;
+  const std::int64_t by_name_alone = counts.by_bytes + counts.by_name + counts.by_sketch - met;
+  if (met > 0 && (met * few >= counts.all || by_name_alone <= met * few)) return;
   if (counts.by_name == 0) {
     throw Error(Code::sidecar_mismatch,
                 "the file holds none of the " + std::to_string(counts.all) + " parameters of the checkpoint",
@@ -222,7 +223,7 @@ void require_weights(const match::ParameterCounts& counts, const AnnotateOptions
   throw Error(Code::sidecar_mismatch,
               "the file has the checkpoint's names and other weights: of " + std::to_string(counts.all) +
                   " parameters " + std::to_string(met) + " are there by their elements, " +
-                  std::to_string(counts.by_name) + " more by name",
+                  std::to_string(by_name_alone) + " more by name",
               "give the weights that the file was made with, or --allow-different-weights to go on by names", place);
 }
 

@@ -20,8 +20,9 @@ struct ParameterCounts {
   std::int64_t all = 0;
   // Found by bytes, else by name, else by a sketch, else by shape: each once.
   std::int64_t by_bytes = 0, by_name = 0, by_sketch = 0, by_shape = 0;
-  // Found by name or shape, whether or not their bytes are equal: they show whether the file is of this model.
-  std::int64_t all_by_name = 0, all_by_shape = 0;
+  // Found by name or shape, whether or not their bytes are equal: they show whether the file is of this model. Found by
+  // bytes or a sketch, whether or not they have their names: they show whether it has these weights.
+  std::int64_t all_by_name = 0, all_by_shape = 0, all_by_content = 0;
 };
 
 struct ModelFit {

@@ -210,6 +210,7 @@ void TensorSources::count(const ForeignStructure& foreign, const Reference& refe
     const bool has_shape = found != shapes.end() && found->second-- > 0;
     counts_.all_by_name += named[i];
     counts_.all_by_shape += has_shape;
+    counts_.all_by_content += same[i] != 0 || alike[i] != 0;
     counts_.by_bytes += same[i];
     counts_.by_name += same[i] == 0 && named[i] != 0;
     const bool unknown = same[i] == 0 && named[i] == 0;

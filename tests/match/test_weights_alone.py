@@ -223,6 +223,37 @@ def test_through_tools(model, plain, tool, tmp_path):
     assert readers(annotated(tmp_path / "changed.onnx", tmp_path / "model.safetensors", tmp_path)) == PRODUCTS
 
 
+def all_in_eight_bits(file: onnx.ModelProto) -> None:
+    """Every parameter, the biases too, as int8 of the same name; a DequantizeLinear in front of its readers."""
+    for each in [each for each in file.graph.initializer if each.data_type == onnx.TensorProto.FLOAT and len(each.dims)]:
+        values = numpy_helper.to_array(each)
+        scale = np.float32(np.abs(values).max() / 127)
+        each.CopyFrom(numpy_helper.from_array(np.rint(values / scale).astype(np.int8), each.name))
+        file.graph.initializer.append(numpy_helper.from_array(scale, f"{each.name}.scale"))
+        for node in file.graph.node:
+            node.input[:] = [f"{each.name}.wide" if name == each.name else name for name in node.input]
+        file.graph.node.insert(0, onnx.helper.make_node("DequantizeLinear", [each.name, f"{each.name}.scale"], [f"{each.name}.wide"]))
+
+
+@pytest.mark.parametrize("training", [0, 1])
+def test_quantised_weights_that_kept_their_names(model, training, tmp_path):
+    """Names are met first; what the tensors hold still says whether the file was made with these weights."""
+    torch.onnx.export(model, (torch.randint(0, 50, (2, 7)),), tmp_path / "model.onnx", dynamo=False, opset_version=16,
+                      do_constant_folding=False)  # no weight is stored transposed, under a new name
+    file = onnx.load(tmp_path / "model.onnx")
+    all_in_eight_bits(file)
+    onnx.save(file, tmp_path / "quantised.onnx")
+    save_file({name: tensor + training * torch.randn_like(tensor) for name, tensor in model.state_dict().items()},
+              tmp_path / "model.safetensors")
+    if training:
+        refused = command.run("annotate", tmp_path / "quantised.onnx", "--weights", tmp_path / "model.safetensors", "-o",
+                              tmp_path / "new.onnx", code=3)
+        assert "E0206" in refused.stderr and "names and other weights" in refused.stderr
+    else:
+        rows = annotated(tmp_path / "quantised.onnx", tmp_path / "model.safetensors", tmp_path)
+        assert {module for module, _ in PRODUCTS} <= {module for module, _ in readers(rows, ("MatMul", "Gather"))}
+
+
 def test_query_key_and_value_in_one_product(model, plain, tmp_path):
     """The product is of all three, and of the module around them."""
     file = onnx.load(plain)
