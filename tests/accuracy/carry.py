@@ -164,12 +164,16 @@ class Carried:
     def goes_with(self, node: onnx.NodeProto) -> None:
         key = first_output(node)
         for near in ([self.new.maker.get(node.input[0])], self.new.users[key]):
-            truths = {self.truth.nodes.get(first_output(other)) if other is not None and other.op_type in PRODUCTS
-                      else None for other in near}
+            truths = {self.truth.nodes.get(first_output(other)) if self.is_new_product(other) else None for other in near}
             if len(truths) == 1 and None not in truths:
                 self.truth.nodes[key] = truths.pop()
                 return
         self.truth.unknown[key] = "inserted"
+
+    def is_new_product(self, node: onnx.NodeProto | None) -> bool:
+        """A product that stayed needs no Reshape."""
+        old = self.old.maker.get(first_output(node)) if node is not None else None
+        return node is not None and node.op_type in PRODUCTS and (old is None or old.op_type != node.op_type)
 
     def group(self, members: list[onnx.NodeProto]) -> None:
         inside = {id(node) for node in members}

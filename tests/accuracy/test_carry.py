@@ -62,6 +62,10 @@ CASES = {
         "a_1 = Tanh(x)  b_1 = MatMul(a_1, w)  c_1 = Exp(b_1)",
         "a_1 = Tanh(x)  flat = Reshape(a_1, s)  p = MatMul(flat, w)  b_1 = Reshape(p, s)  c_1 = Exp(b_1)",
         {"a_1": "a", "flat": "b", "p": "b", "b_1": "b", "c_1": "c"}),
+    "computed in another shape, behind a product that stays": (
+        "a_1 = MatMul(x, v)  b_1 = MatMul(a_1, w)  c_1 = Exp(b_1)",
+        "a_1 = MatMul(x, v)  flat = Reshape(a_1, s)  p = Gemm(flat, w)  b_1 = Reshape(p, s)  c_1 = Exp(b_1)",
+        {"a_1": "a", "flat": "b", "p": "b", "b_1": "b", "c_1": "c"}),
     "one product for three, split": (
         "a_1 = MatMul(x, w)  b_1 = MatMul(x, v)  c_1 = Add(a_1, b_1)",
         "new = MatMul(x, wv)  a_1, b_1 = Split <axis = 1> (new, half)  c_1 = Add(a_1, b_1)",
