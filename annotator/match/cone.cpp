@@ -244,6 +244,11 @@ void place_corresponding(Placement& placement) {
       continue;
     }
     if (!r.exists()) continue;
+    if (placement.pairs.guessed(f)) {
+      placement.matches[f] = {
+          .scope = placement.pairs.tie_scope(f), .confidence = Confidence::ancestor, .rule = MatchRule::structure};
+      continue;
+    }
     std::vector<UnitIndex> units = placement.reference.units_of_node[r];
     leave_to_neighbours(placement, f, units);
     std::vector<UnitIndex> more = taken_in(placement, f, r);

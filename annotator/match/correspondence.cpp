@@ -29,6 +29,7 @@ Correspondence::Correspondence(const ForeignStructure& foreign, const Reference&
       foreign_of_(r_.values.size()),
       certain_(foreign.nodes.size(), false),
       sure_of_scope_(foreign.nodes.size(), false),
+      guessed_(foreign.nodes.size(), false),
       value_certain_(foreign.values.size(), false),
       tie_scope_(foreign.nodes.size()),
       value_tie_scope_(foreign.values.size()),

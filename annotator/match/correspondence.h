@@ -47,6 +47,9 @@ class Correspondence {
   // Returns the scope around all nodes among which a broken tie chose the partner, or the pair that led to it; none
   // when the pair is certain, or all these nodes are of one scope.
   ScopeIndex tie_scope(ForeignNode foreign) const { return certain(foreign) ? ScopeIndex() : tie_scope_[foreign]; }
+  // Returns true if a broken tie chose the partner and an equal one was left over: in a part of a model, or where a
+  // tool merged twins, the order of execution says nothing.
+  bool guessed(ForeignNode foreign) const { return guessed_[foreign]; }
   bool certain_value(ForeignValue foreign) const { return foreign.exists() && value_certain_[foreign]; }
 
  private:
@@ -113,6 +116,9 @@ class Correspondence {
   ScopeIndex scope_of_ties_around(ForeignNode f, ReferenceNode r) const;
   bool stands_alone(ForeignNode f, ReferenceNode r) const;
   bool rivals_share_scope(ForeignNode f, ReferenceNode r) const;
+  bool leaves_equal_rival(ForeignNode f, ReferenceNode r) const;
+  bool may_be_guessed(ForeignNode f) const;
+  void spread_guess(ForeignNode f);
   void confirm();
   void confirm_values(ForeignNode f, ReferenceNode r);
 
@@ -149,7 +155,7 @@ class Correspondence {
   IndexedVector<ReferenceNode, ForeignNode> foreign_node_of_;
   IndexedVector<ForeignValue, ReferenceValue> value_of_;
   IndexedVector<ReferenceValue, ForeignValue> foreign_of_;
-  IndexedVector<ForeignNode, bool> certain_, sure_of_scope_;
+  IndexedVector<ForeignNode, bool> certain_, sure_of_scope_, guessed_;
   IndexedVector<ForeignValue, bool> value_certain_;
   IndexedVector<ForeignNode, ScopeIndex> tie_scope_;
   IndexedVector<ForeignValue, ScopeIndex> value_tie_scope_;

@@ -38,6 +38,42 @@ bool Correspondence::rivals_share_scope(ForeignNode f, ReferenceNode r) const {
   });
 }
 
+// Returns true if a node that has no partner in the end could have been chosen as well.
+bool Correspondence::leaves_equal_rival(ForeignNode f, ReferenceNode r) const {
+  const double own = support(f, r, Trust::certain);
+  return std::ranges::any_of(rivals_of_f_[f], [&](ReferenceNode other) {
+    return other != r && !foreign_node_of_[other].exists() && !other_form_taken(other) && !same_units(other, r) &&
+           support(f, other, Trust::certain) >= own;
+  });
+}
+
+bool Correspondence::may_be_guessed(ForeignNode f) const {
+  return node_of_[f].exists() && !certain(f) && tie_scope_[f].exists();
+}
+
+// A pair that follows from a guess is one.
+void Correspondence::spread_guess(ForeignNode f) {
+  std::vector<ForeignNode> open = {f};
+  guessed_[f] = true;
+  const auto see = [&](ForeignNode next) {
+    if (!next.exists() || guessed_[next] || !may_be_guessed(next)) return;
+    guessed_[next] = true;
+    open.push_back(next);
+  };
+  while (!open.empty()) {
+    const ForeignNode at = open.back();
+    open.pop_back();
+    for (const ForeignValue input : f_.data_inputs(at)) {
+      if (!input.exists()) continue;
+      for (const ForeignNode maker : f_.makers(input)) see(maker);
+    }
+    for (const ForeignValue output : f_.nodes[at].outputs) {
+      if (!output.exists()) continue;
+      for (const auto& use : f_.heavy_uses(f_.loose(output))) see(use.node);
+    }
+  }
+}
+
 // Returns the scope around all rivals of the pair; none where they are all of one scope.
 ScopeIndex Correspondence::scope_of_tie(ForeignNode f, ReferenceNode r) const {
   ScopeIndex scope;
@@ -100,6 +136,9 @@ void Correspondence::confirm() {
   }
   for (const ForeignNode f : f_.order) {
     if (node_of_[f].exists() && !certain_[f]) sure_of_scope_[f] = rivals_share_scope(f, node_of_[f]);
+  }
+  for (const ForeignNode f : f_.order) {
+    if (!guessed_[f] && may_be_guessed(f) && leaves_equal_rival(f, node_of_[f])) spread_guess(f);
   }
 }
 

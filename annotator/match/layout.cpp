@@ -307,7 +307,8 @@ void place_layout(Placement& placement) {
   const ReferenceStructure& r = placement.reference.structure;
   Ways ways(placement);
   for (const ForeignNode node : f.order) {
-    if (placement.pairs.node(node).exists()) ways.align_into(node, placement.pairs.node(node));
+    if (placement.pairs.node(node).exists() && !placement.pairs.guessed(node))
+      ways.align_into(node, placement.pairs.node(node));
   }
   for (const ForeignValue output : f.outputs) {
     const ReferenceValue partner = placement.pairs.value(f.loose(output));

@@ -27,7 +27,7 @@ struct ParameterCounts {
 
 struct ModelFit {
   ParameterCounts parameters;
-  std::int64_t distinct = 0;  // parameters found by bytes that no other parameter has
+  std::int64_t distinct = 0;  // parameters found by bytes; of equal ones a tensor is one, or none if it is one number
   std::int64_t sketched = 0;  // parameters found by a sketch that no other parameter fits as well
   // Nodes of the foreign graph that read matrices, and those of them matched to a parameter of the same size.
   std::int64_t nodes = 0, placed = 0;

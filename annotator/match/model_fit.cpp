@@ -93,11 +93,14 @@ ModelFit model_fit(const Placement& placement, const TensorSources& tensors) {
   for (const ReferenceParameter& parameter : reference.parameters) ++sharers[parameter.digests.content];
   IndexedVector<ParameterIndex, bool> met(reference.parameters.size(), false);
   for (const ForeignTensor i : foreign.tensors.keys()) {
+    bool counted = false;  // of equal parameters the tensor is one
     for (const TensorSource& source : tensors.of(i)) {
       fit.sketched += source.how == TensorSource::How::sketch && source.candidates == 1;
-      if (!source.by_content() || sharers[reference.parameters[source.parameter].digests.content] > 1) continue;
-      if (!met[source.parameter]) ++fit.distinct;
-      met[source.parameter] = true;
+      if (!source.by_content() || met[source.parameter]) continue;
+      const bool shared = sharers[reference.parameters[source.parameter].digests.content] > 1;
+      if (shared && (counted || uniform(foreign.tensors[i]))) continue;
+      met[source.parameter] = counted = true;
+      ++fit.distinct;
     }
   }
 

@@ -366,3 +366,33 @@ def test_a_widened_checkpoint_is_found_by_its_bytes(dtype, tmp_path):
     output = command.run("annotate", tmp_path / "file.onnx", "-o", tmp_path / "out.onnx", "--weights", tmp_path / "model.bin").stdout
     count = len(list(model.parameters()))
     assert f"of {count} parameters {count} are there by their bytes" in output
+
+
+def test_a_part_that_holds_one_of_the_copies_is_of_the_model(tmp_path):
+    """Its weights are those of three layers alike: of this model for certain, of one layer not."""
+    torch.manual_seed(0)
+    model, x = Copies().eval(), torch.randn(2, 3, 8)
+    torch.jit.trace(model, x).save(tmp_path / "model.pt")
+    command.run("record", tmp_path / "model.pt", "-o", tmp_path / "model.json")
+    torch.onnx.export(model, (x,), tmp_path / "model.onnx", dynamo=False, opset_version=17, verbose=False)
+    whole = onnx.shape_inference.infer_shapes(onnx.load(tmp_path / "model.onnx"))
+    stored = {node.output[0]: node.input[0] for node in whole.graph.node if node.op_type == "Identity"}  # of equal tensors
+    for node in whole.graph.node:
+        node.input[:] = [stored.get(name, name) for name in node.input]
+    layer = [node for node in whole.graph.node if node.name.startswith("/layers.1/") and node.op_type != "Identity"]
+    weights = {each.name for each in whole.graph.initializer}
+    inner = {output for node in layer for output in node.output}
+    begins = sorted({name for node in layer for name in node.input if name and name not in weights | inner})
+    part = onnx.utils.Extractor(whole).extract_model(begins, list(layer[-1].output))
+    new_names = {part.graph.input[0].name: "read", part.graph.output[0].name: "made"}
+    for named in [*part.graph.input, *part.graph.output]:
+        named.name = new_names[named.name]
+    for node in part.graph.node:
+        node.input[:], node.output[:] = ([new_names.get(name, name) for name in names] for names in (node.input, node.output))
+    rename.rename_everything(part)
+    onnx.save(part, tmp_path / "part.onnx")
+    command.run("annotate", tmp_path / "part.onnx", "--sidecar", tmp_path / "model.json", "-o", tmp_path / "out.onnx")
+    said = [keys(node) for node in onnx.load(tmp_path / "out.onnx").graph.node]
+    assert len(said) > 3 and not [each for each in said if each["confidence"] in SURE]
+    assert len(said) > 3 and not [each for each in said if each["confidence"] in SURE]
+    assert {each["module"] for each in said} <= {"", "layers"}
