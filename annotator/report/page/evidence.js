@@ -7,8 +7,8 @@ function entry(list, name, ...content) {
   list.append(make('dt', {}, name), make('dd', {}, ...content));
 }
 
-const moduleLink = (path) => (moduleByPath.has(path) ?
-  link(pathText(path), () => chooseModule(moduleByPath.get(path))) : pathText(path));
+const moduleLink = (path) => (moduleByPath().has(path) ?
+  link(pathText(path), () => chooseModule(moduleByPath().get(path))) : pathText(path));
 
 function valueList(title, entries) {
   if (entries.length === 0) return [];
@@ -54,7 +54,7 @@ function showEvidence(node) {
     make('button', { class: 'close', 'aria-label': 'Close', onclick: hideEvidence }, '✕'),
     make('h2', {}, operatorOf(node)), make('div', { class: 'mono' }, nodeLabel(node)),
     make('p', { class: 'because' }, shown(found.reason)), list,
-    ...valueList('Reads', readsOf[node]), ...valueList('Read by', readBy[node]),
+    ...valueList('Reads', listed(eachRead, node)), ...valueList('Read by', listed(eachReader, node)),
     ...found.operations.flatMap(operationParts),
     ...(keys.length > 0 ? [make('h3', {}, 'Keys on the node'), ...keys] : []));
   evidenceElement.hidden = false;
