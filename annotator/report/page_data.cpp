@@ -224,11 +224,14 @@ void put_edges(const Report& report, AtomicFile& to) {
   const auto of_edges = number_values(edges), of_inputs = number_values(inputs), of_outputs = number_values(outputs);
   to.write(",\"values\":");
   values.put_all(to);
+  Interned shapes;
   to.write(",\"shapes\":");
   put_array(to, values.texts(), [&](std::string_view name) {
     const auto shape = report.shapes.values.find(name);
-    put_text(to, shape == report.shapes.values.end() ? "" : shape->second->text);
+    put(to, shapes.of_lasting(shape == report.shapes.values.end() ? "" : shape->second->text));
   });
+  to.write(",\"shape_texts\":");
+  shapes.put_all(to);
   const auto put_all = [&](const auto&... numbers) {
     std::string_view between;
     ((to.write(std::exchange(between, ",")), put(to, numbers)), ...);

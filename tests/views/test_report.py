@@ -436,7 +436,7 @@ def test_sizes_that_inference_numbered_are_question_marks(batch, tmp_path):
     made.graph.output.append(helper.make_tensor_value_info("r", TensorProto.FLOAT, None))
     onnx.save(made, tmp_path / "m.onnx")
     data = embedded(report(tmp_path / "m.onnx", tmp_path))
-    shapes = dict(zip(data["values"], data["shapes"], strict=True))
+    shapes = dict(zip(data["values"], (data["shape_texts"][number] for number in data["shapes"]), strict=True))
     assert shapes == {"x": f"float32[{batch},3,h,w]", "c": f"float32[{batch},8,?,?]", "r": f"float32[{batch},8,?,?]"}
 
 

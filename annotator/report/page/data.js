@@ -75,6 +75,8 @@ function listed(each, node) {
   return list;
 }
 
+const shapeOf = (value) => data.shape_texts[data.shapes[value]];
+
 const nodeByName = once(() => {
   const byName = new Map();
   nodes.name.forEach((name, node) => { if (!byName.has(name)) byName.set(name, node); });

@@ -28,7 +28,7 @@ function cutStart(text, width, letter) {
 // The shape of the first value of a node that others read.
 function firstShape(node) {
   const first = listed(eachReader, node)[0];
-  return first === undefined ? '' : data.shapes[first[1]];
+  return first === undefined ? '' : shapeOf(first[1]);
 }
 
 // Two lines, a tooltip and a class for each kind of item.
@@ -57,7 +57,7 @@ function itemLook(item) {
     item.other < 0 ? `graph ${item.kind}put` : pathText(modules[moduleOf[item.other]].path);
   const way = place.startsWith('graph ') ? '' : item.kind === 'in' ? 'from ' : 'to ';
   return { top: name, below: `${way}${place}`, way,
-    title: `${name}\n${several ? '' : shown(data.shapes[item.value])}\n${place}`,
+    title: `${name}\n${several ? '' : shown(shapeOf(item.value))}\n${place}`,
     kind: 'port', spoken: `${name}, ${way}${place}` };
 }
 
@@ -100,7 +100,7 @@ function routeOf(points) {
 
 // An edge upwards is laid out the other way round, so its arrow stands at the start.
 function drawEdge(edge, route) {
-  const named = (value) => `${shown(data.values[value])} ${shown(data.shapes[value])}`;
+  const named = (value) => `${shown(data.values[value])} ${shown(shapeOf(value))}`;
   const names = edge[2].slice(0, 12).map(named).join('\n');
   return make('path', { class: `edge${route.back ? ' back' : ''}`, d: routeOf(route.points),
     'marker-end': route.back ? null : 'url(#head)', 'marker-start': route.back ? 'url(#head)' : null },

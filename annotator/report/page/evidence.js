@@ -14,7 +14,7 @@ function valueList(title, entries) {
   if (entries.length === 0) return [];
   const rows = entries.slice(0, LINKS_SHOWN).map(([other, value]) => make('li', {},
     make('span', { class: 'mono' }, shown(data.values[value])), ' ',
-    make('span', { class: 'dim' }, `${shown(data.shapes[value])} `),
+    make('span', { class: 'dim' }, `${shown(shapeOf(value))} `),
     other < 0 ? 'of the graph' : link(nodeLabel(other), () => chooseNode(other))));
   if (entries.length > LINKS_SHOWN) rows.push(make('li', { class: 'dim' }, `and ${entries.length - LINKS_SHOWN} more`));
   return [make('h3', {}, title), make('ul', {}, ...rows)];
