@@ -17,12 +17,13 @@ namespace whence::functions {
 std::string to_template(std::string_view text, std::string_view module);
 std::string from_template(std::string_view text, std::string_view module);
 void fill_template(std::string& text, std::string_view module);
-bool fills_template(std::string_view text, std::string_view of_template, std::string_view module);  // what it gives
+// Returns true if `text` is what from_template() makes of the template.
+bool fills_template(std::string_view text, std::string_view of_template, std::string_view module);
 
 // A node of a function as a call means it.
 struct FunctionNode {
   const onnx::NodeProto* node;
-  std::string_view module;  // of the call
+  std::string_view module;  // the call's
 };
 
 // Returns how the metadata of the nodes that a call stands for, in the order of for_each_node, differs from the

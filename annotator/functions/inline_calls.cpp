@@ -355,7 +355,7 @@ void for_each_call(const ModelParts& parts,
                    const std::function<void(const OnnxNode&, const std::vector<FunctionNode>&)>& visit) {
   const Functions functions(parts, made_by_whence);
   std::vector<FunctionNode> leaves;
-  std::deque<std::string> modules;  // of calls in calls
+  std::deque<std::string> modules;  // owns the names of inner calls' modules
   const std::function<void(const onnx::FunctionProto&, std::string_view, int)> expand =
       [&](const onnx::FunctionProto& function, std::string_view module, int depth) {
         for (const onnx::NodeProto& node : function.node()) {

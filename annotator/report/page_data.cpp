@@ -228,7 +228,8 @@ void put_edges(const Report& report, AtomicFile& to) {
   to.write(",\"shapes\":");
   put_array(to, values.texts(), [&](std::string_view name) {
     const auto shape = report.shapes.values.find(name);
-    put(to, shapes.of_lasting(shape == report.shapes.values.end() ? "" : shape->second->text));
+    const std::string_view text = shape == report.shapes.values.end() ? std::string_view() : shape->second->text;
+    put(to, shapes.of_lasting(text));
   });
   to.write(",\"shape_texts\":");
   shapes.put_all(to);

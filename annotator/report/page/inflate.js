@@ -1,7 +1,7 @@
 // Unpacks what was packed by deflate (RFC 1951), at once: the browser's own unpacks only in the background, and what a
 // click shows would come later than the click.
 
-const MOST_BITS = 15;  // of a code
+const MOST_BITS = 15;  // longest word of a code
 const LENGTHS_ORDER = [16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15];
 
 // The numbers that symbols from `first` on begin at, and their extra bits: of two symbols each has the same, from the
