@@ -8,10 +8,14 @@
 #include <xxhash.h>
 
 #include "annotator/functions/node_values.h"
+#include "annotator/functions/plain_node.h"
+#include "annotator/onnx_file/onnx_fields.h"
+#include "annotator/onnx_file/wire_out.h"
 #include "schema/element_count.h"
 
 namespace whence::functions {
 
+namespace proto = onnx_file::proto;
 using onnx_file::OnnxNode;
 using onnx_file::OnnxTensor;
 
@@ -214,7 +218,30 @@ class BlockMaker {
 
 ModuleBlock block_of(const WorkGraph& graph, const Region& region) { return BlockMaker(graph, region).make(); }
 
+namespace {
+
+// The bytes that the message would have: what protobuf writes, in protobuf's order.
+std::string normal_form(PlainNode node, const std::function<std::string(const std::string&)>& rename) {
+  std::string form;
+  const auto append_values = [&](std::uint32_t field, const std::vector<std::string_view>& names) {
+    for (const std::string_view name : names) {
+      onnx_file::wire::append_field(form, field, name.empty() ? std::string() : rename(std::string(name)));
+    }
+  };
+  append_values(proto::node::input, node.inputs);
+  append_values(proto::node::output, node.outputs);
+  form += node.op_type;
+  std::ranges::stable_sort(node.attributes, {}, &PlainAttribute::name);
+  for (const PlainAttribute& attribute : node.attributes) {
+    onnx_file::wire::append_field(form, proto::node::attribute, attribute.message);
+  }
+  return form.append(node.domain).append(node.overload);
+}
+
+}  // namespace
+
 std::string normal_form(const OnnxNode& node, const std::function<std::string(const std::string&)>& rename) {
+  if (auto plain = read_plain_node(node.message)) return normal_form(std::move(*plain), rename);
   onnx::NodeProto normal = bare_proto(node);
   rename_values(normal, rename);
   std::map<std::string, std::string> inner;

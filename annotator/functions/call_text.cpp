@@ -5,6 +5,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <span>
 
 #include "annotator/functions/node_values.h"
 #include "schema/json_text.h"
@@ -18,11 +19,13 @@ constexpr std::string_view place_holder = "{module}";
 
 bool in_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 
-using Entries = std::map<std::string_view, std::string_view>;  // the first under each key
+using Entries = std::map<std::string_view, std::string>;  // the first under each key
 
-Entries entries(const onnx::NodeProto& node) {
+Entries entries(const FunctionNode& of) {
   Entries result;
-  for (const onnx::StringStringEntryProto& entry : node.metadata_props()) result.emplace(entry.key(), entry.value());
+  for (const onnx::StringStringEntryProto& entry : of.node->metadata_props()) {
+    result.emplace(entry.key(), from_template(entry.value(), of.module));
+  }
   return result;
 }
 
@@ -79,6 +82,20 @@ std::string to_template(std::string_view text, std::string_view module) {
   return result.append(text.substr(from));
 }
 
+void fill_template(std::string& text, std::string_view module) {
+  if (text.find(place_holder) != std::string::npos) text = from_template(text, module);
+}
+
+bool fills_template(std::string_view text, std::string_view of_template, std::string_view module) {
+  while (true) {
+    const std::size_t at = of_template.find(place_holder);
+    if (at == std::string_view::npos) return text == of_template;
+    if (text.substr(0, at) != of_template.substr(0, at) || !text.substr(at).starts_with(module)) return false;
+    text.remove_prefix(at + module.size());
+    of_template.remove_prefix(at + place_holder.size());
+  }
+}
+
 std::string from_template(std::string_view text, std::string_view module) {
   std::string result;
   std::size_t from = 0;
@@ -89,12 +106,25 @@ std::string from_template(std::string_view text, std::string_view module) {
   return result.append(text.substr(from));
 }
 
-std::string differences(const std::vector<const onnx::NodeProto*>& from_functions,
+namespace {
+
+// True if both have the same entries in the same order, as nearly all have.
+bool is_same(const FunctionNode& from_function, const onnx_file::OnnxProperties& original) {
+  const auto& entries = from_function.node->metadata_props();
+  return std::ranges::equal(entries, original, [&](const auto& ours, const onnx_file::OnnxProperty& theirs) {
+    return ours.key() == theirs.key && fills_template(theirs.value, ours.value(), from_function.module);
+  });
+}
+
+}  // namespace
+
+std::string differences(const std::vector<FunctionNode>& from_functions,
                         const std::vector<onnx_file::OnnxProperties>& originals) {
+  if (std::ranges::equal(std::span(from_functions).first(originals.size()), originals, is_same)) return {};
   std::vector<Entries> have, want;
   std::set<std::string_view> keys;
   for (std::size_t i = 0; i < originals.size(); ++i) {
-    have.push_back(entries(*from_functions[i]));
+    have.push_back(entries(from_functions[i]));
     want.push_back(entries(originals[i]));
     for (const Entries* side : {&have.back(), &want.back()}) {
       for (const auto& [key, value] : *side) keys.insert(key);

@@ -163,20 +163,36 @@ class FunctionMaker {
 
   // Leaves on the function's node the metadata that holds for all calls.
   void common_text(std::size_t position, onnx::NodeProto& inside) {
-    std::vector<std::vector<const OnnxNode*>> nodes(blocks_.size());
-    for (std::size_t i = 0; i < blocks_.size(); ++i) {
-      onnx_file::walk_nodes(node(*blocks_[i], position), [&](const OnnxNode& each) { nodes[i].push_back(&each); });
+    struct Entry {
+      std::string_view key;
+      std::string text;
+      bool common = true;
+    };
+    std::vector<std::vector<Entry>> common;  // by node: that of the first call, then those of its bodies
+    const std::string& first_module = module_of(first_);
+    for (const ModuleBlock* block : blocks_) {
+      const std::string& module = module_of(*block);
+      std::size_t at = 0;
+      onnx_file::walk_nodes(node(*block, position), [&](const OnnxNode& each) {
+        const onnx_file::OnnxProperties entries = each.metadata;
+        if (block == blocks_.front()) {
+          std::vector<Entry>& own = common.emplace_back();
+          for (const auto& [key, value] : entries) own.push_back({key, to_template(value, first_module)});
+          return;
+        }
+        for (Entry& entry : common[at]) {
+          if (!entry.common) continue;
+          const std::string_view value = onnx_file::find_property(entries, entry.key).value_or("");
+          entry.common = to_template(value, module) == entry.text;
+        }
+        ++at;
+      });
     }
     std::size_t at = 0;
     for_each_node(inside, [&](onnx::NodeProto& each) {
       each.clear_metadata_props();
-      for (const onnx_file::OnnxProperty& entry : nodes[0][at]->metadata.list()) {
-        const std::string text = to_template(entry.value, module_of(first_));
-        bool common = true;
-        for (std::size_t i = 1; i < blocks_.size() && common; ++i) {
-          common = to_template(metadata_of(*nodes[i][at], entry.key), module_of(*blocks_[i])) == text;
-        }
-        if (common) set_metadata(each, entry.key, text);
+      for (const Entry& entry : common[at]) {
+        if (entry.common) set_metadata(each, entry.key, entry.text);
       }
       ++at;
     });

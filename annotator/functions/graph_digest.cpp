@@ -1,7 +1,10 @@
 #include "annotator/functions/graph_digest.h"
 
 #include <algorithm>
-#include <map>
+#include <compare>
+#include <cstdint>
+
+#include <xxhash.h>
 
 #include "annotator/functions/block.h"
 #include "annotator/functions/work_graph.h"
@@ -16,16 +19,25 @@ namespace {
 std::string digest_of(const std::string& text) { return whence::digest_of(text.data(), text.size()); }
 
 // ONNX Runtime's fusions write several entries under one key: the first counts, as it does for what a call keeps.
-std::string metadata_text(const OnnxNode& node) {
-  std::string text;
+void append_metadata(const OnnxNode& node, std::string& to) {
   onnx_file::walk_nodes(node, [&](const OnnxNode& each) {
-    std::map<std::string_view, std::string_view> entries;
-    for (const onnx_file::OnnxProperty& entry : each.metadata.list()) entries.emplace(entry.key, entry.value);
-    for (const auto& [key, value] : entries) text.append(key).append(1, '\0').append(value).append(1, '\0');
-    text += '\n';
+    onnx_file::OnnxProperties entries = each.metadata.list();
+    std::ranges::stable_sort(entries, {}, &onnx_file::OnnxProperty::key);
+    std::string_view last;
+    for (const auto& [key, value] : entries) {
+      if (&value != &entries.front().value && key == last) continue;
+      to.append(key).append(1, '\0').append(value).append(1, '\0');
+      last = key;
+    }
+    to += '\n';
   });
-  return text;
 }
+
+struct NodeDigest {
+  std::uint64_t high, low;
+
+  auto operator<=>(const NodeDigest&) const = default;
+};
 
 }  // namespace
 
@@ -39,10 +51,10 @@ std::string graph_digest(ModelParts& parts) {
     return known = tensor != nullptr ? "constant " + digest_of(content_of(*tensor))
                                      : "named " + std::string(graph.value(id).name);
   };
-  std::vector<std::string> all;
+  std::vector<NodeDigest> all;
   for (const WorkNode& node : graph.nodes()) {
     if (node.node->op_type == "Constant" && !node.writes.empty() && graph.constant(node.writes[0]) != nullptr) continue;
-    const std::string form = normal_form(*node.node, [&](const std::string& name) {
+    std::string form = normal_form(*node.node, [&](const std::string& name) {
       const ValueId id = graph.find(name);
       const bool own = std::ranges::find(node.writes, id) != node.writes.end();
       return own ? std::string("own") : digest(id);
@@ -51,11 +63,13 @@ std::string graph_digest(ModelParts& parts) {
     for (std::size_t k = 0; k < node.writes.size(); ++k) {
       if (node.writes[k] >= 0) digests[node.writes[k]] = computed + "." + std::to_string(k);
     }
-    all.push_back(digest_of(computed + metadata_text(*node.node)));
+    form = computed;
+    append_metadata(*node.node, form);
+    const XXH128_hash_t digest_with_metadata = XXH3_128bits(form.data(), form.size());
+    all.push_back({digest_with_metadata.high64, digest_with_metadata.low64});
   }
   std::ranges::sort(all);
-  std::string text;
-  for (const std::string& each : all) text += each;
+  std::string text = whence::digest_of(all.data(), all.size() * sizeof(NodeDigest));
   for (const onnx_file::OnnxValue& output : parts.graph.outputs) {
     text += std::string(output.name) + "=" + digest(graph.find(output.name)) + "\n";
   }

@@ -67,11 +67,17 @@ void resolve_references(onnx::NodeProto& node, const std::map<std::string, onnx:
   node.mutable_attribute()->Swap(&resolved);
 }
 
-class Inliner {
+// True for a Constant that was pulled into a function: it was a small initializer, or a Constant with other readers.
+bool is_pulled_in(const onnx::NodeProto& node) {
+  return !entry_of(node, keys::constant).empty() && node.output_size() == 1 && node.attribute_size() == 1;
+}
+
+// The functions whose calls are written out.
+class Functions {
  public:
-  Inliner(ModelParts& parts, bool all) : parts_(parts), all_(all) {
+  Functions(const ModelParts& parts, std::function<bool(const OnnxFunction&)> chosen) : chosen_(std::move(chosen)) {
     for (const OnnxFunction& function : parts.functions) {
-      if (!chosen(function)) continue;
+      if (!chosen_(function)) continue;
       protos_.push_back(proto_of(function));
       const onnx::FunctionProto& proto = protos_.back();
       if (functions_.try_emplace({proto.domain(), proto.name(), proto.overload()}, &proto).second) continue;
@@ -79,33 +85,45 @@ class Inliner {
                   "which of the two a call means, the file does not say; export it again",
                   {.file = parts.path, .stage = "inline"});
     }
+  }
+
+  bool empty() const { return protos_.empty(); }
+  auto begin() const { return protos_.begin(); }
+  auto end() const { return protos_.end(); }
+  const std::function<bool(const OnnxFunction&)>& chosen() const { return chosen_; }
+
+  const onnx::FunctionProto* called(const OnnxNode& node) const {
+    return find({node.domain, node.op_type, node.overload});
+  }
+  const onnx::FunctionProto* called(const onnx::NodeProto& node) const {
+    return find({node.domain(), node.op_type(), node.overload()});
+  }
+
+ private:
+  const onnx::FunctionProto* find(const FunctionKey& key) const {
+    if (functions_.empty()) return nullptr;
+    const auto found = functions_.find(key);
+    return found == functions_.end() ? nullptr : found->second;
+  }
+
+  std::function<bool(const OnnxFunction&)> chosen_;
+  std::deque<onnx::FunctionProto> protos_;
+  std::map<FunctionKey, const onnx::FunctionProto*> functions_;
+};
+
+class Inliner {
+ public:
+  Inliner(ModelParts& parts, bool all)
+      : parts_(parts), functions_(parts, [all](const OnnxFunction& each) { return all || made_by_whence(each); }) {
+    if (functions_.empty()) return;  // no name is needed
     const OnnxGraph& graph = parts.graph;
     for (const auto* stated : {&graph.value_info, &graph.inputs, &graph.outputs}) {
       for (const OnnxValue& value : *stated) typed_.emplace(value.name);
     }
     claim_values(graph);
     for (const OnnxNode& node : graph.nodes) {
-      if (called(node) == nullptr && !node.name.empty()) nodes_.claim(std::string(node.name));
+      if (functions_.called(node) == nullptr && !node.name.empty()) nodes_.claim(std::string(node.name));
     }
-  }
-
-  // Visits each call of the outermost graph with the nodes it stands for, without the metadata kept at the call. Does
-  // not change the model.
-  template <class Visit>
-  void leaves_by_call(const Visit& visit) {
-    const std::size_t initializers = parts_.graph.initializers.size(), types = parts_.graph.value_info.size();
-    const std::size_t messages = parts_.made->size();
-    for (const OnnxNode& node : parts_.graph.nodes) {
-      const onnx::FunctionProto* const function = called(node);
-      if (function == nullptr) continue;
-      const onnx::NodeProto call = proto_of(node);
-      std::vector<onnx::NodeProto> leaves;
-      expand(call, *function, std::string(metadata_of(node, keys::module)), 0, leaves);
-      visit(node, leaves);
-    }
-    parts_.graph.initializers.resize(initializers);
-    parts_.graph.value_info.resize(types);
-    parts_.made->resize(messages);
   }
 
   InlineReport run() {
@@ -113,7 +131,7 @@ class Inliner {
     std::vector<OnnxNode> nodes;
     nodes.reserve(checked_size());
     for (OnnxNode& node : parts_.graph.nodes) {
-      if (called(node) != nullptr || holds_call(node)) {
+      if (functions_.called(node) != nullptr || holds_call(node)) {
         for (const onnx::NodeProto& each : inlined(proto_of(node), report)) nodes.push_back(parts_.node(each));
       } else {
         nodes.push_back(std::move(node));
@@ -127,23 +145,10 @@ class Inliner {
   }
 
  private:
-  bool chosen(const OnnxFunction& function) const { return all_ || made_by_whence(function); }
-
-  const onnx::FunctionProto* find(const FunctionKey& key) const {
-    const auto found = functions_.find(key);
-    return found == functions_.end() ? nullptr : found->second;
-  }
-  const onnx::FunctionProto* called(const OnnxNode& node) const {
-    return find({node.domain, node.op_type, node.overload});
-  }
-  const onnx::FunctionProto* called(const onnx::NodeProto& node) const {
-    return find({node.domain(), node.op_type(), node.overload()});
-  }
-
   bool holds_call(const OnnxNode& node) const {
     bool any = false;
     for (const OnnxGraph& body : node.subgraphs) {
-      onnx_file::walk_nodes(body.nodes, [&](const OnnxNode& each) { any |= called(each) != nullptr; });
+      onnx_file::walk_nodes(body.nodes, [&](const OnnxNode& each) { any |= functions_.called(each) != nullptr; });
     }
     return any;
   }
@@ -165,7 +170,7 @@ class Inliner {
   // Returns the nodes that replace a node: those of the function if it is a call, else itself with the calls in its
   // bodies written out.
   std::vector<onnx::NodeProto> inlined(onnx::NodeProto node, InlineReport& report) {
-    if (const onnx::FunctionProto* const function = called(node)) {
+    if (const onnx::FunctionProto* const function = functions_.called(node)) {
       ++report.calls;
       return write_out(node, *function);
     }
@@ -226,10 +231,10 @@ class Inliner {
       rename_inner_values(node, [&](const std::string& name) { return rename(name); });
       rename_values(node, rename);
       for_each_node(node, [&](onnx::NodeProto& each) {
-        for (auto& entry : *each.mutable_metadata_props()) entry.set_value(from_template(entry.value(), module));
+        for (auto& entry : *each.mutable_metadata_props()) fill_template(*entry.mutable_value(), module);
       });
       node.set_name(prefix + node.name());
-      if (const onnx::FunctionProto* inner = called(node)) {
+      if (const onnx::FunctionProto* inner = functions_.called(node)) {
         expand(node, *inner, entry_of(node, keys::module), depth + 1, leaves);
       } else {
         node.set_name(nodes_.claim(node.name()));
@@ -265,10 +270,9 @@ class Inliner {
     }
   }
 
-  // Turns a Constant of a function that whence made back into an initializer: it was a small initializer, or a Constant
-  // with other readers. Constants of the same content become one initializer.
+  // Turns a Constant of a function that whence made back into an initializer. Constants of the same content become one.
   bool take_constant(const onnx::NodeProto& node, std::unordered_map<std::string, std::string>& names) {
-    if (entry_of(node, keys::constant).empty() || node.output_size() != 1 || node.attribute_size() != 1) return false;
+    if (!is_pulled_in(node)) return false;
     const auto [entry, is_new] = constants_.try_emplace(content_of(node.attribute(0).t()));
     if (is_new) {
       entry->second = values_.claim("constant");
@@ -282,7 +286,7 @@ class Inliner {
 
   // Returns the number of nodes of the graph when its calls are written out; throws if there are too many.
   std::uint64_t checked_size() const {
-    const auto nodes = written_size(parts_, [this](const OnnxFunction& function) { return chosen(function); });
+    const auto nodes = written_size(parts_, functions_.chosen());
     const Place place{.file = parts_.path, .stage = "inline"};
     if (!nodes)
       throw Error(Code::corrupt_file, "functions call each other without end", "ONNX has no recursion", place);
@@ -306,9 +310,9 @@ class Inliner {
 
   // Removes functions that are no longer called, and imports of domains that only they used.
   std::int64_t drop_functions() {
-    const auto dropped = std::erase_if(parts_.functions, [&](const OnnxFunction& each) { return chosen(each); });
+    const auto dropped = std::erase_if(parts_.functions, functions_.chosen());
     std::set<std::string_view> gone, used;
-    for (const onnx::FunctionProto& function : protos_) {
+    for (const onnx::FunctionProto& function : functions_) {
       gone.insert(function.domain());
       for (const onnx::OperatorSetIdProto& import : function.opset_import()) {
         parts_.import(import.domain(), import.version());
@@ -337,9 +341,7 @@ class Inliner {
   }
 
   ModelParts& parts_;
-  bool all_;
-  std::deque<onnx::FunctionProto> protos_;  // functions whose calls are written out
-  std::map<FunctionKey, const onnx::FunctionProto*> functions_;
+  Functions functions_;
   text::UniqueNames values_, nodes_;
   std::set<std::string, std::less<>> typed_;      // values of the graph whose type is stated
   std::map<std::string, std::string> constants_;  // content to name
@@ -349,9 +351,30 @@ class Inliner {
 
 InlineReport inline_calls(ModelParts& parts, bool all) { return Inliner(parts, all).run(); }
 
-void for_each_call(ModelParts& parts,
-                   const std::function<void(const OnnxNode&, const std::vector<onnx::NodeProto>&)>& visit) {
-  Inliner(parts, /*all=*/false).leaves_by_call(visit);
+void for_each_call(const ModelParts& parts,
+                   const std::function<void(const OnnxNode&, const std::vector<FunctionNode>&)>& visit) {
+  const Functions functions(parts, made_by_whence);
+  std::vector<FunctionNode> leaves;
+  std::deque<std::string> modules;  // owns the names of inner calls' modules
+  const std::function<void(const onnx::FunctionProto&, std::string_view, int)> expand =
+      [&](const onnx::FunctionProto& function, std::string_view module, int depth) {
+        for (const onnx::NodeProto& node : function.node()) {
+          if (is_pulled_in(node)) continue;
+          if (const onnx::FunctionProto* const inner = functions.called(node);
+              inner != nullptr && depth < deepest_call) {
+            expand(*inner, modules.emplace_back(from_template(entry_of(node, keys::module), module)), depth + 1);
+          } else {
+            for_each_node(node, [&](const onnx::NodeProto& each) { leaves.push_back({&each, module}); });
+          }
+        }
+      };
+  for (const OnnxNode& node : parts.graph.nodes) {
+    const onnx::FunctionProto* const function = functions.called(node);
+    if (function == nullptr) continue;
+    leaves.clear(), modules.clear();
+    expand(*function, metadata_of(node, keys::module), 0);
+    visit(node, leaves);
+  }
 }
 
 Result<InlineReport> inline_file(const onnx_file::ModelSource& input, const onnx_file::ModelOutput& output, bool all) {

@@ -40,13 +40,9 @@ std::vector<CalledModule> way_to(const std::string& module, const Ways& ways) {
   }
 }
 
-// The ways that nodes state, where some node needs them: one whose keys name another module than whence does.
+// The ways that nodes state, except those whose keys name another module than whence does.
 Ways stated_ways(const std::vector<const OnnxNode*>& nodes) {
-  const bool needed = std::ranges::any_of(nodes, [](const OnnxNode* node) {
-    return corrected_module(*node, metadata::stated_modules(node->metadata)).has_value();
-  });
   Ways ways;
-  if (!needed) return ways;
   for (const OnnxNode* node : nodes) {
     const std::vector<CalledModule> steps = metadata::stated_modules(node->metadata);
     if (corrected_module(*node, steps)) continue;
@@ -62,13 +58,17 @@ Ways stated_ways(const std::vector<const OnnxNode*>& nodes) {
 }  // namespace
 
 Instances::Instances(const std::vector<const OnnxNode*>& nodes) {
-  const Ways ways = stated_ways(nodes);
+  std::optional<Ways> ways;  // read when the first node needs them
   of_nodes_.reserve(nodes.size());
   for (const OnnxNode* node : nodes) {
-    std::vector<CalledModule> steps = metadata::stated_modules(node->metadata);
-    if (const auto module = corrected_module(*node, steps)) steps = way_to(std::string(*module), ways);
-    if (metadata_of(*node, keys::confidence) == "unattributed") steps.clear();
-    metadata::set_calls(node->metadata, steps);
+    const onnx_file::OnnxProperties entries = node->metadata;
+    std::vector<CalledModule> steps = metadata::stated_modules(entries);
+    if (const auto module = corrected_module(*node, steps)) {
+      if (!ways) ways = stated_ways(nodes);
+      steps = way_to(std::string(*module), *ways);
+    }
+    if (onnx_file::find_property(entries, keys::confidence) == "unattributed") steps.clear();
+    metadata::set_calls(entries, steps);
     CallIndex id;
     for (const CalledModule& step : steps) id = child(id, step.path, step.call, step.type);
     of_nodes_.push_back(id);

@@ -11,6 +11,7 @@
 
 #include "annotator/onnx_file/onnx_summary.h"
 #include "annotator/origin/call_tree.h"
+#include "schema/flat_map.h"
 
 namespace whence::functions {
 
@@ -35,7 +36,7 @@ class Instances : public origin::CallTree {
 
   std::vector<CallIndex> of_nodes_;
   std::map<std::tuple<CallIndex, int, int>, CallIndex> children_;  // by caller, number of the path, call
-  std::map<std::string, int, std::less<>> paths_;                  // numbers of the paths
+  FlatMap<std::string, int> paths_;                                // numbers of the paths
 };
 
 }  // namespace whence::functions

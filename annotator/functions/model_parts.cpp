@@ -3,6 +3,7 @@
 #include <set>
 
 #include "annotator/functions/node_values.h"
+#include "annotator/functions/plain_node.h"
 #include "annotator/onnx_file/onnx_fields.h"
 #include "annotator/onnx_file/read_parts.h"
 #include "annotator/onnx_file/summary_of_bytes.h"
@@ -168,7 +169,9 @@ onnx_file::DataFiles data_files_of(ModelParts& parts) {
 // Fails for parts of the file that onnx.proto does not describe, so that no later use of them does.
 void check_messages(const ModelParts& parts) {
   const Place place = parts.place();
-  for (const OnnxNode& node : parts.graph.nodes) parsed<onnx::NodeProto>(node.message, place);
+  for (const OnnxNode& node : parts.graph.nodes) {
+    if (!read_plain_node(node.message)) parsed<onnx::NodeProto>(node.message, place);
+  }
   for (const OnnxValue& value : parts.graph.value_info) parsed<onnx::ValueInfoProto>(value.message, place);
   for (const OnnxFunction& function : parts.functions) parsed<onnx::FunctionProto>(function.message, place);
   for (const OnnxTensor& tensor : parts.graph.initializers) header_of(tensor, place);
@@ -291,6 +294,10 @@ void write_model_parts(ModelParts parts, const onnx_file::ModelOutput& output) {
 
   write::ModelLayout layout;
   for (const OnnxNode& node : parts.graph.nodes) {
+    if (read_plain_node(node.message)) {
+      layout.nodes.push_back(node.message);
+      continue;
+    }
     onnx::NodeProto message = proto_of(node);
     if (!relocation.empty()) relocation.apply(message);
     std::string text = message.SerializeAsString();

@@ -15,6 +15,7 @@
 #include "annotator/onnx_file/walk.h"
 #include "annotator/origin/keys/functions.h"
 #include "annotator/text/unique_names.h"
+#include "schema/flat_map.h"
 
 namespace whence::functions {
 
@@ -59,20 +60,21 @@ class Outliner {
   // Calls that hold no other chosen call first, then those that hold only such, and so on: equal blocks hold equal
   // ones, so they come in the same round.
   static std::vector<std::vector<CallIndex>> rounds(const Instances& instances, const std::vector<CallIndex>& calls) {
-    std::map<CallIndex, std::size_t> heights;
+    constexpr std::int32_t not_chosen = -1;
+    IndexedVector<CallIndex, std::int32_t> heights(instances.size(), not_chosen);
     for (const CallIndex call : calls) heights[call] = 0;
     for (auto call = calls.rbegin(); call != calls.rend(); ++call) {  // children have greater numbers
       for (CallIndex outer = instances[*call].parent; outer.exists(); outer = instances[outer].parent) {
-        const auto found = heights.find(outer);
-        if (found == heights.end()) continue;
-        found->second = std::max(found->second, heights[*call] + 1);
+        if (heights[outer] == not_chosen) continue;
+        heights[outer] = std::max(heights[outer], heights[*call] + 1);
         break;
       }
     }
     std::vector<std::vector<CallIndex>> result;
     for (const CallIndex call : calls) {
-      result.resize(std::max(result.size(), heights[call] + 1));
-      result[heights[call]].push_back(call);
+      const auto height = static_cast<std::size_t>(heights[call]);
+      result.resize(std::max(result.size(), height + 1));
+      result[height].push_back(call);
     }
     return result;
   }
@@ -205,12 +207,8 @@ class Outliner {
 
   void state_differences() {
     std::map<std::string_view, std::string> texts;  // by call
-    for_each_call(parts_, [&](const OnnxNode& call, const std::vector<onnx::NodeProto>& leaves) {
+    for_each_call(parts_, [&](const OnnxNode& call, const std::vector<FunctionNode>& from_functions) {
       if (!originals_.contains(call.name)) return;
-      std::vector<const onnx::NodeProto*> from_functions;
-      for (const onnx::NodeProto& leaf : leaves) {
-        for_each_node(leaf, [&](const onnx::NodeProto& each) { from_functions.push_back(&each); });
-      }
       std::vector<onnx_file::OnnxProperties> originals;
       collect_originals(call, originals);
       std::string text = differences(from_functions, originals);
@@ -240,7 +238,7 @@ class Outliner {
   std::set<std::pair<std::string, std::string>> taken_;  // domain and name of functions and operators
   std::vector<onnx::FunctionProto> functions_;
   text::UniqueNames node_names_;
-  std::map<std::string, std::vector<std::string_view>, std::less<>> originals_;  // messages, by the name of the call
+  FlatMap<std::string, std::vector<std::string_view>> originals_;  // messages, by the name of the call
 };
 
 // Why the nodes of the file are no graph: a value that nothing makes, or two nodes. Empty when they are one.

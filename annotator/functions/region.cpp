@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <set>
-#include <unordered_map>
+#include <span>
+#include <utility>
 
 namespace whence::functions {
 
@@ -98,8 +99,6 @@ void close(const WorkGraph& graph, Region& region) {
 // The graph in which each region is one node.
 struct Contracted {
   std::vector<std::int32_t> unit_of;  // by node; the first units are the regions
-  std::vector<std::vector<std::int32_t>> before;
-  std::vector<std::vector<std::int32_t>> after;
 
   Contracted(const WorkGraph& graph, const std::vector<Region>& regions) : unit_of(graph.nodes().size(), -1) {
     auto units = static_cast<std::int32_t>(regions.size());
@@ -110,29 +109,24 @@ struct Contracted {
     for (std::int32_t& unit : unit_of) {
       if (unit < 0) unit = units++;
     }
-    before.resize(units), after.resize(units);
-    for (std::size_t i = 0; i < graph.nodes().size(); ++i) {
-      for (const ValueId id : graph.nodes()[i].reads) {
-        const std::int32_t producer = graph.value(id).producer;
-        if (producer < 0 || unit_of[producer] == unit_of[i]) continue;
-        before[unit_of[i]].push_back(unit_of[producer]);
-        after[unit_of[producer]].push_back(unit_of[i]);
-      }
-    }
+    before_.first.assign(units + 1, 0), after_.first.assign(units + 1, 0);
+    walk_edges(graph, [&](std::int32_t from, std::int32_t to) { ++before_.first[to], ++after_.first[from]; });
+    before_.make_room(), after_.make_room();
+    walk_edges(graph, [&](std::int32_t from, std::int32_t to) { before_.add(to, from), after_.add(from, to); });
   }
 
   // The regions of some circle; empty when there is none.
   std::vector<std::int32_t> circle(std::size_t regions) const {
     std::vector<std::size_t> waits;
     std::vector<std::int32_t> ready;
-    for (std::size_t unit = 0; unit < before.size(); ++unit) {
-      waits.push_back(before[unit].size());
+    for (std::size_t unit = 0; unit + 1 < before_.first.size(); ++unit) {
+      waits.push_back(before_.of(static_cast<std::int32_t>(unit)).size());
       if (waits.back() == 0) ready.push_back(static_cast<std::int32_t>(unit));
     }
     while (!ready.empty()) {
       const std::int32_t unit = ready.back();
       ready.pop_back();
-      for (const std::int32_t next : after[unit]) {
+      for (const std::int32_t next : after_.of(unit)) {
         if (--waits[next] == 0) ready.push_back(next);
       }
     }
@@ -143,12 +137,45 @@ struct Contracted {
     auto unit = static_cast<std::int32_t>(stuck - waits.begin());
     while (std::ranges::find(way, unit) == way.end()) {
       way.push_back(unit);
-      unit = *std::ranges::find_if(before[unit], [&](std::int32_t earlier) { return waits[earlier] > 0; });
+      unit = *std::ranges::find_if(before_.of(unit), [&](std::int32_t earlier) { return waits[earlier] > 0; });
     }
     way.erase(way.begin(), std::ranges::find(way, unit));
     std::erase_if(way, [&](std::int32_t each) { return each >= static_cast<std::int32_t>(regions); });
     return way;
   }
+
+ private:
+  // Lists of units by unit, in one array.
+  struct Lists {
+    std::vector<std::size_t> first;  // at first the length of each list
+    std::vector<std::int32_t> units;
+
+    void make_room() {
+      std::size_t end = 0;
+      for (std::size_t& each : first) end += std::exchange(each, end);
+      units.resize(end);
+      filled_.assign(first.begin(), first.end());
+    }
+    void add(std::int32_t to, std::int32_t unit) { units[filled_[to]++] = unit; }
+    std::span<const std::int32_t> of(std::int32_t unit) const {
+      return std::span(units).subspan(first[unit], first[unit + 1] - first[unit]);
+    }
+
+   private:
+    std::vector<std::size_t> filled_;
+  };
+
+  template <class Visit>
+  void walk_edges(const WorkGraph& graph, const Visit& visit) const {
+    for (std::size_t i = 0; i < graph.nodes().size(); ++i) {
+      for (const ValueId id : graph.nodes()[i].reads) {
+        const std::int32_t producer = graph.value(id).producer;
+        if (producer >= 0 && unit_of[producer] != unit_of[i]) visit(unit_of[producer], unit_of[i]);
+      }
+    }
+  }
+
+  Lists before_, after_;
 };
 
 // Regions that feed each other cannot all become one node each: refuses the smallest of them until no circle is left.
@@ -198,17 +225,17 @@ namespace {
 
 // Returns the nodes of each call, without nodes that are taken along.
 std::vector<Region> bare_regions(const WorkGraph& graph, const std::vector<CallIndex>& calls) {
+  constexpr std::int32_t none = -1;
   std::vector<Region> regions;
-  std::unordered_map<CallIndex, std::size_t> index;
+  IndexedVector<CallIndex, std::int32_t> region_of(graph.instances().size(), none);
   for (const CallIndex call : calls) {
-    index.emplace(call, regions.size());
+    region_of[call] = static_cast<std::int32_t>(regions.size());
     regions.emplace_back().instance = call;
   }
   for (std::size_t i = 0; i < graph.nodes().size(); ++i) {
     for (CallIndex id = graph.nodes()[i].instance; id.exists(); id = graph.instances()[id].parent) {
-      const auto found = index.find(id);
-      if (found == index.end()) continue;
-      regions[found->second].nodes.push_back(static_cast<std::int32_t>(i));
+      if (region_of[id] == none) continue;
+      regions[region_of[id]].nodes.push_back(static_cast<std::int32_t>(i));
       break;
     }
   }

@@ -95,16 +95,23 @@ struct Candidate {
 // written once. Containers come last, and only their nodes outside of chosen blocks count.
 class Repeated {
  public:
-  explicit Repeated(const WorkGraph& graph) : graph_(graph) { find(); }
+  explicit Repeated(const WorkGraph& graph)
+      : graph_(graph), chosen_(graph.instances().size(), 0), copies_(graph.instances().size(), 0) {
+    find();
+  }
 
   std::vector<CallIndex> choose() {
     for (const bool containers : {false, true}) {
       while (const Candidate* best = best_of(containers)) {
-        chosen_.insert(best->calls.begin(), best->calls.end());
-        copies_.insert(best->calls.begin() + 1, best->calls.end());
+        for (const CallIndex call : best->calls) chosen_[call] = copies_[call] = 1;
+        copies_[best->calls.front()] = 0;
       }
     }
-    return {chosen_.begin(), chosen_.end()};
+    std::vector<CallIndex> calls;
+    for (const CallIndex call : chosen_.keys()) {
+      if (chosen_[call] != 0) calls.push_back(call);
+    }
+    return calls;
   }
 
  private:
@@ -113,8 +120,8 @@ class Repeated {
     std::size_t most = 0;
     for (const Candidate& candidate : candidates_) {
       if (candidate.container != containers) continue;
-      const auto counted = static_cast<std::size_t>(std::ranges::count_if(
-          candidate.calls, [&](CallIndex call) { return !chosen_.contains(call) && !hidden(call); }));
+      const auto counted = static_cast<std::size_t>(
+          std::ranges::count_if(candidate.calls, [&](CallIndex call) { return chosen_[call] == 0 && !hidden(call); }));
       if (counted < 2) continue;
       const std::size_t nodes = containers ? left_of(candidate) : candidate.nodes.size();
       const std::size_t saved = nodes < fewest_nodes ? 0 : (counted - 1) * (nodes - 1);
@@ -125,7 +132,7 @@ class Repeated {
 
   bool hidden(CallIndex call) const {
     for (CallIndex id = graph_.instances()[call].parent; id.exists(); id = graph_.instances()[id].parent) {
-      if (copies_.contains(id)) return true;
+      if (copies_[id] != 0) return true;
     }
     return false;
   }
@@ -138,7 +145,7 @@ class Repeated {
       CallIndex outermost;
       for (CallIndex id = graph_.nodes()[node].instance; id.exists() && id != candidate.calls.front();
            id = graph_.instances()[id].parent) {
-        if (chosen_.contains(id)) outermost = id;
+        if (chosen_[id] != 0) outermost = id;
       }
       !outermost.exists() ? void(++own) : void(calls.insert(outermost));
     }
@@ -170,8 +177,8 @@ class Repeated {
 
   const WorkGraph& graph_;
   std::vector<Candidate> candidates_;
-  std::set<CallIndex> chosen_;
-  std::set<CallIndex> copies_;  // chosen calls whose function another call's block gives
+  IndexedVector<CallIndex, char> chosen_;
+  IndexedVector<CallIndex, char> copies_;  // chosen calls whose function another call's block gives
 };
 
 }  // namespace

@@ -92,7 +92,9 @@ Result<FileShapes> value_shapes(const std::string& path, const std::map<std::str
     const Sizes numbers = numbers_of(of_inputs, sizes);
     FileShapes shapes;
     std::unordered_map<const onnx::TypeProto*, std::shared_ptr<const ValueShape>> distinct;
-    for (const auto& [name, type] : value_types(parts, numbers)) {
+    const ValueTypes types = value_types(parts, numbers);
+    shapes.values.reserve(types.size());
+    for (const auto& [name, type] : types) {
       auto& shape = distinct[type.get()];
       if (shape == nullptr) shape = std::make_shared<const ValueShape>(shape_of(*type, of_inputs));
       shapes.values.emplace(name, shape);

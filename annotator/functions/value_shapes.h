@@ -7,9 +7,9 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
+#include "schema/flat_map.h"
 #include "schema/result.h"
 
 namespace whence::functions {
@@ -20,7 +20,7 @@ struct ValueShape {
 };
 
 // By name, the values of the outermost graph with its calls written out; values of one type share a shape.
-using ValueShapes = std::unordered_map<std::string, std::shared_ptr<const ValueShape>>;
+using ValueShapes = FlatMap<std::string, std::shared_ptr<const ValueShape>>;
 
 struct FileShapes {
   ValueShapes values;

@@ -2,6 +2,7 @@
 
 #include <map>
 #include <set>
+#include <unordered_map>
 
 #include <onnx/shape_inference/implementation.h>
 
@@ -104,7 +105,7 @@ ValueTypes value_types(const ModelParts& parts, const Sizes& sizes) {
   const auto add = [&](const std::string& name, const onnx::TypeProto& type) {
     auto& known = distinct[type.SerializeAsString()];
     if (known == nullptr) known = std::make_shared<const onnx::TypeProto>(type);
-    types[name] = known;
+    types.insert_or_assign(name, known);
   };
   {
     const onnx::ModelProto model = inferred(parts, sizes);

@@ -4,9 +4,9 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <unordered_map>
 
 #include "annotator/functions/model_parts.h"
+#include "schema/flat_map.h"
 
 namespace whence::functions {
 
@@ -14,7 +14,7 @@ using Sizes = std::map<std::string, std::int64_t>;  // numbers for dynamic sizes
                                                     // inputs' without one
 
 // Types by name, without values whose type inference cannot find; values of one type share it.
-using ValueTypes = std::unordered_map<std::string, std::shared_ptr<const onnx::TypeProto>>;
+using ValueTypes = FlatMap<std::string, std::shared_ptr<const onnx::TypeProto>>;
 ValueTypes value_types(const ModelParts& parts, const Sizes& sizes = {});
 
 }  // namespace whence::functions

@@ -9,10 +9,10 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "annotator/onnx_file/onnx_summary.h"
+#include "schema/flat_map.h"
 
 namespace whence::onnx_file {
 
@@ -72,7 +72,7 @@ class GraphIndex {
  private:
   struct Scope {
     Scope* outer = nullptr;
-    std::unordered_map<std::string_view, ValueId> values = {};
+    FlatMap<std::string_view, ValueId> values = {};
   };
 
   ValueId declare(Scope& scope, std::string_view name);

@@ -29,7 +29,8 @@ inline constexpr std::uint32_t input = 1, output = 2, name = 3, op_type = 4, att
 }
 namespace attribute {
 inline constexpr std::uint32_t name = 1, f = 2, i = 3, s = 4, t = 5, g = 6, floats = 7, ints = 8, strings = 9,
-                               tensors = 10, graphs = 11, ref_attr_name = 21, sparse_tensor = 22, sparse_tensors = 23;
+                               tensors = 10, graphs = 11, type = 20, ref_attr_name = 21, sparse_tensor = 22,
+                               sparse_tensors = 23;
 }
 namespace tensor {
 inline constexpr std::uint32_t dims = 1, data_type = 2, float_data = 4, int32_data = 5, int64_data = 7, name = 8,

@@ -102,6 +102,10 @@ void add_amounts(ModuleProfile& profile) {
   add_walls(profile);
 }
 
+std::span<const CallAmount> ModuleProfile::calls_of(std::size_t row) const {
+  return std::ranges::equal_range(calls, row, {}, &CallAmount::row);
+}
+
 bool ModuleProfile::has_providers() const {
   return std::ranges::any_of(
       layers, [&](const ProfiledLayer& each) { return each.ran.provider != layers.front().ran.provider; });

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -59,6 +60,7 @@ struct ModuleProfile {
   bool overlaps() const { return wall && *wall < amount; }
   bool has_bounds() const;     // some layer is of several modules
   bool has_providers() const;  // layers ran on several
+  std::span<const CallAmount> calls_of(std::size_t row) const;
 };
 
 // The files that a profile is made of: those of one run, and the model as ONNX Runtime saved it, or "".

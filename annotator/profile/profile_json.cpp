@@ -44,9 +44,7 @@ Json modules_json(const ModuleProfile& profile) {
   Json modules = Json::array();
   for (std::size_t i = 0; i < profile.tree.rows.size(); ++i) {
     Json calls = Json::array();
-    for (const CallAmount& call : profile.calls) {
-      if (call.row == i) calls.push_back({{"call", call.call}, {"own", call.amount}});
-    }
+    for (const CallAmount& call : profile.calls_of(i)) calls.push_back({{"call", call.call}, {"own", call.amount}});
     modules.push_back(module_json(profile, i, std::move(calls)));
   }
   return modules;

@@ -97,13 +97,12 @@ std::string modules_text(const ModuleProfile& profile, const TextOptions& option
     const view::ModuleRow& row = profile.tree.rows[i];
     if (row.level > options.depth || (profile.amounts[i].at_most == 0 && i != 0)) continue;
     table.module(row.path, module_cells(profile, i, columns, palette));
-    const auto first = std::ranges::find(profile.calls, i, &CallAmount::row);
-    const auto last = std::find_if(first, profile.calls.end(), [&](const CallAmount& call) { return call.row != i; });
-    if (last - first < 2) continue;
-    for (auto call = first; call != last; ++call) {
+    const auto calls = profile.calls_of(i);
+    if (calls.size() < 2) continue;
+    for (const CallAmount& call : calls) {
       std::vector<Cell> cells(before_own, "");
-      cells.emplace_back(of_a_run(call->amount, profile));
-      table.below("call " + call->call, std::move(cells), palette.dim);
+      cells.emplace_back(of_a_run(call.amount, profile));
+      table.below("call " + call.call, std::move(cells), palette.dim);
     }
   }
   if (profile.unattributed > 0) {

@@ -2,16 +2,22 @@
 // file of ten thousand nodes stays quick to open. It is written as it is made, for
 // that of a million nodes is as large as the file.
 #include <algorithm>
+#include <charconv>
 #include <concepts>
 #include <deque>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <unordered_map>
 #include <utility>
+
+#include <zlib.h>
 
 #include "annotator/report/report.h"
 #include "annotator/view/explanation.h"
 #include "annotator/view/operation_count.h"
+#include "schema/flat_map.h"
 #include "schema/json_text.h"
+#include "schema/sidecar/base64.h"
 
 namespace whence::report {
 
@@ -38,12 +44,42 @@ std::string embedded(const Json& json) {
   return safe;
 }
 
-void put(AtomicFile& to, const Json& json) { to.write(embedded(json)); }
-void put(AtomicFile& to, std::integral auto number) { to.write(std::to_string(number)); }
+// Text in memory, written as into a file.
+struct TextSink {
+  std::string text;
+
+  void write(std::string_view part) { text += part; }
+};
+
+template <class To>
+void put(To& to, const Json& json) {
+  to.write(embedded(json));
+}
+template <class To>
+void put(To& to, std::integral auto number) {
+  char digits[24];
+  to.write(std::string_view(digits, std::to_chars(digits, std::end(digits), number).ptr));
+}
+template <class To, class Number>
+void put(To& to, const std::optional<Number>& number) {
+  if (number) return put(to, *number);
+  to.write("null");
+}
+
+// Nearly every text stands in JSON as it is.
+template <class To>
+void put_text(To& to, std::string_view text) {
+  const bool plain =
+      std::ranges::all_of(text, [](char c) { return c >= ' ' && c <= '~' && c != '"' && c != '\\' && c != '<'; });
+  if (!plain) return put(to, Json(text));
+  to.write("\"");
+  to.write(text);
+  to.write("\"");
+}
 
 // Puts the array of what `put_item` puts of each item.
-template <class Items, class PutItem>
-void put_array(AtomicFile& to, const Items& items, const PutItem& put_item) {
+template <class To, class Items, class PutItem>
+void put_array(To& to, const Items& items, const PutItem& put_item) {
   std::string_view between = "[";
   for (const auto& item : items) {
     to.write(std::exchange(between, ","));
@@ -52,29 +88,28 @@ void put_array(AtomicFile& to, const Items& items, const PutItem& put_item) {
   to.write(items.empty() ? "[]" : "]");
 }
 
-// Texts by number, put into an array as they come.
+// Texts by number.
 class Interned {
  public:
-  explicit Interned(AtomicFile& to) : to_(to) { to.write("["); }
-
-  std::size_t of(std::string_view text) {
+  std::uint32_t of(std::string_view text) {
     const auto known = numbers_.find(text);
     return known != numbers_.end() ? known->second : of_lasting(copies_.emplace_back(text));
   }
   // `text` outlives the object.
-  std::size_t of_lasting(std::string_view text) {
-    const auto [entry, is_new] = numbers_.try_emplace(text, static_cast<std::uint32_t>(numbers_.size()));
-    if (is_new) {
-      if (entry->second > 0) to_.write(",");
-      put(to_, text);
-    }
+  std::uint32_t of_lasting(std::string_view text) {
+    const auto [entry, is_new] = numbers_.try_emplace(text, static_cast<std::uint32_t>(texts_.size()));
+    if (is_new) texts_.push_back(text);
     return entry->second;
   }
-  void end() { to_.write("]"); }
+  const std::vector<std::string_view>& texts() const { return texts_; }
+  template <class To>
+  void put_all(To& to) const {
+    put_array(to, texts_, [&](std::string_view text) { put_text(to, text); });
+  }
 
  private:
-  AtomicFile& to_;
-  std::unordered_map<std::string_view, std::uint32_t> numbers_;
+  FlatMap<std::string_view, std::uint32_t> numbers_;
+  std::vector<std::string_view> texts_;
   std::deque<std::string> copies_;
 };
 
@@ -92,31 +127,54 @@ std::unordered_map<std::string_view, Json> recorded_modules(const validation::Va
   return recorded;
 }
 
+// Columns; what few modules have stands under their rows.
 void put_modules(const Report& report, AtomicFile& to) {
+  const std::vector<view::ModuleRow>& rows = report.graph.tree.rows;
+  const auto row_of = [&](const view::ModuleRow& row) { return static_cast<std::size_t>(&row - rows.data()); };
+  Interned types;
+  const auto column = [&](std::string_view name, const auto& value_of) {
+    to.write(name);
+    put_array(to, rows, [&](const view::ModuleRow& row) { put(to, value_of(row)); });
+  };
+  to.write("{\"path\":");
+  put_array(to, rows, [&](const view::ModuleRow& row) { put_text(to, row.path); });
+  column(",\"type\":", [&](const auto& row) { return types.of_lasting(row.type); });
+  to.write(",\"types\":");
+  types.put_all(to);
+  column(",\"parent\":", [](const auto& row) { return row.parent; });
+  column(",\"calls\":", [](const auto& row) { return row.calls; });
+  column(",\"own\":", [](const auto& row) { return row.own; });
+  column(",\"total\":", [](const auto& row) { return row.total; });
+  column(",\"parameters\":", [](const auto& row) { return row.parameters; });
+  column(",\"trainable\":", [](const auto& row) { return row.trainable; });
+  column(",\"operations\":", [&](const auto& row) { return report.figures[row_of(row)].operations; });
+  column(",\"uncounted\":", [&](const auto& row) { return report.figures[row_of(row)].uncounted; });
+  column(",\"unsized\":", [&](const auto& row) { return report.figures[row_of(row)].unsized; });
+  to.write(",\"coverage\":");
+  std::string_view between = "[";
+  for (const ModuleFigures& figures : report.figures) {
+    for (const auto count : figures.coverage.by) to.write(std::exchange(between, ",")), put(to, count);
+  }
+  to.write("]");
+  Json aliases = Json::object(), fates = aliases, silences = aliases;
   std::unordered_map<std::string_view, std::string_view> silent;
   for (const validation::SilentModule& module : report.validation.silent)
     silent.emplace(module.path, validation::text_of(module.silence));
   const auto recorded = recorded_modules(report.validation);
-  put_array(to, report.graph.tree.rows, [&](const view::ModuleRow& row) {
-    const ModuleFigures& figures = report.figures[static_cast<std::size_t>(&row - report.graph.tree.rows.data())];
-    const auto silence = silent.find(row.path);
-    const auto fates = recorded.find(row.path);
-    put(to, {{"path", row.path},
-             {"type", row.type},
-             {"parent", or_null(row.parent)},
-             {"aliases", row.aliases},
-             {"calls", or_null(row.calls)},
-             {"own", row.own},
-             {"total", row.total},
-             {"parameters", row.parameters},
-             {"trainable", or_null(row.trainable)},
-             {"operations", figures.operations},
-             {"uncounted", figures.uncounted},
-             {"unsized", figures.unsized},
-             {"coverage", figures.coverage.by},
-             {"recorded", fates == recorded.end() ? Json() : fates->second},
-             {"silent", silence == silent.end() ? "" : silence->second}});
-  });
+  for (const view::ModuleRow& row : rows) {
+    const std::string key = std::to_string(row_of(row));
+    if (!row.aliases.empty()) aliases[key] = row.aliases;
+    if (const auto found = recorded.find(row.path); found != recorded.end()) fates[key] = found->second;
+    if (const auto found = silent.find(row.path); found != silent.end()) silences[key] = found->second;
+  }
+  const auto sparse = [&](std::string_view name, const Json& by_row) {
+    to.write(name);
+    put(to, by_row);
+  };
+  sparse(",\"aliases\":", aliases);
+  sparse(",\"recorded\":", fates);
+  sparse(",\"silent\":", silences);
+  to.write("}");
 }
 
 std::string operator_text(const onnx_file::OnnxNode& node) {
@@ -125,57 +183,69 @@ std::string operator_text(const onnx_file::OnnxNode& node) {
 
 void put_nodes(const Report& report, AtomicFile& to) {
   const std::vector<view::PlacedNode>& nodes = report.graph.nodes;
-  to.write(",\"operators\":");
-  Interned operators(to);
-  for (const view::PlacedNode& placed : nodes) operators.of(operator_text(*placed.node));
-  operators.end();
-  to.write(",\"sources\":");
-  Interned sources(to);
-  for (const view::PlacedNode& placed : nodes) sources.of(placed.attribution.source);
-  sources.end();
   const auto column = [&](std::string_view name, const auto& put_node) {
     to.write(name);
     put_array(to, nodes, put_node);
   };
-  column(",\"nodes\":{\"name\":", [&](const auto& placed) { put(to, placed.node->name); });
-  column(",\"op\":", [&](const auto& placed) { put(to, operators.of(operator_text(*placed.node))); });
-  column(",\"module\":", [&](const auto& placed) { put(to, or_null(placed.row)); });
-  column(",\"confidence\":", [&](const auto& placed) { put(to, Json(placed.attribution.confidence)); });
-  column(",\"call\":", [&](const auto& placed) { put(to, placed.attribution.call); });
-  column(",\"source\":", [&](const auto& placed) { put(to, sources.of(placed.attribution.source)); });
+  Interned operators, sources;
+  std::vector<std::uint32_t> operator_of, source_of;
+  for (const view::PlacedNode& placed : nodes) {
+    operator_of.push_back(operators.of(operator_text(*placed.node)));
+    source_of.push_back(sources.of(placed.attribution.source));
+  }
+  const auto put_number = [&](const auto& number) { put(to, number); };
+  to.write(",\"operators\":");
+  operators.put_all(to);
+  to.write(",\"sources\":");
+  sources.put_all(to);
+  column(",\"nodes\":{\"name\":", [&](const auto& placed) { put_text(to, placed.node->name); });
+  to.write(",\"op\":");
+  put_array(to, operator_of, put_number);
+  column(",\"module\":", [&](const auto& placed) { put(to, placed.row); });
+  column(",\"confidence\":", [&](const auto& placed) { put(to, static_cast<int>(placed.attribution.confidence)); });
+  column(",\"call\":", [&](const auto& placed) { put_text(to, placed.attribution.call); });
+  to.write(",\"source\":");
+  put_array(to, source_of, put_number);
   to.write(",\"operations\":");
-  put_array(to, report.operations, [&](const auto& count) { put(to, or_null(count)); });
+  put_array(to, report.operations, put_number);
   to.write("}");
 }
 
 void put_edges(const Report& report, AtomicFile& to) {
   const auto edges = report.graph.index.edges();
   const auto inputs = report.graph.index.input_edges(), outputs = report.graph.index.output_edges();
-  to.write(",\"values\":");
-  Interned values(to);
-  std::vector<std::string_view> names;
-  const auto add = [&](const auto& each) {
-    if (values.of_lasting(each.value) == names.size()) names.push_back(each.value);
+  Interned values;
+  const auto number_values = [&](const auto& list) {
+    std::vector<std::uint32_t> numbers;
+    numbers.reserve(list.size());
+    for (const auto& each : list) numbers.push_back(values.of_lasting(each.value));
+    return numbers;
   };
-  std::ranges::for_each(edges, add);
-  std::ranges::for_each(inputs, add);
-  std::ranges::for_each(outputs, add);
-  values.end();
+  const auto of_edges = number_values(edges), of_inputs = number_values(inputs), of_outputs = number_values(outputs);
+  to.write(",\"values\":");
+  values.put_all(to);
+  Interned shapes;
   to.write(",\"shapes\":");
-  put_array(to, names, [&](std::string_view name) {
-    const auto shape = report.shapes.values.find(std::string(name));
-    put(to, shape == report.shapes.values.end() ? "" : shape->second->text);
+  put_array(to, values.texts(), [&](std::string_view name) {
+    const auto shape = report.shapes.values.find(name);
+    const std::string_view text = shape == report.shapes.values.end() ? std::string_view() : shape->second->text;
+    put(to, shapes.of_lasting(text));
   });
+  to.write(",\"shape_texts\":");
+  shapes.put_all(to);
   const auto put_all = [&](const auto&... numbers) {
     std::string_view between;
     ((to.write(std::exchange(between, ",")), put(to, numbers)), ...);
   };
+  auto value = of_edges.begin();
   to.write(",\"edges\":");
-  put_array(to, edges, [&](const auto& edge) { put_all(edge.from, edge.to, values.of_lasting(edge.value)); });
+  put_array(to, edges, [&](const auto& edge) { put_all(edge.from, edge.to, *value++); });
+  value = of_inputs.begin();
   to.write(",\"inputs\":");
-  put_array(to, inputs, [&](const auto& edge) { put_all(values.of_lasting(edge.value), edge.node); });
+  put_array(to, inputs, [&](const auto& edge) { put_all(*value++, edge.node); });
+  value = of_outputs.begin();
   to.write(",\"outputs\":");
-  put_array(to, outputs, [&](const auto& edge) { put_all(edge.node, values.of_lasting(edge.value)); });
+  put_array(to, outputs, [&](const auto& edge) { put_all(edge.node, *value++); });
 }
 
 Json findings_json(const validation::Validation& validation) {
@@ -194,25 +264,67 @@ Json findings_json(const validation::Validation& validation) {
   return findings;
 }
 
-Json node_evidence(const onnx_file::OnnxNode& node, const metadata::Recorded* recorded, Interned& texts) {
-  const view::Explanation explanation = view::explain(node, recorded);
-  Json modules = Json::array(), operations = modules, keys = modules;
-  if (explanation.attribution.modules.size() > 1) {
-    for (const std::string& module : explanation.attribution.modules) modules.push_back(texts.of(module));
+Json operation_evidence(const view::ExplainedOperation& operation, Interned& texts) {
+  Json scope = Json::array(), source = scope;
+  for (const auto& call : operation.scope) scope.push_back({texts.of(call.path), texts.of(call.type), call.call});
+  for (const std::string& frame : operation.source) source.push_back(texts.of(frame));
+  return {operation.index, texts.of(operation.op), std::move(scope), std::move(source)};
+}
+
+// [reason, rule, [module], [operation], [key, value]], texts by number.
+void put_evidence(TextSink& to, const view::PlacedNode& placed, const metadata::Recorded* recorded, Interned& texts) {
+  const metadata::Attribution& attribution = placed.attribution;
+  to.write("[");
+  put(to, texts.of(view::reason_of(*placed.node, attribution, recorded)));
+  to.write(",");
+  put(to, texts.of(attribution.rule));
+  to.write(",");
+  const std::vector<std::string> one;
+  put_array(to, attribution.modules.size() > 1 ? attribution.modules : one,
+            [&](const std::string& module) { put(to, texts.of(module)); });
+  to.write(",");
+  put_array(to, view::operations_of(attribution, recorded),
+            [&](const view::ExplainedOperation& each) { put(to, operation_evidence(each, texts)); });
+  to.write(",");
+  put_array(to, placed.node->metadata.list(), [&](const onnx_file::OnnxProperty& entry) {
+    put(to, texts.of_lasting(entry.key));
+    to.write(",");
+    put(to, texts.of_lasting(entry.value));
+  });
+  to.write("]");
+}
+
+// Nodes whose evidence is unpacked at once.
+constexpr std::size_t evidence_piece = 1000;
+
+std::string evidence_text(std::span<const view::PlacedNode> nodes, const metadata::Recorded* recorded) {
+  TextSink to;
+  Interned texts;
+  to.write("{\"nodes\":");
+  put_array(to, nodes, [&](const view::PlacedNode& placed) { put_evidence(to, placed, recorded, texts); });
+  to.write(",\"texts\":");
+  texts.put_all(to);
+  to.write("}");
+  return std::move(to.text);
+}
+
+// Packed by deflate (RFC 1951), without a head: page/inflate.js unpacks it.
+std::vector<std::byte> deflated(std::string_view text) {
+  constexpr int no_head = -MAX_WBITS, usual_memory = 8;
+  z_stream stream{};
+  if (deflateInit2(&stream, Z_BEST_SPEED, Z_DEFLATED, no_head, usual_memory, Z_DEFAULT_STRATEGY) != Z_OK) {
+    throw Error(Code::internal, "zlib does not begin", "report it");
   }
-  for (const view::ExplainedOperation& operation : explanation.operations) {
-    Json scope = Json::array(), source = scope;
-    for (const auto& call : operation.scope) {
-      scope.push_back({texts.of(call.path), texts.of(call.type), call.call});
-    }
-    for (const std::string& frame : operation.source) source.push_back(texts.of(frame));
-    operations.push_back({operation.index, texts.of(operation.op), std::move(scope), std::move(source)});
-  }
-  for (const auto& [key, value] : node.metadata.list()) {
-    keys.insert(keys.end(), {texts.of_lasting(key), texts.of_lasting(value)});
-  }
-  return {texts.of(explanation.reason), texts.of(explanation.attribution.rule), std::move(modules),
-          std::move(operations), std::move(keys)};
+  std::vector<std::byte> packed(deflateBound(&stream, text.size()));
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
+  stream.avail_in = static_cast<uInt>(text.size());
+  stream.next_out = reinterpret_cast<Bytef*>(packed.data());
+  stream.avail_out = static_cast<uInt>(packed.size());
+  const int status = deflate(&stream, Z_FINISH);
+  packed.resize(stream.total_out);
+  deflateEnd(&stream);
+  if (status != Z_STREAM_END) throw Error(Code::internal, "zlib does not finish", "report it");
+  return packed;
 }
 
 }  // namespace
@@ -230,6 +342,7 @@ void write_page_data(const Report& report, AtomicFile& to) {
                 {"formulas", operation_formulas},
                 {"unsized", unsized_operations},
                 {"open_sizes", report.shapes.open},
+                {"piece", evidence_piece},
                 {"coverage", report.validation.coverage.all.by}});
   head.pop_back();
   to.write(head + ",\"modules\":");
@@ -244,16 +357,13 @@ void write_page_data(const Report& report, AtomicFile& to) {
 }
 
 void write_page_evidence(const Report& report, AtomicFile& to) {
-  const auto evidence_of = [&](const view::PlacedNode& placed, Interned& texts) {
-    return node_evidence(*placed.node, report.recorded.get(), texts);
-  };
-  to.write("{\"texts\":");
-  Interned texts(to);
-  for (const view::PlacedNode& placed : report.graph.nodes) evidence_of(placed, texts);
-  texts.end();
-  to.write(",\"nodes\":");
-  put_array(to, report.graph.nodes, [&](const view::PlacedNode& placed) { put(to, evidence_of(placed, texts)); });
-  to.write("}");
+  const std::vector<view::PlacedNode>& nodes = report.graph.nodes;
+  for (std::size_t first = 0, piece = 0; first < nodes.size(); first += evidence_piece, ++piece) {
+    const std::span part = std::span(nodes).subspan(first, std::min(evidence_piece, nodes.size() - first));
+    to.write("<script type=\"text/plain\" id=\"whence-evidence-" + std::to_string(piece) + "\">");
+    to.write(to_base64(deflated(evidence_text(part, report.recorded.get()))));
+    to.write("</script>\n");
+  }
 }
 
 }  // namespace whence::report

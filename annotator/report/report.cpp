@@ -14,7 +14,7 @@ namespace {
 bool is_unsized(const onnx_file::OnnxNode& node, const functions::FileShapes& shapes) {
   if (shapes.open.empty()) return false;
   const auto waits = [&](std::string_view value) {
-    const auto found = shapes.values.find(std::string(value));
+    const auto found = shapes.values.find(value);
     return !value.empty() && (found == shapes.values.end() || !found->second->sizes);
   };
   return std::ranges::any_of(node.inputs, waits) || std::ranges::any_of(node.outputs, waits);

@@ -131,9 +131,11 @@ std::string exported_because(const Attribution& attribution, const OnnxNode& nod
   return "whence exported it as part of one recorded operation" + (recorded.empty() ? " of this module" : recorded);
 }
 
-std::string reason_for(const OnnxNode& node, const Attribution& attribution, const Program* program) {
+}  // namespace
+
+std::string reason_of(const OnnxNode& node, const Attribution& attribution, const Recorded* recorded) {
   if (!attribution.attributed()) {
-    if (attribution.origin && program == nullptr) {
+    if (attribution.origin && recorded == nullptr) {
       return "whence exported this node, but its stamp means something only beside the sidecar: give --sidecar";
     }
     if (attribution.origin) return "its stamp names operations that the sidecar does not hold";
@@ -152,7 +154,14 @@ std::string reason_for(const OnnxNode& node, const Attribution& attribution, con
          (attribution.rule.empty() ? "" : ", found by rule " + attribution.rule);
 }
 
-}  // namespace
+std::vector<ExplainedOperation> operations_of(const Attribution& attribution, const Recorded* recorded) {
+  std::vector<ExplainedOperation> operations;
+  if (recorded == nullptr || !attribution.origin) return operations;
+  for (const std::int32_t op : attribution.origin->ops) {
+    if (recorded->operation(op) != nullptr) operations.push_back(explain_operation(*recorded, op));
+  }
+  return operations;
+}
 
 Explanation explain(const OnnxNode& node, const Recorded* recorded) {
   const Program* const program = recorded == nullptr ? nullptr : &recorded->program();
@@ -164,12 +173,8 @@ Explanation explain(const OnnxNode& node, const Recorded* recorded) {
   result.outputs = texts(node.outputs);
   result.attribution = metadata::attribution_of(node, recorded);
   result.module_type = type_of(node, result.attribution.module, program);
-  result.reason = reason_for(node, result.attribution, program);
-  if (recorded != nullptr && result.attribution.origin) {
-    for (const std::int32_t op : result.attribution.origin->ops) {
-      if (recorded->operation(op) != nullptr) result.operations.push_back(explain_operation(*recorded, op));
-    }
-  }
+  result.reason = reason_of(node, result.attribution, recorded);
+  result.operations = operations_of(result.attribution, recorded);
   for (const onnx_file::OnnxProperty& entry : node.metadata.list())
     result.evidence.emplace_back(entry.key, entry.value);
   return result;

@@ -33,6 +33,12 @@ struct Explanation {
   std::vector<std::pair<std::string, std::string>> evidence;  // keys found on the node, in file order
 };
 
+// Returns one sentence: how the node's module became known, or why it is not. `recorded` as for explain().
+std::string reason_of(const onnx_file::OnnxNode& node, const metadata::Attribution& attribution,
+                      const metadata::Recorded* recorded);
+std::vector<ExplainedOperation> operations_of(const metadata::Attribution& attribution,
+                                              const metadata::Recorded* recorded);
+
 // Explains one node. `recorded` may be null; if not, the file must belong to it (belongs_to).
 Explanation explain(const onnx_file::OnnxNode& node, const metadata::Recorded* recorded);
 

@@ -92,7 +92,7 @@ class ModelExplorerWriter {
   }
 
   std::string shape(std::string_view value) const {
-    const auto known = shapes_.find(std::string(value));
+    const auto known = shapes_.find(value);
     return known == shapes_.end() ? "" : known->second->text;
   }
 

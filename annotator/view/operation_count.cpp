@@ -43,7 +43,7 @@ class Sizes {
  private:
   const std::vector<std::int64_t>* of(const std::vector<std::string_view>& names, std::size_t i) const {
     if (i >= names.size()) return nullptr;
-    const auto found = shapes_.find(std::string(names[i]));
+    const auto found = shapes_.find(names[i]);
     return found != shapes_.end() && found->second->sizes ? &*found->second->sizes : nullptr;
   }
 

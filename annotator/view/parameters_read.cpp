@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <map>
-#include <unordered_map>
 
 #include "annotator/onnx_file/walk.h"
+#include "schema/flat_map.h"
 #include "schema/module_path.h"
 
 namespace whence::view {
@@ -28,8 +28,8 @@ std::int64_t elements(const OnnxTensor& tensor) {
 }
 
 // Elements by name, those of bodies too: of equal names the outer one counts.
-std::unordered_map<std::string_view, std::int64_t> sizes_of(const OnnxGraph& outermost) {
-  std::unordered_map<std::string_view, std::int64_t> sizes;
+FlatMap<std::string_view, std::int64_t> sizes_of(const OnnxGraph& outermost) {
+  FlatMap<std::string_view, std::int64_t> sizes;
   onnx_file::walk_graphs(outermost, [&](const OnnxGraph& graph) {
     for (const OnnxTensor& tensor : graph.initializers) {
       if (is_numbers(tensor) && elements(tensor) > 0) sizes.emplace(tensor.name, elements(tensor));
@@ -50,7 +50,7 @@ const std::string& owner_among(const metadata::Attribution& readers, std::string
 }  // namespace
 
 std::vector<ReadParameter> parameters_read(const OnnxGraph& graph, const std::vector<ParameterReader>& readers) {
-  const std::unordered_map<std::string_view, std::int64_t> sizes = sizes_of(graph);
+  const FlatMap<std::string_view, std::int64_t> sizes = sizes_of(graph);
   std::map<std::string_view, ReadParameter> read;
   for (const ParameterReader& reader : readers) {
     for (const std::string_view name : reader.node->inputs) {

@@ -1,7 +1,9 @@
 """`whence report`: the page in a browser, the Markdown, and what is refused."""
 
+import base64
 import json
 import re
+import zlib
 
 import onnx
 import pytest
@@ -21,9 +23,19 @@ def report(model, folder, *options):
 
 
 def embedded(page) -> dict:
-    """The data that the page reads."""
+    """The data that the page reads, modules as rows."""
     text = re.search(r'id="whence-data">(.*?)</script>', page.read_text(), re.DOTALL).group(1)
-    return json.loads(text)
+    data = json.loads(text)
+    columns = {name: column for name, column in data["modules"].items()
+               if name != "types" and len(column) == len(data["modules"]["path"]) and isinstance(column, list)}
+    data["modules"] = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    return data
+
+
+def evidence_pieces(page) -> list[dict]:
+    """The pieces of the evidence, unpacked."""
+    packed = re.findall(r'id="whence-evidence-\d+">(.*?)</script>', page.read_text())
+    return [json.loads(zlib.decompress(base64.b64decode(each), wbits=-15)) for each in packed]
 
 
 @pytest.fixture(scope="module")
@@ -45,9 +57,9 @@ def ready(window, page) -> int:
 def test_ten_thousand_nodes_open_within_two_seconds(window, tmp_path):
     page = report(view_files.layers(10_000, tmp_path / "m.onnx"), tmp_path)
     milliseconds = min(ready(window, page) for _ in range(3))
-    drawing = window.run("const start = performance.now(); chooseModule(moduleByPath.get('layers'));"
+    drawing = window.run("const start = performance.now(); chooseModule(moduleByPath().get('layers'));"
                          "document.body.getBoundingClientRect(); return performance.now() - start;")
-    window.run("setOpen(moduleByPath.get('layers'), true); refreshTree();")
+    window.run("setOpen(moduleByPath().get('layers'), true); refreshTree();")
     assert window.run("return tree.rows.length;") > 500
     rows = window.run("return document.querySelectorAll('[role=treeitem]').length;")
     print(f"{milliseconds} ms, {page.stat().st_size / 1e6:.1f} MB, {rows} rows drawn, "
@@ -56,6 +68,30 @@ def test_ten_thousand_nodes_open_within_two_seconds(window, tmp_path):
     assert 5 < rows < 200  # those in sight
     assert window.run("return endOf[0];") == len({f"layers.{i}.{p}" for i in range(500) for p in ("attn", "mlp")}) + 502
     assert window.complaints() == []
+
+
+@in_browser
+def test_evidence_is_that_of_the_node_in_each_piece(window, tmp_path):
+    """Pieces hold 1,000 nodes: the first and the last of each, and what the file itself says of them."""
+    page = report(view_files.layers(2_500, tmp_path / "m.onnx"), tmp_path)
+    ready(window, page)
+    nodes = list(onnx.load(tmp_path / "m.onnx").graph.node)
+    for number in (0, 999, 1000, 1999, 2000, 2499):
+        keys = [text for entry in nodes[number].metadata_props for text in (entry.key, entry.value)]
+        assert keys
+        assert window.run("return evidenceOf(arguments[0]).keys;", number) == keys
+        window.run("chooseNode(arguments[0]);", number)
+        assert window.texts("#evidence div.mono")[0] == nodes[number].name
+    assert window.complaints() == []
+
+
+def test_evidence_is_packed_in_pieces(tmp_path):
+    page = report(view_files.layers(2_500, tmp_path / "m.onnx"), tmp_path)
+    pieces = evidence_pieces(page)
+    assert [len(piece["nodes"]) for piece in pieces] == [1000, 1000, 500]
+    nodes = onnx.load(tmp_path / "m.onnx").graph.node
+    found = [[piece["texts"][number] for number in node[4]] for piece in pieces for node in piece["nodes"]]
+    assert found == [[text for entry in node.metadata_props for text in (entry.key, entry.value)] for node in nodes]
 
 
 @in_browser
@@ -148,7 +184,7 @@ def test_a_wide_graph_fits_when_it_is_opened(window, tmp_path):
         view_files.add_keys(node, module="net", confidence="exact")
     ready(window, report(view_files.save(nodes, tmp_path / "m.onnx"), tmp_path))
     inside = "canvas.scrollWidth <= canvas.clientWidth"
-    window.run("chooseModule(moduleByPath.get('net'));")
+    window.run("chooseModule(moduleByPath().get('net'));")
     assert window.run("return drawing.layout.width > 2 * canvas.clientWidth;")
     assert window.wait(inside)
     wide = window.run("return canvas.clientWidth;")
@@ -167,7 +203,7 @@ def test_the_figures_get_the_height_that_one_wants(window, tmp_path):
     first = window.run(f"return {height};")
     window.drag("#splitter", 60)
     assert abs(window.run(f"return {height};") - first - 60) <= 4  # the bar is seven pixels high
-    window.run("chooseModule(moduleByPath.get('layers.0')); document.getElementById('splitter').focus();")
+    window.run("chooseModule(moduleByPath().get('layers.0')); document.getElementById('splitter').focus();")
     dragged = window.run(f"return {height};")
     window.press("ArrowUp")
     assert window.run(f"return {height};") == dragged - 24
@@ -256,8 +292,8 @@ def test_a_real_model_with_its_sidecar(window, tmp_path):
     made = onnx.load(model, load_external_data=False)
     node = next(node for node in made.graph.node if view_files.keys_of(node).get("pkg.whence.module") ==
                 "encoder.layer.1.intermediate.dense")
-    window.run("chooseNode(nodeByName.get(arguments[0]));", node.name)
-    window.run("chooseModule(moduleByPath.get('encoder.layer.0.output.dropout'));")
+    window.run("chooseNode(nodeByName().get(arguments[0]));", node.name)
+    window.run("chooseModule(moduleByPath().get('encoder.layer.0.output.dropout'));")
     said = window.run("return document.getElementById('recorded').textContent;")
     assert said == "Recorded: 1 operation, 1 eliminated; 0 parameters and buffers."
     told = command.run_json("explain", model, node.name, "--sidecar", sidecar)
@@ -400,7 +436,7 @@ def test_sizes_that_inference_numbered_are_question_marks(batch, tmp_path):
     made.graph.output.append(helper.make_tensor_value_info("r", TensorProto.FLOAT, None))
     onnx.save(made, tmp_path / "m.onnx")
     data = embedded(report(tmp_path / "m.onnx", tmp_path))
-    shapes = dict(zip(data["values"], data["shapes"], strict=True))
+    shapes = dict(zip(data["values"], (data["shape_texts"][number] for number in data["shapes"]), strict=True))
     assert shapes == {"x": f"float32[{batch},3,h,w]", "c": f"float32[{batch},8,?,?]", "r": f"float32[{batch},8,?,?]"}
 
 

@@ -2,7 +2,7 @@
 # each joined to one text, with its digest for the page's security policy.
 set(page_folder ${CMAKE_SOURCE_DIR}/annotator/report/page)
 # Scripts share one scope; each uses what stands before it.
-set(page_scripts data.js text.js filter.js tree.js layout.js module_graph.js drawing.js facts.js evidence.js findings.js
+set(page_scripts inflate.js data.js text.js filter.js tree.js layout.js module_graph.js drawing.js facts.js evidence.js findings.js
                  report.js splitter.js)
 set(page_script "\n")
 foreach(name IN LISTS page_scripts)

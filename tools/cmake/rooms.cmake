@@ -47,7 +47,7 @@ annotator_room(dialect USES onnx_file view NEEDS nlohmann_json::nlohmann_json)
 annotator_room(profile USES text onnx_file match functions view NEEDS nlohmann_json::nlohmann_json EXPAT::EXPAT)
 annotator_room(placement USES text origin onnx_file metadata view NEEDS nlohmann_json::nlohmann_json)
 annotator_room(validation USES text operators origin onnx_file metadata functions view NEEDS nlohmann_json::nlohmann_json ONNX::onnx)
-annotator_room(report USES text functions view validation NEEDS nlohmann_json::nlohmann_json)
+annotator_room(report USES text functions view validation NEEDS nlohmann_json::nlohmann_json ZLIB::ZLIB)
 annotator_room(app USES text origin onnx_file graph convert lower metadata pt2 checkpoint write exporter match annotation functions view dialect profile placement validation report NEEDS nlohmann_json::nlohmann_json ${CMAKE_DL_LIBS})
 
 set(command_rooms text view dialect profile placement validation app)
@@ -61,7 +61,7 @@ list(TRANSFORM rooms REPLACE "(.+)" "$<TARGET_OBJECTS:\\1>" OUTPUT_VARIABLE room
 add_library(whence_annotator STATIC ${room_objects})
 set_target_properties(whence_annotator PROPERTIES LINKER_LANGUAGE CXX)
 target_link_libraries(whence_annotator PUBLIC whence_schema
-                      PRIVATE ONNX::onnx ONNX::onnx_proto protobuf::libprotobuf EXPAT::EXPAT)
+                      PRIVATE ONNX::onnx ONNX::onnx_proto protobuf::libprotobuf EXPAT::EXPAT ZLIB::ZLIB)
 
 if(NOT WHENCE_RECORDER)
   return()

@@ -25,13 +25,19 @@ function cutStart(text, width, letter) {
   return text.length <= room ? text : `…${text.slice(text.length - room + 1)}`;
 }
 
+// The shape of the first value of a node that others read.
+function firstShape(node) {
+  const first = listed(eachReader, node)[0];
+  return first === undefined ? '' : shapeOf(first[1]);
+}
+
 // Two lines, a tooltip and a class for each kind of item.
 function itemLook(item) {
   if (item.kind === 'node') {
     const name = nodeLabel(item.node);
     const last = name.slice(name.lastIndexOf('/') + 1) || name;
     const operator = operatorOf(item.node);
-    const shape = readBy[item.node].length > 0 ? data.shapes[readBy[item.node][0][1]] : '';
+    const shape = firstShape(item.node);
     return { top: operator, below: shown(shape) || (last === operator ? '' : last), title: `${operator}\n${name}`,
       kind: `node k${nodes.confidence[item.node]}`,
       spoken: `${operator} ${name}, ${confidences[nodes.confidence[item.node]]}` };
@@ -51,7 +57,7 @@ function itemLook(item) {
     item.other < 0 ? `graph ${item.kind}put` : pathText(modules[moduleOf[item.other]].path);
   const way = place.startsWith('graph ') ? '' : item.kind === 'in' ? 'from ' : 'to ';
   return { top: name, below: `${way}${place}`, way,
-    title: `${name}\n${several ? '' : shown(data.shapes[item.value])}\n${place}`,
+    title: `${name}\n${several ? '' : shown(shapeOf(item.value))}\n${place}`,
     kind: 'port', spoken: `${name}, ${way}${place}` };
 }
 
@@ -94,7 +100,7 @@ function routeOf(points) {
 
 // An edge upwards is laid out the other way round, so its arrow stands at the start.
 function drawEdge(edge, route) {
-  const named = (value) => `${shown(data.values[value])} ${shown(data.shapes[value])}`;
+  const named = (value) => `${shown(data.values[value])} ${shown(shapeOf(value))}`;
   const names = edge[2].slice(0, 12).map(named).join('\n');
   return make('path', { class: `edge${route.back ? ' back' : ''}`, d: routeOf(route.points),
     'marker-end': route.back ? null : 'url(#head)', 'marker-start': route.back ? 'url(#head)' : null },
@@ -178,7 +184,7 @@ function fit() {
 // Marks a node's item and brings it into sight, turning to its page when it is on another.
 function markNode(node) {
   const all = itemsOf(drawing.module);
-  const item = node === null ? undefined : all.itemOfNode.get(node);
+  const item = node === null || all.itemOfNode[node] < 0 ? undefined : all.itemOfNode[node];
   if (item !== undefined && Math.floor(item / ITEMS_AT_ONCE) !== drawing.page) {
     draw(drawing.module, Math.floor(item / ITEMS_AT_ONCE));
   }

@@ -7,14 +7,14 @@ function entry(list, name, ...content) {
   list.append(make('dt', {}, name), make('dd', {}, ...content));
 }
 
-const moduleLink = (path) => (moduleByPath.has(path) ?
-  link(pathText(path), () => chooseModule(moduleByPath.get(path))) : pathText(path));
+const moduleLink = (path) => (moduleByPath().has(path) ?
+  link(pathText(path), () => chooseModule(moduleByPath().get(path))) : pathText(path));
 
 function valueList(title, entries) {
   if (entries.length === 0) return [];
   const rows = entries.slice(0, LINKS_SHOWN).map(([other, value]) => make('li', {},
     make('span', { class: 'mono' }, shown(data.values[value])), ' ',
-    make('span', { class: 'dim' }, `${shown(data.shapes[value])} `),
+    make('span', { class: 'dim' }, `${shown(shapeOf(value))} `),
     other < 0 ? 'of the graph' : link(nodeLabel(other), () => chooseNode(other))));
   if (entries.length > LINKS_SHOWN) rows.push(make('li', { class: 'dim' }, `and ${entries.length - LINKS_SHOWN} more`));
   return [make('h3', {}, title), make('ul', {}, ...rows)];
@@ -54,7 +54,7 @@ function showEvidence(node) {
     make('button', { class: 'close', 'aria-label': 'Close', onclick: hideEvidence }, '✕'),
     make('h2', {}, operatorOf(node)), make('div', { class: 'mono' }, nodeLabel(node)),
     make('p', { class: 'because' }, shown(found.reason)), list,
-    ...valueList('Reads', readsOf[node]), ...valueList('Read by', readBy[node]),
+    ...valueList('Reads', listed(eachRead, node)), ...valueList('Read by', listed(eachReader, node)),
     ...found.operations.flatMap(operationParts),
     ...(keys.length > 0 ? [make('h3', {}, 'Keys on the node'), ...keys] : []));
   evidenceElement.hidden = false;

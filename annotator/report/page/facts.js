@@ -11,7 +11,7 @@ function figure(value, name, title = '') {
 function countBy(module, key, ownOnly) {
   const counts = new Map();
   for (let row = module; row < (ownOnly ? module + 1 : endOf[module]); row++) {
-    for (const node of nodesOf[row]) counts.set(key(node), (counts.get(key(node)) ?? 0) + 1);
+    for (const node of nodesOf(row)) counts.set(key(node), (counts.get(key(node)) ?? 0) + 1);
   }
   return [...counts].sort((a, b) => b[1] - a[1]);
 }

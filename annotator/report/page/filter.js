@@ -4,8 +4,9 @@
 const filter = { words: [], operator: -1, confidences: confidences.map(() => true), covered: '' };
 
 const lower = (text) => text.toLowerCase();
-const nodeText = nodes.name.map((name, node) => lower(`${name} ${data.operators[nodes.op[node]]}`));
-const moduleText = modules.map((module) => lower(`${module.path} ${module.type} ${module.aliases.join(' ')}`));
+const nodeText = once(() => nodes.name.map((name, node) => lower(`${name} ${data.operators[nodes.op[node]]}`)));
+const moduleText = once(() =>
+  modules.map((module) => lower(`${module.path} ${module.type} ${module.aliases.join(' ')}`)));
 
 const isFiltering = () => filter.words.length > 0 || filter.operator >= 0 || filter.covered !== '' ||
   filter.confidences.includes(false);
@@ -25,10 +26,11 @@ function coverageFits(counts) {
 // {nodes, modules: kept or not; found: modules with a match below; nodeHits, moduleHits: what matches itself}
 function applyFilter() {
   const holds = (text) => filter.words.every((word) => text.includes(word));
-  const named = modules.map((_, row) => filter.words.length > 0 && holds(moduleText[row]));
+  const named = modules.map((_, row) => filter.words.length > 0 && holds(moduleText()[row]));
   const within = modules.map((module, row) => named[row]);
   modules.forEach((module, row) => { if (module.parent !== null && within[module.parent]) within[row] = true; });
 
+  const filtering = isFiltering();
   const bare = filter.operator < 0 && !filter.confidences.includes(false);
   const kept = { nodes: new Array(nodeCount), modules: new Array(modules.length).fill(false),
     found: new Array(modules.length).fill(false), nodeHits: new Set(), moduleHits: new Set() };
@@ -40,12 +42,12 @@ function applyFilter() {
   };
   for (let node = 0; node < nodeCount; node++) {
     const row = moduleOf[node];
-    const own = filter.words.length === 0 || holds(nodeText[node]);
+    const own = filter.words.length === 0 || holds(nodeText()[node]);
     const fits = filter.confidences[nodes.confidence[node]] &&
       (filter.operator < 0 || nodes.op[node] === filter.operator) && coverageFits(modules[row].coverage);
     kept.nodes[node] = fits && (own || within[row]);
     if (!kept.nodes[node]) continue;
-    if (own) kept.nodeHits.add(node);
+    if (own && filtering) kept.nodeHits.add(node);
     keep(row, own);
   }
   modules.forEach((module, row) => {

@@ -6,9 +6,9 @@ function placesOf(finding) {
   const cell = make('td');
   const list = make('ul', { class: 'lines' });
   const place = ([subject, detail]) => make('li', {},
-    nodeByName.has(subject) ? link(shown(subject), () => chooseNode(nodeByName.get(subject))) :
-      moduleByPath.has(subject) && subject !== '' ?
-        link(shown(subject), () => chooseModule(moduleByPath.get(subject))) :
+    nodeByName().has(subject) ? link(shown(subject), () => chooseNode(nodeByName().get(subject))) :
+      moduleByPath().has(subject) && subject !== '' ?
+        link(shown(subject), () => chooseModule(moduleByPath().get(subject))) :
         make('span', { class: 'mono' }, shown(subject)),
     detail === '' ? '' : make('span', { class: 'dim' }, `  ${shown(detail)}`));
   list.append(...finding.items.slice(0, PLACES_SHOWN).map(place));

@@ -11,16 +11,19 @@ function childHolding(module, row) {
   return at === module ? -1 : at;
 }
 
-// Items of the module in the order of their first nodes: {node} or {module}.
+// Items of the module in the order of their first nodes: {node} or {module}; those of the last one are kept, as a choice
+// asks for them several times.
+let lastItems = { module: -1 };
 function itemsOf(module) {
+  if (lastItems.module === module) return lastItems;
   const items = [];
   const boxes = new Map();
-  const itemOfNode = new Map();
+  const itemOfNode = new Int32Array(nodeCount).fill(-1);
   for (let node = 0; node < nodeCount; node++) {
     if (!isBelow(moduleOf[node], module)) continue;
     const child = childHolding(module, moduleOf[node]);
     if (child < 0) {
-      itemOfNode.set(node, items.length);
+      itemOfNode[node] = items.length;
       items.push({ kind: 'node', node });
       continue;
     }
@@ -28,9 +31,10 @@ function itemsOf(module) {
       boxes.set(child, items.length);
       items.push({ kind: 'box', module: child });
     }
-    itemOfNode.set(node, boxes.get(child));
+    itemOfNode[node] = boxes.get(child);
   }
-  return { items, itemOfNode };
+  lastItems = { module, items, itemOfNode };
+  return lastItems;
 }
 
 // One port a value while they are few; else one for each module on the other side; else one for each direction.
@@ -48,7 +52,8 @@ function moduleGraph(module, page) {
   const all = itemsOf(module);
   const first = page * ITEMS_AT_ONCE;
   const items = all.items.slice(first, first + ITEMS_AT_ONCE);
-  const drawn = (item) => item !== undefined && item >= first && item < first + ITEMS_AT_ONCE;
+  const drawn = (item) => item >= first && item < first + ITEMS_AT_ONCE;
+  const itemOf = (node) => (node < 0 ? -1 : all.itemOfNode[node]);
   const edges = new Map();
   const join = (from, to, value) => {
     const key = from * 1e6 + to;
@@ -56,17 +61,18 @@ function moduleGraph(module, page) {
     edges.get(key)[2].add(value);
   };
   const links = [];
-  for (const [node, item] of all.itemOfNode) {
+  for (let node = 0; node < nodeCount; node++) {
+    const item = all.itemOfNode[node];
     if (!drawn(item)) continue;
-    for (const [from, value] of readsOf[node]) {
-      const other = all.itemOfNode.get(from);
-      if (other === item) continue;
+    eachRead(node, (from, value) => {
+      const other = itemOf(from);
+      if (other === item) return;
       if (drawn(other)) join(other - first, item - first, value);
       else links.push(['in', value, from, item - first]);
-    }
-    for (const [to, value] of readBy[node]) {
-      if (!drawn(all.itemOfNode.get(to))) links.push(['out', value, to, item - first]);
-    }
+    });
+    eachReader(node, (to, value) => {
+      if (!drawn(itemOf(to))) links.push(['out', value, to, item - first]);
+    });
   }
   const keyOf = portKeys(links);
   const ports = new Map();

@@ -41,7 +41,7 @@ function followAddress() {
   }
   const node = Number(wanted);
   if (kind === 'n' && Number.isInteger(node) && node >= 0 && node < nodeCount) return chooseNode(node);
-  return chooseModule((kind === 'm' ? moduleByPath.get(wanted) : undefined) ?? firstModule);
+  return chooseModule((kind === 'm' ? moduleByPath().get(wanted) : undefined) ?? firstModule);
 }
 
 function showTab(name) {

@@ -13,8 +13,8 @@ const tree = {
 const ROWS_AT_FIRST = 40;
 let rowsOpen = 1;
 for (let level = 0; level < 8; level++) {
-  const own = modules.map((_, i) => i).filter((i) => levelOf[i] === level && children[i].length > 0);
-  const more = own.reduce((count, i) => count + children[i].length + nodesOf[i].length, 0);
+  const own = modules.map((_, i) => i).filter((i) => levelOf[i] === level && children(i).length > 0);
+  const more = own.reduce((count, i) => count + children(i).length + nodesOf(i).length, 0);
   if (level > 0 && rowsOpen + more > ROWS_AT_FIRST) break;
   rowsOpen += more;
   for (const i of own) tree.open.add(i);
@@ -38,8 +38,8 @@ function setOpen(row, open) {
   }
 }
 
-const canOpen = (row) => children[row].some((child) => tree.kept.modules[child]) ||
-  nodesOf[row].some((node) => tree.kept.nodes[node]);
+const canOpen = (row) => children(row).some((child) => tree.kept.modules[child]) ||
+  nodesOf(row).some((node) => tree.kept.nodes[node]);
 
 function listRows(row, level, into) {
   if (!tree.kept.modules[row]) return;
@@ -48,10 +48,10 @@ function listRows(row, level, into) {
   if (!opens || !isOpen(row)) return;
   const first = into.length;
   const own = [];
-  for (const child of children[row]) {
+  for (const child of children(row)) {
     if (tree.kept.modules[child]) own.push(into.length), listRows(child, level + 1, into);
   }
-  for (const node of nodesOf[row]) {
+  for (const node of nodesOf(row)) {
     if (!tree.kept.nodes[node]) continue;
     own.push(into.length);
     into.push({ isNode: true, id: node, level: level + 1, opens: false, place: 0, count: 0 });

@@ -1,0 +1,111 @@
+"""What each subcommand costs on an ONNX file of a million nodes: CPU time, wall time, peak resident memory.
+
+    python tests/bench/million_nodes.py [--nodes 1000000] [--folder /tmp] [--only report,functions]
+
+The file is large_model.py's: 166,666 blocks with weights of their own, ten metadata entries a node, 640 MB. Commands run
+one after another. Exit code 1 when one needs more than 30 s of CPU or 3 GiB.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import large_model
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import command
+
+CPU_AIM, MEMORY_AIM = 30.0, 3.0  # seconds, GiB
+
+
+def measure(arguments: list, output: Path | None = None) -> tuple[float, float, float]:
+    """(CPU seconds, wall seconds, peak GiB) of one process; CPU is user and system time."""
+    start = time.perf_counter()
+    with open(output or os.devnull, "wb") as out:
+        process = subprocess.Popen([str(argument) for argument in arguments], stdout=out, stderr=subprocess.PIPE)
+    errors = process.stderr.read().decode()
+    _, status, usage = os.wait4(process.pid, 0)
+    if os.waitstatus_to_exitcode(status) not in (0, 1):
+        raise RuntimeError(f"{arguments[1]} failed: {errors[-500:]}")
+    return usage.ru_utime + usage.ru_stime, time.perf_counter() - start, usage.ru_maxrss / 2**20
+
+
+def write_profile(path: Path, blocks: int) -> None:
+    """ONNX Runtime's profile of one run: an event for each node."""
+    with path.open("w") as file:
+        file.write('[\n{"cat":"Session","pid":1,"tid":1,"dur":9,"ts":1,"ph":"X","name":"model_run","args":{}}')
+        for block in range(blocks):
+            for i, (operator, module, _) in enumerate(large_model.BLOCK_NODES):
+                name = large_model.node_name(block, module, operator, i)
+                event = {"cat": "Node", "pid": 1, "tid": 1, "dur": 1 + i, "ts": 6 * block + i, "ph": "X",
+                         "name": f"{name}_kernel_time",
+                         "args": {"op_name": operator, "node_index": str(6 * block + i),
+                                  "provider": "CPUExecutionProvider"}}
+                file.write(",\n" + json.dumps(event))
+        file.write("\n]\n")
+
+
+def commands(folder: Path, blocks: int) -> dict[str, tuple[list, Path | None]]:
+    """By name the arguments, and where standard output goes. Later ones read what earlier ones wrote."""
+    model, out = folder / "model.onnx", lambda name: folder / name
+    middle = f"layers.{blocks // 2}"
+    return {
+        "validate": ([model], None),
+        "validate --full": (["--full", model], None),
+        "show": ([model], None),
+        "explain": ([model, f"/layers/{blocks // 2}/up/MatMul"], None),
+        "select": ([model, "--modules", "layers.1*.up"], None),
+        "place": ([model, "--rule", "gpu=layers.1*", "--default", "cpu", "-o", out("placed.onnx")], None),
+        "annotate (own)": ([model, "-o", out("again.onnx")], None),
+        "strip": ([model, "-o", out("stripped.onnx")], None),
+        "diff": ([model, out("placed.onnx")], None),
+        "dot": ([model], out("out.dot")),
+        "graphml": ([model], out("out.graphml")),
+        "model-explorer": ([model], out("out.json")),
+        "profile": ([model, "--profile", out("profile.json")], None),
+        "extract": ([model, "--module", middle, "-o", out("part.onnx")], None),
+        "carry": ([model, "-o", out("carried.onnx"), "--", "cp", "{in}", "{out}"], None),
+        "functions": ([model, "-o", out("functions.onnx")], None),
+        "inline": ([out("functions.onnx"), "-o", out("inlined.onnx")], None),
+        "report": ([model, "-o", out("report.html")], None),
+        "report --format markdown": ([model, "--format", "markdown"], None),
+    }
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--nodes", type=int, default=1_000_000)
+    parser.add_argument("--folder", type=Path, help="where to work, 5 GB; what is written stays there")
+    parser.add_argument("--only", help="some of the commands, by comma")
+    options = parser.parse_args()
+    blocks, missed = max(options.nodes // large_model.NODES_A_BLOCK, 1), False
+    with tempfile.TemporaryDirectory(prefix="whence-million-") as temporary:
+        folder = options.folder or Path(temporary)
+        if not (folder / "model.onnx").exists():
+            large_model.write_model(folder / "model.onnx", blocks, annotated=True)
+            write_profile(folder / "profile.json", blocks)
+        size = (folder / "model.onnx").stat().st_size
+        print(f"{large_model.NODES_A_BLOCK * blocks:,} nodes, {size / 1e6:.0f} MB")
+        print(f"{'':26} {'CPU s':>7} {'wall s':>7} {'GiB':>6}", flush=True)
+        for name, (arguments, output) in commands(folder, blocks).items():
+            if options.only and name not in options.only.split(","):
+                continue
+            try:
+                cpu, wall, memory = measure([command.BINARY, name.split()[0], *arguments], output)
+            except RuntimeError as error:
+                print(f"{name:26} {error}", flush=True)
+                missed = True
+                continue
+            missed |= cpu > CPU_AIM or memory > MEMORY_AIM
+            print(f"{name:26} {cpu:7.1f} {wall:7.1f} {memory:6.2f}", flush=True)
+    return int(missed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
