@@ -21,7 +21,7 @@ from .running import needs
 
 _LONGEST_NAME = 255  # bytes, of a file
 _BESIDE_FROM = 1024  # bytes, as torch.onnx and onnx.save_model have it
-_NUMBERS = ("float_data", "int32_data", "int64_data", "double_data", "uint64_data")  # of a TensorProto
+_NUMBERS = ("float_data", "int32_data", "int64_data", "double_data", "uint64_data")  # fields of a TensorProto
 _LARGE, _PAGE, _WORD = 1 << 16, 4096, 64  # large weights begin at a page, which a runtime can map
 
 

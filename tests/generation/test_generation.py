@@ -7,7 +7,7 @@ import pytest
 import torch
 import whence
 
-from generation.decoders import DECODERS, qwen2_vl
+from generation.decoders import DECODERS, granite_hybrid, qwen2_vl
 from generation.loop import by_generate, by_model, differences, filled_call, in_runtime, prompt
 
 QUICK = {("llama", True, True), ("gpt2", True, False), ("mistral", False, False)}
@@ -107,6 +107,17 @@ def test_positions_of_three_kinds(batch):
         with torch.no_grad():
             expected = model(**positioned_in_three_ways(model, *sizes)).logits
         torch.testing.assert_close(actual, expected, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.matrix
+def test_experts_behind_a_state():
+    """The number of experts follows from their weights, where that of the groups is not known."""
+    model = granite_hybrid()
+    program = whence.export(model, (), kwargs=filled_call(model, mask=True, positions=False, sequence=1))
+    other = filled_call(model, mask=True, positions=False, batch=3, past=5, sequence=4)
+    actual = program(**other)[0]
+    with torch.no_grad():
+        torch.testing.assert_close(actual, model(**other).logits, rtol=1e-3, atol=1e-3)
 
 
 def windowed(past):
