@@ -22,10 +22,9 @@ double huge(DType dtype) { return program::greatest_finite(dtype) / 2; }
 
 constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
 
-bool constant_masks_whole_row(const TensorData& mask) {
+bool fills_a_row(const TensorData& mask, double masked) {
   const auto elements = program::Elements::of(mask);
   if (!elements) return true;
-  const double masked = mask.dtype == DType::boolean ? 0 : kMinusInfinity;
   const auto width = static_cast<std::size_t>(mask.shape.empty() ? 1 : mask.shape.back());
   for (std::size_t row = 0; row < elements->size(); row += width) {
     std::size_t column = 0;
@@ -75,7 +74,14 @@ class MaskTrace {
     result.huge = result.huge || huge_operands > 0;
     const bool sums = op == "Add" || op == "Sub" || op == "Mul" || op == "Sum";
     result.infinite = result.infinite || (sums && huge_operands > 1);
+    if (op == "Cast" && narrows(node)) result = {result.infinite || result.huge, true};
     return result;
+  }
+
+  // A number that is ordinary in the wider dtype may be the lowest of the narrower, or beyond it.
+  bool narrows(const graph::GraphNode& cast) const {
+    const DType from = graph_.values[cast.inputs[0]].dtype, to = graph_.values[cast.outputs[0]].dtype;
+    return is_floating(from) && is_floating(to) && program::greatest_finite(to) < program::greatest_finite(from);
   }
 
   // A model's own weights are taken for ordinary numbers, in whatever order.
@@ -98,7 +104,7 @@ class MaskTrace {
     for (std::size_t i = 0; i < elements->size(); ++i) {
       const double number = elements->number(i);
       result.infinite = result.infinite || std::isinf(number);
-      result.huge = result.huge || std::abs(number) > huge(data.dtype);
+      result.huge = result.huge || (std::isfinite(number) && std::abs(number) > huge(data.dtype));
     }
     return result;
   }
@@ -110,9 +116,16 @@ class MaskTrace {
 }  // namespace
 
 bool may_mask_whole_row(Ctx& c, Val mask) {
-  if (const TensorData* data = c.constant(mask)) return constant_masks_whole_row(*data);
-  if (c.dtype(mask) == DType::boolean) return true;
-  return MaskTrace(c.graph()).reach(mask.id).infinite;
+  const bool boolean = c.dtype(mask) == DType::boolean;
+  if (const TensorData* data = c.constant(mask)) return fills_a_row(*data, boolean ? 0 : kMinusInfinity);
+  return boolean || MaskTrace(c.graph()).reach(mask.id).infinite;
+}
+
+bool may_fill_row_with_lowest(Ctx& c, Val mask) {
+  const DType dtype = c.dtype(mask);
+  if (!is_floating(dtype)) return false;
+  if (const TensorData* data = c.constant(mask)) return fills_a_row(*data, -program::greatest_finite(dtype));
+  return MaskTrace(c.graph()).reach(mask.id).huge;
 }
 
 }  // namespace whence::convert

@@ -11,4 +11,7 @@ namespace whence::convert {
 // number, never does.
 bool may_mask_whole_row(Ctx& c, Val mask);
 
+// True if some row of a floating mask may hold nothing but the lowest finite number of its dtype. True when in doubt.
+bool may_fill_row_with_lowest(Ctx& c, Val mask);
+
 }  // namespace whence::convert

@@ -31,6 +31,7 @@ BATCH, SEQUENCE, PAST, TOTAL, ENCODED, MASKED = \
 # Axes of transformers' arguments that are as long as the tokens of this call.
 _OF_TOKENS = {"input_ids": 1, "inputs_embeds": 1, "position_ids": -1, "token_type_ids": 1, "cache_position": 0,
               "decoder_input_ids": 1, "decoder_inputs_embeds": 1, "decoder_position_ids": -1}
+_POSITIONS = ("position_ids", "decoder_position_ids")
 # Masks over what was seen before and the tokens of this call: the last axis, and in four dimensions the one before.
 _MASKS = ("attention_mask", "decoder_attention_mask")
 # Axes as long as what an encoder was given, in a call that has a decoder's part, too.
@@ -81,7 +82,9 @@ class _Roles:
     def of(self, path: nested.Path, tensor: torch.Tensor) -> dict[int, str]:
         if not tensor.dim():
             return {}
-        found = {0: BATCH} if tensor.shape[0] == self._batch else {}
+        # Positions of several kinds (time, height, width) stand before the batch.
+        first = 1 if path[0] in _POSITIONS and tensor.dim() == 3 else 0
+        found = {first: BATCH} if tensor.shape[first] == self._batch else {}
         if self._has_dropped:  # it counts its tokens in a number, which the file fixes
             return found
         if caches.head_of(path) is not None:

@@ -19,7 +19,9 @@ from .errors import WhenceError, error
 from .placing import draft_folder, folder_of, place_together
 from .running import needs
 
+_LONGEST_NAME = 255  # bytes, of a file
 _BESIDE_FROM = 1024  # bytes, as torch.onnx and onnx.save_model have it
+_NUMBERS = ("float_data", "int32_data", "int64_data", "double_data", "uint64_data")  # fields of a TensorProto
 _LARGE, _PAGE, _WORD = 1 << 16, 4096, 64  # large weights begin at a page, which a runtime can map
 
 
@@ -42,23 +44,19 @@ def share_weights(models: Sequence[str | os.PathLike], data: str | os.PathLike, 
     """Moves the weights of ``models``, all in one folder, into ``data``, a name in that folder; equal ones once.
 
     All files take their place together, or none does. Files of weights that are not read any more are left and named.
-    Raises WhenceError E0101 for models of several folders, E0401 where something else stands at ``data`` and
-    ``overwrite`` is not given, E0502 for weights outside the folder, E0102 where a file is missing.
+    Raises WhenceError E0101 for models of several folders, E0401 where something else stands at ``data``, or weights of
+    further models, and ``overwrite`` is not given, E0502 for weights outside the folder, E0102 where a file is missing.
     """
-    paths = [Path(os.path.abspath(each)) for each in models]
-    if not paths or len(set(paths)) != len(paths) or len({each.parent for each in paths}) > 1:
-        raise error("E0101", "usage", "share_weights takes different models of one folder",
-                    "external data is named relative to a model: move the models into one folder first")
-    target = paths[0].parent / data
-    if target.parent != paths[0].parent or target in paths:
-        raise error("E0101", "usage", f"'{data}' is not a new name in the folder of the models",
-                    "give a name without a folder, such as 'weights.data'", file=str(target))
+    paths = _paths(models)
+    target = _target(data, paths)
     onnx = needs("onnx", "share_weights")
     opened = [_model(onnx, path) for path in paths]
     with draft_folder(folder_of(target)) as made:
         with (made / target.name).open("wb") as file:
-            store = _Store(file, target.name)
+            store = _Store(file, target.name, onnx.numpy_helper)
             read = {source for path, model in zip(paths, opened) for source in store.add(path, model)}
+        if target in read and not overwrite:
+            _require_no_other_reader(onnx, target, paths)
         for path, model in zip(paths, opened):
             (made / path.name).write_bytes(model.SerializeToString())
         place_together(made, [target], paths, overwrite or target in read)
@@ -66,11 +64,50 @@ def share_weights(models: Sequence[str | os.PathLike], data: str | os.PathLike, 
                          tuple(sorted(read - {target})))
 
 
+def _paths(models: Any) -> list[Path]:
+    try:
+        paths = [Path(os.path.abspath(os.fsdecode(each))) for each in models] if not isinstance(models, str) else []
+    except TypeError:
+        paths = []
+    if not paths or len({os.path.realpath(each) for each in paths}) != len(paths) \
+            or len({each.parent for each in paths}) > 1:
+        raise error("E0101", "usage", "share_weights takes a list of different models of one folder",
+                    "external data is named relative to a model: move the models into one folder first")
+    return paths
+
+
+def _target(data: Any, paths: Sequence[Path]) -> Path:
+    name = data if isinstance(data, (str, os.PathLike)) else ""
+    target = paths[0].parent / name
+    if target.parent != paths[0].parent or target in paths or "\0" in str(name) \
+            or len(os.fsencode(target.name)) > _LONGEST_NAME:
+        raise error("E0101", "usage", f"{data!r} is not a new name in the folder of the models",
+                    "give a name without a folder, such as 'weights.data'", file=str(target))
+    return target
+
+
+def _require_no_other_reader(onnx: Any, target: Path, paths: Sequence[Path]) -> None:
+    """The file is made anew from ``paths`` alone: another model would find other weights at its places."""
+    for other in sorted(set(target.parent.glob("*.onnx")) - set(paths)):
+        try:
+            model = _model(onnx, other)
+        except WhenceError:
+            continue
+        if any(entry.key == "location" and entry.value == target.name
+               for tensor in _tensors(model) for entry in tensor.external_data):
+            raise error("E0401", "cannot_write", f"{other.name} reads its weights from {target}, too",
+                        f"name {other.name} among the models, or give another name than {target.name}",
+                        file=str(target))
+
+
 def _model(onnx: Any, path: Path) -> Any:
     if not path.is_file():
         raise error("E0102", "missing_file", f"there is no file {path}", "check the path", file=str(path))
     try:
-        return onnx.load(str(path), load_external_data=False)
+        model = onnx.load(str(path), load_external_data=False)
+        if not model.HasField("graph"):
+            raise ValueError("it has no graph")
+        return model
     except Exception as failure:  # protobuf has classes of its own for what cannot be read
         raise error("E0204", "corrupt_file", f"{path} is not an ONNX model: {failure}", "check the file",
                     file=str(path)) from failure
@@ -79,8 +116,8 @@ def _model(onnx: Any, path: Path) -> Any:
 class _Store:
     """Weights by their content."""
 
-    def __init__(self, file: BinaryIO, name: str) -> None:
-        self._file, self._name = file, name
+    def __init__(self, file: BinaryIO, name: str, numpy_helper: Any) -> None:
+        self._file, self._name, self._numpy_helper = file, name, numpy_helper
         self._places: dict[tuple[int, bytes], tuple[int, str, int]] = {}  # offset, name, number of the first model
         self._models = 0
         self.shared: dict[str, None] = {}
@@ -93,13 +130,18 @@ class _Store:
             if tensor.data_location == tensor.EXTERNAL:
                 content, source = _outside(path, tensor)
                 sources.add(source)
-            elif len(tensor.raw_data) >= _BESIDE_FROM:
-                content = tensor.raw_data
-            else:
+            elif len(content := self._inside(tensor)) < _BESIDE_FROM:
                 continue
             self._move(tensor, content)
         self._models += 1
         return sources
+
+    def _inside(self, tensor: Any) -> bytes:
+        """The content of a weight that stands in the model; nothing for texts, which cannot stand beside it."""
+        if tensor.raw_data or tensor.data_type == tensor.STRING:
+            return tensor.raw_data
+        numbers = self._numpy_helper.from_array(self._numpy_helper.to_array(tensor))
+        return numbers.raw_data if numbers.data_type == tensor.data_type else b""
 
     def _move(self, tensor: Any, content: Any) -> None:
         size = len(content)
@@ -115,7 +157,8 @@ class _Store:
             self._file.write(bytes(offset - self._file.tell()))
             self._file.write(content)
             self._places[key] = (offset, tensor.name, self._models)
-        tensor.ClearField("raw_data")
+        for field in ("raw_data", *_NUMBERS):
+            tensor.ClearField(field)
         del tensor.external_data[:]
         tensor.data_location = tensor.EXTERNAL
         for name, value in (("location", self._name), ("offset", offset), ("length", size)):

@@ -672,14 +672,15 @@ TEST(RotaryEmbedding, IsLeftWhereTheHalvesMayDiffer) {
 }
 
 // Attention over keys and values that are each joined of a past and of what came now.
-GraphValueId attention(GraphBuilder& g, std::vector<graph::Attribute> attributes) {
-  const Ints now{1, 2, 3, 8}, past{1, 2, 4, 8}, all{1, 2, 7, 8};
+GraphValueId attention(GraphBuilder& g, std::vector<graph::Attribute> attributes, std::int64_t past_of_values = 4) {
+  const Ints now{1, 2, 3, 8}, all{1, 2, 7, 8};
   const auto q = g.input("q", float32, now);
-  const auto joined_to_past = [&](const std::string& name) {
-    const std::vector<GraphValueId> parts{g.input("past_" + name, float32, past), g.input(name, float32, now)};
+  const auto joined_to_past = [&](const std::string& name, std::int64_t past) {
+    const std::vector<GraphValueId> parts{g.input("past_" + name, float32, {1, 2, past, 8}),
+                                          g.input(name, float32, {1, 2, 7 - past, 8})};
     return g.node("Concat", parts, {{"axis", 2}}, float32, all);
   };
-  const auto k = joined_to_past("k"), v = joined_to_past("v");
+  const auto k = joined_to_past("k", 4), v = joined_to_past("v", past_of_values);
   g.output(g.node("Attention", {q, k, v}, std::move(attributes), float32, now));
   g.output(k, "present_k");
   return v;
@@ -699,6 +700,12 @@ TEST(AttentionInputs, TakeThePast) {
 TEST(AttentionInputs, LeaveAPastUnderACausalMask) {
   GraphBuilder g;
   attention(g, {{"is_causal", std::int64_t{1}}});
+  EXPECT_EQ(of_opset(g, 23), "Concat Concat Attention");
+}
+
+TEST(AttentionInputs, LeavePastsOfOtherLengths) {
+  GraphBuilder g;
+  attention(g, {}, 2);
   EXPECT_EQ(of_opset(g, 23), "Concat Concat Attention");
 }
 

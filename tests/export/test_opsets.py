@@ -160,6 +160,47 @@ def with_past(groups, past):
     return make
 
 
+class Attend(nn.Module):
+    """Attention of inputs as they are: heads of queries, keys and values, each with a batch of its own."""
+
+    def __init__(self, mask=None, **options):
+        super().__init__()
+        self.mask, self.options = mask, options
+
+    def forward(self, q, k, v):
+        mask = None if self.mask is None else self.mask(q)
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, **self.options)
+
+
+def heads(queries, keys, values, batches=(1, 1, 1)):
+    """What `Attend` takes at a size; ``batches``: 1 for that of the size, 0 for a batch of one."""
+    def make(batch, length):
+        draw = torch.Generator().manual_seed(batch + length)
+        return tuple(torch.randn(batch if own else 1, count, length, 8, generator=draw)
+                     for count, own in zip((queries, keys, values), batches, strict=True))
+    return make
+
+
+def lowest_row(q):
+    """A mask of the lowest finite number for every key but the first, and for that, too, where a query begins below 0:
+    PyTorch then takes the mean of all values, and zeros only where the mask is -inf."""
+    mask = torch.full((q.shape[0], 1, q.shape[2], q.shape[2]), torch.finfo(q.dtype).min)
+    return torch.where((q[:, :1, :, :1] >= 0) & (torch.arange(q.shape[2]) == 0), 0.0, mask)
+
+
+class JoinedAtOtherEnds(nn.Module):
+    """Keys behind those of the past, values before them: their parts are of other lengths."""
+
+    def forward(self, q, k, v, past_key, past_value):
+        k, v = torch.cat((past_key, k), dim=2), torch.cat((v, past_value), dim=2)
+        return F.scaled_dot_product_attention(q, k, v), k, v
+
+
+def with_other_past(batch, length):
+    draw = torch.Generator().manual_seed(batch + length)
+    return (*heads(4, 4, 4)(batch, length), *(torch.randn(batch, 4, length + 3, 8, generator=draw) for _ in "kv"))
+
+
 @dataclass(frozen=True)
 class Model:
     name: str
@@ -174,6 +215,7 @@ class Model:
 
 
 PAST_AXES = {"x": {0: "batch", 1: "length"}, "past_key": {0: "batch", 2: "past"}, "past_value": {0: "batch", 2: "past"}}
+HEADS = {name: {0: "batch", 2: "length"} for name in "qkv"}
 ROWS = (
     Model("norm", lambda: Stack(Norm(24)), {"RMSNormalization": 1}, ("Sqrt", "ReduceMean", "Mul"), owner="0"),
     Model("norm of half", lambda: Stack(Norm(24).half()), {"RMSNormalization": 1}, ("Cast", "Sqrt", "Mul"),
@@ -208,6 +250,22 @@ ROWS = (
           axes=PAST_AXES, sizes=((2, 5), (3, 1))),
     Model("causal with a cache", lambda: Cached(causal=True), {"Attention": 1, "Concat": 2}, (),
           with_past(4, lambda n: n + 2), axes=PAST_AXES, sizes=((2, 5), (3, 3))),
+    Model("one head of keys", Attend, {"Attention": 1}, (), heads(4, 1, 1), axes=HEADS),
+    Model("one head of values", Attend, {"Attention": 0}, (), heads(4, 4, 1), axes=HEADS),
+    Model("one head of queries", Attend, {"Attention": 0}, (), heads(1, 4, 4), axes=HEADS),
+    Model("values of one batch", Attend, {"Attention": 0}, (), heads(4, 4, 4, (1, 1, 0)),
+          axes={"q": HEADS["q"], "k": HEADS["k"], "v": {2: "length"}}),
+    Model("groups of other sizes", lambda: Attend(enable_gqa=True), {"Attention": 0}, (), heads(4, 2, 4), axes=HEADS),
+    Model("groups of values", lambda: Attend(enable_gqa=True), {"Attention": 0}, (), heads(4, 4, 2), axes=HEADS),
+    Model("negative scale", lambda: Attend(scale=-0.5), {"Attention": 0}, (), heads(4, 4, 4), axes=HEADS),
+    Model("scale of nothing", lambda: Attend(scale=0.0), {"Attention": 0}, (), heads(4, 4, 4), axes=HEADS),
+    Model("rows masked by the lowest number", lambda: Attend(lowest_row), {"Attention": 1}, (), heads(4, 4, 4),
+          axes=HEADS),
+    Model("rows masked by infinity", lambda: Attend(lambda q: lowest_row(q) * 2), {"Attention": 1}, (), heads(4, 4, 4),
+          axes=HEADS),
+    Model("joined at other ends", JoinedAtOtherEnds, {"Attention": 1, "Concat": 2}, (), with_other_past,
+          sizes=((2, 5), (3, 7)), axes=HEADS | {"past_key": {0: "batch", 2: "past"},
+                                                "past_value": {0: "batch", 2: "past"}}),
     Model("running product", lambda: Of(lambda x: x.cumprod(1)), {"CumProd": 1}, ("Pad", "ReduceProd")),
     Model("bits", lambda: Of(lambda x: x.view(torch.int32) & 0x7FFFFFFF), {"BitCast": 1}),
 )

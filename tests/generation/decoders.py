@@ -44,6 +44,21 @@ def whisper():
                       "max_position_embeddings", "initializer_range"), ...))
 
 
+def qwen2_vl():
+    """Takes positions of three kinds, [3, batch, sequence]."""
+    text = {**SIZES, "num_key_value_heads": 2, "rope_parameters": {
+        "rope_type": "default", "rope_theta": 1e4, "mrope_section": [2, 1, 1]}}
+    return _made("Qwen2VLForConditionalGeneration", text_config=text, vision_config={
+        "depth": 1, "embed_dim": 16, "hidden_size": WIDTH, "num_heads": 2, "mlp_ratio": 2}, **dict.fromkeys(SIZES, ...))
+
+
+def granite_hybrid():
+    """A state, attention, and experts behind both."""
+    return _made("GraniteMoeHybridForCausalLM", num_key_value_heads=2, mamba_n_heads=8, mamba_d_head=8, mamba_d_state=4,
+                 mamba_n_groups=1, mamba_chunk_size=4, layer_types=["mamba", "attention"], num_local_experts=4,
+                 num_experts_per_tok=2, shared_intermediate_size=48)
+
+
 DECODERS = {
     "llama": lambda: _made("LlamaForCausalLM", num_key_value_heads=2),
     "qwen3": lambda: _made("Qwen3ForCausalLM", num_key_value_heads=2, head_dim=8),

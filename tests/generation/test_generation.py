@@ -7,7 +7,7 @@ import pytest
 import torch
 import whence
 
-from generation.decoders import DECODERS
+from generation.decoders import DECODERS, granite_hybrid, qwen2_vl
 from generation.loop import by_generate, by_model, differences, filled_call, in_runtime, prompt
 
 QUICK = {("llama", True, True), ("gpt2", True, False), ("mistral", False, False)}
@@ -84,6 +84,40 @@ def test_a_size_that_the_model_fixes_is_reported():
         program = whence.export(model, (), kwargs=call)
     assert program.dynamic_axes["input_ids"] == {0: "batch"}
     assert any("the model fixes input_ids [1: sequence]" in str(each.message) for each in caught)
+
+
+def positioned_in_three_ways(model, batch, past, sequence):
+    """A call of Qwen2-VL: positions in time, height and width, [3, batch, sequence]."""
+    tokens = torch.randint(3, 200, (batch, past + sequence), generator=torch.Generator().manual_seed(batch))
+    places = torch.arange(past + sequence) // torch.tensor([1, 2, 3])[:, None, None].expand(3, batch, 1)
+    with torch.no_grad():
+        before = model(input_ids=tokens[:, :past], position_ids=places[..., :past].contiguous(), use_cache=True)
+    return {"input_ids": tokens[:, past:], "attention_mask": torch.ones_like(tokens),
+            "position_ids": places[..., past:].contiguous(), "past_key_values": before.past_key_values}
+
+
+@pytest.mark.parametrize("batch", [2, pytest.param(3, marks=pytest.mark.matrix)])  # 3: as long as the kinds
+def test_positions_of_three_kinds(batch):
+    model = qwen2_vl()
+    program = whence.export(model, (), kwargs=positioned_in_three_ways(model, batch, 4, 3))
+    assert program.dynamic_axes["position_ids"] == {1: "batch", 2: "sequence"}
+    assert program.dynamic_axes["input_ids"] == {0: "batch", 1: "sequence"}
+    for sizes in ((1, 6, 1), (4, 2, 5)):
+        actual = program(**positioned_in_three_ways(model, *sizes))[0]
+        with torch.no_grad():
+            expected = model(**positioned_in_three_ways(model, *sizes)).logits
+        torch.testing.assert_close(actual, expected, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.matrix
+def test_experts_behind_a_state():
+    """The number of experts follows from their weights, where that of the groups is not known."""
+    model = granite_hybrid()
+    program = whence.export(model, (), kwargs=filled_call(model, mask=True, positions=False, sequence=1))
+    other = filled_call(model, mask=True, positions=False, batch=3, past=5, sequence=4)
+    actual = program(**other)[0]
+    with torch.no_grad():
+        torch.testing.assert_close(actual, model(**other).logits, rtol=1e-3, atol=1e-3)
 
 
 def windowed(past):

@@ -67,11 +67,20 @@ def before(models):
     (lambda models: (models, "a.onnx"), "E0101"),
     (lambda models: (models, "../w.data"), "E0101"),
     (lambda models: ([models[0], models[0]], "v.data"), "E0101"),
+    (lambda models: ([models[0], models[0].parent / "link.onnx"], "v.data"), "E0101"),
+    (lambda models: (str(models[0]), "v.data"), "E0101"),
+    (lambda models: (None, "v.data"), "E0101"),
+    (lambda models: ([1, 2], "v.data"), "E0101"),
+    (lambda models: (models, None), "E0101"),
+    (lambda models: (models, "v\0.data"), "E0101"),
+    (lambda models: (models, "v" * 300), "E0101"),
+    (lambda models: ([models[0], models[0].parent / "empty.onnx"], "v.data"), "E0204"),
     (lambda models: ([models[0], models[0].parent / "none.onnx"], "v.data"), "E0102"),
     (lambda models: ([models[0], models[0].parent / "w.data"], "v.data"), "E0204"),
     (lambda models: ([models[0], models[0].parent / "outside.onnx"], "v.data"), "E0502"),
     (lambda models: ([models[0], models[0].parent / "short.onnx"], "v.data"), "E0102"),
-], ids=["taken", "a-model", "elsewhere", "twice", "missing", "not-a-model", "outside", "cut-off"])
+], ids=["taken", "a-model", "elsewhere", "twice", "by-a-link", "one-text", "no-list", "numbers", "no-name", "null-byte",
+        "long-name", "empty", "missing", "not-a-model", "outside", "cut-off"])
 def test_refusals_leave_everything_as_it_was(models, change, code):
     folder = models[0].parent
     (folder / "w.data").write_bytes(b"\xffsomething else")
@@ -80,8 +89,36 @@ def test_refusals_leave_everything_as_it_was(models, change, code):
         onnx.external_data_helper.set_external_data(model.graph.initializer[0], location, offset=0, length=4000)
         model.graph.initializer[0].ClearField("raw_data")
         (folder / name).write_bytes(model.SerializeToString())
+    (folder / "empty.onnx").touch()
+    (folder / "link.onnx").symlink_to(models[0])
     found = before(models)
     with pytest.raises(whence.WhenceError) as raised:
         whence.share_weights(*change(models))
     assert raised.value.code == code and raised.value.remedy
     assert before(models) == found
+
+
+def test_weights_that_a_further_model_reads(models):
+    third = written(models[0].parent / "c.onnx", s=weight(3))
+    whence.share_weights([*models, third], "w.data")
+    found = before(models)
+    with pytest.raises(whence.WhenceError, match="c.onnx reads its weights") as raised:
+        whence.share_weights(models, "w.data")
+    assert raised.value.code == "E0401" and "c.onnx" in raised.value.remedy
+    assert before(models) == found
+    assert whence.share_weights([*models, third], "w.data").bytes  # all of its readers
+    assert whence.share_weights(models, "v.data").unused == (third.parent / "w.data",)
+    assert np.array_equal(result(third), 1 + weight(3))
+
+
+@pytest.mark.parametrize("dtype", [TensorProto.FLOAT, TensorProto.BFLOAT16, TensorProto.UINT4, TensorProto.BOOL])
+def test_weights_in_numbers_of_their_own_kind(dtype, tmp_path):
+    """As onnx.helper.make_tensor writes them: not as bytes."""
+    tensor = helper.make_tensor("w", dtype, [4001], np.arange(4001) % 2)
+    graph = helper.make_graph([helper.make_node("Identity", ["w"], ["y"])], "g", [],
+                              [helper.make_tensor_value_info("y", dtype, [4001])], [tensor])
+    onnx.save_model(helper.make_model(graph, ir_version=10, opset_imports=[helper.make_opsetid("", 21)]),
+                    str(tmp_path / "a.onnx"))
+    shared = whence.share_weights([tmp_path / "a.onnx"], "w.data")
+    moved = onnx.load(str(tmp_path / "a.onnx")).graph.initializer[0]
+    assert shared.bytes >= 2001 and np.array_equal(numpy_helper.to_array(moved).astype(int), np.arange(4001) % 2)

@@ -12,6 +12,7 @@
 #include "annotator/convert/dropout.h"
 #include "annotator/convert/mask_values.h"
 #include "annotator/convert/ops/families.h"
+#include "annotator/program/number_range.h"
 
 namespace whence::convert {
 namespace {
@@ -42,19 +43,38 @@ Attention read(Ctx& c, std::string_view mask_argument = "attn_mask") {
 
 // ---- the operator -----------------------------------------------------------------------------------------------
 
-// Attention takes batches of heads, and ONNX Runtime takes masks that are full in their last two axes and numbers of up
-// to 32 bits.
+// The operator lets several query heads share a head of keys and values, and broadcasts nothing else of them.
+bool shapes_fit_operator(Ctx& c, const Attention& attention) {
+  if (c.rank(attention.query) != 4 || c.rank(attention.key) != 4 || c.rank(attention.value) != 4) return false;
+  const auto &query = c.dims(attention.query), &key = c.dims(attention.key), &value = c.dims(attention.value);
+  if (query[0] != key[0] || key[0] != value[0] || key[1] != value[1]) return false;
+  if (query[1] == key[1]) return true;
+  const auto heads = c.static_dim(attention.query, 1), key_heads = c.static_dim(attention.key, 1);
+  return heads && key_heads && *key_heads != 0 && *heads % *key_heads == 0;
+}
+
+// Attention multiplies queries and keys by the root of the scale. It takes batches of heads, and ONNX Runtime takes
+// masks that are full in their last two axes and numbers of up to 32 bits.
 bool operator_serves(Ctx& c, const Attention& attention) {
   if (!c.writes("Attention") || c.output_dtype() == DType::float64 || attention.dropout != 0 ||
-      c.rank(attention.query) != 4)
+      !(attention.scale > 0) || !shapes_fit_operator(c, attention))
     return false;
   const auto& query = c.dims(attention.query);
   const auto& key = c.dims(attention.key);
-  if (c.rank(attention.key) != 4 || c.rank(attention.value) != 4 || query[0] != key[0]) return false;
   if (!attention.mask) return true;
   if (const DType mask = c.dtype(attention.mask); mask != DType::boolean && mask != c.output_dtype()) return false;
   const auto& mask = c.dims(attention.mask);
   return mask.size() >= 2 && mask.size() <= 4 && mask[mask.size() - 2] == query[2] && mask.back() == key[2];
+}
+
+// ONNX Runtime gives zeros for a row of a mask that is the lowest finite number throughout. PyTorch gives zeros for
+// -inf alone; half of that number masks as well.
+Val without_lowest_rows(Ctx& c, Val mask) {
+  const DType dtype = c.dtype(mask);
+  if (!may_fill_row_with_lowest(c, mask)) return mask;
+  const double lowest = -program::greatest_finite(dtype);
+  const Val is_lowest = c.emit("Equal", {mask, c.constant_number(lowest, dtype)});
+  return c.typed(c.emit("Where", {is_lowest, c.constant_number(lowest / 2, dtype), mask}), dtype);
 }
 
 Val attention_operator(Ctx& c, const Attention& attention) {
@@ -62,7 +82,7 @@ Val attention_operator(Ctx& c, const Attention& attention) {
   if (attention.causal) attributes.push_back({"is_causal", 1});
   if (c.has("scale")) attributes.push_back({"scale", static_cast<float>(attention.scale)});
   std::vector<Val> inputs{attention.query, attention.key, attention.value};
-  if (attention.mask) inputs.push_back(attention.mask);
+  if (attention.mask) inputs.push_back(without_lowest_rows(c, attention.mask));
   return c.emit("Attention", std::move(inputs), std::move(attributes));
 }
 
@@ -156,13 +176,28 @@ Val grouped(Ctx& c, Attention attention, std::int64_t key_heads, std::int64_t gr
   return c.reshape_to_output(c.emit("MatMul", {training_dropout(c, weights, attention.dropout), value}));
 }
 
-Val attend(Ctx& c, const Attention& attention) {
+// x [*, few, S, E] with each head repeated until there are `heads`.
+Val repeated_heads(Ctx& c, Val x, std::int64_t heads) {
+  const int axis = c.rank(x) - 3;
+  const auto few = c.static_dim(x, axis);
+  if (!few) c.refuse("enable_gqa with a dynamic number of heads", "keep the axis of the heads fixed");
+  if (*few == heads) return x;
+  std::vector<std::int64_t> places(static_cast<std::size_t>(heads));
+  for (std::int64_t head = 0; head < heads; ++head) places[static_cast<std::size_t>(head)] = head / (heads / *few);
+  return c.emit("Gather", {x, c.constant_ints(places)}, {{"axis", axis}});
+}
+
+Val attend(Ctx& c, Attention attention) {
   if (operator_serves(c, attention)) return attention_operator(c, attention);
   const bool may_group = c.schema().find("enable_gqa") && c.flag("enable_gqa");
   if (!may_group) return plain(c, attention);
   const auto heads = c.static_dim(attention.query, -3), key_heads = c.static_dim(attention.key, -3);
   if (!heads || !key_heads) c.refuse("enable_gqa with a dynamic number of heads", "keep the axis of the heads fixed");
-  return *heads == *key_heads ? plain(c, attention) : grouped(c, attention, *key_heads, *heads / *key_heads);
+  if (*heads != *key_heads && c.static_dim(attention.value, -3) == key_heads)
+    return grouped(c, attention, *key_heads, *heads / *key_heads);
+  attention.key = repeated_heads(c, attention.key, *heads);
+  attention.value = repeated_heads(c, attention.value, *heads);
+  return plain(c, attention);
 }
 
 void scaled_dot_product_attention(Ctx& c) { c.yield(attend(c, read(c))); }

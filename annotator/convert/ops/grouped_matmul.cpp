@@ -31,10 +31,11 @@ Size extent(Ctx& c, Val x, std::int64_t axis) {
 // Grouped by rows (self [M, K], mat2 [G, K, N]), by columns (self [G, M, K], mat2 [K, N]) or by what is summed over
 // (self [M, K], mat2 [K, N], result [G, M, N]); plain batches without `offs`.
 void multiply_groups(Ctx& c, Val a, Val b) {
-  const auto groups = c.static_dim(c.tensor("offs"), 0);
+  const bool by_rows = c.rank(b) == 3, by_columns = c.rank(a) == 3;
+  auto groups = c.static_dim(c.tensor("offs"), 0);  // the router computes them: their number may be unknown
+  if (!groups && (by_rows || by_columns)) groups = c.static_dim(by_rows ? b : a, 0);
   if (!groups) c.refuse("a dynamic number of groups", "keep the number of experts fixed when exporting");
 
-  const bool by_rows = c.rank(b) == 3, by_columns = c.rank(a) == 3;
   const Val mask = membership(c, by_columns ? extent(c, b, 1) : extent(c, a, by_rows ? 0 : 1), *groups);
   const Val zero = c.constant_number(0, c.dtype(a));
   if (!by_rows && !by_columns) {

@@ -32,8 +32,7 @@ std::int64_t channels(Ctx& c, Val x) {
 }
 
 // x * rsqrt(mean of x^2 over `axes` + eps)
-Val divide_by_rms(Ctx& c, Val x, const Ints& axes, double eps) {
-  const DType dtype = c.output_dtype();
+Val divide_by_rms(Ctx& c, Val x, const Ints& axes, double eps, DType dtype) {
   const Val mean_square = reduce(c, "ReduceMean", c.emit("Mul", {x, x}), axes, true);
   const Val rms = c.emit("Sqrt", {c.emit("Add", {mean_square, c.constant_number(eps, dtype)})});
   return c.emit("Div", {x, rms});
@@ -41,7 +40,7 @@ Val divide_by_rms(Ctx& c, Val x, const Ints& axes, double eps) {
 
 // (x - mean) / sqrt(var + eps), both over `axes`
 Val standardize(Ctx& c, Val x, const Ints& axes, double eps) {
-  return divide_by_rms(c, c.emit("Sub", {x, reduce(c, "ReduceMean", x, axes, true)}), axes, eps);
+  return divide_by_rms(c, c.emit("Sub", {x, reduce(c, "ReduceMean", x, axes, true)}), axes, eps, c.output_dtype());
 }
 
 // x * weight + bias, as far as they are given
@@ -264,35 +263,27 @@ void native_layer_norm(Ctx& c) {
 
 // ---- RMS norm: over the last axes, without the mean ---------------------------------------------------------------
 
-// eps is the dtype's own when not given, as in torch/nn/functional.py of PyTorch 2.13.
+bool computes_in_float32(DType dtype) { return dtype == DType::float16 || dtype == DType::bfloat16; }
+
+// When not given, eps is that of the dtype in which PyTorch computes: 32 bits for 16.
 double rms_epsilon(Ctx& c) {
   if (c.has("eps")) return c.number("eps");
-  switch (c.output_dtype()) {
-    case DType::float16:
-      return 0x1p-10;
-    case DType::bfloat16:
-      return 0x1p-7;
-    case DType::float64:
-      return 0x1p-52;
-    default:
-      return 0x1p-23;
-  }
+  return c.output_dtype() == DType::float64 ? 0x1p-52 : 0x1p-23;
+}
+
+Val rms_norm_written_out(Ctx& c, Val x, std::size_t axes) {
+  const DType dtype = c.output_dtype(), wide = computes_in_float32(dtype) ? DType::float32 : dtype;
+  const Val normal = divide_by_rms(c, c.cast(x, wide), trailing_axes(axes), rms_epsilon(c), wide);
+  return scale_and_shift(c, c.cast(c.typed(normal, wide), dtype), c.optional_tensor("weight"), absent);
 }
 
 Val rms_norm_result(Ctx& c) {
   const Val x = c.tensor("input");
-  if (const auto axes = axes_of_dynamic_size(c)) {
-    return scale_and_shift(c, divide_by_rms(c, x, trailing_axes(*axes), rms_epsilon(c)), c.optional_tensor("weight"),
-                           absent);
-  }
+  if (const auto axes = axes_of_dynamic_size(c)) return rms_norm_written_out(c, x, *axes);
   const Ints shape = c.integers("normalized_shape");
-  if (c.writes("RMSNormalization")) {
-    return c.emit(
-        "RMSNormalization", {x, weight_or(c, "weight", shape, 1)},
-        {{"axis", -static_cast<std::int64_t>(shape.size())}, {"epsilon", static_cast<float>(rms_epsilon(c))}});
-  }
-  return scale_and_shift(c, divide_by_rms(c, x, trailing_axes(shape.size()), rms_epsilon(c)),
-                         c.optional_tensor("weight"), absent);
+  if (!c.writes("RMSNormalization")) return rms_norm_written_out(c, x, shape.size());
+  return c.emit("RMSNormalization", {x, weight_or(c, "weight", shape, 1)},
+                {{"axis", -static_cast<std::int64_t>(shape.size())}, {"epsilon", static_cast<float>(rms_epsilon(c))}});
 }
 
 void rms_norm(Ctx& c) { c.yield(rms_norm_result(c)); }

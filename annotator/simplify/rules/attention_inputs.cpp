@@ -3,8 +3,9 @@
 // and
 // past, k -> Concat over s -> Attention, likewise v         before
 // past, k -> Attention, which gives the longer keys and values as present ones                                 after
-// Condition: both k and v are made so. Of the second, nothing reads the longer ones but the Attention and the outputs
-// of the graph, and it is not causal: its offset is then that of the past, PyTorch's is 0. Origins: joined.
+// Condition: both k and v are made so. Of the second, the parts of both have equal lengths, nothing reads the longer ones
+// but the Attention and the outputs of the graph, and it is not causal: its offset is then that of the past, PyTorch's
+// is 0. Origins: joined.
 #include <algorithm>
 
 #include "annotator/simplify/rule.h"
@@ -109,6 +110,11 @@ Outcome take_past(Rewriter& r, std::int32_t index) {
   const GraphNode *keys = longer(r, attention.inputs[key]), *values = longer(r, attention.inputs[value]);
   if (keys == nullptr || values == nullptr) return not_mine();
   if (attention.int_attribute("is_causal", 0) != 0) return refused("the Attention masks causally");
+  for (const std::size_t part : {0, 1}) {
+    const auto &key_dims = r.value(keys->inputs[part]).dims, &value_dims = r.value(values->inputs[part]).dims;
+    if (!key_dims || !value_dims || !same_size((*key_dims)[2], (*value_dims)[2]))
+      return refused("keys and values are joined of parts of other lengths");
+  }
   const GraphValueId all_keys = keys->outputs[0], all_values = values->outputs[0];
   if (!serves_attention_alone(r, all_keys, index) || !serves_attention_alone(r, all_values, index))
     return refused("other nodes read the keys or values with those of the past");

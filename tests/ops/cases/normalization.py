@@ -72,6 +72,8 @@ CASES = [
          opsets=(13,), refused="the statistics of layer_norm are used"),
     norm("aten::rms_norm", seeded(nn.RMSNorm(6, eps=1e-3)), f32(2, 3, 6), dynamic="x:0=n", opsets=(13, 20, 23)),
     norm("aten::rms_norm", lambda x: F.rms_norm(x, (3, 6)), f32(2, 3, 6), opsets=(20, 23)),
+    norm("aten::rms_norm", lambda x: F.rms_norm((x * 1e-2).half(), (6,)), f32(2, 3, 6), opsets=(13, 20, 23)),
+    norm("aten::rms_norm", lambda x: F.rms_norm((x * 1e-2).bfloat16(), (6,)).float(), f32(2, 3, 6), opsets=(20, 23)),
     norm("aten::_fused_rms_norm", lambda x, w: torch.ops.aten._fused_rms_norm(x, [6], w, 1e-5)[0], f32(2, 3, 6), f32(6)),
     norm("aten::group_norm", seeded(nn.GroupNorm(2, 4)), f32(2, 4, 3, 5), dynamic="input:0=n,2=h",
          opsets=(13, 20, 21, 23)),
