@@ -93,7 +93,7 @@ ModelFit model_fit(const Placement& placement, const TensorSources& tensors) {
   for (const ReferenceParameter& parameter : reference.parameters) ++sharers[parameter.digests.content];
   IndexedVector<ParameterIndex, bool> met(reference.parameters.size(), false);
   for (const ForeignTensor i : foreign.tensors.keys()) {
-    bool counted = false;  // of equal parameters the tensor is one
+    bool counted = false;  // a tensor is one of several equal parameters
     for (const TensorSource& source : tensors.of(i)) {
       fit.sketched += source.how == TensorSource::How::sketch && source.candidates == 1;
       if (!source.by_content() || met[source.parameter]) continue;

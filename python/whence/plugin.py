@@ -44,6 +44,9 @@ def library() -> Path:
     return path
 
 
+_refused: dict[str, WhenceError] = {}  # by path; loaded again they seem to be there, and have no operators
+
+
 def operators():
     """``torch.ops.whence``, loaded when it is first needed. Raises WhenceError E0307 when it does not fit this torch.
     """
@@ -51,13 +54,17 @@ def operators():
         import torch
     except ImportError:
         raise error("E0307", "needs_libtorch", "PyTorch is not installed", "pip install torch") from None
+    path = str(library())
+    if path in _refused:
+        raise _refused[path]
     try:
-        torch.ops.load_library(str(library()))
+        torch.ops.load_library(path)
     except OSError as failure:
         failed = from_operator(failure.__cause__ or failure)
         if not isinstance(failed, WhenceError):
             failed = error("E0307", "needs_libtorch", f"the plugin could not be loaded: {failed}",
                          "install whence again with this PyTorch")
+        _refused[path] = failed
         raise failed from failure
     return torch.ops.whence
 

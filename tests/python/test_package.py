@@ -405,10 +405,11 @@ def test_a_plugin_for_another_torch_is_refused(monkeypatch, tmp_path):
                     command.ROOT / "recorder" / "entry" / "entry.cpp", command.BINARY.parents[1] / "libwhence_schema.a",
                     "-o", library], check=True)
     monkeypatch.setenv("WHENCE_RECORDER", str(library))
-    with pytest.raises(whence.WhenceError) as raised:
-        with whence.record(tmp_path / "m.whence.json"):
-            pass
-    assert raised.value.code == "E0307"
+    for _ in range(2):  # the system takes a library whose start failed for loaded, the second time
+        with pytest.raises(whence.WhenceError) as raised:
+            with whence.record(tmp_path / "m.whence.json"):
+                pass
+        assert raised.value.code == "E0307"
     running = torch.__version__.partition("+")[0]
     assert "built for PyTorch 2.5.1" in str(raised.value) and f"is {running}" in str(raised.value)
     assert f"TORCH_DIR={Path(torch.__file__).parent}" in raised.value.remedy
