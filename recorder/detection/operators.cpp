@@ -27,7 +27,8 @@ constexpr const char* deform_conv2d_schema =
 constexpr const char* box_iou_rotated_schema = "box_iou_rotated(Tensor boxes1, Tensor boxes2) -> Tensor";
 
 at::Tensor box_iou_rotated(const at::Tensor&, const at::Tensor&) {
-  TORCH_CHECK_NOT_IMPLEMENTED(false, "whence has no kernel for torchvision::box_iou_rotated, which ONNX has no operator for");
+  TORCH_CHECK_NOT_IMPLEMENTED(false,
+                              "whence has no kernel for torchvision::box_iou_rotated, which ONNX has no operator for");
 }
 
 }  // namespace

@@ -84,8 +84,11 @@ void for_each_region(const char* name, const at::Tensor& images, const at::Tenso
     TORCH_CHECK_INDEX(0 <= image && image < images.size(0), name, ": region ", k, " is of image ", image, " of ",
                       images.size(0));
     const Number* pixels = images.const_data_ptr<Number>() + image * channels * height * width;
-    fill([=](std::int64_t channel) { return Plane<Number>{pixels + channel * height * width, height, width}; }, rows[k],
-         k);
+    fill(
+        [=](std::int64_t channel) {
+          return Plane<Number>{pixels + channel * height * width, height, width};
+        },
+        rows[k], k);
   }
 }
 

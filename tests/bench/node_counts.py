@@ -118,8 +118,8 @@ def compare(name: str, shape: str, verbose: bool) -> None:
     if verbose and traced is not None and exported is not None and traced != exported:
         print("    pt   against pt2   ", *(f"{op}{traced[op] - exported[op]:+d}" for op in sorted({*traced, *exported})
                                           if traced[op] != exported[op]))
-    for failure in (folder / "failed.txt").read_text().splitlines() if verbose else []:
-        print(f"    {failure[:300]}")
+    if verbose and (failed := (folder / "failed.txt").read_text()):
+        print(f"    {failed.splitlines()[0][:200]}")
 
 
 def main() -> None:

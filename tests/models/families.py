@@ -1,15 +1,14 @@
-"""Small models of many families, whose node counts `tests/bench/node_counts.py` compares: transformers' by their configuration,
+"""Small models of many families, whose node counts `bench/node_counts.py` compares: transformers' by their configuration,
 timm's and torchvision's by name where these packages are installed. Entries as in the zoo, with seeded noise."""
 
-import functools
 import importlib.util
 
 import torch
 
 from accuracy.further_models import MODELS as FURTHER
-from models.architectures import ARCHITECTURES, speech_inputs, translation_inputs
+from models.architectures import ARCHITECTURES, translation_inputs
 from models.zoo import MODELS as ZOO
-from models.zoo import PIXELS, TOKENS, Entry, image, tokens
+from models.zoo import TOKENS, Entry, image, tokens
 
 TEXT = {"vocab_size": 300, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48,
         "use_cache": False}
@@ -35,11 +34,6 @@ def of_transformers(model: str, config: str, settings: dict):
 
 def sound(batch: int, length: int) -> dict:
     return {"input_values": torch.randn(batch, length, generator=torch.Generator().manual_seed(batch))}
-
-
-def of_package(package: str, build):
-    """Imports the package when the model is made."""
-    return functools.partial(build, package)
 
 
 def of_timm(name: str, **settings):
@@ -130,8 +124,8 @@ NAMED = [
     *((name, "torchvision", of_torchvision(name, **settings), side) for name, side, settings in [
         ("shufflenet_v2_x0_5", 64, {}), ("googlenet", 64, {"init_weights": False}), ("densenet121", 64, {}),
         ("swin_v2_t", 64, {}), ("maxvit_t", 224, {}), ("lraspp_mobilenet_v3_large", 64, {"weights_backbone": None}),
-        ("deeplabv3_mobilenet_v3_large", 64, {"weights_backbone": None}), ("raft_small", 128, {}),
-    ] if name != "raft_small"),
+        ("deeplabv3_mobilenet_v3_large", 64, {"weights_backbone": None}),
+    ]),
 ]
 
 FAMILIES = {

@@ -56,8 +56,8 @@ void roi_pool(Ctx& c) {
   c.yield({pooled, absent});
 }
 
-// Means of points, every part of a region in channels of its own: [K, C / parts, height, width]. ONNX's operator averages
-// every channel in every part, of which the part's own are taken.
+// Means of points, every part of a region in channels of its own: [K, C / parts, height, width]. ONNX's operator
+// averages every channel in every part, of which the part's own are taken.
 void ps_roi_align(Ctx& c) {
   if (c.result_used(1)) c.refuse("ONNX does not say which channels were read", "use the first result alone");
   if (c.opset() < 16) c.refuse("RoiAlign knows no aligned regions before opset 16", "use --opset 16 or newer");
@@ -101,7 +101,8 @@ const OpEntry kDetection[] = {
     {"torchvision::ps_roi_align(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, SymInt "
      "pooled_width, int sampling_ratio) -> (Tensor, Tensor)",
      ps_roi_align},
-    {"torchvision::deform_conv2d(Tensor input, Tensor weight, Tensor offset, Tensor mask, Tensor bias, SymInt stride_h, "
+    {"torchvision::deform_conv2d(Tensor input, Tensor weight, Tensor offset, Tensor mask, Tensor bias, SymInt "
+     "stride_h, "
      "SymInt stride_w, SymInt pad_h, SymInt pad_w, SymInt dilation_h, SymInt dilation_w, SymInt groups, SymInt "
      "offset_groups, bool use_mask) -> Tensor",
      deform_conv2d},
