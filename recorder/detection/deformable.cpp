@@ -35,7 +35,7 @@ at::Tensor deform_conv2d(const at::Tensor& input, const at::Tensor& weight, cons
   TORCH_CHECK(groups > 0 && weight.size(1) * groups == channels && weight.size(0) % groups == 0,
               "deform_conv2d: weight ", weight.sizes(), " does not fit ", channels, " channels in ", groups, " groups");
   TORCH_CHECK(offset_groups > 0 && channels % offset_groups == 0, "deform_conv2d: ", channels,
-              " channels are no multiple of ", offset_groups, " offset groups");
+              " channels do not divide into ", offset_groups, " offset groups");
   const std::array<std::int64_t, 4> offsets{batch, 2 * offset_groups * points, out_h, out_w};
   const std::array<std::int64_t, 4> weights{batch, offset_groups * points, out_h, out_w};
   TORCH_CHECK(offset.sizes() == at::IntArrayRef(offsets), "deform_conv2d: offset is ", offset.sizes(), ", not ",
@@ -46,7 +46,7 @@ at::Tensor deform_conv2d(const at::Tensor& input, const at::Tensor& weight, cons
   const at::ScalarType wide = input.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
   const at::Tensor images = input.to(wide).contiguous(), shifts = offset.to(wide).contiguous();
   const at::Tensor factors = use_mask ? mask.to(wide).contiguous() : at::Tensor();
-  // What the kernel reads for each pixel of the result, as the columns of a matrix product.
+  // All that the kernel reads for a pixel of the result is a column of a matrix product.
   at::Tensor columns = at::empty({batch, channels, points, out_h * out_w}, wide);
   AT_DISPATCH_FLOATING_TYPES(wide, "deform_conv2d", [&] {
     scalar_t* out = columns.mutable_data_ptr<scalar_t>();

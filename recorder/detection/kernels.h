@@ -1,6 +1,6 @@
-// What torchvision's operators compute, on the CPU. Images are [N, C, H, W]; boxes [K, 4] hold x1, y1, x2, y2; regions
-// [K, 5] hold the number of their image before the box. Results have the dtype of the first argument; float16 and
-// bfloat16 are computed in float32. Wrong ranks and channels are errors of LibTorch (c10::Error).
+// The kernels of torchvision's operators, on the CPU. Images are [N, C, H, W]; boxes [K, 4] hold x1, y1, x2, y2;
+// regions [K, 5] hold the number of their image before the box. Results have the dtype of the first argument; float16
+// and bfloat16 are computed in float32. Wrong ranks and channels are errors of LibTorch (c10::Error).
 #pragma once
 
 #include <tuple>

@@ -43,7 +43,7 @@ struct Plane {
   }
 };
 
-// Where a region lies along one axis, in parts of `part` pixels, of each of which `points` places are read.
+// The place of a region along one axis, in parts of `part` pixels, of each of which `points` places are read.
 template <class Number>
 struct Span {
   Number start, part;

@@ -11,7 +11,7 @@ namespace {
 struct Window {
   DType dtype;
   Val length;
-  Val share;  // of the period, [length]
+  Val share;  // the part of the period before each element, [length]
 };
 
 // A periodic window is one of an element more, of which the last is left out.

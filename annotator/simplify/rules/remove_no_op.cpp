@@ -186,7 +186,7 @@ bool same_dims(const Rewriter& r, GraphValueId a, GraphValueId b) {
   return first && second && std::ranges::equal(*first, *second, same_size);
 }
 
-// What Where chooses everywhere, if choosing does not widen it; else no_value.
+// The operand that Where chooses everywhere, if choosing does not widen it; else no_value.
 GraphValueId chosen_operand(const Rewriter& r, const GraphNode& node) {
   const auto truth = number_everywhere(r, node.inputs[0]);
   if (!truth) return no_value;
