@@ -2,9 +2,10 @@
 
     python tests/bench/node_counts.py [bert_tiny swin ...] [-v] [--shape static]
 
-All are counted after their own optimiser; the .pt2 and the dynamo file come of one ExportedProgram. `more` marks a count
-above dynamo's, `apart` two of whence's own that differ by more than 2 %. With -v, the operators that differ. Archives
-and dynamo's counts are kept in build/kept. Models of timm and torchvision are compared where these are installed.
+All are counted after their own optimiser; the .pt2 and the dynamo file come of one ExportedProgram. `more` marks a
+count above dynamo's, `apart` two of whence's own that differ by more than 2 %. With -v, the operators that differ.
+Archives and dynamo's counts are kept in build/kept; delete build/kept/node_counts after a change of make() below.
+Models of timm and torchvision are compared where these are installed.
 """
 
 import argparse
@@ -27,7 +28,7 @@ from models.families import FAMILIES
 
 OPSET = 20
 SHAPES = ("static", "dynamic")
-SOURCES = tuple(Path(zoo.__file__).parent / name for name in ("zoo.py", "networks.py", "architectures.py"))
+SOURCES = tuple(Path(zoo.__file__).parent / f"{name}.py" for name in ("zoo", "networks", "architectures", "families"))
 
 
 def operators(path: Path) -> collections.Counter:
