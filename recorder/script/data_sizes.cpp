@@ -32,7 +32,6 @@ std::int64_t axis_argument(const Node& node) {
 // The one argument whose content decides the sizes of the results; empty where that of all arguments does.
 std::string_view deciding_argument(const Node& node) {
   if (node.target == "aten::repeat_interleave") return "repeats";
-  if (node.target == "aten::tensor_split") return "tensor_indices_or_sections";
   return {};
 }
 
