@@ -176,6 +176,7 @@ const std::vector<OperatorFacts>& all_operator_facts() {
       {.name = "prim::layout", .asks_type = true},
       {.name = "prim::requires_grad", .asks_type = true},
       {.name = "prim::type", .asks_type = true},
+      {.name = "torchvision::nms", .sizes = ResultSizes::content},
   };
   return rows;
 }

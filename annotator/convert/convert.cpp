@@ -53,12 +53,26 @@ ConvertSession::ConvertSession(const Program& program, Graph& graph, const Conve
   frames_.back()->graph = &graph;
 }
 
+namespace {
+
+// True if lowering said why this operator, which has no converter, cannot be written as others.
+bool is_explained(const Diagnostic& failure, const Diagnostics& of_lowering) {
+  return failure.code == Code::no_converter && std::ranges::any_of(of_lowering, [&](const Diagnostic& refused) {
+           return refused.code == Code::converter_refused && refused.where.op == failure.where.op;
+         });
+}
+
+}  // namespace
+
 void ConvertSession::convert(Diagnostics earlier) {
   graph().symbols = program_.symbols;
   add_inputs();
   convert_nodes(program_.body.nodes);
   add_outputs();
-  for (auto& [key, failure] : failures_) earlier.push_back(std::move(failure));
+  const Diagnostics of_lowering = earlier;
+  for (auto& [key, failure] : failures_) {
+    if (!is_explained(failure, of_lowering)) earlier.push_back(std::move(failure));
+  }
   if (!earlier.empty()) throw Error(std::move(earlier));
 }
 

@@ -130,7 +130,7 @@ std::int64_t Ctx::integer(std::string_view name) {
     if (const auto value = single_integer(*data)) return *value;
   }
   refuse("argument '" + std::string(name) + "' is not an integer known at export",
-         "make it a constant, or leave the axis it depends on out of --dynamic");
+         "make it a constant; if it depends on a dynamic axis, leave that one out of --dynamic");
 }
 
 double Ctx::number(std::string_view name) {
@@ -166,7 +166,7 @@ Ints Ctx::integers(std::string_view name) {
     const auto value = static_size(size);
     if (!value) {
       refuse("argument '" + std::string(name) + "' holds a size that is not known at export",
-             "make it a constant, or leave the axis it depends on out of --dynamic");
+             "make it a constant; if it depends on a dynamic axis, leave that one out of --dynamic");
     }
     values.push_back(*value);
   }

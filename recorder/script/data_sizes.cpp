@@ -29,6 +29,12 @@ std::int64_t axis_argument(const Node& node) {
   return number ? *number : 0;
 }
 
+// The one argument whose content decides the sizes of the results; empty where that of all arguments does.
+std::string_view deciding_argument(const Node& node) {
+  if (node.target == "aten::repeat_interleave") return "repeats";
+  return {};
+}
+
 // True if a reshape's call states the size of axis `axis`, which is then not inferred from the number of elements.
 bool is_size_in_call(const Node& recorded, std::size_t axis) {
   for (const char* name : {"size", "shape"}) {
@@ -146,6 +152,16 @@ DataSizes::Arguments DataSizes::look_at(const std::vector<Term>& arguments) {
   return found;
 }
 
+// Repeats that a trace computed from sizes are a tensor there, but no data.
+bool DataSizes::sizes_decide(const Node& recorded) const {
+  const std::string_view name = deciding_argument(recorded);
+  const Argument* argument = name.empty() ? nullptr : recorded.find(name);
+  const auto* value = argument ? argument->as<ValueRef>() : nullptr;
+  if (value == nullptr) return false;
+  const auto facts = facts_.find(value->id);
+  return known_.contains(value->id) || (facts != facts_.end() && facts->second.from_sizes);
+}
+
 void DataSizes::follow(const std::vector<Term>& arguments, const Node& recorded) {
   const auto [values, settled, data_shaped, data_number] = look_at(arguments);
   const OperatorFacts& facts = facts_of(recorded.target);
@@ -154,7 +170,7 @@ void DataSizes::follow(const std::vector<Term>& arguments, const Node& recorded)
   const bool joins = std::ranges::any_of(values, [](const Term* term) { return term->sequence; });
   const bool cuts = data_number && facts.sizes == ResultSizes::number;
   const auto mask = axis_of_mask(recorded);
-  const bool produces = !settled && (has_data_size(recorded) || mask || joins || cuts);
+  const bool produces = !settled && ((has_data_size(recorded) && !sizes_decide(recorded)) || mask || joins || cuts);
   const bool reshapes = data_shaped && facts.sizes == ResultSizes::same_count;
   const std::set<std::int64_t> fixed = produces ? std::set<std::int64_t>() : fixed_sizes(values, recorded);
 

@@ -37,6 +37,7 @@ class DataSizes {
     bool data_shaped = false;  // one of them has a size that depends on data
     bool data_number = false;  // one of them is a number that depends on data
   };
+  bool sizes_decide(const Node& recorded) const;
   Arguments look_at(const std::vector<Term>& arguments);
   std::optional<std::int64_t> axis_of_mask(const Node& node) const;
   std::set<std::int64_t> fixed_sizes(const std::vector<const Term*>& values, const Node& recorded) const;

@@ -4,6 +4,7 @@
 #include <torch/version.h>
 
 #include "recorder/base/torch_error.h"
+#include "recorder/detection/operators.h"
 #include "recorder/inputs/example_inputs.h"
 #include "recorder/script/composite.h"
 #include "recorder/script/dropped_writes.h"
@@ -121,6 +122,7 @@ archive::Archive opened(const ReadOptions& options) {
 
 Program read(const ReadOptions& options, Diagnostics& notes) {
   c10::set_default_dtype(c10::scalarTypeToTypeMeta(static_cast<at::ScalarType>(to_scalar_type(options.default_dtype))));
+  const detection::DetectionOperators detection_operators;  // until the archive is closed
   archive::Archive archive = opened(options);
   if (!archive.module().find_method("forward")) {
     throw Error(Code::wrong_kind, "the module has no forward method",

@@ -126,6 +126,45 @@ TEST(RemoveNoOp, KeepsNeutralArithmeticThatBroadcasts) {
   EXPECT_EQ(simplified(g), "Add Sub");
 }
 
+// A mask that keeps everything, expanded to a batch that is dynamic.
+TEST(RemoveNoOp, DropsWhereByAConditionThatHoldsEverywhere) {
+  for (const bool holds : {true, false}) {
+    GraphBuilder g;
+    const auto x = g.input("x", float32, {4, 3}), y = g.input("y", float32, {4, 3});
+    const std::uint8_t truth = holds ? 1 : 0;
+    const auto mask = g.constant<std::uint8_t>(DType::boolean, {1, 3}, {truth, truth, truth});
+    const auto wide = g.node("Expand", {mask, g.input("shape", int64, {2})}, {}, DType::boolean, {-1, 3});
+    const auto chosen = g.node("Where", {wide, x, y}, {}, float32, {4, 3});
+    g.output(g.node("Relu", {chosen}, {}, float32, {4, 3}));
+    EXPECT_EQ(simplified(g), "Relu");
+    EXPECT_EQ(g.graph.nodes[0].inputs[0], holds ? x : y);
+  }
+}
+
+TEST(RemoveNoOp, DropsWhereByPlacesThatAreAllBehindTheFirst) {
+  for (const std::int64_t bound : {0, 1}) {
+    GraphBuilder g;
+    const auto x = g.input("x", float32, {4, 3}), y = g.input("y", float32, {4, 3});
+    const auto number = [&](std::int64_t value) { return g.constant<std::int64_t>(int64, {}, {value}); };
+    const auto places = g.node("Range", {number(0), g.input("n", int64, {}), number(1)}, {}, int64, {-1});
+    const auto mask = g.node("GreaterOrEqual", {places, number(bound)}, {}, DType::boolean, {-1});
+    g.output(g.node("Relu", {g.node("Where", {mask, x, y}, {}, float32, {4, 3})}, {}, float32, {4, 3}));
+    EXPECT_EQ(simplified(g), bound == 0 ? "Relu" : "Range GreaterOrEqual Where Relu");
+  }
+}
+
+TEST(RemoveNoOp, KeepsWhereThatChoosesInPlacesOrWidens) {
+  for (const bool widens : {true, false}) {
+    GraphBuilder g;
+    const auto x = g.input("x", float32, {widens ? 1 : 4, 3}), y = g.input("y", float32, {4, 3});
+    const std::uint8_t middle = widens ? 1 : 0;
+    const auto mask = g.constant<std::uint8_t>(DType::boolean, {1, 3}, {1, middle, 1});
+    const auto wide = g.node("Expand", {mask, g.input("shape", int64, {2})}, {}, DType::boolean, {4, 3});
+    g.output(g.node("Relu", {g.node("Where", {wide, x, y}, {}, float32, {4, 3})}, {}, float32, {4, 3}));
+    EXPECT_EQ(simplified(g), "Expand Where Relu");
+  }
+}
+
 TEST(RemoveNoOp, DropsSlicePadExpandAndDropoutThatDoNothing) {
   GraphBuilder g;
   auto value = g.input("x", float32, {2, 3});
@@ -231,11 +270,20 @@ TEST(ReshapeChain, WritesOutTheSizesThatItCopied) {
   EXPECT_EQ(g.graph.integers(g.graph.nodes[0].inputs[1]), (Ints{24, 3, -1}));
 }
 
-TEST(ReshapeChain, KeepsACopyOfADynamicSize) {
+TEST(ReshapeChain, LeavesTheOneDynamicSizeThatItCopiedOpen) {
+  GraphBuilder g;
+  const auto x = g.input("x", float32, {-1, 6});
+  const auto first = g.node("Reshape", {x, g.integers({-1, 4, 6})}, {}, float32, {-1, 4, 6});
+  g.output(g.node("Reshape", {first, g.integers({0, 0, 2, 3})}, {}, float32, {-1, 4, 2, 3}));
+  EXPECT_EQ(simplified(g), "Reshape");
+  EXPECT_EQ(g.graph.integers(g.graph.nodes[0].inputs[1]), (Ints{-1, 4, 2, 3}));
+}
+
+TEST(ReshapeChain, KeepsACopyOfADynamicSizeBesideAnother) {
   GraphBuilder g;
   const auto x = g.input("x", float32, {-1, 4, 6});
   const auto first = g.node("Reshape", {x, g.integers({-1, 24})}, {}, float32, {-1, 24});
-  g.output(g.node("Reshape", {first, g.integers({0, 8, 3})}, {}, float32, {-1, 8, 3}));
+  g.output(g.node("Reshape", {first, g.integers({0, 8, -1})}, {}, float32, {-1, 8, 3}));
   EXPECT_EQ(refusals(g), "reshape_chain: the shape copies a dynamic size\n");
 }
 

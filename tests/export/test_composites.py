@@ -137,6 +137,12 @@ def test_what_depends_on_data_is_refused(tmp_path):
     assert "E030" in said and "aten::ctc_loss" in said
 
 
+def test_one_cause_is_one_error(tmp_path):
+    """An operator that cannot be opened is not reported as one without a converter as well."""
+    said = traced(tmp_path, lambda x: x.T * torch.kaiser_window(x.shape[0]), "--dynamic", "x:0=rows", code=4)
+    assert said.count("aten::kaiser_window") == 1 and "E0302" in said and "E0301" not in said
+
+
 def test_a_sparse_tensor_is_refused(tmp_path):
     """PyTorch crashes where the layout of a result is not looked at."""
     said = traced(tmp_path, lambda x: torch.sparse.mm(x.to_sparse(), x.T), code=4)

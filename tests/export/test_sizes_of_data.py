@@ -106,6 +106,29 @@ class ByMask(torch.nn.Module):
         return x[mask].expand(4, 3) + 0, torch.zeros(4, 3).copy_(x[mask])
 
 
+class ByRepeats(torch.nn.Module):
+    """A trace has the size as a tensor of repeats."""
+
+    def forward(self, x, y):
+        wide = torch.repeat_interleave(x, y.shape[0], 0)
+        return wide.view(wide.shape[0], 2, 2).sum(-1), torch.zeros(wide.shape[0]) + 1
+
+
+@pytest.mark.parametrize("dynamic", [[], ["--dynamic", "x:0=n", "--dynamic", "y:0=m"]], ids=["static", "dynamic"])
+def test_repeats_that_are_a_size_leave_sizes_known(dynamic, tmp_path):
+    example = (rows(1), torch.randn(2, 5))
+    torch.jit.trace(ByRepeats(), example).save(str(tmp_path / "m.pt"))
+    torch.save(example, tmp_path / "inputs.pt")
+    command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--inputs", tmp_path / "inputs.pt", *dynamic)
+    used = {node.op_type for node in onnx.load(tmp_path / "m.onnx").graph.node}
+    assert not used & ({"CumSum", "ReduceProd"} if dynamic else {"CumSum", "Shape", "Expand"})
+    x, y = (torch.randn(4, 4), torch.randn(3, 5)) if dynamic else (rows(5), torch.randn(2, 5))
+    session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"), providers=["CPUExecutionProvider"])
+    given = {each.name: {"x": x, "y": y}[each.name].numpy() for each in session.get_inputs()}
+    for one, want in zip(session.run(None, given), ByRepeats()(x, y), strict=True):
+        np.testing.assert_allclose(one, want.numpy(), rtol=1e-5)
+
+
 class AsOther(torch.nn.Module):
     def forward(self, x, mask):
         return x[mask].expand_as(x), torch.broadcast_tensors(x[mask], x)[0]

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 
+import ops.cases.detection  # noqa: F401, registers torchvision's
+
 TABLE = Path(__file__).resolve().parents[2] / "schema" / "operator_facts.cpp"
 
 
@@ -131,6 +133,8 @@ SIZES = {
     "aten::unique_consecutive": lambda x: torch.unique_consecutive(x),
     "aten::nonzero_numpy": lambda x: torch.ops.aten.nonzero_numpy(x)[0],
     "aten::bincount": torch.bincount,
+    "torchvision::nms": lambda x: torch.ops.torchvision.nms(
+        torch.stack([x, x, x + 1.5, x + 1.5], 1).float(), torch.ones(4), 0.5),
     "aten::_pack_padded_sequence": lambda x: torch.nn.utils.rnn.pack_padded_sequence(
         torch.ones(4, 4, 1), x + 1, enforce_sorted=False).data,
 }

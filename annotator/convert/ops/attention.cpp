@@ -36,7 +36,8 @@ Attention read(Ctx& c, std::string_view mask_argument = "attn_mask") {
   } else if (const auto size = c.static_dim(attention.query, -1)) {
     attention.scale = 1.0 / std::sqrt(static_cast<double>(*size));
   } else {
-    c.refuse("the size of the heads is dynamic", "keep the last axis of the query fixed when exporting");
+    c.refuse("the size of the heads is not known at export",
+             "pass scale=, or give the query a last axis of a fixed size");
   }
   return attention;
 }

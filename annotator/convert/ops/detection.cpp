@@ -56,6 +56,40 @@ void roi_pool(Ctx& c) {
   c.yield({pooled, absent});
 }
 
+// Means of points, every part of a region in channels of its own: [K, C / parts, height, width]. ONNX's operator
+// averages every channel in every part, of which the part's own are taken.
+void ps_roi_align(Ctx& c) {
+  if (c.result_used(1)) c.refuse("ONNX does not say which channels were read", "use the first result alone");
+  if (c.opset() < 16) c.refuse("RoiAlign knows no aligned regions before opset 16", "use --opset 16 or newer");
+  const std::int64_t height = c.integer("pooled_height"), width = c.integer("pooled_width"), parts = height * width;
+  const auto [boxes, images] = apart(c, c.tensor("rois"));
+  const Val every = c.emit("RoiAlign", {c.tensor("input"), boxes, images},
+                           {{"spatial_scale", static_cast<float>(c.number("spatial_scale"))},
+                            {"output_height", height},
+                            {"output_width", width},
+                            {"sampling_ratio", std::max<std::int64_t>(c.integer("sampling_ratio"), 0)},
+                            {"coordinate_transformation_mode", std::string("half_pixel")}});
+  // [K, C / parts, parts of the channel * parts of the region], of which the diagonal is taken.
+  const Val flat = c.emit("Reshape", {every, c.constant_ints({0, -1, parts * parts})});
+  Ints diagonal(static_cast<std::size_t>(parts));
+  for (std::int64_t part = 0; part < parts; ++part) diagonal[static_cast<std::size_t>(part)] = part * (parts + 1);
+  const Val own = c.emit("Gather", {flat, c.constant_ints(diagonal)}, {{"axis", 2}});
+  c.yield({c.emit("Reshape", {own, c.constant_ints({0, 0, height, width})}), absent});
+}
+
+void deform_conv2d(Ctx& c) {
+  if (c.opset() < 19) c.refuse("DeformConv came with opset 19", "use --opset 19 or newer");
+  const std::int64_t down = c.integer("pad_h"), along = c.integer("pad_w");
+  std::vector<Val> operands{c.tensor("input"), c.tensor("weight"), c.tensor("offset"), c.tensor("bias")};
+  if (c.flag("use_mask")) operands.push_back(c.tensor("mask"));
+  c.yield(c.emit("DeformConv", operands,
+                 {{"strides", Ints{c.integer("stride_h"), c.integer("stride_w")}},
+                  {"pads", Ints{down, along, down, along}},
+                  {"dilations", Ints{c.integer("dilation_h"), c.integer("dilation_w")}},
+                  {"group", c.integer("groups")},
+                  {"offset_group", c.integer("offset_groups")}}));
+}
+
 const OpEntry kDetection[] = {
     {"torchvision::nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor", nms},
     {"torchvision::roi_align(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, SymInt "
@@ -64,6 +98,14 @@ const OpEntry kDetection[] = {
     {"torchvision::roi_pool(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, SymInt "
      "pooled_width) -> (Tensor, Tensor)",
      roi_pool},
+    {"torchvision::ps_roi_align(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, SymInt "
+     "pooled_width, int sampling_ratio) -> (Tensor, Tensor)",
+     ps_roi_align},
+    {"torchvision::deform_conv2d(Tensor input, Tensor weight, Tensor offset, Tensor mask, Tensor bias, SymInt "
+     "stride_h, "
+     "SymInt stride_w, SymInt pad_h, SymInt pad_w, SymInt dilation_h, SymInt dilation_w, SymInt groups, SymInt "
+     "offset_groups, bool use_mask) -> Tensor",
+     deform_conv2d},
 };
 
 }  // namespace

@@ -46,6 +46,8 @@ OpFamily padding_ops();
 // the rest
 OpFamily sorting_ops();
 OpFamily repeat_ops();
+OpFamily segment_ops();
+OpFamily window_ops();
 OpFamily random_ops();
 OpFamily statistics_ops();
 OpFamily quantile_ops();

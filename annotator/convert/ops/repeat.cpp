@@ -67,33 +67,33 @@ bool surely_one_each(Ctx& c, const Interleaved& x, Val repeats) {
   return counts.symbol != none_id && counts.symbol == elements.symbol;
 }
 
+// Every element `repeats` times. Over a dynamic size the copies are made on an axis of their own and joined.
+void same_number(Ctx& c, const Interleaved& x, const Size& repeats) {
+  const auto known = c.static_size(repeats);
+  const auto size = c.static_dim(x.input, x.axis);
+  if (known && size) return c.yield(gather(c, x, c.constant_ints(constant_indices(Ints(*size, *known)))));
+  std::vector<Size> copies(static_cast<std::size_t>(c.rank(x.input)) + 1, std::int64_t{1});
+  copies[static_cast<std::size_t>(x.axis) + 1] = repeats;
+  const Val repeated = c.emit("Expand", {c.unsqueeze(x.input, {x.axis + 1}), c.to_vector(copies)});
+  c.yield(c.reshape_to_output(repeated));
+}
+
 // repeats [n], or [1] with one count for all elements; a dynamic size may be either.
 void by_tensor(Ctx& c) {
   const Interleaved x = input(c);
   Val repeats = c.tensor("repeats");
   if (surely_one_each(c, x, repeats)) return c.yield(gather(c, x, indices_from(c, repeats)));
   const auto known = c.graph().integers(repeats.id);
-  const auto size = c.static_dim(x.input, x.axis);
-  if (known && known->size() == 1 && size) {
-    return c.yield(gather(c, x, c.constant_ints(constant_indices(Ints(*size, known->front())))));
+  if (known && known->size() == 1) return same_number(c, x, known->front());
+  if (c.rank(repeats) == 0 || c.static_dim(repeats, 0) == std::int64_t{1}) {
+    return same_number(c, x, c.cast(c.rank(repeats) == 0 ? repeats : c.squeeze(repeats, {0}), DType::int64));
   }
   const Val elements = c.to_vector({size_of_axis(c, x.input, x.axis)});
   repeats = c.typed(c.emit("Expand", {repeats, elements}), c.dtype(repeats), std::vector<Dim>{c.dims(x.input)[x.axis]});
   c.yield(gather(c, x, computed_indices(c, repeats)));
 }
 
-// Every element `repeats` times. Over a dynamic size the copies are made on an axis of their own and joined.
-void by_number(Ctx& c) {
-  const Interleaved x = input(c);
-  const auto repeats = c.static_size(c.size("repeats"));
-  const auto size = c.static_dim(x.input, x.axis);
-  if (repeats && size) return c.yield(gather(c, x, c.constant_ints(constant_indices(Ints(*size, *repeats)))));
-  const int rank = c.has("dim") ? c.rank(x.input) : 1;
-  std::vector<Size> copies(rank + 1, std::int64_t{1});
-  copies[x.axis + 1] = c.size("repeats");
-  const Val repeated = c.emit("Expand", {c.unsqueeze(x.input, {x.axis + 1}), c.to_vector(copies)});
-  c.yield(c.reshape_to_output(repeated));
-}
+void by_number(Ctx& c) { same_number(c, input(c), c.size("repeats")); }
 
 // The indices themselves.
 void indices_only(Ctx& c) { c.yield(indices_from(c, c.tensor("repeats"))); }

@@ -76,6 +76,21 @@ void not_equal(Ctx& c) { c.yield(c.emit("Not", {compare(c, "Equal")})); }
 
 void negate(Ctx& c) { c.yield(c.emit("Not", {c.tensor("self")})); }
 
+// The elements of a vector as numbers of the host: x.tolist() in a script.
+void tolist(Ctx& c) {
+  const Val x = c.tensor("arg0");
+  if (c.rank(x) == 0) return c.yield(x);
+  if (c.rank(x) > 1) c.refuse("a list of lists of numbers", "take the rows apart with unbind before tolist");
+  if (c.static_dim(x, 0) != std::int64_t{c.output_count()}) {
+    c.refuse("a list of numbers whose length differs from run to run", "read the numbers from the tensor");
+  }
+  std::vector<Val> numbers;
+  for (int i = 0; i < c.output_count(); ++i) {
+    numbers.push_back(c.result_used(i) ? c.emit("Gather", {x, c.constant_int(i)}, {{"axis", 0}}) : absent);
+  }
+  c.yield(numbers);
+}
+
 const OpEntry kSymbolic[] = {
     {"aten::__and__.bool(bool a, bool b) -> bool", combine<"And">},
     {"aten::__not__(bool self) -> bool", negate},
@@ -160,6 +175,7 @@ const OpEntry kSymbolic[] = {
     {"aten::sub.float_int(float a, int b) -> float", combine<"Sub">},
     {"aten::sub.int(int a, int b) -> int", combine<"Sub">},
     {"aten::sub.int_float(int a, float b) -> float", combine<"Sub">},
+    {"prim::tolist(Tensor arg0, int arg1, int arg2) -> Scalar[]", tolist},
     {"prim::abs.Scalar(Scalar a) -> Scalar", apply<"Abs">},
     {"prim::abs.float(float a) -> float", apply<"Abs">},
     {"prim::abs.int(int a) -> int", apply<"Abs">},

@@ -1,14 +1,15 @@
 // x -> Identity -> y                                   before
 // x ------------> y                                    after: y's users read x
 // Likewise Cast to the dtype it has, Reshape, Expand, Slice, Transpose, Pad, Concat, Resize that change nothing,
-// Dropout at inference, and adding 0, multiplying by 1. Condition: what the node would do is known from constants and
-// dims. A bias that happens to be zero stays: it is a parameter, which may be trained or replaced. Origins: the
-// node's goes with it.
+// Dropout at inference, adding 0, multiplying by 1, and Where by a condition that is the same everywhere. Condition:
+// what the node would do is known from constants and dims. A bias that happens to be zero stays: it is a parameter,
+// which may be trained or replaced. Origins: the node's goes with it.
 #include <algorithm>
 #include <limits>
 
 #include "annotator/program/tensor_values.h"
 #include "annotator/simplify/rule.h"
+#include "annotator/simplify/sizes.h"
 
 namespace whence::simplify {
 
@@ -140,6 +141,59 @@ bool expands_nothing(const Rewriter& r, const GraphNode& node) {
   return dims && target && widens_nothing(*target, *dims);
 }
 
+// The node that makes a value, behind nodes that only repeat or rearrange its elements; nullptr for one that no node
+// makes. `id` becomes the value that is rearranged.
+const GraphNode* behind_rearranging(const Rewriter& r, GraphValueId& id) {
+  while (const GraphNode* node = r.producer(id)) {
+    const bool rearranges = node->domain.empty() && (node->op_type == "Expand" || node->op_type == "Reshape" ||
+                                                     node->op_type == "Unsqueeze" || node->op_type == "Transpose");
+    if (!rearranges) return node;
+    id = node->inputs[0];
+  }
+  return nullptr;
+}
+
+std::optional<double> number_of_constant(const Rewriter& r, GraphValueId id) {
+  const TensorData* data = r.constant(id);
+  if (data == nullptr || r.is_parameter(id)) return std::nullopt;
+  const auto elements = program::Elements::of(*data);
+  if (!elements || elements->size() == 0 || !all_elements_are(*data, elements->number(0))) return std::nullopt;
+  return elements->number(0);
+}
+
+// Places are counted from a number on: no element of such a Range is less. nullopt for any other value.
+std::optional<double> least_place(const Rewriter& r, GraphValueId id) {
+  const GraphNode* range = behind_rearranging(r, id);
+  if (range == nullptr || !range->domain.empty() || range->op_type != "Range") return std::nullopt;
+  const auto step = number_of_constant(r, range->inputs[2]);
+  return step && *step > 0 ? number_of_constant(r, range->inputs[0]) : std::nullopt;
+}
+
+// The number that a value holds everywhere: a mask that keeps everything, a constant expanded to the batch or a
+// comparison of places with one that none is before.
+std::optional<double> number_everywhere(const Rewriter& r, GraphValueId id) {
+  const GraphNode* node = behind_rearranging(r, id);
+  if (node == nullptr) return number_of_constant(r, id);
+  if (!node->domain.empty() || node->op_type != "GreaterOrEqual") return std::nullopt;
+  const auto least = least_place(r, node->inputs[0]);
+  const auto bound = number_of_constant(r, node->inputs[1]);
+  return least && bound && *least >= *bound ? std::optional(1.0) : std::nullopt;
+}
+
+bool same_dims(const Rewriter& r, GraphValueId a, GraphValueId b) {
+  const auto& first = r.value(a).dims;
+  const auto& second = r.value(b).dims;
+  return first && second && std::ranges::equal(*first, *second, same_size);
+}
+
+// The operand that Where chooses everywhere, if choosing does not widen it; else no_value.
+GraphValueId chosen_operand(const Rewriter& r, const GraphNode& node) {
+  const auto truth = number_everywhere(r, node.inputs[0]);
+  if (!truth) return no_value;
+  const GraphValueId chosen = node.inputs[*truth != 0 ? 1 : 2];
+  return same_dims(r, chosen, node.outputs[0]) ? chosen : no_value;
+}
+
 // The operand that `node` hands on unchanged, because all elements of the other are `neutral` and it does not widen the
 // result; no_value when there is none.
 GraphValueId unchanged_operand(const Rewriter& r, const GraphNode& node, double neutral, bool commutes) {
@@ -148,8 +202,11 @@ GraphValueId unchanged_operand(const Rewriter& r, const GraphNode& node, double 
     const TensorData* constant = r.constant(node.inputs[at]);
     const GraphValueId other = node.inputs[1 - at];
     const auto& dims = r.value(other).dims;
-    if (constant == nullptr || r.is_parameter(node.inputs[at]) || !dims || !widens_nothing(constant->shape, *dims))
+    if (constant == nullptr) {
+      if (number_everywhere(r, node.inputs[at]) == neutral && same_dims(r, other, node.outputs[0])) return other;
       continue;
+    }
+    if (r.is_parameter(node.inputs[at]) || !dims || !widens_nothing(constant->shape, *dims)) continue;
     if (all_elements_are(*constant, neutral)) return other;
   }
   return no_value;
@@ -195,6 +252,7 @@ GraphValueId repeated_input(const Rewriter& r, const GraphNode& node) {
   if (op == "Resize") return when(same_static_dims(r, x, y) && resizes_to_sizes(node));
   if (op == "Concat" && node.inputs.size() > 1) return only_filled_input(r, node);
   if (op == "Concat" || op == "Sum" || op == "Mean" || op == "Max" || op == "Min") return when(node.inputs.size() == 1);
+  if (op == "Where") return chosen_operand(r, node);
   if (op == "Add") return unchanged_operand(r, node, 0, true);
   if (op == "And") return unchanged_operand(r, node, 1, true);
   if (op == "Or") return unchanged_operand(r, node, 0, true);

@@ -3,8 +3,9 @@
 // and
 // x -> Reshape(s) -> Unsqueeze(a)                      before; or Squeeze
 // x -> Reshape(s with a)                               after; needs the sizes of the result, all but one static
-// Condition: t copies no size of the tensor between (a 0 in t would). Origins: joined.
+// Condition: t copies no size of the tensor between (a 0 in t would), or one that can be left open. Origins: joined.
 #include <algorithm>
+#include <utility>
 
 #include "annotator/program/tensor_values.h"
 #include "annotator/simplify/rule.h"
@@ -18,14 +19,19 @@ namespace {
 
 bool only_reshapes(const GraphNode& node) { return is(node, operators::reshapes); }
 
-// `target` without copied sizes, given the dims they are copied from; nullopt when such a size is not static.
+// `target` without copied sizes, given the dims they are copied from. One that is dynamic is left open, if no other is:
+// the number of elements makes it the same. nullopt when more are dynamic.
 std::optional<std::vector<std::int64_t>> without_copies(std::vector<std::int64_t> target,
                                                         const std::optional<std::vector<Dim>>& dims) {
+  bool open = std::ranges::find(target, -1) != target.end();
   for (std::size_t i = 0; i < target.size(); ++i) {
     if (target[i] != 0) continue;
-    if (!dims || i >= dims->size() || !(*dims)[i].is_static()) return std::nullopt;
-    target[i] = (*dims)[i].size;
+    if (!dims || i >= dims->size()) return std::nullopt;
+    if (!(*dims)[i].is_static() && std::exchange(open, true)) return std::nullopt;
+    target[i] = (*dims)[i].is_static() ? (*dims)[i].size : -1;
   }
+  // A -1 beside a size of 0 has no meaning.
+  if (open && std::ranges::find(target, 0) != target.end()) return std::nullopt;
   return target;
 }
 

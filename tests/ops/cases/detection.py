@@ -62,6 +62,32 @@ def roi_pool(input, rois, spatial_scale, pooled_height, pooled_width):
     return result, torch.zeros(result.shape, dtype=torch.int32)
 
 
+def ps_roi_align(input, rois, spatial_scale, pooled_height, pooled_width, sampling_ratio):
+    every = roi_align(input, rois, spatial_scale, pooled_height, pooled_width, sampling_ratio, True)
+    own = torch.arange(input.shape[1], dtype=torch.int32).view(1, -1, pooled_height, pooled_width)
+    parts = every.view(len(rois), *own.shape[1:], pooled_height * pooled_width).flatten(2, 3)
+    return parts.diagonal(dim1=2, dim2=3).view(len(rois), *own.shape[1:]), own.expand(len(rois), -1, -1, -1)
+
+
+def deform_conv2d(input, weight, offset, mask, bias, stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w, groups,
+                  offset_groups, use_mask):
+    """grid_sample reads at the shifted places, with -1 and 1 at the centres of the first and last pixel."""
+    (batch, channels, height, width), (kernel_h, kernel_w), size = input.shape, weight.shape[2:], offset.shape[2:]
+    shift = offset.view(batch, offset_groups, kernel_h * kernel_w, 2, *size)
+    mask = mask.view(batch, offset_groups, kernel_h * kernel_w, *size) if use_mask else torch.ones_like(shift[:, :, :, 0])
+    images, columns = input.view(batch * offset_groups, -1, height, width), []
+    for point in range(kernel_h * kernel_w):
+        rows = torch.arange(size[0])[:, None] * stride_h - pad_h + point // kernel_w * dilation_h
+        along = torch.arange(size[1]) * stride_w - pad_w + point % kernel_w * dilation_w
+        y = (rows + shift[:, :, point, 0]).flatten(0, 1) * 2 / (height - 1) - 1
+        x = (along + shift[:, :, point, 1]).flatten(0, 1) * 2 / (width - 1) - 1
+        read = torch.nn.functional.grid_sample(images, torch.stack([x, y], -1), align_corners=True)
+        columns.append((read * mask[:, :, point].flatten(0, 1)[:, None]).view(batch, groups, -1, 1, *size))
+    columns = torch.cat(columns, 3).flatten(2, 3).flatten(3)
+    kernels = weight.view(groups, len(weight) // groups, -1)
+    return torch.einsum("goc,bgcp->bgop", kernels, columns).reshape(batch, -1, *size) + bias[:, None, None]
+
+
 def offer(schema: str, kernel, fake) -> None:
     """torchvision's operator, where torchvision has not registered it."""
     name = schema.split("(")[0]
@@ -84,6 +110,19 @@ offer("torchvision::roi_pool(Tensor input, Tensor rois, float spatial_scale, Sym
       "SymInt pooled_width) -> (Tensor, Tensor)", roi_pool,
       lambda *given: (pooled(*given), pooled(*given).to(torch.int32)))
 
+
+def pooled_apart(input, rois, scale, height, width, *rest):
+    result = input.new_empty(len(rois), input.shape[1] // (height * width), height, width)
+    return result, result.to(torch.int32)
+
+
+offer("torchvision::ps_roi_align(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, "
+      "SymInt pooled_width, int sampling_ratio) -> (Tensor, Tensor)", ps_roi_align, pooled_apart)
+offer("torchvision::deform_conv2d(Tensor input, Tensor weight, Tensor offset, Tensor mask, Tensor bias, SymInt stride_h, "
+      "SymInt stride_w, SymInt pad_h, SymInt pad_w, SymInt dilation_h, SymInt dilation_w, SymInt groups, "
+      "SymInt offset_groups, bool use_mask) -> Tensor", deform_conv2d,
+      lambda input, weight, offset, *rest: input.new_empty(len(input), len(weight), *offset.shape[2:]))
+
 PLACES = torch.tensor([[0, 0.4, 0.3, 9, 8], [1, 1, 2, 12, 11], [0, 3.2, 3, 9, 15], [1, 20, 3, 60, 15]])
 REGIONS = two(PLACES, PLACES.flip(0) * torch.tensor([1, 0.5, 0.75, 1, 1]))
 
@@ -94,22 +133,38 @@ def boxes(count: int) -> Given:
                  for draw in (0, 1)))
 
 
-def unknown(key: str, function, *inputs, **options):
-    return case(key, function, *inputs, not_in_traces="torchvision registers it", **options)
-
-
 CASES = [
-    *(unknown("torchvision::nms", lambda dets, scores, limit=limit: torch.ops.torchvision.nms(dets, scores, limit),
+    *(case("torchvision::nms", lambda dets, scores, limit=limit: torch.ops.torchvision.nms(dets, scores, limit),
               boxes(30), between(0, 0.99, 30)) for limit in (0.1, 0.5, 1.0)),
-    *(unknown("torchvision::roi_align",
+    *(case("torchvision::roi_align",
               lambda x, rois, ratio=ratio, aligned=aligned:
               torch.ops.torchvision.roi_align(x, rois, 0.5, 3, 2, ratio, aligned),
               f32(2, 3, 10, 12), REGIONS, opsets=(16, 20), tolerance=(1e-4, 1e-5))
       for ratio in (2, -1) for aligned in (True, False)),
-    unknown("torchvision::roi_align", lambda x, rois: torch.ops.torchvision.roi_align(x, rois, 1.0, 3, 2, 2, True),
+    case("torchvision::roi_align", lambda x, rois: torch.ops.torchvision.roi_align(x, rois, 1.0, 3, 2, 2, True),
             f32(2, 3, 10, 12), REGIONS, opsets=(15,), refused="before opset 16"),
-    unknown("torchvision::roi_pool", lambda x, rois: torch.ops.torchvision.roi_pool(x, rois, 0.5, 3, 3)[0],
+    case("torchvision::roi_pool", lambda x, rois: torch.ops.torchvision.roi_pool(x, rois, 0.5, 3, 3)[0],
             f32(2, 3, 10, 12), REGIONS),
-    unknown("torchvision::roi_pool", lambda x, rois: torch.ops.torchvision.roi_pool(x, rois, 0.5, 3, 3)[1] + 1,
+    case("torchvision::roi_pool", lambda x, rois: torch.ops.torchvision.roi_pool(x, rois, 0.5, 3, 3)[1] + 1,
             f32(2, 3, 10, 12), REGIONS, refused="where the largest pixels were"),
+    *(case("torchvision::ps_roi_align",
+           lambda x, rois, ratio=ratio: torch.ops.torchvision.ps_roi_align(x, rois, 0.5, 3, 2, ratio)[0],
+           f32(2, 12, 10, 12), REGIONS, opsets=(16, 20), tolerance=(1e-4, 1e-5)) for ratio in (2, -1)),
+    case("torchvision::ps_roi_align", lambda x, rois: torch.ops.torchvision.ps_roi_align(x, rois, 1.0, 3, 2, 2)[1] + 1,
+         f32(2, 12, 10, 12), REGIONS, refused="which channels were read"),
+    case("torchvision::ps_roi_align", lambda x, rois: torch.ops.torchvision.ps_roi_align(x, rois, 1.0, 3, 2, 2)[0],
+         f32(2, 12, 10, 12), REGIONS, opsets=(15,), refused="before opset 16"),
+    case("torchvision::deform_conv2d",
+         lambda x, weight, offset, mask, bias: torch.ops.torchvision.deform_conv2d(
+             x, weight, offset, mask, bias, 2, 1, 1, 2, 1, 2, 2, 2, True),
+         f32(2, 4, 9, 8), f32(6, 2, 3, 2), f32(2, 24, 5, 10), between(0, 1, 2, 12, 5, 10), f32(6), opsets=(19, 22),
+         tolerance=(1e-4, 1e-5)),
+    case("torchvision::deform_conv2d",
+         lambda x, weight, offset, mask, bias: torch.ops.torchvision.deform_conv2d(
+             x, weight, offset, mask, bias, 1, 1, 1, 1, 1, 1, 1, 1, False),
+         f32(2, 4, 9, 8), f32(6, 4, 3, 3), f32(2, 18, 9, 8), f32(2, 1), f32(6), opsets=(20,), tolerance=(1e-4, 1e-5)),
+    case("torchvision::deform_conv2d",
+         lambda x, weight, offset, bias: torch.ops.torchvision.deform_conv2d(
+             x, weight, offset, x.new_zeros(2, 1), bias, 1, 1, 1, 1, 1, 1, 1, 1, False),
+         f32(2, 4, 9, 8), f32(6, 4, 3, 3), f32(2, 18, 9, 8), f32(6), opsets=(18,), refused="opset 19"),
 ]

@@ -1,6 +1,6 @@
 """Arithmetic and comparisons of Python numbers in scripted code, with a dynamic size or an element as one operand."""
 
-from ops.case import case, i64
+from ops.case import case, f32, i64
 
 INT, FLOAT, EITHER = "x.size(0)", "float(x.size(0))", "x.sum().item()"
 OPERANDS = {"int": (INT, "3"), "float": (FLOAT, "2.5"), "int_float": (INT, "2.5"), "float_int": (FLOAT, "3"),
@@ -48,4 +48,10 @@ CASES = [
       for overload, value in (("int", INT), ("float", FLOAT), ("Scalar", EITHER))],
     *[scripted(f"prim::abs.{overload}", f"abs({value})")
       for overload, value in (("int", f"-{INT}"), ("float", f"-{FLOAT}"), ("Scalar", EITHER))],
+    case("prim::tolist", "def forward(self, x):\n  l: List[int] = x.tolist()\n  return x * l[0] + l[2]", i64(-9, 9, 3)),
+    case("prim::tolist", "def forward(self, x):\n  l: List[int] = x.tolist()\n  return torch.ones(l[0], l[1]) * l[1]",
+         i64(2, 5, 2)),
+    case("prim::tolist", "def forward(self, x):\n  l: List[float] = x.tolist()\n  return x * l[1] - l[0]", f32(3)),
+    case("prim::tolist", "def forward(self, x):\n  l: List[int] = x[x > 2].tolist()\n  return x * l[0]", i64(-9, 9, 6),
+         refused="differs from run to run"),
 ]

@@ -1,0 +1,112 @@
+// segment_reduce: rows that lie one behind another in segments, each of which becomes one row.
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "annotator/convert/broadcast.h"
+#include "annotator/convert/ops/families.h"
+#include "annotator/convert/reduce.h"
+
+namespace whence::convert {
+namespace {
+
+// The bounds of the segments and where the rows of the results begin: row i belongs to the segment whose number is how
+// many bounds lie at or before it. Offsets have a bound before the first segment and one behind the last, and so a row
+// of the result for what lies outside, which is cut off.
+struct Segments {
+  Val bounds;   // int64 [count]
+  bool around;  // true for offsets
+};
+
+Segments segments(Ctx& c) {
+  if (c.has("indices")) c.refuse("segment_reduce by indices", "pass lengths or offsets");
+  const bool around = c.has("offsets");
+  const Val given = c.cast(c.tensor(around ? "offsets" : "lengths"), DType::int64);
+  if (c.rank(given) != 1 || c.axis(c.integer("axis"), c.rank(c.tensor("data"))) != 0) {
+    c.refuse("segments along another axis than the first", "bring the axis to the front with movedim");
+  }
+  if (!around) return {c.typed(c.emit("CumSum", {given, c.constant_int(0)}), DType::int64, c.dims(given)), false};
+  return {given, true};
+}
+
+// The number of the row of the result for each row of the data, int64 [rows, 1].
+Val row_of_each(Ctx& c, const Segments& segments, Val rows) {
+  const Val places = c.emit("Range", {c.constant_int(0), rows, c.constant_int(1)});
+  const Val passed = c.typed(c.emit("LessOrEqual", {c.unsqueeze(segments.bounds, {1}), places}), DType::boolean);
+  return c.unsqueeze(reduce(c, "ReduceSum", c.cast(passed, DType::int64), {0}, false), {1});
+}
+
+double neutral(const std::string& reduction) {
+  if (reduction == "prod") return 1;
+  if (reduction == "max") return -std::numeric_limits<double>::infinity();
+  return reduction == "min" ? std::numeric_limits<double>::infinity() : 0;
+}
+
+// Reductions "add", "mul", "max" and "min" of ScatterND, over segments of rows [rows, *].
+class SegmentReduction {
+ public:
+  SegmentReduction(Ctx& c, Val data) : c_(c), segments_(segments(c)) {
+    rows_ = row_of_each(c, segments_, c.dim_of(data, 0));
+    Val count = c.dim_of(segments_.bounds, 0);
+    if (segments_.around) count = c.emit("Add", {count, c.constant_int(1)});
+    shape_ = shape_of(c, data);
+    shape_.front() = count;
+  }
+
+  // Starts from `initial`, [] in the dtype of `values`; leaves the rows outside the segments out.
+  Val run(Val values, Val initial, const std::string& how) {
+    const Val start = c_.emit("Expand", {initial, c_.to_vector(shape_)});
+    const Val reduced = c_.emit("ScatterND", {start, rows_, values}, {{"reduction", how}});
+    if (!segments_.around) return reduced;
+    return c_.emit("Slice", {reduced, c_.constant_ints({1}), c_.constant_ints({-1}), c_.constant_ints({0})});
+  }
+
+ private:
+  Ctx& c_;
+  Segments segments_;
+  Val rows_;
+  std::vector<Size> shape_;
+};
+
+void segment_reduce(Ctx& c) {
+  const std::string reduction = c.one_of("reduce", {"sum", "mean", "max", "min", "prod"});
+  const bool extreme = reduction == "max" || reduction == "min";
+  const int since = extreme ? 18 : 16;
+  if (c.opset() < since) {
+    c.refuse("ScatterND has no such reduction before opset " + std::to_string(since),
+             "use --opset " + std::to_string(since) + " or newer");
+  }
+  const Val data = c.tensor("data");
+  const DType dtype = c.output_dtype();
+  SegmentReduction over(c, data);
+  const Val initial = c.has("initial") ? c.scalar("initial", dtype) : c.constant_number(neutral(reduction), dtype);
+  const std::string how = extreme ? reduction : reduction == "prod" ? "mul" : "add";
+  Val reduced = over.run(data, initial, how);
+  if (reduction == "mean") {
+    const Val zero = c.constant_number(0, dtype), one = c.constant_number(1, dtype);
+    const Val ones = c.emit("Expand", {one, c.emit("Shape", {data})});
+    Val count = over.run(ones, zero, "add");
+    // Nothing has the mean NaN, or the initial value where there is one.
+    if (c.has("initial")) count = c.emit("Max", {count, one});
+    reduced = c.emit("Div", {reduced, count});
+  }
+  if (extreme) {  // ScatterND compares, so NaN is lost or kept by chance
+    const Val marks = c.cast(c.typed(c.emit("IsNaN", {data}), DType::boolean, c.dims(data)), DType::float32);
+    const Val marked = c.typed(over.run(marks, c.constant_number(0, DType::float32), "max"), DType::float32);
+    const Val nan = c.constant_number(std::numeric_limits<double>::quiet_NaN(), dtype);
+    reduced = c.emit("Where", {c.cast(marked, DType::boolean), nan, reduced});
+  }
+  c.yield(reduced);
+}
+
+const OpEntry kSegment[] = {
+    {"aten::segment_reduce(Tensor data, str reduce, *, Tensor? lengths=None, Tensor? indices=None, Tensor? "
+     "offsets=None, int axis=0, bool unsafe=False, Scalar? initial=None) -> Tensor",
+     segment_reduce},
+};
+
+}  // namespace
+
+OpFamily segment_ops() { return kSegment; }
+
+}  // namespace whence::convert

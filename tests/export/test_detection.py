@@ -1,0 +1,79 @@
+"""Archives that call torchvision's operators open where torchvision is not installed."""
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import torch
+
+import command
+import ops.cases.detection  # noqa: F401, registers the operators in the process that traces
+
+CALLS = torch.load(Path(__file__).with_name("torchvision_results.pt"))
+
+
+class Constant(torch.nn.Module):
+    """A call that depends on no input: what the recorder computes for it becomes a constant of the file."""
+
+    def __init__(self, name: str, arguments: list):
+        super().__init__()
+        self.name, self.arguments = name, arguments
+
+    def forward(self, x):
+        results = getattr(torch.ops.torchvision, self.name)(*self.arguments)
+        return (x + 1, *(results if isinstance(results, tuple) else [results]))
+
+
+@pytest.mark.parametrize("place", range(len(CALLS)), ids=[f"{place}-{call[0]}" for place, call in enumerate(CALLS)])
+def test_the_recorder_computes_what_torchvision_does(place, tmp_path):
+    name, arguments, expected = CALLS[place]
+    torch.jit.trace(Constant(name, arguments), torch.zeros(2), check_trace=False).save(tmp_path / "call.pt")
+    command.run("export", tmp_path / "call.pt", "-o", tmp_path / "call.onnx")
+    assert name not in str([node.op_type for node in onnx.load(tmp_path / "call.onnx").graph.node])
+    results = onnxruntime.InferenceSession(tmp_path / "call.onnx").run(None, {"x": np.zeros(2, np.float32)})[1:]
+    for ours, theirs in zip(results, expected, strict=True):
+        assert ours.dtype == theirs.numpy().dtype and ours.shape == tuple(theirs.shape)
+        np.testing.assert_allclose(ours, theirs.numpy(), rtol=1e-5, atol=1e-5)
+
+
+class Detector(torch.nn.Module):
+    """Boxes and scores of a grid, the best of them kept, and a score of each region: two stages, as detectors have."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.body, self.box, self.score = (torch.nn.Conv2d(*sizes, 3, 2, 1) for sizes in ((3, 8), (8, 4), (8, 1)))
+        self.head = torch.nn.Linear(8 * 4, 5)
+
+    def forward(self, image):
+        features = self.body(image).relu()
+        corners, sizes = self.box(features).abs().flatten(2)[0].T.chunk(2, 1)
+        places = torch.arange(len(corners))[:, None]
+        corners = corners + torch.cat([places % 8, places // 8], 1)
+        found = torch.cat([corners, corners + sizes + 1], 1)
+        kept = torch.ops.torchvision.nms(found, self.score(features).flatten(), 0.2)
+        regions = torch.cat([found.new_zeros(kept.shape[0], 1), found[kept]], 1)
+        cut = torch.ops.torchvision.roi_align(features, regions, 1.0, 2, 2, 2, False)
+        return found[kept], self.head(cut.flatten(1)).softmax(-1)
+
+
+@pytest.mark.parametrize("make", [torch.jit.script, lambda model: torch.jit.trace(model, IMAGE)], ids=["script", "trace"])
+def test_a_detector_finds_other_boxes_in_another_image(make, tmp_path):
+    model = Detector().eval()
+    make(model).save(tmp_path / "detector.pt")
+    torch.save((IMAGE,), tmp_path / "inputs.pt")
+    command.run("export", tmp_path / "detector.pt", "-o", tmp_path / "detector.onnx", "--inputs", tmp_path / "inputs.pt")
+    session = onnxruntime.InferenceSession(tmp_path / "detector.onnx")
+    lengths = set()
+    for seed in range(4):
+        other = torch.randn(1, 3, 32, 32, generator=torch.Generator().manual_seed(seed)) * (seed + 1)
+        expected = model(other)
+        for ours, theirs in zip(session.run(None, {"image": other.numpy()}), expected, strict=True):
+            np.testing.assert_allclose(ours, theirs.detach().numpy(), rtol=1e-4, atol=1e-4)
+        lengths.add(len(expected[0]))
+    assert len(lengths) > 1, "the images have the same number of boxes: nothing is shown"
+
+
+IMAGE = torch.randn(1, 3, 32, 32, generator=torch.Generator().manual_seed(9))
