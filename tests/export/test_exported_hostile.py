@@ -460,9 +460,7 @@ def test_names_of_many_modules_within_each_other(good, tmp_path):
     refused(rewritten(good, tmp_path / "m.pt2", PROGRAM, of_json(change)), "E0204", code=3)
 
 
-@pytest.mark.parametrize("make", [
-    lambda x: torch.vander(x, 5), lambda x: torch.hann_window(5) + x, lambda x: torch.linalg.vander(x, N=5),
-])
+@pytest.mark.parametrize("make", [lambda x: torch.vander(x, 5), lambda x: torch.linalg.vander(x, N=5)])
 def test_operators_that_ask_for_more_memory_than_there_is(make, tmp_path):
     class Asks(torch.nn.Module):
         def forward(self, x):
