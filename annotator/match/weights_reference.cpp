@@ -102,7 +102,7 @@ Wrapper wrapper_of(const std::set<std::string>& named, const std::set<std::strin
 
 // LayerNorm's parameters in checkpoints of BERT's time.
 std::string modern_name(const std::string& name) {
-  const std::string_view last = last_segment(name);
+  const std::string last = last_segment(name);
   if (last == "gamma") return joined_path(module_around(name), "weight");
   if (last == "beta") return joined_path(module_around(name), "bias");
   return "";
