@@ -2,7 +2,7 @@
 #
 #   make demo      build the command alone, then record, export, annotate and validate a real model (all-MiniLM-L6-v2)
 #   make build     the command at build/bin/whence, the virtual environment at build/venv
-#   make test      build, then every test; with MATRIX=3/8 also that shard of the matrix
+#   make test      build, then every test; with MATRIX=3/16 also that shard of the matrix
 #   make test-full build, then the test matrix: every operator at other opsets and dtypes, and tools that read what
 #                  whence writes, in environments of their own; some ten minutes
 #   make install   the command, libraries, headers and CMake package under PREFIX (/usr/local)
