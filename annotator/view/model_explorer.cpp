@@ -19,10 +19,23 @@ using Json = nlohmann::ordered_json;
 using onnx_file::GraphIndex;
 using onnx_file::OnnxNode;
 
-Json key_value(std::string_view key, std::string_view value) { return {{"key", key}, {"value", value}}; }
+// Nodes are written as text, not as JSON values: a million of them hold thirty million small objects.
+std::string key_value(std::string_view key, std::string_view value) {
+  return R"({"key":)" + quoted_json(key) + R"(,"value":)" + quoted_json(value) + "}";
+}
 
-void add(Json& attributes, std::string_view key, std::string_view value) {
-  if (!value.empty()) attributes.push_back(key_value(key, value));
+// Elements of a list, with commas between them.
+void push(std::string& list, std::string_view element) {
+  if (!list.empty()) list += ',';
+  list += element;
+}
+
+void add(std::string& attributes, std::string_view key, std::string_view value) {
+  if (!value.empty()) push(attributes, key_value(key, value));
+}
+
+std::string numbered(std::size_t number, std::string_view attributes) {
+  return R"({"id":")" + std::to_string(number) + R"(","attrs":[)" + std::string(attributes) + "]}";
 }
 
 std::string operator_text(const OnnxNode& node) {
@@ -81,8 +94,14 @@ class ModelExplorerWriter {
   }
 
  private:
-  void put_node(const Json& node) {
-    put_((first_ ? "" : ",\n") + json_text(node));
+  // `rest`: what a node of its kind has beside them, a comma first.
+  void put_node(std::string_view id, std::string_view label, std::string_view layer, std::string_view rest) {
+    std::string text = first_ ? "" : ",\n";
+    text += R"({"id":)" + quoted_json(id) + R"(,"label":)" + quoted_json(label) + R"(,"namespace":)";
+    text += quoted_json(layer);
+    text += rest;
+    text += '}';
+    put_(text);
     first_ = false;
   }
 
@@ -97,10 +116,10 @@ class ModelExplorerWriter {
   }
 
   // Model Explorer writes tensor_shape beside edges, and finds nodes by tensor_name.
-  Json output_entry(std::size_t number, std::string_view value) const {
-    Json attributes = Json::array({key_value("tensor_name", value)});
+  std::string output_entry(std::size_t number, std::string_view value) const {
+    std::string attributes = key_value("tensor_name", value);
     add(attributes, "tensor_shape", shape(value));
-    return {{"id", std::to_string(number)}, {"attrs", std::move(attributes)}};
+    return numbered(number, attributes);
   }
 
   void inputs() {
@@ -108,36 +127,33 @@ class ModelExplorerWriter {
       if (weights_.contains(input.name)) continue;
       const std::string id = free_id("input " + std::string(input.name));
       input_ids_.emplace(input.name, id);
-      put_node({{"id", id},
-                {"label", "input " + std::string(input.name)},
-                {"namespace", ""},
-                {"outputsMetadata", Json::array({output_entry(0, input.name)})}});
+      put_node(id, "input " + std::string(input.name), "",
+               R"(,"outputsMetadata":[)" + output_entry(0, input.name) + "]");
     }
   }
 
   void outputs() {
     for (const onnx_file::OnnxValue& output : model_.graph.outputs) {
-      Json edges = Json::array();
+      std::string edges;
       const auto value = graph_.index.find(output.name);
-      if (value != onnx_file::no_value) add_edge(edges, value, "0");
-      Json name = Json::array({key_value("__tensor_tag", output.name)});
-      put_node({{"id", free_id("output " + std::string(output.name))},
-                {"label", "output " + std::string(output.name)},
-                {"namespace", ""},
-                {"incomingEdges", std::move(edges)},
-                {"inputsMetadata", Json::array({{{"id", "0"}, {"attrs", std::move(name)}}})}});
+      if (value != onnx_file::no_value) add_edge(edges, value, 0);
+      put_node(free_id("output " + std::string(output.name)), "output " + std::string(output.name), "",
+               R"(,"incomingEdges":[)" + edges + R"(],"inputsMetadata":[)" +
+                   numbered(0, key_value("__tensor_tag", output.name)) + "]");
     }
   }
 
-  void add_edge(Json& edges, onnx_file::ValueId value, const std::string& input) const {
+  void add_edge(std::string& edges, onnx_file::ValueId value, std::size_t input) const {
+    const auto push_edge = [&](std::string_view node, std::size_t output) {
+      push(edges, R"({"sourceNodeId":)" + quoted_json(node) + R"(,"sourceNodeOutputId":")" + std::to_string(output) +
+                      R"(","targetNodeInputId":")" + std::to_string(input) + R"("})");
+    };
     const GraphIndex::Value& from = graph_.index.values()[static_cast<std::size_t>(value)];
     if (from.producer >= 0) {
       const auto output = output_of_.find(value);
-      edges.push_back({{"sourceNodeId", ids_[static_cast<std::size_t>(from.producer)]},
-                       {"sourceNodeOutputId", std::to_string(output == output_of_.end() ? 0 : output->second)},
-                       {"targetNodeInputId", input}});
+      push_edge(ids_[static_cast<std::size_t>(from.producer)], output == output_of_.end() ? 0 : output->second);
     } else if (const auto id = input_ids_.find(from.name); from.input && id != input_ids_.end()) {
-      edges.push_back({{"sourceNodeId", id->second}, {"sourceNodeOutputId", "0"}, {"targetNodeInputId", input}});
+      push_edge(id->second, 0);
     }
   }
 
@@ -145,45 +161,41 @@ class ModelExplorerWriter {
   // what its bodies give back.
   void node(std::size_t number, const std::string& layer, const std::vector<GraphIndex::Read>& reads) {
     const OnnxNode& node = *graph_.nodes[number].node;
-    Json edges = Json::array(), inputs = Json::array(), outputs = Json::array();
+    std::string edges, inputs, outputs;
     std::size_t read = 0;
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       if (node.inputs[i].empty() || read == reads.size()) continue;
       const onnx_file::ValueId value = reads[read++].value;
-      add_edge(edges, value, std::to_string(i));
-      inputs.push_back(input_entry(i, node.inputs[i], value));
+      add_edge(edges, value, i);
+      push(inputs, input_entry(i, node.inputs[i], value));
     }
     for (std::size_t i = node.inputs.size(); read < reads.size(); ++read, ++i) {
       const onnx_file::ValueId value = reads[read].value;
-      add_edge(edges, value, std::to_string(i));
-      inputs.push_back(input_entry(i, graph_.index.values()[static_cast<std::size_t>(value)].name, value));
+      add_edge(edges, value, i);
+      push(inputs, input_entry(i, graph_.index.values()[static_cast<std::size_t>(value)].name, value));
     }
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
-      if (!node.outputs[i].empty()) outputs.push_back(output_entry(i, node.outputs[i]));
+      if (!node.outputs[i].empty()) push(outputs, output_entry(i, node.outputs[i]));
     }
-    put_node({{"id", ids_[number]},
-              {"label", operator_text(node)},
-              {"namespace", layer},
-              {"attrs", attributes(number)},
-              {"incomingEdges", std::move(edges)},
-              {"inputsMetadata", std::move(inputs)},
-              {"outputsMetadata", std::move(outputs)}});
+    put_node(ids_[number], operator_text(node), layer,
+             R"(,"attrs":[)" + attributes(number) + R"(],"incomingEdges":[)" + edges + R"(],"inputsMetadata":[)" +
+                 inputs + R"(],"outputsMetadata":[)" + outputs + "]");
   }
 
-  Json input_entry(std::size_t number, std::string_view name, onnx_file::ValueId value) const {
-    Json attributes = Json::array({key_value("__tensor_tag", name)});
+  std::string input_entry(std::size_t number, std::string_view name, onnx_file::ValueId value) const {
+    std::string attributes = key_value("__tensor_tag", name);
     if (graph_.index.values()[static_cast<std::size_t>(value)].initializer >= 0) {
       add(attributes, "weight", name);
       add(attributes, "weight_shape", shape(name));
     }
-    return {{"id", std::to_string(number)}, {"attrs", std::move(attributes)}};
+    return numbered(number, attributes);
   }
 
-  Json attributes(std::size_t number) const {
+  std::string attributes(std::size_t number) const {
     const auto& [node, origin, row] = graph_.nodes[number];
-    Json attributes = Json::array({key_value("confidence", origin::name_of(origin.confidence))});
+    std::string attributes = key_value("confidence", origin::name_of(origin.confidence));
     if (row) {
-      attributes.push_back(key_value("module", origin.module.empty() ? "(root)" : origin.module));
+      push(attributes, key_value("module", origin.module.empty() ? "(root)" : origin.module));
       add(attributes, "module type", graph_.tree.rows[*row].type);
       if (origin.modules.size() > 1) add(attributes, "modules", list_text(origin.modules));
     }
@@ -194,8 +206,8 @@ class ModelExplorerWriter {
     add(attributes, "node name", node->name);
     const std::int32_t holder = graph_.index.holder(static_cast<std::int32_t>(number));
     if (holder >= 0) {
-      Json nodes = {{"type", "node_ids"}, {"nodeIds", Json::array({ids_[static_cast<std::size_t>(holder)]})}};
-      attributes.push_back({{"key", "in a body of"}, {"value", std::move(nodes)}});
+      push(attributes, R"({"key":"in a body of","value":{"type":"node_ids","nodeIds":[)" +
+                           quoted_json(ids_[static_cast<std::size_t>(holder)]) + "]}}");
     }
     const Place place{.file = model_.file ? model_.file->path() : "", .stage = "model-explorer"};
     for (const onnx_file::OnnxAttribute& each : node->attributes) {

@@ -10,11 +10,8 @@ nodes in 0.5 s, 100,000 in 3 s, 1,000,000 in 45 s.
 
 import argparse
 import math
-import os
-import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import large_model
@@ -23,23 +20,16 @@ import onnx
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import command
+from bench.measured import Cost, measure
 
 AIMS = {10_000: 0.5, 100_000: 3.0, 1_000_000: 45.0}
 
 
-def measure(folder: Path, runs: int) -> tuple[float, float, float]:
-    """(wall seconds, CPU seconds, peak GiB), each the best of the runs."""
-    measured = []
-    for _ in range(runs):
-        start = time.perf_counter()
-        process = subprocess.Popen([command.BINARY, "annotate", folder / "model.onnx", "--sidecar",
-                                    folder / "model.whence.json", "-o", folder / "out.onnx"],
-                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        _, status, usage = os.wait4(process.pid, 0)
-        if status != 0:
-            raise RuntimeError("annotate failed")
-        measured.append((time.perf_counter() - start, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 2**20))
-    return tuple(min(column) for column in zip(*measured, strict=True))
+def best(folder: Path, runs: int) -> Cost:
+    """Each figure the best of the runs."""
+    arguments = [command.BINARY, "annotate", folder / "model.onnx", "--sidecar", folder / "model.whence.json",
+                 "-o", folder / "out.onnx"]
+    return Cost(*map(min, zip(*(measure(arguments) for _ in range(runs)), strict=True)))
 
 
 def right(folder: Path) -> float:
@@ -63,13 +53,13 @@ def main() -> int:
             folder, blocks = Path(name), max(nodes // large_model.NODES_A_BLOCK, 1)
             large_model.write_sidecar(folder / "model.whence.json", blocks)
             large_model.write_model(folder / "model.onnx", blocks)
-            wall, cpu, memory = measure(folder, arguments.runs)
-            missed |= wall > AIMS.get(nodes, float("inf"))
-            a_doubling = cpu / (nodes * math.log2(nodes))
+            cost = best(folder, arguments.runs)
+            missed |= cost.wall > AIMS.get(nodes, float("inf"))
+            a_doubling = cost.cpu / (nodes * math.log2(nodes))
             growth = "" if before is None else f"{a_doubling / before:.2f}"
             before = a_doubling
-            print(f"{blocks * large_model.NODES_A_BLOCK:>9} {wall:>8.3f} {cpu:>8.3f} {memory:>6.2f} "
-                  f"{1e6 * cpu / nodes:>8.1f} {growth:>9} {100 * right(folder):>8.2f}", flush=True)
+            print(f"{blocks * large_model.NODES_A_BLOCK:>9} {cost.wall:>8.3f} {cost.cpu:>8.3f} {cost.gib:>6.2f} "
+                  f"{1e6 * cost.cpu / nodes:>8.1f} {growth:>9} {100 * right(folder):>8.2f}", flush=True)
     return 1 if missed else 0
 
 

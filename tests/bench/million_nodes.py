@@ -9,10 +9,8 @@ one after another. Exit code 1 when one needs more than 30 s of CPU or 3 GiB.
 import argparse
 import json
 import os
-import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import large_model
@@ -20,20 +18,9 @@ import large_model
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import command
+from bench.measured import measure
 
 CPU_AIM, MEMORY_AIM = 30.0, 3.0  # seconds, GiB
-
-
-def measure(arguments: list, output: Path | None = None) -> tuple[float, float, float]:
-    """(CPU seconds, wall seconds, peak GiB) of one process; CPU is user and system time."""
-    start = time.perf_counter()
-    with open(output or os.devnull, "wb") as out:
-        process = subprocess.Popen([str(argument) for argument in arguments], stdout=out, stderr=subprocess.PIPE)
-    errors = process.stderr.read().decode()
-    _, status, usage = os.wait4(process.pid, 0)
-    if os.waitstatus_to_exitcode(status) not in (0, 1):
-        raise RuntimeError(f"{arguments[1]} failed: {errors[-500:]}")
-    return usage.ru_utime + usage.ru_stime, time.perf_counter() - start, usage.ru_maxrss / 2**20
 
 
 def write_profile(path: Path, blocks: int) -> None:
@@ -97,13 +84,13 @@ def main() -> int:
             if options.only and name not in options.only.split(","):
                 continue
             try:
-                cpu, wall, memory = measure([command.BINARY, name.split()[0], *arguments], output)
+                cost = measure([command.BINARY, name.split()[0], *arguments], output or os.devnull, (0, 1))
             except RuntimeError as error:
                 print(f"{name:26} {error}", flush=True)
                 missed = True
                 continue
-            missed |= cpu > CPU_AIM or memory > MEMORY_AIM
-            print(f"{name:26} {cpu:7.1f} {wall:7.1f} {memory:6.2f}", flush=True)
+            missed |= cost.cpu > CPU_AIM or cost.gib > MEMORY_AIM
+            print(f"{name:26} {cost.cpu:7.1f} {cost.wall:7.1f} {cost.gib:6.2f}", flush=True)
     return int(missed)
 
 

@@ -1,0 +1,50 @@
+"""How the time of `whence export x.pt2` grows with its operations: 1,000 to 1,000,000.
+
+    python tests/bench/export_scaling.py [--runs 3] [1000 10000 100000 1000000]
+
+A chain of layers (models/exported_chain.py), each with a weight, a module stack and a stack trace as long as those of
+real models. Whole processes, medians of the runs. Exit code 1 above the aims: 100,000 operations in 3 s, 1,000,000 in
+20 s of CPU, and ten times the operations in at most fifteen times the CPU.
+"""
+
+import argparse
+import statistics
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import command
+from bench.measured import measure
+from models.exported_chain import write_chain
+
+AIMS, GROWTH_AIM = {100_000: 3.0, 1_000_000: 20.0}, 15.0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("operations", type=int, nargs="*", default=[1_000, 10_000, 100_000])
+    options = parser.parse_args()
+    missed, before = False, None
+    print(f"{'operations':>10} {'MiB':>7} {'CPU s':>8} {'wall s':>8} {'peak GiB':>8} {'growth':>7}")
+    with tempfile.TemporaryDirectory(prefix="whence-bench-") as name:
+        archive, output = Path(name) / "chain.pt2", Path(name) / "chain.onnx"
+        for operations in options.operations:
+            write_chain(archive, operations)
+            costs = []
+            for _ in range(options.runs):
+                output.unlink(missing_ok=True)  # the kernel charges who writes over a file for freeing its pages
+                costs.append(measure([command.BINARY, "export", archive, "-o", output]))
+            cpu, wall, mib = map(statistics.median, zip(*costs, strict=True))
+            growth = cpu / before[1] * 10 * before[0] / operations if before else 0.0
+            before = (operations, cpu)
+            missed |= cpu > AIMS.get(operations, float("inf")) or (operations > 10_000 and growth > GROWTH_AIM)
+            print(f"{operations:>10} {archive.stat().st_size / 2**20:7.1f} {cpu:8.3f} {wall:8.3f} {mib / 1024:8.2f} "
+                  f"{growth:7.2f}", flush=True)
+    return int(missed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
