@@ -121,7 +121,7 @@ std::pair<Val, Val> places(Ctx& c, Val a) {
 // `a` [*, n, n] with the other triangle 0, and a diagonal of 1 where it is `unit`, whatever stands there.
 Val triangle_of(Ctx& c, Val a, bool upper, bool unit) {
   const auto [rows, columns] = places(c, a);
-  const auto dims = c.dims(a);
+  const std::vector<Dim> dims = c.dims(a);
   const Val is_zero = c.emit(upper ? "Less" : "Greater", {columns, rows});
   Val triangle = c.typed(select(c, is_zero, c.constant_number(0, c.dtype(a)), a), c.dtype(a), dims);
   if (unit) {
@@ -144,7 +144,7 @@ Val solve_by_factor(Ctx& c, Val factor, Val b) {
   Val lower = triangle_of(c, factor, upper, false);
   Val other = transposed(c, lower);
   if (upper) std::swap(lower, other);
-  const auto dims = c.dims(b);
+  const std::vector<Dim> dims = c.dims(b);
   return solve_from(c, other, c.typed(solve_from(c, lower, b, true), c.output_dtype(), dims), true);
 }
 
