@@ -138,6 +138,15 @@ void solve_triangular(Ctx& c) {
   c.yield(solve_from(c, triangle_of(c, a, c.flag("upper"), c.flag("unitriangular")), b, c.flag("left")));
 }
 
+// The older form, which gives A as it got it beside the solution.
+void triangular_solve(Ctx& c) {
+  const Val a = c.tensor("A"), b = c.tensor("self");
+  require_square(c, a);
+  c.expect(c.dtype(b) == c.dtype(a), "its two tensors are of different dtypes");
+  const Val triangle = triangle_of(c, a, c.flag("upper"), c.flag("unitriangular"));
+  c.yield({solve_from(c, c.flag("transpose") ? transposed(c, triangle) : triangle, b, true), a});
+}
+
 // X of A X = B, by the factor of A = L L^T, or of A = U^T U with `upper`: two systems, one behind the other.
 Val solve_by_factor(Ctx& c, Val factor, Val b) {
   const bool upper = c.flag("upper");
@@ -218,6 +227,10 @@ const OpEntry kSolve[] = {
     {"aten::linalg_solve_ex(Tensor A, Tensor B, *, bool left=True, bool check_errors=False) -> (Tensor result, Tensor "
      "info)",
      linalg_solve},
+    {"aten::triangular_solve(Tensor self, Tensor A, bool upper=True, bool transpose=False, bool unitriangular=False) "
+     "-> "
+     "(Tensor solution, Tensor cloned_coefficient)",
+     triangular_solve},
 };
 
 }  // namespace

@@ -75,4 +75,8 @@ CASES = [
           dynamic="x:0=n"),
     close("aten::linalg_cholesky_ex", lambda x: torch.linalg.cholesky_ex(positive(x)), f32(3, 3),
           refused="are positive definite"),
+    *(close("aten::triangular_solve", lambda b, a, options=options: torch.triangular_solve(b, large(a), **options),
+            f32(2, 4, 3), f32(2, 4, 4))
+      for options in ({}, {"upper": False}, {"transpose": True}, {"upper": False, "transpose": True},
+                      {"unitriangular": True})),
 ]
