@@ -13,6 +13,7 @@ wrong, or the command has a defect. Needs `pip install expecttest`, which PyTorc
 
 import argparse
 import collections
+import itertools
 import json
 import os
 import random
@@ -125,7 +126,7 @@ def samples(op: OpInfo, dtype: torch.dtype, count: int) -> list[SampleInput]:
         return []
     torch.manual_seed(0)
     random.seed(0)
-    every = [sample for sample, _ in zip(op.sample_inputs("cpu", dtype), range(SAMPLES_AT_MOST))]
+    every = list(itertools.islice(op.sample_inputs("cpu", dtype), SAMPLES_AT_MOST))
     count = min(count, len(every))
     return [every[place * len(every) // count] for place in range(count)]
 
