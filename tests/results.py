@@ -33,5 +33,5 @@ def assert_same_results(actual: Sequence, expected: Sequence, tolerance: tuple[f
         relative, absolute = 0.0, 0.0
         if theirs.is_floating_point():
             relative, absolute = tolerance or TOLERANCES[theirs.dtype]
-        torch.testing.assert_close(ours, theirs, rtol=relative, atol=absolute * (greatest(theirs) if scaled else 1),
+        torch.testing.assert_close(ours, theirs, rtol=relative, atol=absolute * (greatest(theirs) if scaled and absolute else 1),
                                    equal_nan=True, msg=lambda text, place=place: f"result {place}: {text}")

@@ -124,7 +124,7 @@ Argument to_real(PairSteps& c, std::vector<std::int64_t> otherwise, bool forward
   const Argument& given = c.argument("self");
   Axes axes = axes_of(c, given, std::move(otherwise));
   std::int64_t& last = axes.sizes.back();
-  Argument x = c.as_pair(given);
+  Argument x = c.as_pair(floating(c, given));
   if (last < 0) {
     const Dim& dim = c.steps.dims(x)[static_cast<std::size_t>(axes.axes.back())];
     if (!dim.is_static()) c.refuse("the way back from a half spectrum of dynamic size");

@@ -203,18 +203,21 @@ void cross_entropy_loss(Ctx& c) {
 
 // 0, 1, ... C - 1 for scores [N, C] or [C].
 Ints class_numbers(Ctx& c, Val scores) {
-  const auto count = c.rank(scores) == 0 ? std::nullopt : c.static_dim(scores, -1);
+  const auto count = c.static_dim(scores, -1);
   if (!count) c.refuse("the number of classes is dynamic", "keep the last axis of the scores fixed when exporting");
   Ints numbers(static_cast<std::size_t>(*count));
   std::iota(numbers.begin(), numbers.end(), 0);
   return numbers;
 }
 
+// A number as a vector of one, of which the losses by margins take it.
+Val at_least_vector(Ctx& c, Val x) { return c.rank(x) == 0 ? c.unsqueeze(x, {0}) : x; }
+
 // For scores x [N, C] or [C], and the right class y of each: the mean over the classes j of weight[y] * max(0, margin -
 // x[y] + x[j])^p, where the term of y itself is 0.
 void multi_margin_loss(Ctx& c) {
   const DType dtype = c.output_dtype();
-  const Val scores = c.tensor("self");
+  const Val scores = at_least_vector(c, c.tensor("self"));
   const int rank = c.rank(scores);
   const Ints classes = class_numbers(c, scores);
   const Val x = rank == 1 ? c.unsqueeze(scores, {0}) : scores;
@@ -234,7 +237,8 @@ void multi_margin_loss(Ctx& c) {
 // other classes i of max(0, 1 - x[y] + x[i]), divided by C.
 void multilabel_margin_loss(Ctx& c) {
   const DType dtype = c.output_dtype();
-  const Val scores = c.cast(c.tensor("self"), dtype), target = c.cast(c.tensor("target"), DType::int64);
+  const Val scores = at_least_vector(c, c.cast(c.tensor("self"), dtype));
+  const Val target = at_least_vector(c, c.cast(c.tensor("target"), DType::int64));
   const int rank = c.rank(scores);
   const Ints classes = class_numbers(c, scores);
   const Val x = rank == 1 ? c.unsqueeze(scores, {0}) : scores, y = rank == 1 ? c.unsqueeze(target, {0}) : target;

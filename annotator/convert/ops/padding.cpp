@@ -63,6 +63,22 @@ Val pad_circular(Ctx& c, Val x, const std::vector<Size>& pairs) {
   return x;
 }
 
+// Reflects or repeats the ends of `x`, also of an axis that is padded at one end and cut at the other: ONNX cuts first,
+// and PyTorch pads with elements that are cut off.
+Val pad_by_elements(Ctx& c, Val x, const std::vector<Size>& pairs, const char* mode) {
+  std::vector<Size> added = pairs, cut(pairs.size(), std::int64_t{0});
+  bool both_in_one_axis = false;
+  for (std::size_t i = 0; i + 1 < pairs.size(); i += 2) {
+    const auto before = c.static_size(pairs[i]), after = c.static_size(pairs[i + 1]);
+    if (!before || !after || !((*before < 0 && *after > 0) || (*before > 0 && *after < 0))) continue;
+    both_in_one_axis = true;
+    std::swap(*before < 0 ? added[i] : added[i + 1], *before < 0 ? cut[i] : cut[i + 1]);
+  }
+  const std::vector<Dim> unknown(static_cast<std::size_t>(c.rank(x)), Dim{-1, true, none_id});
+  x = pad(c, x, added, mode, absent);
+  return both_in_one_axis ? pad(c, c.typed(x, c.output_dtype(), unknown), cut, "constant", absent) : x;
+}
+
 // The number to pad with, absent for zero.
 Val fill_value(Ctx& c, Val x) {
   if (!c.has("value")) return absent;
@@ -74,8 +90,8 @@ Val pad_in_mode(Ctx& c, std::string_view mode, std::string_view argument) {
   const Val x = c.tensor("self");
   const std::vector<Size> pairs = c.sizes(argument);
   if (mode == "circular") return pad_circular(c, x, pairs);
-  if (mode == "reflect") return pad(c, x, pairs, "reflect", absent);
-  if (mode == "replicate") return pad(c, x, pairs, "edge", absent);
+  if (mode == "reflect") return pad_by_elements(c, x, pairs, "reflect");
+  if (mode == "replicate") return pad_by_elements(c, x, pairs, "edge");
   return pad(c, x, pairs, "constant", fill_value(c, x));
 }
 

@@ -1,5 +1,6 @@
 // Writing elements by position or mask into a copy of a tensor: index_put, scatter, index_add, masked_scatter, copy.
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "annotator/convert/advanced_index.h"
@@ -134,11 +135,24 @@ void scatter(Ctx& c) { scatter_with(c, "none"); }
 void scatter_add(Ctx& c) { scatter_with(c, "add"); }
 void scatter_reducing(Ctx& c) { scatter_with(c, onnx_reduction(c, "reduce")); }
 
-// The number that changes nothing under a reduction.
-double neutral(const std::string& how) {
-  if (how == "add") return 0;
-  if (how == "mul") return 1;
-  return how == "max" ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::infinity();
+// The number of `dtype` that changes nothing under a reduction.
+Val neutral(Ctx& c, const std::string& how, DType dtype) {
+  if (how == "add") return c.constant_number(0, dtype);
+  if (how == "mul") return c.constant_number(1, dtype);
+  const bool least = how == "max";
+  if (is_floating(dtype)) {
+    const double infinity = std::numeric_limits<double>::infinity();
+    return c.constant_number(least ? -infinity : infinity, dtype);
+  }
+  if (dtype == DType::int64) {  // a double does not hold the greatest
+    using Limits = std::numeric_limits<std::int64_t>;
+    return c.constant_int(least ? Limits::min() : Limits::max());
+  }
+  if (dtype == DType::boolean) return c.constant_number(least ? 0 : 1, dtype);
+  const bool is_unsigned = dtype == DType::uint8 || dtype == DType::uint16 || dtype == DType::uint32;
+  const double values = std::ldexp(1.0, 8 * static_cast<int>(size_of(dtype)));
+  const double lowest = is_unsigned ? 0 : -values / 2;
+  return c.constant_number(least ? lowest : lowest + values - 1, dtype);
 }
 
 // The mean is the sum by the number of elements that came together in it; PyTorch rounds that of integers down. With
@@ -169,11 +183,7 @@ void reduce_into(Ctx& c, Val index, Val updates) {
   const bool mean = c.text("reduce") == "mean", include_self = c.flag("include_self");
   const std::string how = mean ? "add" : onnx_reduction(c, "reduce");
   if (!include_self) {
-    const DType dtype = c.output_dtype();
-    if (how.starts_with('m') && how != "mul" && !is_floating(dtype)) {
-      c.refuse("scatter_reduce of integers with include_self=False", "use include_self=True, or floating tensors");
-    }
-    x = scattered(c, x, index, broadcast(c, c.constant_number(neutral(how), dtype), {index}), "none");
+    x = scattered(c, x, index, broadcast(c, neutral(c, how, c.output_dtype()), {index}), "none");
   }
   Val reduced = scattered(c, x, index, updates, how);
   if ((how == "max" || how == "min") && is_floating(c.output_dtype()))

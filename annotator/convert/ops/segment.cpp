@@ -11,11 +11,12 @@ namespace whence::convert {
 namespace {
 
 // The bounds of the segments and where the rows of the results begin: row i belongs to the segment whose number is how
-// many bounds lie at or before it. Offsets have a bound before the first segment and one behind the last, and so a row
-// of the result for what lies outside, which is cut off.
+// many bounds lie at or before it. Offsets have a bound before the first segment and one behind the last, lengths that
+// PyTorch does not check have one behind the last; rows of the result for what lies outside are cut off.
 struct Segments {
   Val bounds;   // int64 [count]
-  bool around;  // true for offsets
+  bool before;  // true where rows may lie before the first segment
+  bool behind;  // true where rows may lie behind the last one
 };
 
 Segments segments(Ctx& c) {
@@ -25,8 +26,8 @@ Segments segments(Ctx& c) {
   if (c.rank(given) != 1 || c.axis(c.integer("axis"), c.rank(c.tensor("data"))) != 0) {
     c.refuse("segments along another axis than the first", "bring the axis to the front with movedim");
   }
-  if (!around) return {c.typed(c.emit("CumSum", {given, c.constant_int(0)}), DType::int64, c.dims(given)), false};
-  return {given, true};
+  if (around) return {given, true, true};
+  return {c.typed(c.emit("CumSum", {given, c.constant_int(0)}), DType::int64, c.dims(given)), false, c.flag("unsafe")};
 }
 
 // The number of the row of the result for each row of the data, int64 [rows, 1].
@@ -48,7 +49,7 @@ class SegmentReduction {
   SegmentReduction(Ctx& c, Val data) : c_(c), segments_(segments(c)) {
     rows_ = row_of_each(c, segments_, c.dim_of(data, 0));
     Val count = c.dim_of(segments_.bounds, 0);
-    if (segments_.around) count = c.emit("Add", {count, c.constant_int(1)});
+    if (segments_.behind) count = c.emit("Add", {count, c.constant_int(1)});
     shape_ = shape_of(c, data);
     shape_.front() = count;
   }
@@ -57,8 +58,9 @@ class SegmentReduction {
   Val run(Val values, Val initial, const std::string& how) {
     const Val start = c_.emit("Expand", {initial, c_.to_vector(shape_)});
     const Val reduced = c_.emit("ScatterND", {start, rows_, values}, {{"reduction", how}});
-    if (!segments_.around) return reduced;
-    return c_.emit("Slice", {reduced, c_.constant_ints({1}), c_.constant_ints({-1}), c_.constant_ints({0})});
+    if (!segments_.behind) return reduced;
+    const Val first = c_.constant_ints({segments_.before ? 1 : 0});
+    return c_.emit("Slice", {reduced, first, c_.constant_ints({-1}), c_.constant_ints({0})});
   }
 
  private:

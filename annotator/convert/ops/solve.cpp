@@ -61,14 +61,19 @@ Val transposed(Ctx& c, Val matrices) {
   return c.transpose(matrices, order);
 }
 
-// The inverse, and that no matrix was singular: what PyTorch would find is not known before the file runs.
-void invert(Ctx& c, Val a) {
-  require_square(c, a);
+// Identity matrices of the sizes of `a` [*, n, n].
+Val identity_like(Ctx& c, Val a) {
   const Val rows = c.unsqueeze(c.emit("Range", {c.constant_int(0), c.dim_of(a, -1), c.constant_int(1)}), {1});
   const Val diagonal = c.emit("Equal", {rows, c.emit("Transpose", {rows}, {{"perm", Ints{1, 0}}})});
   const Val shape = c.emit("Shape", {a});
   const Val identity = c.emit("Expand", {c.cast(c.typed(diagonal, DType::boolean), c.output_dtype()), shape});
-  const Val inverse = solve(c, a, c.typed(identity, c.output_dtype(), c.dims(a)));
+  return c.typed(identity, c.output_dtype(), c.dims(a));
+}
+
+// The inverse, and that no matrix was singular: what PyTorch would find is not known before the file runs.
+void invert(Ctx& c, Val a) {
+  require_square(c, a);
+  const Val inverse = solve(c, a, identity_like(c, a));
   if (c.output_count() == 1) return c.yield(inverse);
   if (c.result_used(1)) c.refuse("the file cannot say which matrices are singular", "use the inverse only");
   c.yield({inverse, absent});
@@ -113,20 +118,56 @@ std::pair<Val, Val> places(Ctx& c, Val a) {
   return {c.unsqueeze(range, {1}), c.unsqueeze(range, {0})};
 }
 
-// The other triangle counts as 0, and with unitriangular=True the diagonal as 1, whatever stands there.
+// `a` [*, n, n] with the other triangle 0, and a diagonal of 1 where it is `unit`, whatever stands there.
+Val triangle_of(Ctx& c, Val a, bool upper, bool unit) {
+  const auto [rows, columns] = places(c, a);
+  const std::vector<Dim> dims = c.dims(a);
+  const Val is_zero = c.emit(upper ? "Less" : "Greater", {columns, rows});
+  Val triangle = c.typed(select(c, is_zero, c.constant_number(0, c.dtype(a)), a), c.dtype(a), dims);
+  if (unit) {
+    const Val is_diagonal = c.emit("Equal", {rows, columns});
+    triangle = c.typed(select(c, is_diagonal, c.constant_number(1, c.dtype(a)), triangle), c.dtype(a), dims);
+  }
+  return triangle;
+}
+
 void solve_triangular(Ctx& c) {
   const Val a = c.tensor("self"), b = c.tensor("B");
   require_square(c, a);
   c.expect(c.dtype(b) == c.dtype(a), "its two tensors are of different dtypes");
-  const auto [rows, columns] = places(c, a);
-  const auto dims = c.dims(a);
-  const Val is_zero = c.emit(c.flag("upper") ? "Less" : "Greater", {columns, rows});
-  Val triangle = c.typed(select(c, is_zero, c.constant_number(0, c.dtype(a)), a), c.dtype(a), dims);
-  if (c.flag("unitriangular")) {
-    const Val is_diagonal = c.emit("Equal", {rows, columns});
-    triangle = c.typed(select(c, is_diagonal, c.constant_number(1, c.dtype(a)), triangle), c.dtype(a), dims);
-  }
-  c.yield(solve_from(c, triangle, b, c.flag("left")));
+  c.yield(solve_from(c, triangle_of(c, a, c.flag("upper"), c.flag("unitriangular")), b, c.flag("left")));
+}
+
+// The older form, which gives A as it got it beside the solution.
+void triangular_solve(Ctx& c) {
+  const Val a = c.tensor("A"), b = c.tensor("self");
+  require_square(c, a);
+  c.expect(c.dtype(b) == c.dtype(a), "its two tensors are of different dtypes");
+  const Val triangle = triangle_of(c, a, c.flag("upper"), c.flag("unitriangular"));
+  c.yield({solve_from(c, c.flag("transpose") ? transposed(c, triangle) : triangle, b, true), a});
+}
+
+// X of A X = B, by the factor of A = L L^T, or of A = U^T U with `upper`: two systems, one behind the other.
+Val solve_by_factor(Ctx& c, Val factor, Val b) {
+  const bool upper = c.flag("upper");
+  Val lower = triangle_of(c, factor, upper, false);
+  Val other = transposed(c, lower);
+  if (upper) std::swap(lower, other);
+  const std::vector<Dim> dims = c.dims(b);
+  return solve_from(c, other, c.typed(solve_from(c, lower, b, true), c.output_dtype(), dims), true);
+}
+
+void cholesky_solve(Ctx& c) {
+  const Val factor = c.tensor("input2"), b = c.tensor("self");
+  require_square(c, factor);
+  c.expect(c.dtype(b) == c.dtype(factor), "its two tensors are of different dtypes");
+  c.yield(solve_by_factor(c, factor, b));
+}
+
+void cholesky_inverse(Ctx& c) {
+  const Val factor = c.tensor("self");
+  require_square(c, factor);
+  c.yield(solve_by_factor(c, factor, identity_like(c, factor)));
 }
 
 // The lower triangle L of A = L L^T, a column a round: column i of what is left of A, over the root of its diagonal
@@ -171,6 +212,8 @@ const OpEntry kSolve[] = {
      "LU, Tensor pivots, Tensor info)",
      linalg_solve},
     {"aten::cholesky(Tensor self, bool upper=False) -> Tensor", cholesky},
+    {"aten::cholesky_inverse(Tensor self, bool upper=False) -> Tensor", cholesky_inverse},
+    {"aten::cholesky_solve(Tensor self, Tensor input2, bool upper=False) -> Tensor", cholesky_solve},
     {"aten::inverse(Tensor self) -> Tensor", inverse},
     {"aten::linalg_cholesky(Tensor self, *, bool upper=False) -> Tensor", cholesky},
     {"aten::linalg_cholesky_ex(Tensor self, *, bool upper=False, bool check_errors=False) -> (Tensor L, Tensor info)",
@@ -184,6 +227,10 @@ const OpEntry kSolve[] = {
     {"aten::linalg_solve_ex(Tensor A, Tensor B, *, bool left=True, bool check_errors=False) -> (Tensor result, Tensor "
      "info)",
      linalg_solve},
+    {"aten::triangular_solve(Tensor self, Tensor A, bool upper=True, bool transpose=False, bool unitriangular=False) "
+     "-> "
+     "(Tensor solution, Tensor cloned_coefficient)",
+     triangular_solve},
 };
 
 }  // namespace

@@ -215,6 +215,8 @@ const OpEntry kSpecial[] = {
     {"aten::special_i1(Tensor self) -> Tensor", i1},
     {"aten::special_i1e(Tensor self) -> Tensor", i1e},
     {"aten::special_log_ndtr(Tensor self) -> Tensor", log_ndtr},
+    {"aten::special_modified_bessel_i0(Tensor self) -> Tensor", i0},
+    {"aten::special_modified_bessel_i1(Tensor self) -> Tensor", i1},
     {"aten::special_xlog1py(Tensor self, Tensor other) -> Tensor", xlog1py},
     {"aten::special_xlog1py.other_scalar(Tensor self, Scalar other) -> Tensor", xlog1py},
     {"aten::special_xlog1py.self_scalar(Scalar self, Tensor other) -> Tensor", xlog1py},

@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "annotator/convert/broadcast.h"
 #include "annotator/convert/ops/families.h"
 #include "annotator/convert/reduce.h"
 #include "annotator/convert/vector_norm.h"
@@ -63,20 +64,26 @@ void pairwise_distance(Ctx& c) {
   c.yield(vector_norm(c, shifted, c.number("p"), {-1}, c.flag("keepdim")));
 }
 
-// Sum of x1 / max(|x1|, eps) * x2 / max(|x2|, eps) over `dim`
+// Sum of x1 / max(|x1|, eps) * x2 / max(|x2|, eps) over `dim`, which counts in what both broadcast to.
 void cosine_similarity(Ctx& c) {
   const DType dtype = c.output_dtype();
   const auto at_least_vector = [&](Val x) { return c.rank(x) == 0 ? c.unsqueeze(x, {0}) : x; };
-  const Val eps = c.constant_number(c.number("eps"), dtype);
-  const std::int64_t dim = c.integer("dim");
-  const auto normed = [&](Val x) {
-    const Ints axis{c.axis(dim, c.rank(x))};
-    return c.emit("Div", {x, c.emit("Max", {reduce(c, "ReduceL2", x, axis, true), eps})});
-  };
-  const Val a = at_least_vector(c.tensor("x1")), b = at_least_vector(c.tensor("x2"));
-  const Val product = c.emit("Mul", {normed(a), normed(b)});
+  Val a = at_least_vector(c.tensor("x1")), b = at_least_vector(c.tensor("x2"));
   const int rank = std::max(c.rank(a), c.rank(b));
-  c.yield(reduce(c, "ReduceSum", product, {c.axis(dim, rank)}, false));
+  const std::int64_t axis = c.axis(c.integer("dim"), rank), from_end = axis - rank;
+  const auto size = [&](Val x) { return c.dims(x)[static_cast<std::size_t>(c.rank(x) + from_end)]; };
+  const bool both_have_axis = std::min(c.rank(a), c.rank(b)) + from_end >= 0;
+  if (!both_have_axis || size(a) != size(b)) {  // a norm is of all the elements that one is repeated to
+    const Val narrow = a;
+    a = broadcast(c, a, {b});
+    b = broadcast(c, b, {narrow});
+  }
+  const Val eps = c.constant_number(c.number("eps"), dtype);
+  const auto normed = [&](Val x) {
+    const Ints along{c.axis(from_end, c.rank(x))};
+    return c.emit("Div", {x, c.emit("Max", {reduce(c, "ReduceL2", x, along, true), eps})});
+  };
+  c.yield(reduce(c, "ReduceSum", c.emit("Mul", {normed(a), normed(b)}), {axis}, false));
 }
 
 // |self - other|_p over all elements

@@ -30,6 +30,9 @@ CASES = [
     case("aten::multi_margin_loss", lambda x, y: F.multi_margin_loss(x, y, reduction="none"), f32(5), torch.tensor(3),
          not_in_archives="torch.export records the shape [1], PyTorch gives []"),
     case("aten::multi_margin_loss", lambda x, y: F.multi_margin_loss(x, y), f32(5), torch.tensor([3])),
+    *(case(f"aten::{loss}_margin_loss", lambda x, loss=loss, how=how: getattr(F, f"{loss}_margin_loss")(
+        x, torch.tensor(0), reduction=how), f32(), not_in_archives=(how == "none") * "torch.export records another shape")
+      for loss in ("multi", "multilabel") for how in ("none", "mean")),
     case("aten::mse_loss", lambda x, y: F.mse_loss(x, y), SCORES, OTHER, dynamic="x:0=n y:0=n", opsets=(13, 20)),
     case("aten::mse_loss", lambda x, y: F.mse_loss(x, y, reduction="none"), SCORES, OTHER),
     case("aten::l1_loss", lambda x, y: F.l1_loss(x, y, reduction="sum"), SCORES, OTHER),

@@ -16,6 +16,9 @@ CASES = [
     case("aten::pad", lambda x: F.pad(x, (0, 8 - x.shape[1])), f32(2, 3), dynamic="x:1=t"),
     case("aten::pad", lambda x: F.pad(x, (1, 2, 2, 1), mode="reflect"), f32(2, 3, 4, 5), dynamic="x:0=n,3=w"),
     case("aten::pad", lambda x: F.pad(x, (1, 2), mode="replicate"), f32(2, 3, 4)),
+    *(case("aten::pad", lambda x, pads=pads, mode=mode: F.pad(x, pads, mode=mode), f32(2, 3, 4, 5), opsets=(13, 20))
+      for mode in ("reflect", "replicate") for pads in ((-3, 4, 3, -2), (-2, 1, -1, -1), (4, -1, 1, 0))),
+    case("aten::pad", lambda x: F.pad(x, (-5, 4), mode="replicate"), f32(2, 3, 5)),
     case("aten::pad", lambda x: F.pad(x, (1, 2, 0, 1), mode="circular"), f32(2, 3, 4, 5), opsets=(13, 19, 20)),
     case("aten::_pad_enum", lambda x: aten._pad_enum(x, [1, 2], 0), f32(2, 3, 4)),
     case("aten::_pad_enum", lambda x: aten._pad_enum(x, [1, 2], 1), f32(2, 3, 4)),

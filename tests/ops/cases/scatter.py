@@ -2,7 +2,7 @@
 
 import torch
 
-from ops.case import boolean, case, f32, i64, two
+from ops.case import boolean, case, f32, i32, i64, two
 
 TABLE = f32(4, 5, 6)
 ROWS, COLUMNS = torch.tensor([0, -1, 2]), torch.tensor([4, 1, -3])
@@ -84,6 +84,11 @@ CASES = [
     *[case("aten::scatter_reduce.two", lambda x, y, how=how: x.scatter_reduce(0, REPEATED, y, how, include_self=False),
            f32(4), f32(4), other_inputs=[(SPOILED, torch.arange(4.0)), (torch.arange(4.0), SPOILED)])
       for how in ("sum", "prod", "amax", "amin")],
+    *[case("aten::scatter_reduce.two", lambda x, y, how=how: x.scatter_reduce(0, REPEATED, y, how, include_self=False),
+           given(-99, 99, 4), given(-99, 99, 4)) for how in ("amax", "amin") for given in (i64, i32)],
+    *[case("aten::scatter_reduce.two", lambda x, y, how=how: x.scatter_reduce(0, REPEATED, y, how, include_self=False),
+           i64(-99, 99, 4), two(torch.tensor([bound] * 4), torch.arange(4)))
+      for how, bound in (("amax", -2 ** 63), ("amin", 2 ** 63 - 1))],
     *[case("aten::scatter_reduce.two", lambda x, i, y, keep=keep: x.scatter_reduce(1, i, y, "mean", include_self=keep),
            given(2, 5), i64(0, 5, 2, 4), given(2, 4, seed=1), dynamic="x:0=n i:0=n y:0=n")
       for keep in (True, False) for given in (f32, lambda *shape, seed=0: i64(-9, 9, *shape, seed=seed))],

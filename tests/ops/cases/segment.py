@@ -17,6 +17,8 @@ CASES = [
     *(case("aten::segment_reduce", reduced(each, "lengths"), f32(6, 2), LENGTHS) for each in REDUCTIONS),
     *(case("aten::segment_reduce", reduced(each, "offsets"), f32(6, 2), OFFSETS) for each in REDUCTIONS),
     *(case("aten::segment_reduce", reduced(each, "lengths", initial=0.5), f32(6), LENGTHS) for each in REDUCTIONS),
+    # Rows behind the last segment, which PyTorch allows where it is not asked to check.
+    *(case("aten::segment_reduce", reduced(each, "lengths", unsafe=True), f32(8, 2), LENGTHS) for each in REDUCTIONS),
     case("aten::segment_reduce", reduced("sum", "lengths"), f32(6, 2, 3), LENGTHS, opsets=(16, 20)),
     case("aten::segment_reduce", reduced("max", "lengths"), f32(6, 2), LENGTHS, opsets=(17,), refused="before opset 18"),
     case("aten::segment_reduce", lambda x: torch.segment_reduce(x, "sum", lengths=torch.tensor([[2, 1], [0, 3]]), axis=1),

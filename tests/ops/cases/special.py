@@ -30,6 +30,8 @@ CASES = [
     case("aten::special_erfcx", lambda x: torch.special.erfcx(x), torch.linspace(-5, 60, 131), tolerance=CLOSE),
     case("aten::special_i0e", lambda x: torch.special.i0e(x), FINITE, tolerance=CLOSE),
     case("aten::special_i1", lambda x: torch.special.i1(x), FINITE, tolerance=CLOSE),
+    case("aten::special_modified_bessel_i0", lambda x: torch.special.modified_bessel_i0(x), FINITE, tolerance=CLOSE),
+    case("aten::special_modified_bessel_i1", lambda x: torch.special.modified_bessel_i1(x), FINITE, tolerance=CLOSE),
     case("aten::special_i1e", lambda x: torch.special.i1e(x), FINITE, tolerance=CLOSE),
     case("aten::special_log_ndtr", lambda x: torch.special.log_ndtr(x), FINITE, tolerance=CLOSE),
     case("aten::special_xlog1py", lambda x, y: torch.special.xlog1py(x, y), FAR, torch.zeros(5)),

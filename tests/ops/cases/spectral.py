@@ -3,7 +3,7 @@
 import torch
 from torch import fft
 
-from ops.case import case, f32, f64
+from ops.case import case, f32, f64, i64
 
 TOLERANCE = (1e-4, 1e-4)
 aten = torch.ops.aten
@@ -69,6 +69,8 @@ CASES = [
     case("aten::_fft_c2r", lambda x: aten._fft_c2r(complex_of(x), [0], 2, 5), f32(3, 2, 2), tolerance=TOLERANCE),
     spectrum("c2r", "fft_hfft", lambda x: fft.hfft(complex_of(x)), f32(3, 5, 2), dynamic="x:0=b"),
     spectrum("c2r", "fft_hfft", lambda x: fft.hfft(x, n=6, norm="ortho"), f32(3, 5)),
+    spectrum("c2r", "fft_hfft", lambda x: fft.hfft(x), i64(-9, 9, 3, 5)),
+    spectrum("c2r", "fft_irfft2", lambda x: fft.irfft2(x, s=(3, 6)), i64(-9, 9, 3, 5)),
     spectrum("c2r", "fft_hfftn", lambda x: fft.hfftn(x, s=(3, 6), norm="forward"), f32(3, 4, 5)),
     spectrum("c2r", "fft_hfft2", lambda x: fft.hfft2(x, norm="ortho"), f32(3, 4, 5)),
     spectrum("r2c", "fft_ihfft", lambda x: fft.ihfft(x), f32(3, 6)),

@@ -47,6 +47,9 @@ CASES = [
     close("aten::cosine_similarity", lambda x, y: F.cosine_similarity(x, y), f32(3, 4), f32(3, 4, seed=1),
           dynamic="x:0=n y:0=n"),
     close("aten::cosine_similarity", lambda x, y: F.cosine_similarity(x, y, -1), f32(3, 1, 4), f32(5, 4, seed=1)),
+    # Along an axis that one of them is repeated over, or does not have.
+    close("aten::cosine_similarity", lambda x, y: F.cosine_similarity(x, y, -2), f32(1, 2, 3), f32(2, 1, 3, seed=1)),
+    close("aten::cosine_similarity", lambda x, y: F.cosine_similarity(x, y, 0), f32(4), f32(3, 4, seed=1), dynamic="y:0=n"),
     case("aten::linalg_cross", lambda x, y: torch.linalg.cross(x, y), f32(2, 3), f32(2, 3, seed=1)),
     case("aten::linalg_cross", lambda x, y: torch.linalg.cross(x, y, dim=0), f32(3, 4), f32(3, 1, seed=1)),
     case("aten::cross", lambda x, y: torch.ops.aten.cross(x, y, None), f32(2, 3, 3), f32(2, 3, 3, seed=1)),

@@ -1,0 +1,311 @@
+"""Exports against the samples by which PyTorch tests its own operators (OpInfo), in ONNX Runtime.
+
+    python tests/bench/operator_samples.py [--float 5] [--integers 2] [--results FILE] [linalg. nn.functional.pad ...]
+
+Every operator whose name starts with one of the words, by default each of `op_db`: float32 and int64 samples, spread over
+those that PyTorch has, are traced with their tensors as inputs, exported by the command and run on the values that were
+traced and on others. The reference is the archive as PyTorch runs it. Random results, and those of no particular value
+(`empty`), are compared in dtype and shape alone.
+
+Each operator is a line of FILE as it ends; one that has a line already is not run again. Exit code 1 where a result is
+wrong, or the command has a defect. Needs `pip install expecttest`, which PyTorch's samples import.
+"""
+
+import argparse
+import collections
+import itertools
+import json
+import os
+import random
+import re
+import signal
+import sys
+import tempfile
+import time
+import traceback
+import warnings
+from pathlib import Path
+from typing import Iterator
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when PyTorch is loaded; processes run side by side
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import torch
+from torch.testing._internal.common_methods_invocations import op_db
+from torch.testing._internal.opinfo.core import OpInfo, SampleInput
+from torch.utils import _pytree as pytree
+
+import command
+from ops.case import given, same
+from ops.comparing import flat, open_session, run_reference
+from results import assert_same_results
+
+SAMPLES_AT_MOST = 200  # of which some are chosen; a few operators have thousands
+TOLERANCE = (1e-4, 1e-5)  # the second of the greatest number: samples go up to 9, and are summed and multiplied
+# Operators that ask for what values in other places do not have, such as bounds that ascend or a matrix that is not
+# singular, by what their names start with: their other values are multiples of the traced ones.
+STRUCTURED = ("bucketize", "searchsorted", "linalg.", "cholesky", "triangular_solve", "logdet")
+# Which one of several equal elements is found is up to PyTorch's kernel: that the element is equal is what is compared.
+OPEN_INDICES = {"kthvalue", "topk"}
+SECONDS = 120  # for one operator
+RIGHT, REFUSED, NOT_RUN, WRONG, DEFECT = "right", "refused", "does not run", "WRONG", "DEFECT"
+LEFT_OUT, FAILED = "left out", "THIS SCRIPT FAILED"
+FAULTS = (DEFECT, WRONG, FAILED)  # in the order in which one of several names the operator
+
+
+class Unsuitable(Exception):
+    """PyTorch cannot trace the sample, or has no file form for it."""
+
+
+def name_of(op: OpInfo) -> str:
+    return f"{op.name}.{op.variant_test_name}" if op.variant_test_name else op.name
+
+
+class Sample:
+    """One call of an operator, its tensors apart from its other arguments."""
+
+    def __init__(self, op: OpInfo, sample: SampleInput):
+        self.op, self.structured = op.op, op.name.startswith(STRUCTURED)
+        leaves, self.structure = pytree.tree_flatten((sample.input, tuple(sample.args), dict(sample.kwargs)))
+        self.leaves = [None if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
+        self.places = [place for place, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
+        self.tensors = [leaves[place].detach() for place in self.places]
+        self.names = [f"input{number}" for number in range(len(self.places))]
+        if any(tensor.layout != torch.strided or tensor.is_nested for tensor in self.tensors):
+            raise Unsuitable("an input is not dense")
+
+    def call(self, *tensors: torch.Tensor):
+        leaves = list(self.leaves)
+        for place, tensor in zip(self.places, tensors, strict=True):
+            leaves[place] = tensor
+        first, rest, named = pytree.tree_unflatten(leaves, self.structure)
+        results = [leaf for leaf in pytree.tree_leaves(self.op(first, *rest, **named)) if isinstance(leaf, torch.Tensor)]
+        if not results:
+            raise Unsuitable("no result is a tensor")
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def archive(self, path: Path) -> torch.jit.ScriptModule:
+        """Writes the trace, and returns it as it is loaded again."""
+        arguments = ", ".join(self.names)
+        scope = {"call": self.call}
+        exec(f"def forward(self, {arguments}): return call({arguments})", scope)  # noqa: S102, inputs go by these names
+        module = type("Operator", (torch.nn.Module,), {"forward": scope["forward"]})().eval()
+        try:
+            torch.jit.trace(module, tuple(self.copies()), check_trace=False).save(str(path))
+            return torch.jit.load(path)
+        except Unsuitable:
+            raise
+        except Exception as error:
+            raise Unsuitable(f"PyTorch cannot trace it: {first_line(error)}") from error
+
+    def copies(self) -> list[torch.Tensor]:
+        return [tensor.clone() for tensor in self.tensors]
+
+    def found(self, x: torch.Tensor, values: torch.Tensor, indices: torch.Tensor) -> list[torch.Tensor]:
+        """Values and, in the place of indices along an axis, the elements there: of f(x, k, dim=-1)."""
+        (_, (_, *rest), named) = pytree.tree_unflatten(self.leaves, self.structure)
+        axis = rest[0] if rest else named.get("dim", -1)
+        places = indices if indices.dim() == x.dim() else indices.unsqueeze(axis)
+        return [values, x.gather(axis, places), torch.empty_like(indices).zero_()]
+
+    def feeds(self) -> Iterator[tuple[str, list[torch.Tensor]]]:
+        yield "the values traced", self.tensors
+        if self.structured:
+            yield "multiples", [tensor * 1.25 if tensor.is_floating_point() else tensor for tensor in self.tensors]
+        else:
+            yield "other values", [given(tensor).second for tensor in self.tensors]
+
+
+def first_line(error) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
+
+
+def samples(op: OpInfo, dtype: torch.dtype, count: int) -> list[SampleInput]:
+    """As many as `count`, spread over those that the operator has; the same ones in each run."""
+    if not count or dtype not in op.supported_dtypes("cpu"):
+        return []
+    torch.manual_seed(0)
+    random.seed(0)
+    every = list(itertools.islice(op.sample_inputs("cpu", dtype), SAMPLES_AT_MOST))
+    count = min(count, len(every))
+    return [every[place * len(every) // count] for place in range(count)]
+
+
+def expected_results(archive, tensors: list[torch.Tensor], seed: int) -> list[torch.Tensor]:
+    torch.manual_seed(seed)
+    return run_reference(archive, tensors)
+
+
+def is_random(op: OpInfo, archive, tensors: list[torch.Tensor]) -> bool:
+    if op.has_nondeterministic_output:
+        return True
+    first, *others = (expected_results(archive, tensors, seed) for seed in range(8))  # few booleans are often the same
+    return not all(same(one, another) for other in others for one, another in zip(first, other, strict=True))
+
+
+def compare(sample: Sample, op: OpInfo, archive, path: Path) -> tuple[str, str]:
+    """Runs the exported file; returns what is to be said of it, and why."""
+    try:
+        session = open_session(path)
+    except Exception as error:  # noqa: BLE001, ONNX Runtime has many
+        return NOT_RUN, first_line(error)
+    read = {value.name for value in session.get_inputs()}
+    unknown = is_random(op, archive, sample.tensors)
+    for what, tensors in sample.feeds():
+        try:
+            expected = expected_results(archive, tensors, seed=0)
+        except Exception as error:
+            if tensors is sample.tensors:
+                raise Unsuitable(f"PyTorch cannot run its archive: {first_line(error)}") from error
+            continue  # not what the operator takes
+        if any(each.dtype == torch.bfloat16 for each in expected):
+            raise Unsuitable("NumPy has no bfloat16, in which ONNX Runtime gives the result")
+        feed = {name: flat(tensor)[0].contiguous().numpy()
+                for name, tensor in zip(sample.names, tensors, strict=True) if name in read}
+        try:
+            actual = [torch.from_numpy(each) for each in session.run(None, feed)]
+        except Exception as error:  # noqa: BLE001
+            return NOT_RUN, f"with {what}: {first_line(error)}"
+        if op.name in OPEN_INDICES:
+            actual, expected = (sample.found(tensors[0], *results) for results in (actual, expected))
+        if unknown:
+            actual, expected = ([torch.zeros_like(each) for each in results] for results in (actual, expected))
+        try:
+            assert_same_results(actual, expected, TOLERANCE, scaled=True)
+        except AssertionError as error:
+            return WRONG, f"with {what}: {' '.join(str(error).split())[:400]}"
+    return RIGHT, ""
+
+
+def judge(op: OpInfo, sample_input: SampleInput, folder: Path) -> tuple[str, str]:
+    """(one of the words above, why) for one sample."""
+    sample = Sample(op, sample_input)
+    archive = sample.archive(folder / "operator.pt")
+    torch.save(tuple(sample.copies()), folder / "inputs.pt")
+    arguments = ["export", folder / "operator.pt", "-o", folder / "operator.onnx"]
+    arguments += ["--inputs", folder / "inputs.pt"] if sample.tensors else []
+    result = command.run_quickly(list(map(str, arguments)), dict(os.environ))
+    if result.returncode == 0:
+        return compare(sample, op, archive, folder / "operator.onnx")
+    codes = re.findall(r"E0\d{3}", result.stderr)
+    if result.returncode < 0 or result.returncode == command.BUG or "E0901" in codes or not codes:
+        return DEFECT, f"exit {result.returncode}: {result.stderr[-1500:]}"
+    line = next(line for line in result.stderr.splitlines() if codes[0] in line)
+    return REFUSED, line[:400]
+
+
+def judge_all(op: OpInfo, options: argparse.Namespace, lines, folder: Path) -> None:
+    """Writes a line before each sample, and one with its outcome, so that a process that dies says where."""
+    for dtype, count in ((torch.float32, options.float), (torch.int64, options.integers)):
+        for number, sample in enumerate(samples(op, dtype, count)):
+            place = f"{str(dtype).removeprefix('torch.')} {number}: {sample.summary()}"[:300]
+            print(json.dumps({"sample": place}), file=lines, flush=True)
+            try:
+                outcome, why = judge(op, sample, folder)
+            except Unsuitable as error:
+                outcome, why = LEFT_OUT, str(error)
+            except Exception:  # noqa: BLE001, one sample must not end the others
+                outcome, why = FAILED, traceback.format_exc()[-600:]
+            print(json.dumps({"sample": place, "outcome": outcome, "why": why}), file=lines, flush=True)
+
+
+class Running:
+    """A process for one operator: ONNX Runtime and PyTorch may end it, or never end."""
+
+    def __init__(self, op: OpInfo, options: argparse.Namespace):
+        self.name, self.folder = name_of(op), tempfile.TemporaryDirectory(prefix="whence-samples-", dir=options.folder)
+        self.lines, self.end = Path(self.folder.name, "outcomes"), time.monotonic() + SECONDS
+        self.process = os.fork()
+        if self.process == 0:
+            try:
+                with self.lines.open("w") as lines:
+                    judge_all(op, options, lines, Path(self.folder.name))
+            except BaseException:  # noqa: BLE001
+                traceback.print_exc()
+                os._exit(1)
+            os._exit(0)
+
+    def outcome(self) -> dict | None:
+        """None while it runs."""
+        ended, status = os.waitpid(self.process, os.WNOHANG)
+        if not ended and time.monotonic() < self.end:
+            return None
+        if not ended:
+            os.kill(self.process, signal.SIGKILL)
+            os.waitpid(self.process, 0)
+        rows = [json.loads(line) for line in self.lines.read_text().splitlines()] if self.lines.exists() else []
+        finished = [row for row in rows if "outcome" in row]
+        if not ended or status:
+            why = f"took more than {SECONDS} s" if not ended else f"the process ended with {os.waitstatus_to_exitcode(status)}"
+            last = rows[-1]["sample"] if rows and "outcome" not in rows[-1] else "no sample"
+            finished.append({"sample": last, "outcome": NOT_RUN, "why": why})
+        self.folder.cleanup()
+        return {"operator": self.name, "verdict": verdict(finished), "samples": finished}
+
+
+def verdict(rows: list[dict]) -> str:
+    """Of an operator: the worst fault; `whole` or `part` by the samples that PyTorch can trace."""
+    outcomes = [row["outcome"] for row in rows if row["outcome"] != LEFT_OUT]
+    for fault in FAULTS:
+        if fault in outcomes:
+            return fault
+    if not outcomes:
+        return LEFT_OUT
+    if RIGHT in outcomes:
+        return "whole" if set(outcomes) == {RIGHT} else "part"
+    return NOT_RUN if NOT_RUN in outcomes else REFUSED
+
+
+def show(row: dict) -> None:
+    print(f"{row['verdict']:12} {row['operator']}")
+    seen = set()
+    for sample in row["samples"]:
+        if sample["outcome"] != RIGHT and (sample["outcome"], sample["why"]) not in seen:
+            seen.add((sample["outcome"], sample["why"]))
+            print(f"             {sample['outcome']}: {sample['sample'][:160]}\n                 {sample['why']}")
+    sys.stdout.flush()
+
+
+def chosen(options: argparse.Namespace, done: set[str]) -> list[OpInfo]:
+    return [op for op in sorted(op_db, key=name_of) if name_of(op) not in done
+            and (not options.names or name_of(op).startswith(tuple(options.names)))]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--float", type=int, default=5, help="float32 samples of an operator")
+    parser.add_argument("--integers", type=int, default=2, help="int64 samples of an operator")
+    parser.add_argument("--results", type=Path, help="JSON Lines, a line for each operator; read first, then added to")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("names", nargs="*", help="what names of operators start with")
+    options = parser.parse_args()
+    options.folder = "/dev/shm" if os.path.isdir("/dev/shm") else None
+    warnings.filterwarnings("ignore")
+    command.server()  # before the first fork, so that all processes share it
+
+    rows = [json.loads(line) for line in options.results.read_text().splitlines()] \
+        if options.results and options.results.exists() else []
+    waiting, running = chosen(options, {row["operator"] for row in rows}), []
+    while waiting or running:
+        while waiting and len(running) < options.jobs:
+            running.append(Running(waiting.pop(0), options))
+        time.sleep(0.02)
+        for each in list(running):
+            if (row := each.outcome()) is None:
+                continue
+            running.remove(each)
+            rows.append(row)
+            show(row)
+            if options.results:
+                with options.results.open("a") as results:
+                    print(json.dumps(row), file=results)
+
+    totals = collections.Counter(row["verdict"] for row in rows)
+    of_samples = collections.Counter(sample["outcome"] for row in rows for sample in row["samples"])
+    for title, counts in (("operators", totals), ("samples", of_samples)):
+        print(f"{sum(counts.values())} {title}: " + ", ".join(f"{count} {word}" for word, count in counts.most_common()))
+    return 1 if any(totals[fault] for fault in FAULTS) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
