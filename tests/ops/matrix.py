@@ -32,7 +32,8 @@ OLDEST = {key: opset for opset, keys in {
         "aten::_upsample_bilinear2d_aa.vec aten::bitwise_and.Scalar aten::bitwise_and.Scalar_Tensor "
         "aten::bitwise_and.Tensor aten::bitwise_not aten::bitwise_or.Scalar aten::bitwise_or.Scalar_Tensor "
         "aten::bitwise_or.Tensor aten::bitwise_xor.Scalar aten::bitwise_xor.Scalar_Tensor "
-        "aten::bitwise_xor.Tensor aten::col2im aten::index_reduce aten::scatter_reduce.two",
+        "aten::bitwise_xor.Tensor aten::col2im aten::index_reduce aten::scatter_reduce.two "
+        "aten::segment_reduce",
     20: "aten::grid_sampler aten::grid_sampler_3d",
     26: "aten::view.dtype",
     23: "onnx::Attention.opset23 onnx::RotaryEmbedding.opset23",
