@@ -7,6 +7,7 @@
 #include "annotator/convert/float64_forms.h"
 #include "annotator/convert/lerp.h"
 #include "annotator/convert/narrow_numbers.h"
+#include "annotator/convert/nonnegative.h"
 #include "annotator/convert/ops/elementwise.h"
 #include "annotator/convert/ops/families.h"
 
@@ -50,7 +51,19 @@ void fmin(Ctx& c) { extreme_number(c, "Min", "And"); }
 
 // Integer bases with integer exponents stay integers; a floating exponent makes the result floating. float_power
 // computes in float64 whatever it is given.
-void pow(Ctx& c) { c.yield(combine(c, "Pow", c.tensor("self"), c.tensor("exponent"))); }
+void pow(Ctx& c) {
+  const Val base = c.tensor("self"), exponent = c.tensor("exponent");
+  const Val power = combine(c, "Pow", base, exponent);
+  const DType dtype = c.output_dtype(), given = c.dtype(exponent);
+  const bool has_sign = given == DType::int8 || given == DType::int16 || given == DType::int32 || given == DType::int64;
+  if (is_floating(dtype) || !has_sign || never_negative(c, exponent)) return c.yield(power);
+  // 0 to a negative power is infinite for ONNX Runtime, which makes an integer of that; PyTorch makes it 0.
+  const auto compared = [&](const char* op, Val x) {
+    return c.emit(op, {c.cast(x, DType::int64), c.constant_number(0, DType::int64)});
+  };
+  const Val infinite = c.emit("And", {compared("Less", exponent), compared("Equal", base)});
+  c.yield(c.emit("Where", {infinite, c.constant_number(0, dtype), c.typed(power, dtype)}));
+}
 
 // Except for halves, PyTorch takes the root for 0.5, which minus infinity has none of, and for -0.5 its reciprocal.
 void pow_scalar(Ctx& c) {

@@ -227,9 +227,8 @@ const OpEntry kSolve[] = {
     {"aten::linalg_solve_ex(Tensor A, Tensor B, *, bool left=True, bool check_errors=False) -> (Tensor result, Tensor "
      "info)",
      linalg_solve},
-    {"aten::triangular_solve(Tensor self, Tensor A, bool upper=True, bool transpose=False, bool unitriangular=False) "
-     "-> "
-     "(Tensor solution, Tensor cloned_coefficient)",
+    {"aten::triangular_solve(Tensor self, Tensor A, bool upper=True, bool transpose=False, bool "
+     "unitriangular=False) -> (Tensor solution, Tensor cloned_coefficient)",
      triangular_solve},
 };
 
