@@ -201,6 +201,17 @@ def with_other_past(batch, length):
     return (*heads(4, 4, 4)(batch, length), *(torch.randn(batch, 4, length + 3, 8, generator=draw) for _ in "kv"))
 
 
+class TwoScales(nn.Module):
+    """A norm that has a scale of numbers, and a weight behind it."""
+
+    def __init__(self, width=24):
+        super().__init__()
+        self.weight = nn.Parameter(torch.rand(width) + 0.5)
+
+    def forward(self, x):
+        return nn.functional.rms_norm(x, (24,), torch.arange(1.0, 25.0) / 12, 1e-6) * self.weight
+
+
 @dataclass(frozen=True)
 class Model:
     name: str
@@ -226,6 +237,9 @@ ROWS = (
           tolerance=(1e-9, 1e-9)),
     Model("two normalized axes", lambda: Stack(nn.Unflatten(2, (4, 6)), nn.RMSNorm((4, 6))),
           {"RMSNormalization": 1}, owner="1"),
+    Model("norm by fourth powers", lambda: Of(lambda x: x * torch.rsqrt(x.pow(4).mean(-1, keepdim=True) + 1e-6)),
+          {"RMSNormalization": 0}),
+    Model("norm with two scales", TwoScales, {"RMSNormalization": 1, "Mul": 1}),
     Model("rotary", Rotary, {"RotaryEmbedding": 1}, ("Neg", "Slice", "Add"), sizes=((2, 5), (3, 7), (1, 1))),
     Model("rotary of one batch", Rotary, {"RotaryEmbedding": 1}, ("Neg", "Add", "Expand"), axes={"x": {1: "length"}},
           sizes=((1, 5), (1, 9))),

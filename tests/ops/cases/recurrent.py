@@ -31,6 +31,11 @@ class WithStates(WithState):
         return self.layer(x, (h, c))
 
 
+class WithConstantState(WithState):
+    def forward(self, x):
+        return self.layer(x, torch.full((1, 2, 3), 0.5))
+
+
 class Sequence(WithState):
     def forward(self, x):
         return self.layer(x)[0]
@@ -84,6 +89,7 @@ CASES = [
     recurrent("aten::gru.input", WithState(nn.GRU(4, 3, batch_first=True)), f32(2, 5, 4), f32(1, 2, 3)),
     recurrent("aten::gru.input", nn.GRU(4, 3, bias=False), f32(5, 2, 4)),
     recurrent("aten::rnn_tanh.input", nn.RNN(4, 3, bidirectional=True), f32(5, 2, 4)),
+    recurrent("aten::gru.input", WithConstantState(nn.GRU(4, 3)), f32(5, 2, 4)),
     recurrent("aten::rnn_relu.input", WithState(nn.RNN(4, 3, nonlinearity="relu")), f32(5, 2, 4), f32(1, 2, 3)),
     packed("aten::_pack_padded_sequence", Packed(nn.LSTM(4, 3)), f32(5, 2, 4), LENGTHS,
            refused="more than recurrent layers read"),
