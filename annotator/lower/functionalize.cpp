@@ -137,7 +137,10 @@ void Functionalizer::write_list(Node& node) {
 // x.set_(y): from here on x is another name of y.
 void Functionalizer::stand_for(const Node& node, ValueId self, ValueId result) {
   stay_inside(node, self);
-  const ValueId source = memory_.renamed(node.find("source")->as<ValueRef>()->id);
+  const Argument* given = node.find("source");
+  const auto* read = given == nullptr ? nullptr : given->as<ValueRef>();
+  if (read == nullptr) return reports_.report(reports_.refusal(node, "its source is not a tensor"));
+  const ValueId source = memory_.renamed(read->id);
   memory_.stand_for(self, source);
   memory_.stand_for(result, source);
 }

@@ -26,11 +26,17 @@ Val gemm(Ctx& c, Val a, Val b, Val addend, Attributes attributes) {
 
 // True if the program reads the weight of a linear layer only as such, and always with more axes than Gemm takes.
 bool only_multiplied_transposed(Ctx& c) {
-  const auto* weight = c.node().find("weight")->as<ValueRef>();
+  const auto value_of = [](const Argument* argument) {
+    return argument == nullptr ? nullptr : argument->as<ValueRef>();  // a sidecar may say anything
+  };
+  const ValueRef* weight = value_of(c.node().find("weight"));
+  if (weight == nullptr) return false;
   const Program& program = c.session().program();
   for (const ProgramUse& use : c.session().uses().of(weight->id)) {
     if (!use.node || use.node->target != "aten::linear" || use.argument != "weight") return false;
-    const auto& dims = program.values[use.node->find("input")->as<ValueRef>()->id].type.dims;
+    const ValueRef* input = value_of(use.node->find("input"));
+    if (input == nullptr) return false;
+    const auto& dims = program.values[input->id].type.dims;
     if (!dims || dims->size() == 2) return false;
   }
   return true;
