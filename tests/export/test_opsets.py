@@ -201,6 +201,16 @@ def with_other_past(batch, length):
     return (*heads(4, 4, 4)(batch, length), *(torch.randn(batch, 4, length + 3, 8, generator=draw) for _ in "kv"))
 
 
+class OnePlace(nn.Module):
+    """Two query heads share a head of keys and values, of which each place is the first."""
+
+    def forward(self, q, k, v):
+        def shared(x):
+            return x[:, :, :1][:, :, None].expand(-1, -1, 2, 5, -1).flatten(1, 2)
+
+        return nn.functional.scaled_dot_product_attention(q, shared(k), shared(v))
+
+
 class TwoScales(nn.Module):
     """A norm that has a scale of numbers, and a weight behind it."""
 
@@ -255,6 +265,7 @@ ROWS = (
     Model("rotary of double", lambda: Rotary().double(), {"RotaryEmbedding": 0}, (), doubled, tolerance=(1e-6, 1e-6)),
     Model("silu", lambda: Stack(nn.SiLU()), {"Swish": 1}, ("Sigmoid", "Mul"), owner="0"),
     Model("quick gelu", lambda: Stack(QuickGelu()), {"Swish": 1}, ("Sigmoid", "Mul"), owner="0"),
+    Model("gate of other numbers", lambda: Of(lambda x: x * torch.sigmoid(1.702 * x.flip(2))), {"Swish": 0, "Sigmoid": 1}),
     Model("gated", Gated, {"SwiGLU": 1}, ("Swish", "Sigmoid", "Mul"), owner=""),
     Model("cached", Cached, {"Attention": 1}, ("Concat", "Softmax"), with_past(4, lambda n: n + 2), axes=PAST_AXES,
           sizes=((2, 5), (3, 1))),
@@ -271,6 +282,8 @@ ROWS = (
           axes={"q": HEADS["q"], "k": HEADS["k"], "v": {2: "length"}}),
     Model("groups of other sizes", lambda: Attend(enable_gqa=True), {"Attention": 0}, (), heads(4, 2, 4), axes=HEADS),
     Model("groups of values", lambda: Attend(enable_gqa=True), {"Attention": 0}, (), heads(4, 4, 2), axes=HEADS),
+    Model("groups of one place that all read", OnePlace, {"Attention": 1, "Expand": 2}, (), heads(4, 2, 2),
+          axes={name: {0: "batch"} for name in "qkv"}, sizes=((2, 5), (3, 5))),
     Model("negative scale", lambda: Attend(scale=-0.5), {"Attention": 0}, (), heads(4, 4, 4), axes=HEADS),
     Model("scale of nothing", lambda: Attend(scale=0.0), {"Attention": 0}, (), heads(4, 4, 4), axes=HEADS),
     Model("rows masked by the lowest number", lambda: Attend(lowest_row), {"Attention": 1}, (), heads(4, 4, 4),
