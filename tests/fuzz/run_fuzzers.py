@@ -53,7 +53,7 @@ def fuzz(target: str, longest: int, seconds: int) -> dict:
                        stdout=file, stderr=subprocess.STDOUT)
     executions = re.search(r"number_of_executed_units: (\d+)", log.read_text(errors="replace"))
     return {"target": target, "executions": int(executions[1]) if executions else 0, "coverage": coverage(target),
-            "findings": sorted(set(found.iterdir()) - before), "log": log}
+            "findings": sorted(each for each in set(found.iterdir()) - before if each.name.startswith(f"{target}-")), "log": log}
 
 
 def coverage(target: str) -> bytes:
