@@ -114,6 +114,32 @@ def test_results_are_rounded_where_pytorch_rounds_them(tmp_path):
     assert session.run(None, {"wide": np.array([256, 300], np.float32)})[0].tolist() == [0, 44]
 
 
+class Turn(nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x)
+
+
+class BothTurns(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = Turn(lambda x: x + 1), Turn(lambda x: x - 1)
+
+    def forward(self, x):
+        return self.a(x), self.b(x)
+
+
+def test_a_cast_that_two_modules_read_is_of_both(tmp_path):
+    with pytest.warns(whence.WhenceWarning, match="operators of bfloat16"):
+        program = whence.export(BothTurns().eval(), torch.ones(2).bfloat16(), tmp_path / "m.onnx")
+    (cast,) = [node for node in program.model_proto.graph.node if node.op_type == "Cast" and node.input[0] == "x"]
+    said = {entry.key: entry.value for entry in cast.metadata_props}
+    assert said["pkg.whence.module"] == "" and said["pkg.whence.confidence"] == "ancestor"
+
+
 def test_kept_as_it_is(block, tmp_path):
     x = torch.randn(2, 5, 8).bfloat16()
     with warnings.catch_warnings():

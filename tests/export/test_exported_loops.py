@@ -133,6 +133,24 @@ def test_a_loop_that_is_no_scan_stays_one(tmp_path):
     assert_same(tmp_path / "m.onnx", Numbered(), {"x": inputs["x"], "k": torch.tensor(2)})
 
 
+class FirstRows(torch.nn.Module):
+    """As many rows as there are columns."""
+
+    def forward(self, x):
+        total = x.sum(0) * 0
+        for i in range(x.size(1)):
+            total = total * 2 + x[i]
+        return total
+
+
+def test_a_loop_over_another_axis_is_no_scan(tmp_path):
+    torch.jit.script(FirstRows()).save(tmp_path / "m.pt")
+    command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--input", "x=float32[5,3]", "--dynamic", "x:0=rows,1=columns")
+    for rows, columns in ((5, 3), (4, 2)):
+        assert_same(tmp_path / "m.onnx", FirstRows(), {"x": torch.randn(rows, columns)})
+
+
+
 class OverRows(torch.nn.Module):
     def forward(self, x):
         total = torch.zeros(3)
