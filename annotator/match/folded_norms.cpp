@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <vector>
 
 #include "schema/element_count.h"
 
@@ -16,14 +17,12 @@ int number_at_end(std::string_view path) {
 
 }  // namespace
 
-FoldedNorms::Found FoldedNorms::look_at(ForeignNode convolution, UnitIndex own) {
-  if (!has_changed_bias(convolution, own)) return Found::none;
-  const std::vector<UnitIndex> norms = norms_beside(own);
-  if (norms.size() > 1) return Found::several;
-  if (norms.empty()) return Found::none;
-  pairs_.emplace(own, norms.front());
-  pairs_.emplace(norms.front(), own);
-  return Found::one;
+void FoldedNorms::look_at(ForeignNode convolution, UnitIndex own) {
+  if (!has_changed_bias(convolution, own)) return;
+  const UnitIndex norm = norm_beside(own);
+  if (!norm.exists()) return;
+  pairs_.emplace(own, norm);
+  pairs_.emplace(norm, own);
 }
 
 // A norm leaves a bias with other numbers than the convolution's own; one of integers is added behind the convolution
@@ -55,9 +54,9 @@ bool FoldedNorms::has_changed_bias(ForeignNode node, UnitIndex own) const {
   return false;
 }
 
-// The norms that a convolution may have taken in: of as many channels, as near in the tree as any, and with the
-// number that the convolution's name ends in, "conv2" and "bn2", or the next one of a Sequential.
-std::vector<UnitIndex> FoldedNorms::norms_beside(UnitIndex own) const {
+// The norm that a convolution may have taken in: of as many channels, as near in the tree as any, and with the number
+// that the convolution's name ends in, "conv2" and "bn2", or the next one of a Sequential.
+UnitIndex FoldedNorms::norm_beside(UnitIndex own) const {
   const origin::CallTree& scopes = placement_.reference.scopes;
   const auto& units = placement_.reference.units;
   const ScopeIndex scope = units[own].scope;
@@ -70,13 +69,14 @@ std::vector<UnitIndex> FoldedNorms::norms_beside(UnitIndex own) const {
     if (depth >= nearest) found.push_back(unit);
     nearest = std::max(nearest, depth);
   }
-  if (found.size() < 2) return found;
+  if (found.empty()) return {};
+  if (found.size() == 1) return found.front();
   const auto number = [&](UnitIndex unit) { return number_at_end(scopes[units[unit].scope].path); };
   const auto same = std::ranges::find(found, number(own), number);
-  if (same != found.end()) return {*same};
+  if (same != found.end()) return *same;
   std::erase_if(found, [&](UnitIndex unit) { return number(unit) < number(own); });
   if (found.empty()) return {};
-  return {*std::ranges::min_element(found, {}, number)};
+  return *std::ranges::min_element(found, {}, number);
 }
 
 // Scales and statistics for each channel of the convolution, and nothing else, of which the file holds none.

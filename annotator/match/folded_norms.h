@@ -4,7 +4,6 @@
 
 #include <map>
 #include <string_view>
-#include <vector>
 
 #include "annotator/match/placement.h"
 #include "annotator/match/weights_held.h"
@@ -16,9 +15,8 @@ class FoldedNorms {
   // Both outlive it.
   FoldedNorms(const Placement& placement, const WeightsHeld& held) : placement_(placement), held_(held) {}
 
-  enum class Found { none, one, several };
-  // Looks for the norm that a convolution, of the module `own`, took in.
-  Found look_at(ForeignNode convolution, UnitIndex own);
+  // Looks for the norm that a convolution, of the module `own`, took in, and keeps both as each other's.
+  void look_at(ForeignNode convolution, UnitIndex own);
   // The norm of a convolution's module that took it in, or the other way round; none for others.
   UnitIndex other(UnitIndex unit) const {
     const auto found = pairs_.find(unit);
@@ -27,7 +25,7 @@ class FoldedNorms {
 
  private:
   bool has_changed_bias(ForeignNode node, UnitIndex own) const;
-  std::vector<UnitIndex> norms_beside(UnitIndex own) const;
+  UnitIndex norm_beside(UnitIndex own) const;
   bool is_lost_norm(UnitIndex unit, UnitIndex convolution) const;
 
   const Placement& placement_;

@@ -126,8 +126,7 @@ class ByWeights {
       return;
     }
     match.confidence = std::max(match.confidence, Confidence::inferred);  // it may have taken in more
-    const auto found = norms_.look_at(node, match.units.front());
-    if (found == FoldedNorms::Found::several) place_around(node, scopes_[match.scope].parent);
+    norms_.look_at(node, match.units.front());
   }
 
   // A reader of the weights of either is of both.
