@@ -27,7 +27,7 @@ def test_twenty_tokens(name, mask, positions):
         tokens, given = prompt(batch, padded)
         wanted = by_model(model, tokens, given) if padded and mask and not positions and name != "mamba" else \
             by_generate(model, tokens, given)
-        assert torch.unique(wanted[0]).numel() > 5
+        assert torch.unique(wanted[0]).numel() > 3  # not one token again and again
         assert not differences(lambda forced: in_runtime(program.path, tokens, given, forced), wanted)
 
 
