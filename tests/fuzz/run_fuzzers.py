@@ -20,11 +20,9 @@ HERE = Path(__file__).resolve().parent
 
 # Of one input, at the most: seconds, and memory in MiB altogether and in one piece. Inputs have up to 32 KiB, of which
 # a deflated archive makes a thousand times as much.
-LIMITS = ["-timeout=10", "-rss_limit_mb=2048", "-malloc_limit_mb=256"]
-
 # A search for leaks after an input walks through all memory and takes longer than the input: `make test-sanitized` does it,
 # at the end of each target's kept inputs.
-LIMITS += ["-detect_leaks=0"]
+LIMITS = ["-timeout=10", "-rss_limit_mb=2048", "-malloc_limit_mb=256", "-detect_leaks=0"]
 
 
 def targets() -> dict[str, int]:

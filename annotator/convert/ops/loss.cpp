@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "annotator/convert/axes.h"
 #include "annotator/convert/float64_forms.h"
 #include "annotator/convert/ops/families.h"
 #include "annotator/convert/reduce.h"
@@ -209,9 +210,6 @@ Ints class_numbers(Ctx& c, Val scores) {
   std::iota(numbers.begin(), numbers.end(), 0);
   return numbers;
 }
-
-// A number as a vector of one, of which the losses by margins take it.
-Val at_least_vector(Ctx& c, Val x) { return c.rank(x) == 0 ? c.unsqueeze(x, {0}) : x; }
 
 // For scores x [N, C] or [C], and the right class y of each: the mean over the classes j of weight[y] * max(0, margin -
 // x[y] + x[j])^p, where the term of y itself is 0.

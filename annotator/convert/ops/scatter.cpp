@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "annotator/convert/advanced_index.h"
+#include "annotator/convert/axes.h"
 #include "annotator/convert/broadcast.h"
 #include "annotator/convert/ops/division.h"
 #include "annotator/convert/ops/elementwise.h"
@@ -95,9 +96,6 @@ void index_put(Ctx& c) {
 }
 
 // ---- along an axis ----------------------------------------------------------------------------------------------
-
-// A number is what a vector of one element is.
-Val at_least_vector(Ctx& c, Val x) { return c.rank(x) == 0 ? c.unsqueeze(x, {0}) : x; }
 
 // ScatterElements: result[index[i, j], j] = updates[i, j] for axis 0, likewise for others.
 Val scattered(Ctx& c, Val x, Val index, Val updates, const std::string& how) {

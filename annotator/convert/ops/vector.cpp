@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "annotator/convert/axes.h"
 #include "annotator/convert/broadcast.h"
 #include "annotator/convert/ops/families.h"
 #include "annotator/convert/reduce.h"
@@ -67,8 +68,7 @@ void pairwise_distance(Ctx& c) {
 // Sum of x1 / max(|x1|, eps) * x2 / max(|x2|, eps) over `dim`, which counts in what both broadcast to.
 void cosine_similarity(Ctx& c) {
   const DType dtype = c.output_dtype();
-  const auto at_least_vector = [&](Val x) { return c.rank(x) == 0 ? c.unsqueeze(x, {0}) : x; };
-  Val a = at_least_vector(c.tensor("x1")), b = at_least_vector(c.tensor("x2"));
+  Val a = at_least_vector(c, c.tensor("x1")), b = at_least_vector(c, c.tensor("x2"));
   const int rank = std::max(c.rank(a), c.rank(b));
   const std::int64_t axis = c.axis(c.integer("dim"), rank), from_end = axis - rank;
   const auto size = [&](Val x) { return c.dims(x)[static_cast<std::size_t>(c.rank(x) + from_end)]; };
