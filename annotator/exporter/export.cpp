@@ -219,7 +219,7 @@ std::set<std::string> refused_operators(const Diagnostics& diagnostics) {
 }
 
 // A converter comes first; where it refuses, what ATen defines the operator by.
-Graph converted(const Program& program, const ExportOptions& options, Diagnostics& notes) {
+Graph converted_as_it_is(const Program& program, const ExportOptions& options, Diagnostics& notes) {
   Diagnostics first_notes;
   std::optional<Error> refused;
   try {
@@ -236,6 +236,21 @@ Graph converted(const Program& program, const ExportOptions& options, Diagnostic
   } catch (const Error&) {
     throw *refused;
   }
+}
+
+// A branch that leaves tensors of two ranks has that of the example where its result could not be converted otherwise.
+Graph converted(const Program& program, const ExportOptions& options, Diagnostics& notes) {
+  Diagnostics rank_notes;
+  std::optional<Program> settled;
+  try {
+    return converted_as_it_is(program, options, notes);
+  } catch (const Error&) {
+    settled = lower::with_example_ranks(program, rank_notes);
+    if (!settled) throw;
+  }
+  Graph graph = converted_as_it_is(*settled, options, notes);
+  notes.insert(notes.end(), rank_notes.begin(), rank_notes.end());
+  return graph;
 }
 
 void run_without_bfloat16(Graph& graph, Diagnostics& notes) {

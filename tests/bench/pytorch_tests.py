@@ -69,12 +69,19 @@ def first_line(error) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
 
 
+def leaves_of(value) -> list:
+    """Of tuples, lists and dicts of any kind, in order."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    return [leaf for element in value for leaf in leaves_of(element)] if isinstance(value, (tuple, list)) else [value]
+
+
 def flat(value, enters: bool = False) -> list:
     """Tensors and numbers, however deep they stand, as files have them where they enter or leave; None stays."""
-    if isinstance(value, (tuple, list)):
-        return [leaf for element in value for leaf in flat(element, enters)]
-    if isinstance(value, dict):
-        return flat(list(value.values()), enters)
+    return [each for leaf in leaves_of(value) for each in in_file(leaf, enters)]
+
+
+def in_file(value, enters: bool) -> list:
     if isinstance(value, torch.Tensor) and value.is_quantized:
         return list(torchscript_exporter.utils.unpack_quantized_tensor(value, cast_onnx_accepted=enters))
     if isinstance(value, torch.Tensor) and value.is_complex():
@@ -101,9 +108,14 @@ class Call:
         bound.apply_defaults()
         return bound.args
 
+    def fresh(self):
+        """A copy, as some models change; not all can be copied."""
+        with contextlib.suppress(Exception):
+            return copy.deepcopy(self.model)
+        return self.model
+
     def run(self):
-        model = self.model if isinstance(self.model, torch.jit.ScriptFunction) else copy.deepcopy(self.model)
-        return model(*copy.deepcopy(tuple(self.arguments)), **copy.deepcopy(self.keywords))
+        return self.fresh()(*copy.deepcopy(tuple(self.arguments)), **copy.deepcopy(self.keywords))
 
     def archive(self, path: Path) -> tuple | dict:
         """Writes the archive; returns the example inputs of its forward, a dict where the test names all of them."""
@@ -115,11 +127,12 @@ class Call:
         if not all(isinstance(leaf, torch.Tensor) for leaf in leaves):
             arguments, model = self.with_constants(leaves, structure)
         elif isinstance(self.model, torch.nn.Module):
-            model = self.model
+            model = self.fresh()
         else:
             model = type("Function", (torch.nn.Module,), {"forward": lambda _, *tensors: self.model(*tensors)})()
         with torch.no_grad():
-            if not all(isinstance(leaf, torch.Tensor) for leaf in pytree.tree_leaves(self.run())):
+            results = self.run()
+            if not all(isinstance(each, torch.Tensor) for each in (results if isinstance(results, tuple) else (results,))):
                 model = self.with_tensors_alone(model)
             torch.jit.trace(model, copy.deepcopy(arguments), check_trace=False, strict=False).save(str(path))
         return arguments
@@ -132,23 +145,31 @@ class Call:
             filled = list(leaves)
             for place, tensor in zip(places, tensors, strict=True):
                 filled[place] = tensor
-            return self.model(*pytree.tree_unflatten(filled, structure))
+            return model(*pytree.tree_unflatten(filled, structure))
 
         wrapper = type("Function", (torch.nn.Module,), {"forward": forward})()
-        wrapper.model = self.model if isinstance(self.model, torch.nn.Module) else None
+        model = self.fresh()
+        wrapper.model = model if isinstance(model, torch.nn.Module) else None
         return tuple(leaves[place] for place in places), wrapper
 
 
     @staticmethod
     def with_tensors_alone(model: torch.nn.Module) -> torch.nn.Module:
-        """A module that returns neither None nor numbers, which a trace cannot."""
+        """A module that returns neither None, numbers nor containers in containers, which a trace cannot."""
         def forward(_, *tensors):
-            results = [torch.as_tensor(leaf) for leaf in pytree.tree_leaves(model(*tensors)) if leaf is not None]
+            results = [torch.as_tensor(leaf) for leaf in leaves_of(model(*tensors)) if leaf is not None]
             return results[0] if len(results) == 1 else tuple(results)
 
         wrapper = type("Function", (torch.nn.Module,), {"forward": forward})()
         wrapper.model = model
         return wrapper
+
+
+def plain(value):
+    """Without dicts that are ordered, which LibTorch does not read."""
+    if isinstance(value, dict):
+        return {key: plain(each) for key, each in value.items()}
+    return type(value)(map(plain, value)) if type(value) in (list, tuple) else value
 
 
 def dynamic_options(axes: dict | None, inputs: Sequence[str]) -> Iterator[str]:
@@ -162,7 +183,7 @@ def dynamic_options(axes: dict | None, inputs: Sequence[str]) -> Iterator[str]:
 
 
 def export(folder: Path, inputs: tuple | dict, axes: dict | None, names: Sequence[str] | None, outputs: Sequence[str] | None) -> None:
-    torch.save(inputs, folder / "inputs.pt")
+    torch.save(plain(inputs), folder / "inputs.pt")
     arguments = ["export", str(folder / "model.pt"), "-o", str(folder / "model.onnx"), "--opset", str(OPSET)]
     arguments += ["--inputs", str(folder / "inputs.pt")] if inputs else []
     arguments += ["--input-names", ",".join(names)] if names else []
@@ -340,6 +361,7 @@ def load(folder: Path) -> tuple[types.ModuleType, list[unittest.TestCase]]:
             continue
         for title, kind in vars(module).items():
             if isinstance(kind, type) and issubclass(kind, unittest.TestCase) and re.fullmatch(pattern, title):
+                kind.opset_version = OPSET
                 tests += [kind(test) for test in unittest.defaultTestLoader.getTestCaseNames(kind)]
     return common, tests
 
