@@ -47,8 +47,6 @@ bool is_size_in_call(const Node& recorded, std::size_t axis) {
   return false;
 }
 
-bool depends_on_data(const Dim& dim) { return dim.dynamic && dim.symbol == none_id; }
-
 }  // namespace
 
 // The axis of the result on which masks in an index act; empty without a mask that depends on the input. Indices that
@@ -173,7 +171,7 @@ bool DataSizes::sizes_decide(const Node& recorded) const {
   return known_.contains(value->id) || (facts != facts_.end() && facts->second.from_sizes);
 }
 
-void DataSizes::follow(const std::vector<Term>& arguments, const Node& recorded) {
+void DataSizes::follow(const std::vector<Term>& arguments, const Node& recorded, const SizeProbe& probe) {
   const auto [values, settled, data_shaped, data_number] = look_at(arguments);
   const OperatorFacts& facts = facts_of(recorded.target);
   const bool shape_only = facts.shape_only >= 0 && recorded.target != "aten::type_as";
@@ -186,18 +184,25 @@ void DataSizes::follow(const std::vector<Term>& arguments, const Node& recorded)
   const std::set<std::int64_t> fixed = produces ? std::set<std::int64_t>() : fixed_sizes(values, recorded);
   const std::vector<Dim>* cut = data_number ? nullptr : cut_sizes(recorded);
 
-  for (ValueId id : recorded.outputs) {
+  const bool probes = data_shaped && !data_number && !produces && cut == nullptr;
+  const std::optional<ChangedSizes> changed = probes ? probe() : std::nullopt;
+
+  for (std::size_t i = 0; i < recorded.outputs.size(); ++i) {
+    const ValueId id = recorded.outputs[i];
     Type& type = values_.type(id);
     facts_[id].from_sizes = from_sizes;
     if (!produces && !data_shaped && !data_number) continue;
     if (type.kind != ValueKind::tensor || !type.dims) continue;
     const std::int64_t grows = mask ? *mask : axis_argument(recorded);
     const auto rank = static_cast<std::int64_t>(type.dims->size());
+    const bool probed =
+        changed && changed->size() == recorded.outputs.size() && (*changed)[i].size() == type.dims->size();
     const bool all = cuts && recorded.find("dim") == nullptr;  // aten::repeat
     for (std::int64_t axis = 0; axis < rank; ++axis) {
       Dim& dim = (*type.dims)[static_cast<std::size_t>(axis)];
       const bool produced = produces && (all || axis == (grows < 0 ? grows + rank : grows));
-      const bool kept = cut        ? !depends_on_data((*cut)[static_cast<std::size_t>(axis)])
+      const bool kept = probed     ? !(*changed)[i][static_cast<std::size_t>(axis)]
+                        : cut      ? !depends_on_data((*cut)[static_cast<std::size_t>(axis)])
                         : reshapes ? is_size_in_call(recorded, static_cast<std::size_t>(axis))
                                    : fixed.contains(dim.size) && !sizes_.contains(dim.size);
       const bool depends = !produces && !kept;

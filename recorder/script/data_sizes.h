@@ -2,18 +2,27 @@
 // they are followed from operation to operation.
 #pragma once
 
+#include <functional>
 #include <set>
 
 #include "recorder/script/known_values.h"
 
 namespace whence::recorder::script {
 
+// True for a size that is neither fixed nor named.
+inline bool depends_on_data(const Dim& dim) { return dim.dynamic && dim.symbol == none_id; }
+
+// For each tensor of an operation's results, which of its sizes change with those of its arguments that depend on data.
+using ChangedSizes = std::vector<std::vector<bool>>;
+using SizeProbe = std::function<std::optional<ChangedSizes>()>;
+
 class DataSizes {
  public:
   DataSizes(Values& values, const KnownValues& known) : values_(values), known_(known) {}
 
-  // Marks the sizes of the results of `recorded`, an operation on `arguments`.
-  void follow(const std::vector<Term>& arguments, const Node& recorded);
+  // Marks the sizes of the results of `recorded`, an operation on `arguments`. `probe` finds out which change; where it
+  // cannot, a size is taken for fixed that an argument has for certain or that the call holds.
+  void follow(const std::vector<Term>& arguments, const Node& recorded, const SizeProbe& probe);
   // Notes that the value's sizes without a name depend on data, and so do equal sizes of values computed from it.
   void mark(ValueId id);
   // The same for an element of a list whose length depends on data: its sizes may be those of other elements.

@@ -1,6 +1,7 @@
 #include "recorder/script/operations.h"
 
 #include "recorder/base/torch_error.h"
+#include "recorder/script/size_probe.h"
 #include "schema/operator_facts.h"
 
 namespace whence::recorder::script {
@@ -80,7 +81,9 @@ void Operations::carry_out(const Step& step) {
   if (node.kind() == c10::prim::NumToTensor) {
     step.call.env[node.output()].number = std::make_shared<const Term>(arguments[0]);
   }
-  recording_.data_sizes.follow(arguments, recorded);
+  recording_.data_sizes.follow(arguments, recorded, [&] {
+    return results[0] ? changed_sizes(recording_, step, arguments, *results[0]) : std::nullopt;
+  });
   note_squeeze(step, recorded);
   recording_.writer.write(std::move(recorded));
 }
