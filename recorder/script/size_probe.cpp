@@ -8,7 +8,7 @@ namespace jit = torch::jit;
 
 namespace {
 
-constexpr std::int64_t most_elements = 1 << 20;  // of a changed tensor
+constexpr std::int64_t most_elements = 1 << 20;  // a longer tensor may have
 
 // Three times as long keeps what sizes have to do with each other where they are sums and multiples; 1 long shows a
 // size that is the lesser of two.

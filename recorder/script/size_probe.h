@@ -1,5 +1,5 @@
-// Which sizes of an operation's results follow sizes that depend on data, found by executing it once more on tensors
-// that are longer there, and on tensors that are 1 long.
+// Finds out which sizes of an operation's results follow sizes that depend on data: the operation is executed once more
+// on tensors that are longer there, and on tensors that are 1 long.
 #pragma once
 
 #include "recorder/script/execution.h"
