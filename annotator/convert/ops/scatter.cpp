@@ -147,9 +147,8 @@ Val neutral(Ctx& c, const std::string& how, DType dtype) {
     return c.constant_int(least ? Limits::min() : Limits::max());
   }
   if (dtype == DType::boolean) return c.constant_number(least ? 0 : 1, dtype);
-  const bool is_unsigned = dtype == DType::uint8 || dtype == DType::uint16 || dtype == DType::uint32;
   const double values = std::ldexp(1.0, 8 * static_cast<int>(size_of(dtype)));
-  const double lowest = is_unsigned ? 0 : -values / 2;
+  const double lowest = is_unsigned(dtype) ? 0 : -values / 2;
   return c.constant_number(least ? lowest : lowest + values - 1, dtype);
 }
 
