@@ -85,7 +85,7 @@ GAPS = (
     *[since_22(name, f"float[2] x => float[2] y: y = {name}(x)") for name in ("RandomNormalLike", "RandomUniformLike")],
     since_22("RoiAlign", "float[1,1,4,4] x, float[1,4] r, int64[1] b => float[1,1,1,1] y: y = RoiAlign(x, r, b)"),
 )
-MOST_GAPS = 31
+MOST_GAPS = 32
 
 # Operators that refuse a tensor without elements, although PyTorch computes something: why whence leaves it at that.
 NOT_OF_NOTHING = {
