@@ -60,6 +60,8 @@ def test_weights_and_crossings_are_counted(path):
         {"device": "gpu", "nodes": 2, "weights": 1, "bytes": 64, "microseconds": None},
         {"device": "cpu", "nodes": 2, "weights": 2, "bytes": 80, "microseconds": None}]
     assert report["crossings"] == [{"from": "gpu", "to": "cpu", "values": 1}]
+    together = command.run_json("place", path, "--rule", "cpu=**")
+    assert [(each["weights"], each["bytes"]) for each in together["devices"]] == [(2, 80)]  # w once, though read twice
 
 
 def test_weights_of_less_than_a_byte_fill_whole_bytes(tmp_path):
