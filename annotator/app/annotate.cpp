@@ -62,8 +62,8 @@ annotation::AnnotateReport annotate_flat(const ModelSource& input, const ModelOu
 // Copies a file without adding anything.
 void copy_as_it_is(const std::string& input, const ModelOutput& output, Diagnostics& notes) {
   const onnx_file::OnnxSummary model = unwrap(onnx_file::read_onnx_summary(input), notes);
-  onnx_file::rewrite_file(
-      input, output, [] { return std::make_unique<onnx_file::NodeEditor>(); }, {}, onnx_file::data_files_of(model));
+  onnx_file::NodeEditor leaves_all;
+  onnx_file::rewrite_file(input, output, leaves_all, {}, onnx_file::data_files_of(model));
 }
 
 AnnotateReport to_report(const annotation::AnnotateReport& found) {

@@ -37,6 +37,11 @@ Ctx::Ctx(ConvertSession& session, const Node& node, const OpSchema& schema)
     : session_(session), node_(node), schema_(schema) {
   for (const NamedArgument& argument : node.arguments) {
     if (schema.find(argument.name) == nullptr && argument.name != memory_argument) {
+      const auto* list = argument.value.as<ValueRef>();
+      if (list != nullptr && session.program().values[list->id].type.kind == ValueKind::opaque) {
+        refuse("the example never gets there, so that the length of the list that it reads is not known",
+               "give example inputs with which the model runs it");
+      }
       refuse("argument '" + argument.name + "' is not part of " + schema.key() + " as whence knows it",
              "record the model with the PyTorch version whence was built with");
     }
@@ -212,9 +217,9 @@ DType Ctx::dtype(Val value) const { return session_.graph().values[value.id].dty
 
 const TensorData* Ctx::constant(Val value) const { return session_.graph().constant(value.id); }
 
-int Ctx::opset() const { return session_.opset(); }
+const AskedOpset& Ctx::opset() const { return session_.opset(); }
 bool Ctx::writes(std::string_view op_type) const {
-  return operators::writes(op_type, opset(), session_.operator_forms());
+  return opset().answer([&](int opset) { return operators::writes(op_type, opset, session_.operator_forms()); });
 }
 
 DType Ctx::output_dtype(int index) const {

@@ -2,6 +2,7 @@
 // aliases, no settled branches, nothing that computes what is known or what is not read.
 #pragma once
 
+#include <optional>
 #include <set>
 #include <string>
 
@@ -16,6 +17,10 @@ namespace whence::lower {
 // are neither dropped nor written as other operators.
 Program lower(const Program& program, Diagnostics& failures, Diagnostics& notes,
               const std::set<std::string>& untouched = {});
+
+// A copy in which a branch whose sides leave tensors of different ranks leaves that of the side which the example takes,
+// with a note; nothing where there is no such branch. For a program that cannot be converted otherwise.
+std::optional<Program> with_example_ranks(const Program& program, Diagnostics& notes);
 
 // In a program just recorded: kernels that do the work of several operators become those operators, each an operation
 // with a number of its own, in the module whose weights it reads. What cannot be written out stays.

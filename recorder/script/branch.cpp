@@ -95,6 +95,9 @@ void Branch::record() {
   if (!merge.stand_ins().empty()) {
     merge.stand_ins().refuse_changes(recording_.changes, containers_in_sight(recording_, step_, Sight::after));
   }
+  if (merge.ranks_differ() && condition_.seen[0]) {
+    node.arguments.push_back({std::string(example_argument), {first[0]}});
+  }
   recording_.writer.write(std::move(node));
 }
 

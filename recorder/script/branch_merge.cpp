@@ -147,17 +147,21 @@ void BranchMerge::check_dtypes(const Term& a, const Term& b, DType taken) {
   }
 }
 
-// Opens the sizes in which the type differs from the side's.
-void BranchMerge::keep_common_sizes(Type& type, const Term& side) {
-  if (!side.is_value() || !type.dims) return;
+// Opens the sizes in which the type differs from the side's. Returns false where the side may have another rank.
+bool BranchMerge::keep_common_sizes(Type& type, const Term& side) {
+  if (!side.is_value() || !type.dims) return true;
   const auto& dims = recording_.values.type(side.id).dims;
-  if (dims && dims->size() != type.dims->size()) return type.dims.reset();
+  if (dims && dims->size() != type.dims->size()) {
+    for (Dim& dim : *type.dims) dim = {dim.size, true, none_id};
+    return false;
+  }
   for (std::size_t i = 0; i < type.dims->size(); ++i) {
     Dim& dim = (*type.dims)[i];
     if (dims && (*dims)[i] == dim) continue;
     if (dims) recording_.data_sizes.note((*dims)[i].size);
     dim = {dim.size, true, none_id};
   }
+  return !recording_.of_two_ranks.contains(side.id);
 }
 
 // Notes that the result is another name of a tensor from before the branch, or may be one of several.
@@ -179,7 +183,10 @@ Term BranchMerge::merged_value(const Term& a, const Term& b, const std::string& 
   Type merged_type = recording_.values.type_of(seen, type);
   const ValueId id = recording_.values.add(name, ValueSource::node);
   check_dtypes(a, b, merged_type.dtype);
-  for (const Term* side : {&a, &b}) keep_common_sizes(merged_type, *side);
+  bool one_rank = true;
+  for (const Term* side : {&a, &b}) one_rank &= keep_common_sizes(merged_type, *side);
+  if (!one_rank) recording_.of_two_ranks.insert(id);
+  ranks_differ_ |= !one_rank;
   recording_.values.type(id) = std::move(merged_type);
   recording_.data_sizes.mark(id);
   note_alias(id, a, b);

@@ -30,6 +30,8 @@ class BranchMerge {
   }
   // Sets the lists, dicts and attributes that one of the sides changed to what the sides leave in them.
   void set_changed();
+  // Returns true where a result has different ranks on the two sides.
+  bool ranks_differ() const { return ranks_differ_; }
   // Returns the lists and dicts that were made to stand for those of the sides.
   const StandIns& stand_ins() const { return stand_ins_; }
 
@@ -41,7 +43,7 @@ class BranchMerge {
   Term merged_sequence(const Term& a, const Term& b, const std::string& name, const c10::TypePtr& type);
   Term merged_value(const Term& a, const Term& b, const std::string& name, const c10::TypePtr& type);
   void check_dtypes(const Term& a, const Term& b, DType taken);
-  void keep_common_sizes(Type& type, const Term& side);
+  bool keep_common_sizes(Type& type, const Term& side);
   void note_alias(ValueId result, const Term& a, const Term& b);
   bool made_inside(const Term& term) const;
 
@@ -51,6 +53,7 @@ class BranchMerge {
   ValueId first_inside_;
   Node& node_;
   StandIns stand_ins_;
+  bool ranks_differ_ = false;
   std::map<std::pair<Items, Items>, Term> merged_containers_;  // by the containers of the two sides
 };
 

@@ -153,6 +153,18 @@ Result insert(const Method& m) {
   return Term();
 }
 
+// dict([(key, value), ...])
+Result dict_of_pairs(const Method& m) {
+  const Term dict = Term::container(Term::Kind::dict, {}, m.depth);
+  for (const Term& pair : m.items()) {
+    if (pair.kind != Term::Kind::tuple || pair.items->size() != 2) return std::nullopt;
+    set({m.step, dict, m.depth}, (*pair.items)[0], (*pair.items)[1]);
+  }
+  return dict;
+}
+
+Result copy_of_dict(const Method& m) { return Term::container(Term::Kind::dict, m.items(), m.depth); }
+
 Result pop(const Method& m) {
   const std::size_t at = position_in(m.self, m.step.count() > 1 ? m.in(1) : Term::literal(-1));
   Term popped = m.items()[at];
@@ -206,6 +218,7 @@ const Table& list_methods() {
       {"add", add},
       {"mul", multiply},
       {"slice", slice},
+      {"dict", dict_of_pairs},
   };
   return table;
 }
@@ -220,7 +233,8 @@ const Table& dict_methods() {
       {"values", [](const Method& m) { return half(m, 1); }},
       {"items", pairs},
       {"get", get},
-      {"copy", [](const Method& m) -> Result { return Term::container(Term::Kind::dict, m.items(), m.depth); }},
+      {"copy", copy_of_dict},
+      {"dict", copy_of_dict},
       {"pop", pop_entry},
       {"setdefault", set_default},
       {"update", update},

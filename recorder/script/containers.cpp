@@ -105,6 +105,12 @@ bool compare_objects(Recording& recording, const Step& step) {
   return same && give(step, Term::literal(*same != negated));
 }
 
+// dict() or OrderedDict(); one that is made of pairs or of another dict is a method of these.
+bool make_dict(Recording& recording, const Step& step) {
+  if (step.count() > 0) return carry_out_method(recording, step);
+  return give(step, Term::container(Term::Kind::dict, {}, recording.runs.depth));
+}
+
 // The host operators, by their symbol.
 const std::unordered_map<c10::Symbol, CarryOut>& host_operators() {
   using c10::Symbol;
@@ -119,6 +125,7 @@ const std::unordered_map<c10::Symbol, CarryOut>& host_operators() {
       {c10::prim::isinstance, is_instance},
       {c10::prim::Uninitialized, [](Recording&, const Step& step) { return give(step, Term::nothing()); }},
       {c10::aten::expand, expand_for_write},
+      {c10::aten::dict, make_dict},
       {c10::prim::unchecked_cast, unwrap},
       {c10::prim::unchecked_unwrap_optional, unwrap},
       {c10::aten::_unwrap_optional, unwrap},

@@ -47,6 +47,8 @@ bool is_size_in_call(const Node& recorded, std::size_t axis) {
   return false;
 }
 
+bool depends_on_data(const Dim& dim) { return dim.dynamic && dim.symbol == none_id; }
+
 }  // namespace
 
 // The axis of the result on which masks in an index act; empty without a mask that depends on the input. Indices that
@@ -87,7 +89,7 @@ bool DataSizes::decides_length(const Node& node) const {
   if (!dims || dims->empty() || facts == facts_.end() || !facts->second.data_shaped) return false;
   const std::int64_t axis = axis_argument(node), rank = static_cast<std::int64_t>(dims->size());
   const Dim& dim = (*dims)[static_cast<std::size_t>(axis < 0 ? axis + rank : axis)];
-  return dim.dynamic && dim.symbol == none_id;
+  return depends_on_data(dim);
 }
 
 // Sizes of a result that do not change with the data: those that its operands have for certain, and numbers in the
@@ -108,10 +110,19 @@ std::set<std::int64_t> DataSizes::fixed_sizes(const std::vector<const Term*>& va
   return fixed;
 }
 
+// x[:100]: the sizes of x, since an axis that has fewer than 100 elements stays shorter. Null for other operators.
+const std::vector<Dim>* DataSizes::cut_sizes(const Node& recorded) const {
+  if (recorded.target != "aten::slice") return nullptr;
+  const auto* self = recorded.arguments.front().value.as<ValueRef>();
+  if (self == nullptr || recorded.outputs.size() != 1) return nullptr;
+  const auto &dims = values_.type(self->id).dims, &result = values_.type(recorded.outputs.front()).dims;
+  return dims && result && dims->size() == result->size() ? &*dims : nullptr;
+}
+
 void DataSizes::mark(ValueId id) {
   const auto& dims = values_.type(id).dims;
   for (const Dim& dim : dims ? *dims : std::vector<Dim>()) {
-    if (!dim.dynamic || dim.symbol != none_id) continue;
+    if (!depends_on_data(dim)) continue;
     facts_[id].data_shaped = true;
     sizes_.insert(dim.size);
   }
@@ -173,6 +184,7 @@ void DataSizes::follow(const std::vector<Term>& arguments, const Node& recorded)
   const bool produces = !settled && ((has_data_size(recorded) && !sizes_decide(recorded)) || mask || joins || cuts);
   const bool reshapes = data_shaped && facts.sizes == ResultSizes::same_count;
   const std::set<std::int64_t> fixed = produces ? std::set<std::int64_t>() : fixed_sizes(values, recorded);
+  const std::vector<Dim>* cut = data_number ? nullptr : cut_sizes(recorded);
 
   for (ValueId id : recorded.outputs) {
     Type& type = values_.type(id);
@@ -185,8 +197,9 @@ void DataSizes::follow(const std::vector<Term>& arguments, const Node& recorded)
     for (std::int64_t axis = 0; axis < rank; ++axis) {
       Dim& dim = (*type.dims)[static_cast<std::size_t>(axis)];
       const bool produced = produces && (all || axis == (grows < 0 ? grows + rank : grows));
-      const bool kept = reshapes ? is_size_in_call(recorded, static_cast<std::size_t>(axis))
-                                 : fixed.contains(dim.size) && !sizes_.contains(dim.size);
+      const bool kept = cut        ? !depends_on_data((*cut)[static_cast<std::size_t>(axis)])
+                        : reshapes ? is_size_in_call(recorded, static_cast<std::size_t>(axis))
+                                   : fixed.contains(dim.size) && !sizes_.contains(dim.size);
       const bool depends = !produces && !kept;
       if (produced || depends) dim = {dim.size, true, none_id};
     }

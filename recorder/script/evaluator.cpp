@@ -64,6 +64,7 @@ void Evaluator::run(const jit::Module& root) {
     if (squeezed == operations_.squeezed.end()) continue;
     notes.insert(notes.end(), squeezed->second.begin(), squeezed->second.end());
   }
+  for (const ValueId id : recording_.of_two_ranks) recording_.values.type(id).dims.reset();
   program::finish_program(program_, recording_.known.all());
 }
 

@@ -44,6 +44,9 @@ struct Recording {
   std::vector<const Call*> running;  // calls that are being evaluated, the outermost first
   // Attributes that the program sets, and lists and dicts that it may change: tuples of one item, by object and name.
   std::map<std::pair<const c10::ivalue::Object*, std::string>, Term> attributes;
+  // Results of branches whose sides leave tensors of different ranks. What is computed from one has sizes as from the
+  // example's; the Program itself says in the end that their rank is not known.
+  std::unordered_set<ValueId> of_two_ranks;
 
  private:
   Term element(const std::string& name, const c10::TypePtr& type, Seen seen, bool known_result, Node& node);

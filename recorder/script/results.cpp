@@ -40,10 +40,12 @@ void state_rank(Recording& recording, const Term& term, std::unordered_map<Value
   Value& value = recording.program.values[term.id];
   const auto& seen = term.seen[0];
   if (value.type.kind != ValueKind::tensor || !seen || !seen->isTensor()) return;
-  if (value.type.dims && !squeezed.contains(term.id)) return;
+  const bool two_ranks = recording.of_two_ranks.contains(term.id);
+  if (value.type.dims && !two_ranks && !squeezed.contains(term.id)) return;
   if (is_read(recording.program.body.nodes, term.id)) return;
   squeezed.erase(term.id);
-  if (!value.type.dims) {
+  recording.of_two_ranks.erase(term.id);
+  if (two_ranks || !value.type.dims) {
     value.type.dims = std::vector<Dim>(static_cast<std::size_t>(seen->toTensor().dim()), {-1, true, none_id});
   }
   recording.writer.notes.push_back(

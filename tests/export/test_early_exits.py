@@ -309,11 +309,61 @@ def test_an_optional_result_needs_opset_15(tmp_path):
     export(MayReturnNothing, tmp_path, "--opset", "15")
 
 
+class ForEachOfNothing(nn.Module):
+    """As torchvision suppresses boxes, class by class, in an image without any."""
+
+    def forward(self, x, n):
+        found = torch.zeros_like(x[:, 0])
+        for value in torch.unique(x[int(n) + 3 :]):
+            found[torch.where(x[:, 0] == value)[0]] = 1.0
+        return found
+
+
+class NothingOfOtherRank(nn.Module):
+    """As torchvision decodes boxes: where there are some, they get an axis."""
+
+    def forward(self, x, n):
+        chosen = x[: int(n)]
+        boxes = chosen * 2
+        if chosen.shape[0] > 0:
+            boxes = boxes.reshape(chosen.shape[0], -1, 2)
+        return boxes[..., 1:].reshape(-1)
+
+
+class OtherRank(nn.Module):
+    def forward(self, x, n):
+        y = x[int(n):]
+        if int(n) > 2:
+            y = y.unsqueeze(1)
+        return y.transpose(0, 1)
+
+
 class OfAnyRank(nn.Module):
     def forward(self, x, n):
         if int(n) > 2:
             return x * 2
         return x.sum()
+
+
+def test_a_tensor_whose_rank_depends_on_data_has_that_of_the_example(tmp_path):
+    """With the example's rank the file is right; with another it runs only where there is nothing."""
+    path, said = export(OtherRank, tmp_path)
+    assert "E0303" in said and "of 3 and of 2 axes" in said
+    assert_equal(path, OtherRank(), torch.rand(6, 4), torch.tensor(4))
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    with pytest.raises(Exception, match="(?i)reshape"):
+        session.run(None, {"x": torch.rand(6, 4).numpy(), "n": torch.tensor(1).numpy()})
+
+
+def test_a_list_in_a_loop_that_the_example_never_enters(tmp_path):
+    _, said = export(ForEachOfNothing, tmp_path, code=4)
+    assert "E0302" in said and "the example never gets there" in said and "give example inputs" in said
+
+
+def test_nothing_may_have_another_rank(tmp_path):
+    path, _ = export(NothingOfOtherRank, tmp_path)
+    for n in (5, 1, 0):
+        assert_equal(path, NothingOfOtherRank(), torch.rand(6, 4), torch.tensor(n))
 
 
 def test_a_result_whose_rank_depends_on_data_has_that_of_the_example(tmp_path):

@@ -1,5 +1,6 @@
 """Lists in scripted control flow that depends on data: grown, read, changed and returned, as ONNX sequences."""
 
+from collections import OrderedDict
 from typing import Dict, List, Tuple
 
 import onnx
@@ -471,6 +472,26 @@ class DictMethods(nn.Module):
         return table, other, taken, len(table), len(rest)
 
 
+class BuiltDicts(nn.Module):
+    """Dicts that are called for, empty, of another dict or of pairs, as torchvision's models build their results."""
+
+    def forward(self, x, n):
+        results: Dict[str, torch.Tensor] = OrderedDict()
+        results["out"] = x * n
+        results["aux"] = x + 1
+        copied = dict(results)
+        copied["aux"] = x - 1
+        names, values = list(results.keys()), list(results.values())
+        paired = OrderedDict([(names[0], values[1]), (names[1], values[0]), (names[0], x / 2)])
+        return results, copied, paired
+
+
 def test_methods_of_dicts(tmp_path):
     path, _ = export(DictMethods, tmp_path)
     assert_equal(path, DictMethods(), torch.rand(6, 4), torch.tensor(2))
+
+
+def test_dicts_that_are_called_for(tmp_path):
+    path, _ = export(BuiltDicts, tmp_path)
+    assert [output.name for output in onnx.load(path).graph.output][:2] == ["out", "aux"]
+    assert_equal(path, BuiltDicts(), torch.rand(6, 4), torch.tensor(2))

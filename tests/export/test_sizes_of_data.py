@@ -28,6 +28,8 @@ SERVED = {
     "range": ("for i in range(1, int(k)): x = x + i\nfor i in range(0, int(k), 2): x = x * 2 + i\n"
               "for i in range(int(k), 0, -2): x = x + i * 3\nfor i in range(2, 6, int(k) + 1): x = x - i\nreturn x"),
     "written after a branch": "y = x.relu() if int(k) > 1 else x * 2\ny.add_(5)\nif int(k) > 2: x = x * 3\nx += 1\nreturn x, y",
+    "at most two": "y = x[x[:, 0] > 0][:2]\nreturn y.view(-1), y.unsqueeze(1).expand(-1, 3, -1).flatten(0, 1)",
+    "at most as many": "y = x[torch.where(x[:, 0] > 0)[0][:2]]\nreturn torch.topk(x[:, 0], min(2, y.shape[0]))[0]",
     "mask of columns": "y = x[:, x[0] > 0]\nreturn y.reshape(y.shape[1], -1), y * 2",
     "mask of the last axis": "y = x.view(1, 3, 4)[:, :, x[0] > 0]\nreturn torch.zeros(y.shape[2]), y.flatten()",
     "mask of two axes": "y = x.view(1, 3, 4)[:, x > 0]\nreturn torch.zeros(y.shape[1])",

@@ -1,0 +1,94 @@
+// if c: a [n, 91, 4] else: b [n, 364]   ->   if c: a else: reshape(b, [0, 91, 4])
+// Where the sides of a branch leave tensors of different ranks, and what reads them needs to know one, it is that of
+// the side which the example takes. The other side leaves an empty tensor of that rank, as `if n > 0` does where there
+// is nothing: the file cannot run where it would have elements, so that no number is ever read along a wrong axis.
+#include <optional>
+
+#include "annotator/lower/pass.h"
+#include "annotator/lower/pipeline.h"
+#include "annotator/program/program_facts.h"
+
+namespace whence::lower {
+
+namespace {
+
+using Dims = std::vector<Dim>;
+
+const Dims* dims_of(const Program& program, const Argument& output) {
+  const auto* value = output.as<ValueRef>();
+  if (value == nullptr) return nullptr;
+  const Type& type = program.values[value->id].type;
+  return type.kind == ValueKind::tensor && type.dims ? &*type.dims : nullptr;
+}
+
+// The sizes of an empty tensor: none along axes that may be of any length. Nothing where every size is fixed.
+std::optional<ArgumentList> empty_shape(const Dims& dims) {
+  ArgumentList shape;
+  bool empty = false;
+  for (const Dim& dim : dims) {
+    empty |= !dim.is_static() || dim.size == 0;
+    shape.push_back({dim.is_static() ? dim.size : std::int64_t{0}});
+  }
+  return empty ? std::optional(std::move(shape)) : std::nullopt;
+}
+
+class ExampleRanks {
+ public:
+  ExampleRanks(Program& program, Diagnostics& notes) : program_(program), notes_(notes) {}
+
+  bool settle(Block& block) {
+    bool changed = false;
+    for (Node& node : block.nodes) {
+      for (Block& nested : node.blocks) changed |= settle(nested);
+      const Argument* taken = node.find(example_argument);
+      const bool* first = taken == nullptr ? nullptr : taken->as<bool>();
+      if (node.target != "prim::If" || first == nullptr || node.blocks.size() != 2) continue;
+      for (std::size_t i = 0; i < node.outputs.size(); ++i) changed |= settle(node, i, *first ? 0 : 1);
+    }
+    return changed;
+  }
+
+ private:
+  bool settle(Node& branch, std::size_t i, std::size_t taken) {
+    Type& result = program_.values[branch.outputs[i]].type;
+    Block& other = branch.blocks[1 - taken];
+    if (result.dims || i >= branch.blocks[taken].outputs.size() || i >= other.outputs.size()) return false;
+    const Dims* dims = dims_of(program_, branch.blocks[taken].outputs[i]);
+    const Dims* others = dims_of(program_, other.outputs[i]);
+    if (dims == nullptr || others == nullptr || dims->size() == others->size()) return false;
+    const auto shape = empty_shape(*dims);
+    if (!shape) return false;
+    notes_.push_back(warning(Code::unsupported_feature,
+                             "the two sides of a condition leave tensors of " + std::to_string(dims->size()) +
+                                 " and of " + std::to_string(others->size()) +
+                                 " axes: the file has the former, as the example, and runs on the " +
+                                 "other side only where its tensor is empty",
+                             "bring them to one rank", program::place_of(program_, branch, "export")));
+    result.dims = *dims;
+    for (Dim& dim : *result.dims) {
+      if (!dim.is_static()) dim = {dim.size, true, none_id};
+    }
+    Node reshape = program::node_like(branch, "aten::reshape", "", {{"self", other.outputs[i]}, {"shape", {*shape}}});
+    reshape.outputs.push_back(static_cast<ValueId>(program_.values.size()));
+    Value emptied = program_.values[branch.outputs[i]];
+    emptied.name += ".empty";
+    emptied.type.dims.reset();  // a tensor without elements is folded, and with it the condition that it has none
+    program_.values.push_back(std::move(emptied));
+    other.outputs[i] = {ValueRef{reshape.outputs.front()}};
+    other.nodes.push_back(std::move(reshape));
+    return true;
+  }
+
+  Program& program_;
+  Diagnostics& notes_;
+};
+
+}  // namespace
+
+std::optional<Program> with_example_ranks(const Program& program, Diagnostics& notes) {
+  Program settled = program;
+  if (!ExampleRanks(settled, notes).settle(settled.body)) return std::nullopt;
+  return settled;
+}
+
+}  // namespace whence::lower

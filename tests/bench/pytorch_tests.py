@@ -1,0 +1,470 @@
+"""The ONNX tests that PyTorch 2.6 ran on its own exporter, with whence as the exporter.
+
+    python tests/bench/pytorch_tests.py pytorch-v2.6.0/test/onnx [--results FILE] [test_rnn test_einsum ...]
+
+The folder is of PyTorch's source. Every test at opset 18 whose name holds one of the words, by default each, runs as it
+stands there, but where it exports a model and compares: the model is traced or scripted as the test asks, saved, exported by
+the command with the test's names and dynamic axes, and run in ONNX Runtime on the test's inputs, with its tolerances, and
+on other values in the same shapes, for which the reference is the archive.
+
+Each test is a line of FILE as it ends; one that has a line already is not run again. Exit code 1 where a result is wrong,
+or the command has a defect. Needs `pip install parameterized torchvision`.
+"""
+
+import argparse
+import collections
+import contextlib
+import copy
+import importlib
+import inspect
+import json
+import os
+import re
+import signal
+import sys
+import tempfile
+import time
+import traceback
+import types
+import unittest
+import warnings
+from pathlib import Path
+from typing import Iterator, Sequence
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when PyTorch is loaded; processes run side by side
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import torch
+import torch.onnx._internal.torchscript_exporter.verification
+from torch.onnx._internal import torchscript_exporter
+from torch.utils import _pytree as pytree
+
+import command
+from ops.comparing import open_session
+from results import greatest
+
+OPSET = 18
+# Files of tests, and which of their classes are of this opset, or of no opset.
+CLASSES = {"test_pytorch_onnx_onnxruntime": r"TestONNXRuntime_opset_version_18_\w*initializers_as_inputs_False",
+           "test_op_consistency": r"TestOnnxModelOutputConsistency_opset18CPU",
+           "test_models_onnxruntime": r"Test\w+",
+           "test_models_quantized_onnxruntime": r"Test\w+",
+           "test_autograd_funs": r"Test\w+"}
+SECONDS = 150  # for one test
+PASSED, REFUSED, NOT_RUN, WRONG, DEFECT = "passed", "refused", "does not run", "WRONG", "DEFECT"
+OTHER_VALUES = "WRONG with other values"
+PYTORCH, SKIPPED, NO_EXPORT = "fails in PyTorch", "skipped", "exports nothing"
+FAULTS = (DEFECT, WRONG, OTHER_VALUES, NOT_RUN, REFUSED)  # in the order in which one of several names the test
+
+
+class Failed(torch.onnx.errors.SymbolicValueError):
+    """Raised in a test in place of an error of PyTorch's exporter, which some tests expect."""
+
+    def __init__(self, outcome: str, why: str):
+        RuntimeError.__init__(self, f"{outcome}: {why}")
+        self.outcome, self.why = outcome, why
+
+
+def first_line(error) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
+
+
+def leaves_of(value) -> list:
+    """Of tuples, lists and dicts of any kind, in order."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    return [leaf for element in value for leaf in leaves_of(element)] if isinstance(value, (tuple, list)) else [value]
+
+
+def flat(value, enters: bool = False) -> list:
+    """Tensors and numbers, however deep they stand, as files have them where they enter or leave; None stays."""
+    return [each for leaf in leaves_of(value) for each in in_file(leaf, enters)]
+
+
+def in_file(value, enters: bool) -> list:
+    if isinstance(value, torch.Tensor) and value.is_quantized:
+        return list(torchscript_exporter.utils.unpack_quantized_tensor(value, cast_onnx_accepted=enters))
+    if isinstance(value, torch.Tensor) and value.is_complex():
+        return [torch.view_as_real(value.resolve_conj())]
+    if value is None or isinstance(value, (torch.Tensor, str)):
+        return [value]
+    return [torch.as_tensor(value)]
+
+
+class Call:
+    """A model and what it is called with, by position."""
+
+    def __init__(self, model, arguments, keywords: dict | None):
+        self.model = model
+        self.arguments = arguments if isinstance(arguments, (tuple, list)) else (arguments,)
+        self.keywords = keywords or {}
+        self.scripted = isinstance(model, (torch.jit.ScriptModule, torch.jit.ScriptFunction))
+
+    def positions(self) -> tuple:
+        """The arguments, with keywords in their places and what is left out between as forward has it by default."""
+        if not self.keywords or self.scripted:
+            return (*self.arguments, *self.keywords.values())
+        bound = inspect.signature(self.model.forward).bind(*self.arguments, **self.keywords)
+        bound.apply_defaults()
+        return bound.args
+
+    def fresh(self):
+        """A copy, as some models change; not all can be copied."""
+        with contextlib.suppress(Exception):
+            return copy.deepcopy(self.model)
+        return self.model
+
+    def run(self):
+        return self.fresh()(*copy.deepcopy(tuple(self.arguments)), **copy.deepcopy(self.keywords))
+
+    def archive(self, path: Path) -> tuple | dict:
+        """Writes the archive; returns the example inputs of its forward, a dict where the test names all of them."""
+        arguments = copy.deepcopy(self.positions())
+        if self.scripted:
+            self.model.save(str(path))
+            return arguments if self.arguments else copy.deepcopy(self.keywords)
+        leaves, structure = pytree.tree_flatten(arguments)
+        if not all(isinstance(leaf, torch.Tensor) for leaf in leaves):
+            arguments, model = self.with_constants(leaves, structure)
+        elif isinstance(self.model, torch.nn.Module):
+            model = self.fresh()
+        else:
+            model = type("Function", (torch.nn.Module,), {"forward": lambda _, *tensors: self.model(*tensors)})()
+        with torch.no_grad():
+            results = self.run()
+            if not all(isinstance(each, torch.Tensor) for each in (results if isinstance(results, tuple) else (results,))):
+                model = self.with_tensors_alone(model)
+            torch.jit.trace(model, copy.deepcopy(arguments), check_trace=False, strict=False).save(str(path))
+        return arguments
+
+    def with_constants(self, leaves: list, structure) -> tuple[tuple, torch.nn.Module]:
+        """A module whose inputs are the tensors alone, since a trace takes nothing else."""
+        places = [place for place, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
+
+        def forward(_, *tensors):
+            filled = list(leaves)
+            for place, tensor in zip(places, tensors, strict=True):
+                filled[place] = tensor
+            return model(*pytree.tree_unflatten(filled, structure))
+
+        wrapper = type("Function", (torch.nn.Module,), {"forward": forward})()
+        model = self.fresh()
+        wrapper.model = model if isinstance(model, torch.nn.Module) else None
+        return tuple(leaves[place] for place in places), wrapper
+
+
+    @staticmethod
+    def with_tensors_alone(model: torch.nn.Module) -> torch.nn.Module:
+        """A module that returns neither None, numbers nor containers in containers, which a trace cannot."""
+        def forward(_, *tensors):
+            results = [torch.as_tensor(leaf) for leaf in leaves_of(model(*tensors)) if leaf is not None]
+            return results[0] if len(results) == 1 else tuple(results)
+
+        wrapper = type("Function", (torch.nn.Module,), {"forward": forward})()
+        wrapper.model = model
+        return wrapper
+
+
+def plain(value):
+    """Without dicts that are ordered, which LibTorch does not read."""
+    if isinstance(value, dict):
+        return {key: plain(each) for key, each in value.items()}
+    return type(value)(map(plain, value)) if type(value) in (list, tuple) else value
+
+
+def dynamic_options(axes: dict | None, inputs: Sequence[str]) -> Iterator[str]:
+    """PyTorch's dynamic axes of inputs, those of outputs follow."""
+    for name, names in (axes or {}).items():
+        if name in inputs and names:
+            names = names if isinstance(names, dict) else {axis: f"{name}_{axis}" for axis in names}
+            written = {axis: re.sub(r"\W", "_", str(text)) for axis, text in names.items()}
+            sizes = ",".join(f"{axis}={'size_' if text[0].isdigit() else ''}{text}" for axis, text in written.items())
+            yield from ("--dynamic", f"{name}:{sizes}")
+
+
+def export(folder: Path, inputs: tuple | dict, axes: dict | None, names: Sequence[str] | None, outputs: Sequence[str] | None) -> None:
+    torch.save(plain(inputs), folder / "inputs.pt")
+    arguments = ["export", str(folder / "model.pt"), "-o", str(folder / "model.onnx"), "--opset", str(OPSET)]
+    arguments += ["--inputs", str(folder / "inputs.pt")] if inputs else []
+    arguments += ["--input-names", ",".join(names)] if names else []
+    arguments += ["--output-names", ",".join(outputs)] if outputs else []
+    arguments += dynamic_options(axes, names or ())
+    arguments += ["--default-dtype", "float64"] if torch.get_default_dtype() == torch.float64 else []
+    result = command.run_quickly(arguments, dict(os.environ))
+    codes = re.findall(r"E0\d{3}", result.stderr)
+    if result.returncode < 0 or result.returncode == command.BUG or "E0901" in codes:
+        raise Failed(DEFECT, f"exit {result.returncode}: {result.stderr[-1500:]}")
+    if result.returncode:
+        lines = [line for line in result.stderr.splitlines() if re.search(r"E0\d{3}", line)]
+        raise Failed(REFUSED, " | ".join(lines)[:900] or result.stderr[-600:])
+
+
+def feed(session, inputs: tuple | dict, used: Sequence[int] | None) -> dict:
+    """By position: all that the model is called with, or the tensors alone, since whence fixes numbers, or those of either
+    that the test says remain; tensors that end in a list of numbers are fixed too."""
+    numbers = [leaf for leaf in flat(inputs, enters=True) if leaf is not None and not isinstance(leaf, str)]
+    tensors = flat([leaf for leaf in pytree.tree_leaves(inputs) if isinstance(leaf, torch.Tensor)], enters=True)
+    chosen = [numbers, tensors] + [[each[place] for place in used] for each in (numbers, tensors) if used and len(each) > max(used)]
+    names = [value.name for value in session.get_inputs()]
+    fitting = [each for each in (*chosen, tensors[:len(names)]) if len(each) == len(names)]
+    if not fitting:
+        raise Failed(NOT_RUN, f"the file has the inputs {names}, the test {len(numbers)} values")
+    return {name: value.detach().contiguous().numpy() for name, value in zip(names, fitting[0], strict=True)}
+
+
+def run_file(session, fed: dict) -> list:
+    try:
+        return flat([torch.from_numpy(each) if hasattr(each, "dtype") else each for each in flat_arrays(session.run(None, fed))])
+    except Exception as error:
+        raise Failed(NOT_RUN, first_line(error)) from error
+
+
+def flat_arrays(results: list) -> list:
+    return [leaf for each in results for leaf in (flat_arrays(each) if isinstance(each, list) else [each])]
+
+
+def compare(actual: list, expected, settings: dict, suite, outcome: str) -> None:
+    expected = flat(expected)
+    if settings.get("ignore_none", True) or len(actual) != len(expected):
+        expected = [each for each in expected if each is not None]
+        actual = [each for each in actual if each is not None]
+    if len(actual) != len(expected):
+        raise Failed(outcome, f"{len(actual)} results, not {len(expected)}")
+    for place, (ours, theirs) in enumerate(zip(actual, expected, strict=True)):
+        if ours is None and theirs is None:
+            continue
+        theirs = theirs.detach()
+        if not getattr(suite, "check_shape", True):
+            ours, theirs = torch.broadcast_tensors(ours, theirs)
+        near = settings.get("rtol") or 1e-3
+        near_zero = settings.get("atol") or 0
+        if theirs.is_floating_point():
+            near_zero = max(near_zero, 1e-6 * greatest(theirs))  # the difference of large numbers is as exact as these
+        try:
+            torch.testing.assert_close(ours, theirs, rtol=near, atol=near_zero, check_dtype=getattr(suite, "check_dtype", True),
+                                       equal_nan=True)
+        except AssertionError as error:
+            allowed = settings.get("acceptable_error_percentage") or 0
+            if ours.shape == theirs.shape and (~torch.isclose(ours, theirs, near, near_zero)).double().mean() <= allowed:
+                continue
+            raise Failed(outcome, f"result {place}: {' '.join(str(error).split())[:400]}") from error
+
+
+def other_values(value):
+    """The same rows in the opposite order: indices stay indices, and boxes boxes. What ascends stays as it is."""
+    if not isinstance(value, torch.Tensor) or value.is_quantized or not value.dim():
+        return value
+    changed = value.detach().flip(0)
+    if value.dim() == 1:
+        return value if torch.equal(value, value.sort().values) else changed
+    return changed.roll(1, dims=0) if torch.equal(changed, value) else changed
+
+
+class Exporter:
+    """Stands where PyTorch's tests export and compare; keeps what became of each model."""
+
+    def __init__(self, folder: Path):
+        self.folder, self.outcomes = folder, []
+
+    def verify(self, suite, model, input_args, input_kwargs=None, **settings) -> None:
+        if getattr(suite, "opset_version", OPSET) not in (OPSET, 14):
+            return  # tests of whole models run at each opset: one of them is replaced by ours
+        try:
+            self.verify_one(suite, model, input_args, input_kwargs, settings)
+        except Failed as error:
+            self.outcomes.append((error.outcome, error.why))
+            raise
+        self.outcomes.append((PASSED, ""))
+
+    def verify_one(self, suite, model, input_args, input_kwargs, settings: dict) -> None:
+        mode = settings.get("training") or torch.onnx.TrainingMode.EVAL
+        with contextlib.ExitStack() as stack:
+            if isinstance(model, torch.nn.Module):
+                stack.enter_context(torchscript_exporter.utils.select_model_mode_for_export(model, mode))
+            call = Call(model, input_args, input_kwargs)
+            try:
+                inputs = call.archive(self.folder / "model.pt")
+                archive = torch.jit.load(self.folder / "model.pt")
+                with torch.no_grad():
+                    call.run()
+            except Exception as error:
+                raise Failed(PYTORCH, first_line(error)) from error
+            export(self.folder, inputs, settings.get("dynamic_axes"), settings.get("input_names"), settings.get("output_names"))
+            try:
+                session = open_session(self.folder / "model.onnx")
+            except Exception as error:
+                raise Failed(NOT_RUN, first_line(error)) from error
+            used = settings.get("remained_onnx_input_idx")
+            others = [Call(model, each, {}) for each in settings.get("additional_test_inputs") or ()]
+            for each in [call, *others]:
+                actual = run_file(session, feed(session, each.positions(), used))
+                with torch.no_grad():
+                    expected = each.run()
+                compare(actual, expected, settings, suite, WRONG)
+            self.verify_other_values(suite, call, archive, inputs, session, settings)
+
+    def export(self, model, args=(), f=None, *, kwargs=None, training=torch.onnx.TrainingMode.EVAL, input_names=None,
+               output_names=None, dynamic_axes=None, **_) -> None:
+        """In the place of torch.onnx.export: `f` is a path or takes bytes."""
+        with contextlib.ExitStack() as stack:
+            if isinstance(model, torch.nn.Module):
+                stack.enter_context(torchscript_exporter.utils.select_model_mode_for_export(model, training))
+            inputs = Call(model, args, kwargs).archive(self.folder / "model.pt")
+        try:
+            export(self.folder, inputs, dynamic_axes, input_names, output_names)
+        except Failed as error:
+            self.outcomes.append((error.outcome, error.why))
+            raise
+        self.outcomes.append((PASSED, ""))
+        content = (self.folder / "model.onnx").read_bytes()
+        f.write(content) if hasattr(f, "write") else Path(f).write_bytes(content)
+
+    def verify_other_values(self, suite, call: Call, archive, inputs: tuple, session, settings: dict) -> None:
+        if isinstance(inputs, dict):
+            return
+        changed = pytree.tree_map(other_values, inputs)
+        try:
+            torch.manual_seed(0)
+            with torch.no_grad():
+                expected = archive(*copy.deepcopy(changed))
+        except Exception:  # noqa: BLE001, not what the model takes
+            return
+        fed = feed(session, changed, settings.get("remained_onnx_input_idx"))
+        compare(run_file(session, fed), expected, settings, suite, OTHER_VALUES)
+
+
+def module_names() -> dict[str, types.ModuleType]:
+    """Where PyTorch 2.6 had what its tests import."""
+    diagnostics = types.ModuleType("torch.onnx._internal.diagnostics")
+    diagnostics.engine = types.SimpleNamespace(clear=lambda: None)
+    torch.onnx._internal.diagnostics = diagnostics
+    found = {diagnostics.__name__: diagnostics}
+    for name in ("_globals", "registration", "jit_utils", "_type_utils"):
+        with contextlib.suppress(ImportError):
+            module = importlib.import_module(f"torch.onnx._internal.torchscript_exporter.{name}")
+            found[f"torch.onnx.{name}"] = found[f"torch.onnx._internal.{name}"] = module
+            setattr(torch.onnx, name, module)
+            setattr(torch.onnx._internal, name, module)
+    return found
+
+
+def load(folder: Path) -> tuple[types.ModuleType, list[unittest.TestCase]]:
+    """onnx_test_common, and the tests."""
+    sys.path.insert(0, str(folder))
+    sys.modules.update(module_names())
+    common, tests = importlib.import_module("onnx_test_common"), []
+    for name, pattern in CLASSES.items():
+        try:
+            module = importlib.import_module(name)
+        except Exception as error:  # noqa: BLE001, of another PyTorch
+            print(f"{name} is left out: {first_line(error)}")
+            continue
+        for title, kind in vars(module).items():
+            if isinstance(kind, type) and issubclass(kind, unittest.TestCase) and re.fullmatch(pattern, title):
+                kind.opset_version = OPSET
+                tests += [kind(test) for test in unittest.defaultTestLoader.getTestCaseNames(kind)]
+    return common, tests
+
+
+def judge(test: unittest.TestCase, common: types.ModuleType, folder: Path) -> tuple[str, str]:
+    """(one of the words above, why)."""
+    torch.onnx.OnnxExporterError = torch.onnx.errors.OnnxExporterError
+    exporter = Exporter(folder)
+    common.run_model_test, torch.onnx.export = exporter.verify, exporter.export
+    torch.onnx.verification = sys.modules["torch.onnx.verification"] = torchscript_exporter.verification
+    result = unittest.TestResult()
+    test.run(result)
+    failures = [text for _, text in result.failures + result.errors if not re.search(r"\b(XFailed|Skipped)\b", text)]
+    outcomes = dict(exporter.outcomes)
+    if not failures and not any(fault in outcomes for fault in (DEFECT, WRONG)):
+        if result.skipped:
+            return SKIPPED, result.skipped[0][1]
+        if not result.expectedFailures:
+            return (PASSED, "") if outcomes else (NO_EXPORT, "")
+    for fault in (*FAULTS, PYTORCH):
+        if fault in outcomes:
+            return fault, outcomes[fault]
+    if outcomes:
+        return PASSED, ""  # the test expects that PyTorch's exporter fails
+    text = failures[0].partition("To execute this test")[0] if failures else "an expected failure"
+    return NO_EXPORT, first_line(text.strip().splitlines()[-1])
+
+
+def name_of(test: unittest.TestCase) -> str:
+    kind = re.sub(r"_opset_version_18|_keep_initializers_as_inputs_False|_opset18CPU", "", type(test).__name__)
+    return f"{kind}.{test._testMethodName}"
+
+
+class Running:
+    """A process for one test: ONNX Runtime and PyTorch may end it, or never end."""
+
+    def __init__(self, test: unittest.TestCase, common: types.ModuleType, folder: str | None):
+        self.name, self.folder = name_of(test), tempfile.TemporaryDirectory(prefix="whence-tests-", dir=folder)
+        self.line, self.end = Path(self.folder.name, "outcome"), time.monotonic() + SECONDS
+        self.process = os.fork()
+        if self.process == 0:
+            try:
+                with open(os.devnull, "w") as nothing:
+                    os.dup2(nothing.fileno(), 1), os.dup2(nothing.fileno(), 2)  # tests print
+                self.line.write_text(json.dumps(judge(test, common, Path(self.folder.name))))
+            except BaseException:  # noqa: BLE001
+                self.line.write_text(json.dumps(("THIS SCRIPT FAILED", traceback.format_exc()[-900:])))
+            os._exit(0)
+
+    def outcome(self) -> dict | None:
+        """None while it runs."""
+        ended, status = os.waitpid(self.process, os.WNOHANG)
+        if not ended and time.monotonic() < self.end:
+            return None
+        if not ended:
+            os.kill(self.process, signal.SIGKILL)
+            os.waitpid(self.process, 0)
+            outcome, why = NOT_RUN, f"took more than {SECONDS} s"
+        elif status or not self.line.exists():
+            outcome, why = NOT_RUN, f"the process ended with {os.waitstatus_to_exitcode(status)}"
+        else:
+            outcome, why = json.loads(self.line.read_text())
+        self.folder.cleanup()
+        return {"test": self.name, "outcome": outcome, "why": why}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path, help="test/onnx of PyTorch 2.6")
+    parser.add_argument("--results", type=Path, help="JSON Lines, a line for each test; read first, then added to")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("words", nargs="*", help="what names of tests hold")
+    options = parser.parse_args()
+    warnings.filterwarnings("ignore")
+    command.server()  # before the first fork, so that all processes share it
+    memory = "/dev/shm" if os.path.isdir("/dev/shm") else None
+    common, tests = load(options.folder.resolve())
+
+    rows = [json.loads(line) for line in options.results.read_text().splitlines()] \
+        if options.results and options.results.exists() else []
+    done = {row["test"] for row in rows}
+    waiting = [test for test in tests if name_of(test) not in done
+               and (not options.words or any(word in name_of(test) for word in options.words))]
+    running = []
+    while waiting or running:
+        while waiting and len(running) < options.jobs:
+            running.append(Running(waiting.pop(0), common, memory))
+        time.sleep(0.02)
+        for each in list(running):
+            if (row := each.outcome()) is None:
+                continue
+            running.remove(each)
+            rows.append(row)
+            if row["outcome"] != PASSED:
+                print(f"{row['outcome']:24} {row['test']}\n{'':24} {row['why']}", flush=True)
+            if options.results:
+                with options.results.open("a") as results:
+                    print(json.dumps(row), file=results)
+
+    totals = collections.Counter(row["outcome"] for row in rows)
+    print(f"{len(rows)} tests: " + ", ".join(f"{count} {word}" for word, count in totals.most_common()))
+    return 1 if any(totals[fault] for fault in (DEFECT, WRONG, OTHER_VALUES)) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
