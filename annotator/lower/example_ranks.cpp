@@ -1,7 +1,7 @@
 // if c: a [n, 91, 4] else: b [n, 364]   ->   if c: a else: reshape(b, [0, 91, 4])
-// Where the sides of a branch leave tensors of different ranks, and what reads them needs to know one, it is that of
-// the side which the example takes. The other side leaves an empty tensor of that rank, as `if n > 0` does where there
-// is nothing: the file cannot run where it would have elements, so that no number is ever read along a wrong axis.
+// The sides of a branch leave tensors of different ranks, and what reads them needs to know one: that of the side which
+// the example takes. The other side leaves an empty tensor of that rank, as `if n > 0` does where there is nothing: the
+// file cannot run where it would have elements, so that no number is ever read along a wrong axis.
 #include <optional>
 
 #include "annotator/lower/pass.h"
