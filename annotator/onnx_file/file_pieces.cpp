@@ -7,7 +7,7 @@
 
 namespace whence::onnx_file {
 
-// What follows the piece before becomes one with it, so that untouched stretches are copied in one go.
+// A piece that follows the one before becomes one with it, so that untouched stretches are copied in one go.
 void FilePieces::add(std::string_view piece) {
   size_ += piece.size();
   if (!pieces_.empty() && ends_at(pieces_.back(), piece.data())) {

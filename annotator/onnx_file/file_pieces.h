@@ -31,7 +31,7 @@ class FilePieces {
  private:
   struct Piece {
     const char* start = nullptr;  // null: the head of a message
-    std::uint64_t size = 0;       // of a head: the length of its message
+    std::uint64_t size = 0;       // if it is a head, the length of its message
     std::uint32_t field = 0;
   };
   struct Message {
