@@ -77,6 +77,9 @@ int to_onnx(DType dtype) { return row(dtype).onnx; }
 bool is_floating(DType dtype) { return row(dtype).category == Category::floating; }
 bool is_complex(DType dtype) { return row(dtype).category == Category::complex; }
 bool is_integral(DType dtype) { return row(dtype).category == Category::integral; }
+bool is_unsigned(DType dtype) {
+  return dtype == DType::uint8 || dtype == DType::uint16 || dtype == DType::uint32 || dtype == DType::uint64;
+}
 
 std::optional<DType> parse_dtype(std::string_view text) {
   if (text.starts_with("torch.")) text.remove_prefix(6);

@@ -43,6 +43,7 @@ int to_onnx(DType dtype);
 bool is_floating(DType dtype);  // float16, bfloat16, float32, float64, float8
 bool is_complex(DType dtype);
 bool is_integral(DType dtype);  // without bool
+bool is_unsigned(DType dtype);  // uint8, uint16, uint32, uint64
 
 // The dtype of `a op b` between tensors of rank > 0, as torch.promote_types gives it; undefined where PyTorch refuses.
 DType promote(DType a, DType b);

@@ -72,9 +72,7 @@ class AnnotateEditor : public onnx_file::NodeEditor {
  public:
   AnnotateEditor(const NodeKeys& keys, const Program& program, const Place& place, const AnnotateOptions& options,
                  bool first_time, AnnotateReport& report)
-      : keys_(keys), program_(program), place_(place), options_(options), first_time_(first_time), report_(report) {
-    report_ = {};
-  }
+      : keys_(keys), program_(program), place_(place), options_(options), first_time_(first_time), report_(report) {}
 
   NodeEdit edit(const NodeView& node) override {
     const NodeOrigin origin = read_stamp(node, find_property(node.metadata, keys::op).value_or(""));
@@ -333,7 +331,7 @@ Result<AnnotateReport> annotate_file(const ModelSource& input, const Sidecar& si
       const ProgramKeys source(keys, sidecar.program, digest);
       MatchReport found = nothing_found(*model);
       if (!fully_annotated(*model, digest)) {
-        match::Reference reference = make_reference(sidecar.program, opset_of(*model));
+        match::Reference reference = make_reference(sidecar.program, keys.names(), opset_of(*model));
         if (!options.value_pairs.empty())
           reference.equal_values = read_value_pairs(options.value_pairs, sidecar.program);
         found = match_model(*model, reference);
@@ -343,11 +341,9 @@ Result<AnnotateReport> annotate_file(const ModelSource& input, const Sidecar& si
       return write_matches(*model, found, source, digest, input, output, options);
     }
     const bool first_time = !find_property(model->metadata, keys::annotated);
-    const auto make_editor = [&] {
-      return std::make_unique<AnnotateEditor>(keys, sidecar.program, place, options, first_time, report);
-    };
-    report.changed = onnx_file::rewrite_file(input, output, make_editor, annotation_of_model(*model),
-                                             onnx_file::data_files_of(*model));
+    AnnotateEditor editor(keys, sidecar.program, place, options, first_time, report);
+    report.changed =
+        onnx_file::rewrite_file(input, output, editor, annotation_of_model(*model), onnx_file::data_files_of(*model));
     return report;
   });
   return result ? Result<AnnotateReport>(*result, std::move(notes)) : result;

@@ -78,7 +78,6 @@ class ForeignEditor : public onnx_file::NodeEditor {
         of_another_(of_another),
         known_names_(known_names),
         report_(report) {
-    report_ = {};
     for (const std::string_view name : known_names) {
       if (!name.empty()) unique_.claim(std::string(name));
     }
@@ -270,11 +269,8 @@ AnnotateReport write_matches(const OnnxSummary& model, const MatchReport& found,
   const bool stamps = !program.empty() && source.wants(keys::confidence);
   const bool of_another = stamps && exported && exported != program;
   if (stamps && adds && program != digest && exported != program) state(keys::stamped, program);
-  const auto make_editor = [&] {
-    return std::make_unique<ForeignEditor>(found, source, offsets, options, stamps, of_another, known_names, report);
-  };
-  report.changed =
-      onnx_file::rewrite_file(input, output, make_editor, std::move(edit), onnx_file::data_files_of(model));
+  ForeignEditor editor(found, source, offsets, options, stamps, of_another, known_names, report);
+  report.changed = onnx_file::rewrite_file(input, output, editor, std::move(edit), onnx_file::data_files_of(model));
   report.fit = found.fit;
   return report;
 }

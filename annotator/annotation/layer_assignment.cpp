@@ -73,9 +73,9 @@ bool write_layer_assignment(const OnnxSummary& model, const std::vector<std::str
     by_offset.emplace(offset, devices[i] == left_out ? std::string_view() : std::string_view(devices[i]));
   }
   if (model.ir_version < oldest_ir_with_node_metadata) notes.push_back(raised_ir_version(model.ir_version, place));
-  return onnx_file::rewrite_file(
-      input, output, [&] { return std::make_unique<PlaceEditor>(by_offset); }, placement_of_model(model, settings),
-      onnx_file::data_files_of(model));
+  PlaceEditor editor(by_offset);
+  return onnx_file::rewrite_file(input, output, editor, placement_of_model(model, settings),
+                                 onnx_file::data_files_of(model));
 }
 
 }  // namespace whence::annotation

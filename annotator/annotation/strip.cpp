@@ -39,9 +39,7 @@ class StripEditor : public NodeEditor {
   // `annotated`: by whence; the nodes of other files are counted and stay. `stamps`: annotate wrote some, too.
   // `placed`: place wrote the nodes' devices.
   StripEditor(StripReport& report, bool annotated, bool stamps, bool placed)
-      : report_(report), annotated_(annotated), stamps_(stamps), placed_(placed) {
-    report_ = {};
-  }
+      : report_(report), annotated_(annotated), stamps_(stamps), placed_(placed) {}
 
   NodeEdit edit(const NodeView& node) override {
     ++report_.nodes;
@@ -113,8 +111,8 @@ Result<StripReport> strip_file(const onnx_file::ModelSource& input, const onnx_f
       data_files = onnx_file::data_files_of(model);
     }
     StripReport report;
-    const auto make_editor = [&] { return std::make_unique<StripEditor>(report, annotated, stamps, placed); };
-    report.changed = onnx_file::rewrite_file(input, output, make_editor, std::move(edit), data_files);
+    StripEditor editor(report, annotated, stamps, placed);
+    report.changed = onnx_file::rewrite_file(input, output, editor, std::move(edit), data_files);
     return report;
   });
 }

@@ -62,8 +62,8 @@ annotation::AnnotateReport annotate_flat(const ModelSource& input, const ModelOu
 // Copies a file without adding anything.
 void copy_as_it_is(const std::string& input, const ModelOutput& output, Diagnostics& notes) {
   const onnx_file::OnnxSummary model = unwrap(onnx_file::read_onnx_summary(input), notes);
-  onnx_file::rewrite_file(
-      input, output, [] { return std::make_unique<onnx_file::NodeEditor>(); }, {}, onnx_file::data_files_of(model));
+  onnx_file::NodeEditor leaves_all;
+  onnx_file::rewrite_file(input, output, leaves_all, {}, onnx_file::data_files_of(model));
 }
 
 AnnotateReport to_report(const annotation::AnnotateReport& found) {
@@ -97,13 +97,15 @@ AnnotateReport annotate(const std::string& model, const std::string& output_path
     throw Error(Code::usage, "pairs of values were given without a sidecar", "give the one that they were found with",
                 {.stage = "command line"});
   }
-  const ModelOutput output = app::model_output({{"the model", model},
-                                                {"the sidecar", sidecar},
-                                                {"--from", options.from},
-                                                {"--weights", options.weights},
-                                                {"--value-pairs", options.value_pairs}},
-                                               {"--output", output_path}, app::InPlace::allowed, options.overwrite);
+  ModelOutput output = app::model_output({{"the model", model},
+                                          {"the sidecar", sidecar},
+                                          {"--from", options.from},
+                                          {"--weights", options.weights},
+                                          {"--value-pairs", options.value_pairs}},
+                                         {"--output", output_path}, app::InPlace::allowed, options.overwrite);
   Diagnostics notes;
+  output.copy_data = options.copy_data;
+  output.notes = &notes;
   const app::FlatModel flat(model, output_path, notes);
   const bool chosen = !options.functions.empty();
   const std::optional<FunctionChoice> choice = chosen ? app::parse_function_choice(options.functions) : flat.cut();
@@ -125,10 +127,12 @@ AnnotateReport annotate(const std::string& model, const std::string& output_path
   return report;
 }
 
-StripReport strip(const std::string& model, const std::string& output_path, bool overwrite) {
-  const ModelOutput output =
+StripReport strip(const std::string& model, const std::string& output_path, bool overwrite, bool copy_data) {
+  ModelOutput output =
       app::model_output({{"the model", model}}, {"--output", output_path}, app::InPlace::allowed, overwrite);
   Diagnostics notes;
+  output.copy_data = copy_data;
+  output.notes = &notes;
   const app::FlatModel flat(model, output_path, notes);
   const annotation::StripReport found = unwrap(annotation::strip_file(flat.source(), output), notes);
   return {found.nodes, found.stripped, found.changed, std::move(notes)};

@@ -8,16 +8,15 @@
 namespace whence {
 namespace {
 
-onnx_file::ModelOutput output_beside(const std::string& model, const std::string& output, app::InPlace in_place,
-                                     bool overwrite) {
-  return app::model_output({{"the model", model}}, {"--output", output}, in_place, overwrite);
-}
-
-// The report of a use, with its notes.
-template <class Report>
-Report with_notes(Result<Report> result) {
+// The report of write(output), with the notes of both.
+template <class Write>
+auto written(const std::string& model, const std::string& path, app::InPlace in_place, bool overwrite, bool copy_data,
+             const Write& write) {
   Diagnostics notes;
-  Report report = unwrap(std::move(result), notes);
+  onnx_file::ModelOutput output = app::model_output({{"the model", model}}, {"--output", path}, in_place, overwrite);
+  output.copy_data = copy_data;
+  output.notes = &notes;
+  auto report = unwrap(write(output), notes);
   report.notes = std::move(notes);
   return report;
 }
@@ -25,19 +24,21 @@ Report with_notes(Result<Report> result) {
 }  // namespace
 
 FunctionsReport make_functions(const std::string& model, const std::string& output, const FunctionChoice& choice,
-                               bool overwrite) {
-  return with_notes(
-      functions::outline_file(model, output_beside(model, output, app::InPlace::allowed, overwrite), choice));
+                               bool overwrite, bool copy_data) {
+  return written(model, output, app::InPlace::allowed, overwrite, copy_data,
+                 [&](const auto& to) { return functions::outline_file(model, to, choice); });
 }
 
-InlineReport inline_functions(const std::string& model, const std::string& output, bool all, bool overwrite) {
-  return with_notes(functions::inline_file(model, output_beside(model, output, app::InPlace::allowed, overwrite), all));
+InlineReport inline_functions(const std::string& model, const std::string& output, bool all, bool overwrite,
+                              bool copy_data) {
+  return written(model, output, app::InPlace::allowed, overwrite, copy_data,
+                 [&](const auto& to) { return functions::inline_file(model, to, all); });
 }
 
 ExtractReport extract_module(const std::string& model, const std::string& output, const ExtractOptions& options,
-                             bool overwrite) {
-  return with_notes(
-      functions::extract_file(model, output_beside(model, output, app::InPlace::refused, overwrite), options));
+                             bool overwrite, bool copy_data) {
+  return written(model, output, app::InPlace::refused, overwrite, copy_data,
+                 [&](const auto& to) { return functions::extract_file(model, to, options); });
 }
 
 }  // namespace whence

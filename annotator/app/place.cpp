@@ -72,6 +72,10 @@ PlaceReport place(const std::string& model_path, const PlaceOptions& options) {
     output = model_output(inputs, {"--output", options.output}, InPlace::allowed, options.overwrite);
   }
   PlaceReport report;
+  if (output) {
+    output->copy_data = options.copy_data;
+    output->notes = &report.notes;
+  }
   const OnnxSummary model = unwrap(onnx_file::read_onnx_summary(model_path), report.notes);
   require_flat(model, model_path);
   const std::optional<Sidecar> sidecar = read_fitting_sidecar(options.sidecar, {&model}, report.notes);

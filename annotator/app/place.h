@@ -16,7 +16,7 @@ struct PlaceOptions {
   std::string output;              // empty: nothing is written
   std::string profile, optimized;  // time of each device: a runtime's profile; empty: none
   std::string providers;           // the list of those that ONNX Runtime chose; empty: not compared
-  bool overwrite = false;
+  bool overwrite = false, copy_data = false;  // as in AnnotateOptions
 };
 struct PlaceReport {
   placement::Placement placement;

@@ -4,7 +4,7 @@
 #include <map>
 
 #include "annotator/onnx_file/data_file.h"
-#include "annotator/onnx_file/onnx_summary.h"
+#include "annotator/onnx_file/data_locations.h"
 #include "schema/files/leftovers.h"
 #include "schema/files/new_file.h"
 #include "schema/files/paths.h"
@@ -25,14 +25,11 @@ bool is_device(const std::string& path) {
   return fs::exists(path, ignored) && !fs::is_regular_file(path, ignored);
 }
 
-// Reports no errors: the command does so when it reads the file.
 std::vector<std::string> weights_of(const std::string& path) {
   std::error_code ignored;
   std::vector<std::string> files;
   if (!fs::is_regular_file(path, ignored)) return files;
-  const auto model = onnx_file::read_onnx_summary(path);
-  if (!model) return files;
-  for (const auto& [location, end] : onnx_file::data_files_of(*model).locations) {
+  for (const std::string& location : onnx_file::data_locations_in(path)) {
     files.push_back(onnx_file::find_data_file(path, location).path.string());
   }
   return files;

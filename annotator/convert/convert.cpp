@@ -48,7 +48,7 @@ GraphValue graph_value(const Type& type) {
 }
 
 ConvertSession::ConvertSession(const Program& program, Graph& graph, const ConvertOptions& options)
-    : program_(program), options_(options) {
+    : program_(program), options_(options), opset_(options.opset) {
   frames_.push_back(std::make_unique<Frame>());
   frames_.back()->graph = &graph;
 }
@@ -356,11 +356,7 @@ std::vector<GraphValueId> ConvertSession::emit(std::string_view domain, std::str
                                                std::vector<GraphValueId> inputs, Attributes attributes, int outputs) {
   Graph& graph = this->graph();
   if (domain.empty() && op_type != "Cast") {
-    std::vector<DType> input_types;
-    for (const GraphValueId input : inputs) {
-      input_types.push_back(input == no_value ? DType::undefined : graph.values[input].dtype);
-    }
-    if (const auto widened = widened_types(op_type, opset(), input_types, outputs)) {
+    if (const auto& widened = this->widened(op_type, inputs, outputs)) {
       if (widened->refused != DType::undefined) {
         throw Error(Code::converter_refused,
                     "ONNX has no " + std::string(op_type) + " of " + std::string(name_of(widened->refused)),
@@ -381,6 +377,21 @@ std::vector<GraphValueId> ConvertSession::emit(std::string_view domain, std::str
   const std::vector<GraphValueId> results = node.outputs;
   infer_types(graph, graph.nodes[graph.add_node(std::move(node))]);
   return results;
+}
+
+const std::optional<WidenedTypes>& ConvertSession::widened(std::string_view op_type,
+                                                           const std::vector<GraphValueId>& inputs, int outputs) {
+  std::vector<DType> types;
+  std::string key = std::string(op_type) + ' ' + std::to_string(outputs) + ' ';
+  for (const GraphValueId input : inputs) {
+    types.push_back(input == no_value ? DType::undefined : graph().values[input].dtype);
+    key += static_cast<char>(types.back());
+  }
+  const auto [entry, is_new] = widened_.try_emplace(std::move(key));
+  if (is_new) {
+    entry->second = opset_.answer([&](int opset) { return widened_types(op_type, opset, types, outputs); });
+  }
+  return entry->second;
 }
 
 // The operator between casts: it does not take the dtypes that the program computes in.

@@ -7,6 +7,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <tuple>
@@ -14,6 +15,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "annotator/convert/asked_opset.h"
 #include "annotator/convert/ctx.h"
 #include "annotator/convert/operator_types.h"
 #include "annotator/convert/uses.h"
@@ -62,7 +64,7 @@ class ConvertSession {
   void convert(Diagnostics earlier = {});
 
   const Program& program() const { return program_; }
-  int opset() const { return options_.opset; }
+  const AskedOpset& opset() const { return opset_; }
   operators::OperatorForms operator_forms() const { return options_.operators; }
   const ProgramUses& uses();  // the uses in program(), which is lowered; built on first call
   graph::Graph& graph() { return *frames_.back()->graph; }  // the innermost one: a branch while it is being converted
@@ -80,14 +82,18 @@ class ConvertSession {
   // An initializer with this content; equal ones are one, wherever they are used.
   graph::GraphValueId constant(TensorData data);
 
-  // The graph value of each program value in the outermost graph, as far as it was converted.
-  const std::unordered_map<ValueId, graph::GraphValueId>& outermost_values() const { return frames_.front()->values; }
+  // The graph value of each program value in the outermost graph, as far as it was converted. The last that is asked.
+  std::unordered_map<ValueId, graph::GraphValueId> take_outermost_values() {
+    return std::move(frames_.front()->values);
+  }
 
   // Adds a node stamped with the current operation; outputs get what types can be inferred.
   std::vector<graph::GraphValueId> emit(std::string_view domain, std::string_view op_type,
                                         std::vector<graph::GraphValueId> inputs, Attributes attributes, int outputs);
   std::vector<graph::GraphValueId> emit_widened(std::string_view op_type, std::vector<graph::GraphValueId> inputs,
                                                 Attributes attributes, const WidenedTypes& widened);
+  const std::optional<WidenedTypes>& widened(std::string_view op_type, const std::vector<graph::GraphValueId>& inputs,
+                                             int outputs);
 
   // Opens a body graph: what is emitted until it is closed stands in it. Closing gives it as an attribute's graph.
   void open_body();
@@ -153,6 +159,8 @@ class ConvertSession {
 
   const Program& program_;
   ConvertOptions options_;
+  AskedOpset opset_;
+  std::unordered_map<std::string, std::optional<WidenedTypes>> widened_;  // by operator, dtypes and number of outputs
   std::vector<std::unique_ptr<Frame>> frames_;
   const Node* node_ = nullptr;  // being converted; nullptr while outputs are made
   std::unique_ptr<ProgramUses> uses_;

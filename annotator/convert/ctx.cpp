@@ -217,9 +217,9 @@ DType Ctx::dtype(Val value) const { return session_.graph().values[value.id].dty
 
 const TensorData* Ctx::constant(Val value) const { return session_.graph().constant(value.id); }
 
-int Ctx::opset() const { return session_.opset(); }
+const AskedOpset& Ctx::opset() const { return session_.opset(); }
 bool Ctx::writes(std::string_view op_type) const {
-  return operators::writes(op_type, opset(), session_.operator_forms());
+  return opset().answer([&](int opset) { return operators::writes(op_type, opset, session_.operator_forms()); });
 }
 
 DType Ctx::output_dtype(int index) const {

@@ -15,6 +15,7 @@
 #include <variant>
 #include <vector>
 
+#include "annotator/convert/asked_opset.h"
 #include "annotator/graph/graph.h"
 #include "schema/op_schema.h"
 #include "schema/program.h"
@@ -86,7 +87,7 @@ class Ctx {
   bool all_static(Val value) const;
   std::int64_t axis(std::int64_t axis, int rank) const;  // wraps negative, refuses when out of range
   const TensorData* constant(Val value) const;
-  int opset() const;
+  const AskedOpset& opset() const;
   // True if the export writes this operator of opset 23 or newer (operators/operator_forms.h).
   bool writes(std::string_view op_type) const;
   // Recorded type of the operation's i-th result.

@@ -17,6 +17,8 @@ struct WidenedTypes {
   std::vector<DType> inputs;
   std::vector<DType> outputs;
   DType refused = DType::undefined;  // else: what the operator does not take, and nothing wider either
+
+  bool operator==(const WidenedTypes&) const = default;
 };
 
 // nullopt when the operator takes the inputs as they are, or is unknown at this opset.

@@ -186,6 +186,19 @@ std::vector<ScopeId> scopes_of(const Program& program) {
   return scopes;
 }
 
+struct Converted {
+  Graph graph;
+  std::unordered_map<ValueId, GraphValueId> values;  // by value of the lowered program
+  convert::AskedOpset opset;
+};
+
+Converted convert_lowered(const Program& lowered, const ExportOptions& options, Diagnostics failures) {
+  Graph graph;
+  convert::ConvertSession session(lowered, graph, options);
+  session.convert(std::move(failures));
+  return {std::move(graph), session.take_outermost_values(), session.opset()};
+}
+
 Graph convert_once(const Program& program, const ExportOptions& options, const std::set<std::string>& refused_before,
                    Diagnostics& notes) {
   Diagnostics failures;
@@ -193,11 +206,8 @@ Graph convert_once(const Program& program, const ExportOptions& options, const s
       options.weights_as_inputs
           ? lower_for_conversion(with_weights_as_inputs(program), options, refused_before, failures, notes)
           : lower_for_conversion(program, options, refused_before, failures, notes);
-  Graph graph;
-  convert::ConvertSession session(lowered, graph, options);
-  session.convert(std::move(failures));
+  Graph graph = convert_lowered(lowered, options, std::move(failures)).graph;
   tell_of_absent(options.kept_operators, program, lowered, notes);
-  if (options.values != nullptr) *options.values = session.outermost_values();
   return graph;
 }
 
@@ -276,7 +286,6 @@ Result<Graph> export_program(const Program& program, const ExportOptions& option
     check_distinct(graph);
     if (options.simplify) {
       simplify::simplify(graph, {options.opset, options.operators, scopes_of(program)});
-      if (options.values != nullptr) follow_rewrites(graph, *options.values);
     } else {
       graph.compact();
     }
@@ -286,6 +295,77 @@ Result<Graph> export_program(const Program& program, const ExportOptions& option
   });
   if (!result) return result;
   return {std::move(*result), std::move(notes)};
+}
+
+namespace {
+
+// The conversions of one program at several opsets, made when they are asked for: neither simplified nor named.
+class Conversions {
+ public:
+  Conversions(const Program& program, const ExportOptions& options) : options_(options) {
+    Diagnostics notes;
+    lowered_ = lower_for_conversion(program, options, {}, failures_, notes);
+  }
+
+  // The same object for opsets at which the program converts the same.
+  std::shared_ptr<Converted> at(const ExportForm& form) {
+    check_opset(form.opset);
+    for (const Made& made : made_) {
+      if (made.operators == form.operators && made.converted->opset.same_at(form.opset)) return made.converted;
+    }
+    ExportOptions options = options_;
+    options.opset = form.opset;
+    options.operators = form.operators;
+    auto converted = std::make_shared<Converted>(convert_lowered(lowered_, options, failures_));
+    separate_outputs(converted->graph, 0);
+    check_distinct(converted->graph);
+    converted->graph.compact();
+    made_.push_back({form.operators, converted});
+    return converted;
+  }
+
+ private:
+  struct Made {
+    operators::OperatorForms operators;
+    std::shared_ptr<Converted> converted;
+  };
+
+  const ExportOptions& options_;
+  Program lowered_;
+  Diagnostics failures_;
+  std::vector<Made> made_;
+};
+
+ExportedForm simplified(const Converted& converted, const ExportForm& form, const std::vector<ScopeId>& scopes) {
+  auto graph = std::make_shared<Graph>(converted.graph.clone());
+  auto values = std::make_shared<std::unordered_map<ValueId, GraphValueId>>(converted.values);
+  simplify::simplify(*graph, {form.opset, form.operators, scopes});
+  follow_rewrites(*graph, *values);
+  name_interface(*graph);
+  return {std::move(graph), std::move(values)};
+}
+
+}  // namespace
+
+std::vector<ExportedForm> export_forms(const Program& program, const ExportOptions& options,
+                                       const std::vector<ExportForm>& forms) {
+  const std::vector<ScopeId> scopes = scopes_of(program);
+  Conversions conversions(program, options);
+  std::vector<std::shared_ptr<Converted>> sources;
+  std::vector<ExportedForm> exported;
+  for (const ExportForm& form : forms) {
+    sources.push_back(conversions.at(form));
+    exported.push_back(form.simplify ? simplified(*sources.back(), form, scopes) : ExportedForm());
+  }
+  // Simplified forms are made of graphs without names, so the others get theirs last.
+  std::set<const Converted*> named;
+  for (std::size_t i = 0; i < forms.size(); ++i) {
+    if (forms[i].simplify) continue;
+    const std::shared_ptr<Converted>& source = sources[i];
+    if (named.insert(source.get()).second) name_interface(source->graph);
+    exported[i] = {{source, &source->graph}, {source, &source->values}};
+  }
+  return exported;
 }
 
 }  // namespace whence::exporter

@@ -1,6 +1,7 @@
 // Export: Program to ONNX graph. lower -> convert -> simplify -> names; write/ puts the result into a file.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -26,9 +27,6 @@ struct ExportOptions : convert::ConvertOptions {
   bool keep_bfloat16 = false;
   // Asked for operators that have no converter, once it is known that there are some; none: they are refused.
   lower::TraceComposite trace_composite;
-  // Receives which value of the graph stands for which value of the program, where one does. Simplification may have
-  // left the value without a producer.
-  std::unordered_map<ValueId, graph::GraphValueId>* values = nullptr;
 };
 
 // The finished graph: names set, topological, no dead nodes. Errors: no_converter and converter_refused, one
@@ -36,5 +34,27 @@ struct ExportOptions : convert::ConvertOptions {
 // state_not_kept where the model writes to its parameters or buffers, unknown_node for kept operators that it lacks,
 // unsupported_feature for operators of bfloat16 that compute in float32.
 Result<graph::Graph> export_program(const Program& program, const ExportOptions& options);
+
+struct ExportForm {
+  int opset = graph::default_opset;
+  bool simplify = true;
+  operators::OperatorForms operators = operators::OperatorForms::runnable;
+
+  bool operator==(const ExportForm&) const = default;
+};
+
+struct ExportedForm {
+  std::shared_ptr<const graph::Graph> graph;
+  // By value of the lowered program, the graph's value that stands for it, where one does. Simplification may have left
+  // it without a producer.
+  std::shared_ptr<const std::unordered_map<ValueId, graph::GraphValueId>> values;
+};
+
+// The graphs of one program in several forms, for comparison: each is what export_program() makes with `options` and
+// the form, without names of nodes and of the values between them. What forms have in common is done once, and forms
+// with equal graphs share one. `options`: names, trace_composite and keep_bfloat16 are not used, bfloat16 is always
+// kept. Throws what export_program() returns as errors.
+std::vector<ExportedForm> export_forms(const Program& program, const ExportOptions& options,
+                                       const std::vector<ExportForm>& forms);
 
 }  // namespace whence::exporter

@@ -18,7 +18,10 @@ namespace {
 
 class Namer {
  public:
-  explicit Namer(const Program& program) : program_(program), operations_(operations(program)) {}
+  // Without a program nodes are not named.
+  explicit Namer(const Program* program) : program_(program) {
+    if (program != nullptr) operations_ = operations(*program);
+  }
 
   void name_graph(Graph& graph, bool outermost) {
     name_interface(graph, outermost);
@@ -28,6 +31,7 @@ class Namer {
     for (const graph::Initializer& initializer : graph.initializers) {
       if (initializer.parameter) continue;
       std::string& name = graph.values[initializer.value].name;
+      if (name.empty() && program_ == nullptr) continue;
       name = names_.claim(name.empty() ? path(initializer.origin) + "/constant" : name);
     }
     for (graph::GraphNode& node : graph.nodes) {
@@ -59,23 +63,27 @@ class Namer {
   }
 
   void name_node(Graph& graph, graph::GraphNode& node) {
+    if (program_ != nullptr) name_results(graph, node);
+    for_each_body(node, [&](Graph& body) { name_graph(body, false); });
+  }
+
+  void name_results(Graph& graph, graph::GraphNode& node) {
     node.name = node_names_.claim(path(node.origin) + "/" + node.op_type);
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
       const GraphValueId id = node.outputs[i];
       if (id == no_value || std::ranges::find(graph.outputs, id) != graph.outputs.end()) continue;
       graph.values[id].name = names_.claim(node.name + "_output_" + std::to_string(i));
     }
-    for_each_body(node, [&](Graph& body) { name_graph(body, false); });
   }
 
   const std::string& path(const origin::NodeOrigin& origin) {
-    const ScopeId scope = origin::scope_of(origin, program_, operations_);
+    const ScopeId scope = origin::scope_of(origin, *program_, operations_);
     const auto [entry, is_new] = paths_.try_emplace(scope);
-    if (is_new) entry->second = origin::scope_path(program_, scope);
+    if (is_new) entry->second = origin::scope_path(*program_, scope);
     return entry->second;
   }
 
-  const Program& program_;
+  const Program* program_;
   std::vector<const Node*> operations_;
   std::unordered_map<ScopeId, std::string> paths_;
   text::UniqueNames names_, node_names_;
@@ -83,6 +91,8 @@ class Namer {
 
 }  // namespace
 
-void name_nodes(Graph& graph, const Program& program) { Namer(program).name_graph(graph, true); }
+void name_nodes(Graph& graph, const Program& program) { Namer(&program).name_graph(graph, true); }
+
+void name_interface(Graph& graph) { Namer(nullptr).name_graph(graph, true); }
 
 }  // namespace whence::exporter

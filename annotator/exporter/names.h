@@ -12,5 +12,8 @@ namespace whence::exporter {
 // initializers that have a name (parameters, what was computed from one) keep it, others are constants of their module.
 // `program`: the one that was recorded, to whose operations the origins point.
 void name_nodes(graph::Graph& graph, const Program& program);
+// Names inputs, outputs and constants as name_nodes() does; nodes, the values between them, and constants of which
+// only the place is known stay without one.
+void name_interface(graph::Graph& graph);
 
 }  // namespace whence::exporter

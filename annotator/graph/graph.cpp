@@ -37,6 +37,26 @@ Graph& Graph::operator=(Graph&& other) noexcept {
   return *this;
 }
 
+Graph Graph::clone() const {
+  Graph copy;
+  copy.nodes = nodes;
+  for (GraphNode& node : copy.nodes) {
+    for (Attribute& attribute : node.attributes) {
+      auto* const body = std::get_if<std::shared_ptr<Graph>>(&attribute.value);
+      if (body != nullptr) *body = std::make_shared<Graph>((*body)->clone());
+    }
+  }
+  copy.values = values;
+  copy.initializers = initializers;
+  copy.inputs = inputs;
+  copy.outputs = outputs;
+  copy.symbols = symbols;
+  copy.folded = folded;
+  copy.outer = outer;
+  copy.adopt_bodies();
+  return copy;
+}
+
 void Graph::adopt_bodies() {
   for (const GraphNode& node : nodes) {
     for_each_body(node, [this](Graph& body) { body.outer = this; });

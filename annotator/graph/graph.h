@@ -83,9 +83,11 @@ void for_each_body(const GraphNode& node, Visit&& visit) {
 class Graph {
  public:
   Graph() = default;
-  // Moving keeps the bodies' `outer` right. Copies would share bodies, so there are none.
+  // Moving keeps the bodies' `outer` right. A plain copy would share bodies, so there is none.
   Graph(Graph&& other) noexcept;
   Graph& operator=(Graph&& other) noexcept;
+  // A copy with bodies of its own; the bytes of weights are shared.
+  Graph clone() const;
 
   std::vector<GraphNode> nodes;
   std::vector<GraphValue> values;

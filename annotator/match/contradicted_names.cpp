@@ -59,11 +59,10 @@ class Names {
     const std::vector<std::string> first = first_calls(path);  // the path may be that of a second call
     const auto means = [&](std::string_view each) { return may_mean(each, module); };
     if (!means(path) && std::ranges::none_of(first, means)) return agreed;
-    const bool spelled_alike = module_of_path(path) == module;
     const SettledName either{reference_.scopes.common(name.scope, read.scope), Confidence::ancestor};
     // A module may read the weights of one that it holds.
-    if (either.scope == name.scope) return spelled_alike ? weights : either;
-    if (spelled_alike || around_.contains(name.scope)) return weights;
+    if (either.scope == name.scope) return module_of_path(path) == module ? weights : either;
+    if (around_.contains(name.scope)) return weights;
     const auto own = own_.find(name.scope);
     // A module that has a weight of its own in the file does not read another's in its place.
     const bool has_its_own = own != own_.end() && std::ranges::any_of(read.suffixes, [&](const std::string& suffix) {

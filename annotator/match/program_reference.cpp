@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
-#include <map>
 #include <random>
 #include <unordered_map>
 
@@ -15,10 +14,12 @@
 #include "annotator/origin/scope_path.h"
 #include "annotator/program/program_edit.h"
 #include "annotator/program/tensor_values.h"
+#include "schema/flat_map.h"
 #include "schema/program_walk.h"
 
 namespace whence::match {
 
+using exporter::ExportedForm;
 using exporter::newest_opset;
 using exporter::oldest_opset;
 using graph::Graph;
@@ -113,11 +114,17 @@ class Overlay {
  public:
   explicit Overlay(Reference& reference) : reference_(reference) {}
 
-  // Adds one export. Values of `own` are the program's and one in all forms; inputs go by position.
-  void add(const std::shared_ptr<Graph>& graph, const std::unordered_map<ValueId, GraphValueId>& own) {
+  // Adds one export. Values that it names are the program's and one in all forms; inputs go by position.
+  void add(const exporter::ExportedForm& exported) {
+    const std::shared_ptr<const Graph>& graph = exported.graph;
+    if (const auto before = merged_.find(graph.get()); before != merged_.end()) {
+      add_outputs(before->second);  // all else is there
+      return;
+    }
     reference_.owners.push_back(graph);
+    merges_ = true;
     std::unordered_map<GraphValueId, ValueId> program_value;
-    for (const auto& [value, id] : own) {
+    for (const auto& [value, id] : *exported.values) {
       if (id == no_value) continue;  // a result that nothing reads and that its converter did not make
       const auto [entry, first] = program_value.try_emplace(id, value);
       if (!first) entry->second = std::min(entry->second, value);
@@ -140,16 +147,22 @@ class Overlay {
       form.ids[id] = reference_.value_of_program[value] = entry->second;
     }
     add_graph(form);
-    for (std::size_t i = 0; i < graph->outputs.size(); ++i) {
-      const ReferenceValue value = form.ids[graph->outputs[i]];
-      if (!value.exists()) continue;
-      const bool known = i < s().outputs.size();
-      if (!known) s().outputs.push_back(value);
-      s().values[value].uses.push_back({{}, static_cast<std::int32_t>(i)});
-    }
+    std::vector<ReferenceValue> outputs;
+    for (const GraphValueId output : graph->outputs) outputs.push_back(form.ids[output]);
+    add_outputs(outputs);
+    if (merges_) merged_.emplace(graph.get(), std::move(outputs));
   }
 
  private:
+  void add_outputs(const std::vector<ReferenceValue>& outputs) {
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      if (!outputs[i].exists()) continue;
+      const bool known = i < s().outputs.size();
+      if (!known) s().outputs.push_back(outputs[i]);
+      s().values[outputs[i]].uses.push_back({{}, static_cast<std::int32_t>(i)});
+    }
+  }
+
   struct Form {
     const Graph& graph;
     std::vector<ReferenceValue> ids;  // structure values, by value of the graph
@@ -192,7 +205,9 @@ class Overlay {
         form.ids[initializer.value] = entry->second;
         return;
       }
-      entry->second = id_of(form, initializer.value);
+      entry.value() = id_of(form, initializer.value);
+    } else {
+      merges_ = false;
     }
     const ReferenceValue value = id_of(form, initializer.value);
     if (s().values[value].tensor.exists()) return;
@@ -212,7 +227,10 @@ class Overlay {
     entry.op_type = node.op_type;
     entry.domain = node.domain;
     entry.name = node.name;
-    for (const GraphValueId input : node.inputs) entry.inputs.push_back(id_of(form, input));
+    for (const GraphValueId input : node.inputs) {
+      if (input != no_value && !form.ids[input].exists()) merges_ = false;
+      entry.inputs.push_back(id_of(form, input));
+    }
     for (const graph::Attribute& attribute : node.attributes) {
       if (const auto* body = std::get_if<std::shared_ptr<Graph>>(&attribute.value)) {
         add_body(form, node, **body, entry);
@@ -232,6 +250,7 @@ class Overlay {
     for (const std::int32_t op : node.origin.ops) key += ";" + std::to_string(op);
     const auto found = entry.holds_bodies ? nodes_.end() : nodes_.find(key);
     if (found != nodes_.end() && same_results(form, node, s().nodes[found->second])) return;
+    if (entry.holds_bodies || found != nodes_.end()) merges_ = false;
     for (const GraphValueId output : node.outputs) entry.outputs.push_back(id_of(form, output));
     const ReferenceNode index = s().add_node(std::move(entry));
     reference_.units_of_node.add(units_of(node));
@@ -300,12 +319,15 @@ class Overlay {
   }
 
   Reference& reference_;
-  std::map<ValueId, ReferenceValue> hubs_;
-  std::unordered_map<std::string, ReferenceValue> constants_;
-  std::unordered_map<std::string, ReferenceNode> nodes_;
+  std::unordered_map<ValueId, ReferenceValue> hubs_;
+  FlatMap<std::string, ReferenceValue> constants_;
+  FlatMap<std::string, ReferenceNode> nodes_;
+  bool merges_ = true;  // so far, each value and node of the form would be found again if it was added again
+  std::unordered_map<const Graph*, std::vector<ReferenceValue>>
+      merged_;  // forms of which that is so, and their outputs
 };
 
-void add_units(const Program& program, Reference& reference) {
+void add_units(const Program& program, const metadata::FxNames& names, Reference& reference) {
   for (const Scope& scope : program.scopes) {
     const auto id = static_cast<ScopeId>(reference.scopes.size());
     reference.scopes.add({.parent = ScopeIndex(scope.parent),
@@ -313,7 +335,6 @@ void add_units(const Program& program, Reference& reference) {
                           .call = scope.call,
                           .name_path = origin::scope_path(program, id)});
   }
-  const metadata::FxNames names(program);
   for (const Node* node : operations(program)) {
     reference.units.add(
         {ScopeIndex(node->origin.scope), names.name(node->origin.op), origin::confidence_of(node->origin.basis)});
@@ -347,36 +368,30 @@ void add_parameters(const Program& program, Reference& reference) {
 }  // namespace
 
 Reference make_reference(const Program& program, int opset) {
+  return make_reference(program, metadata::FxNames(program), opset);
+}
+
+Reference make_reference(const Program& program, const metadata::FxNames& names, int opset) {
   const Program filled = with_filled_weights(program);
   const int near = std::clamp(opset, oldest_opset, newest_opset);
-  const Program unfolded = literal(filled);
-  struct Form {
-    const Program& program;
-    int opset;
-    bool simplify;
-    operators::OperatorForms operators = operators::OperatorForms::runnable;
-  };
-  std::vector<Form> forms = {{filled, near, false}, {filled, near, true}, {unfolded, near, false}};
+  exporter::ExportOptions options;
+  options.unsupported_as_domain = true;
+  exporter::ExportOptions as_others = options;
+  as_others.as_other_exporters = true;
+  std::vector<exporter::ExportForm> wanted = {{near, false}, {near, true}};
   // From opset 23 on, a file may hold an RMSNormalization or what it stands for.
-  if (near > 22) forms.push_back({filled, near, true, operators::OperatorForms::plain});
-  if (near != newest_opset) forms.push_back({filled, newest_opset, false});
-  if (near != oldest_opset) forms.push_back({filled, oldest_opset, false});
+  if (near > 22) wanted.push_back({near, true, operators::OperatorForms::plain});
+  if (near != newest_opset) wanted.push_back({newest_opset, false});
+  if (near != oldest_opset) wanted.push_back({oldest_opset, false});
+  std::vector<ExportedForm> forms = exporter::export_forms(filled, options, wanted);
+  constexpr std::ptrdiff_t behind_near = 2;
+  const std::vector<ExportedForm> unfolded = exporter::export_forms(literal(filled), as_others, {{near, false}});
+  forms.insert(forms.begin() + behind_near, unfolded.front());
   // Forms whose values contradict each other would make a cycle; then fewer of them have to do.
   for (std::size_t count = forms.size();; --count) {
     Reference reference;
     Overlay overlay(reference);
-    for (std::size_t i = 0; i < count; ++i) {
-      std::unordered_map<ValueId, GraphValueId> own;
-      exporter::ExportOptions options;
-      options.opset = forms[i].opset;
-      options.simplify = forms[i].simplify;
-      options.keep_bfloat16 = true;  // other exporters do
-      options.operators = forms[i].operators;
-      options.unsupported_as_domain = true;
-      options.as_other_exporters = &forms[i].program == &unfolded;
-      options.values = &own;
-      overlay.add(std::make_shared<Graph>(value_of(exporter::export_program(forms[i].program, options))), own);
-    }
+    for (std::size_t i = 0; i < count; ++i) overlay.add(forms[i]);
     try {
       reference.structure.finish("the reference");
     } catch (const Error&) {
@@ -384,7 +399,7 @@ Reference make_reference(const Program& program, int opset) {
       continue;
     }
     reference.program = program_digest(program);
-    add_units(program, reference);
+    add_units(program, names, reference);
     add_parameters(program, reference);
     reference.index_units();
     return reference;

@@ -21,6 +21,7 @@
 
 #include "annotator/graph/graph.h"
 #include "annotator/match/structure.h"
+#include "annotator/metadata/fx_names.h"
 #include "annotator/metadata/way.h"
 #include "annotator/onnx_file/onnx_summary.h"
 #include "annotator/origin/confidence.h"
@@ -97,6 +98,8 @@ struct Reference {
 // `opset`: the foreign file's. Operators without a converter become nodes of their own. Throws what export throws for
 // programs that cannot be exported at all.
 Reference make_reference(const Program& program, int opset);
+// The same with the names of the program's operations, which take a while to make.
+Reference make_reference(const Program& program, const metadata::FxNames& names, int opset);
 // Reads the reference from an annotated file; PyTorch's keys are enough. `annotated` must outlive the result.
 Reference make_reference(const onnx_file::OnnxSummary& annotated);
 // Reads the reference from the foreign file's own names, when there is nothing else: scopes and parameters, no

@@ -52,10 +52,11 @@ std::optional<std::string> way_in(std::string_view name_scopes) {
 void state_way(const onnx_file::OnnxProperties& existing_metadata, KeyEntries& entries) {
   const std::string* const scopes = find_entry(entries, keys::name_scopes);
   const std::string* const stated = find_entry(entries, keys::scopes);
+  const auto before = find_property(existing_metadata, keys::name_scopes);
+  if (stated == nullptr && !before) return;  // the scopes to be written state it
   const auto way = stated != nullptr ? std::optional(*stated) : scopes != nullptr ? way_in(*scopes) : std::nullopt;
   if (!way) return;
   std::erase_if(entries, [](const auto& entry) { return entry.first == keys::scopes; });
-  const auto before = find_property(existing_metadata, keys::name_scopes);
   const auto stated_way = before ? way_in(*before) : scopes != nullptr ? way_in(*scopes) : std::nullopt;
   if (stated_way != way) entries.emplace_back(keys::scopes, *way);
 }

@@ -56,6 +56,7 @@ class NodeKeys {
   // `program` must outlive the keys. `wanted`: full keys.
   NodeKeys(const Program& program, std::vector<std::string_view> requested_keys);
 
+  const FxNames& names() const { return names_; }
   bool wants(std::string_view key) const;
   bool knows(const origin::NodeOrigin& origin) const;  // the operations are the program's
   // The scope of the node's operation; if there are several, the deepest scope that holds them all.

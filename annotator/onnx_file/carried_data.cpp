@@ -133,6 +133,7 @@ CarriedData::CarriedData(const DataFiles& files, const std::string& model, const
     }
     copied.push_back(location);
   }
+  report_shared();
   text::UniqueNames unique;
   unique.claim(base_name(output.path));
   for (const std::string& location : copied) {
@@ -145,18 +146,30 @@ CarriedData::CarriedData(const DataFiles& files, const std::string& model, const
   }
 }
 
+void CarriedData::report_shared() const {
+  if (output_.notes == nullptr || kept_.empty() || same_file(model_, output_.path)) return;
+  const std::string first = base_name(kept_.begin()->first);
+  const std::string more = kept_.size() > 1 ? " and " + std::to_string(kept_.size() - 1) + " more" : "";
+  Diagnostic shared = note(
+      Code::usage, "weights are not copied: " + output_.path + " names " + first + more + ", as " + model_ + " does",
+      {.file = output_.path, .stage = "write"});
+  shared.remedy = "--copy-data gives the output files of its own";
+  output_.notes->push_back(std::move(shared));
+}
+
 std::string CarriedData::former() const { return former_.empty() ? "" : json_text(nlohmann::json(former_)); }
 
 // Under a name that a file gives, nothing is written outside the output's folder.
 bool CarriedData::free_for(const std::string& location, const std::string& data) const {
   const DataFile there = find_data_file(output_.path, location);
   std::error_code ignored;
-  if (there.fault == DataFault::none) return same_content(data, there.path.string());
+  if (there.fault == DataFault::none) return !output_.copy_data && same_content(data, there.path.string());
   return there.fault == DataFault::missing && !fs::is_symlink(there.path, ignored) &&
          fs::is_directory(there.path.has_parent_path() ? there.path.parent_path() : ".", ignored);
 }
 
 bool CarriedData::stays(const std::string& location) const {
+  if (output_.copy_data && !same_file(model_, output_.path)) return false;
   const DataFile there = find_data_file(output_.path, location);
   return there.fault != DataFault::outside && same_file(find_data_file(model_, location).path, there.path);
 }

@@ -2,7 +2,7 @@
 //
 // A data file stays where it is, and keeps its name, as long as the output finds it there: in the same folder. Beside
 // an output in another folder it is copied, under a name that begins with the output's, so that two models in one
-// folder never share a name by chance:
+// folder never share a name by chance. So it is on request (ModelOutput::copy_data) in the same folder, too:
 //
 //   location in m.onnx   location in out/one.onnx
 //   m.onnx_data          one.onnx_data               a name that begins with the model's begins with the output's
@@ -33,7 +33,9 @@ struct ModelOutput {
   std::string path;
   bool overwrite = false;                // data files that hold something else may be replaced
   bool draft = false;                    // for whence alone, to be read as ModelSource: its data is not copied
+  bool copy_data = false;                // files of its own also where it could name those of the model
   std::vector<std::string> needed = {};  // files that are never replaced: what the command reads
+  Diagnostics* notes = nullptr;          // receives a note on data files that the model and the output share
 };
 
 using Locations = std::map<std::string, std::string, std::less<>>;  // from one location of a data file to another
@@ -72,6 +74,7 @@ class CarriedData {
 
  private:
   bool stays(const std::string& location) const;
+  void report_shared() const;
   bool free_for(const std::string& location, const std::string& data) const;
   std::string new_name(const std::string& location, bool only_one) const;
 

@@ -19,88 +19,14 @@ using wire::Fields;
 
 constexpr std::uint64_t protobuf_limit = 2147483647;
 
-// Receives the edited file from a Walk, piece by piece: Measure adds up lengths, Output writes the pieces.
-class Sink {
- public:
-  virtual ~Sink() = default;
-  virtual void copy(std::string_view span) = 0;  // bytes that stay as they are in the mapped file
-  virtual void put(std::string_view text) = 0;   // new bytes
-  virtual void begin(std::uint32_t field) = 0;   // opens a message that holds everything up to end()
-  virtual void end() = 0;
-};
-
-class Measure : public Sink {
- public:
-  void copy(std::string_view span) override { size_ += span.size(); }
-  void put(std::string_view text) override { size_ += text.size(); }
-  void begin(std::uint32_t field) override {
-    open_.push_back({field, lengths.size(), size_});
-    lengths.push_back(0);
-  }
-  void end() override {
-    const Open message = open_.back();
-    open_.pop_back();
-    const std::uint64_t length = size_ - message.start;
-    lengths[message.index] = length;
-    size_ += wire::field_head_size(message.field, length);
-  }
-  std::uint64_t size() const { return size_; }
-
-  std::vector<std::uint64_t> lengths;
-
- private:
-  struct Open {
-    std::uint32_t field;
-    std::size_t index;
-    std::uint64_t start;
-  };
-  std::vector<Open> open_;
-  std::uint64_t size_ = 0;
-};
-
-class Output : public Sink {
- public:
-  Output(const std::shared_ptr<MappedFile>& file, const std::vector<std::uint64_t>& lengths, AtomicFile& to)
-      : file_(file), lengths_(lengths), to_(to) {}
-
-  // Spans that follow each other become one, so that untouched stretches are copied in one go.
-  void copy(std::string_view span) override {
-    if (span.empty()) return;
-    if (!pending_.empty() && pending_.data() + pending_.size() == span.data()) {
-      pending_ = {pending_.data(), pending_.size() + span.size()};
-      return;
-    }
-    flush();
-    pending_ = span;
-  }
-  void put(std::string_view text) override {
-    flush();
-    to_.write(text);
-  }
-  void begin(std::uint32_t field) override {
-    std::string head;
-    wire::append_field_head(head, field, lengths_[next_++]);
-    put(head);
-  }
-  void end() override {}
-  void flush() {
-    if (pending_.empty()) return;
-    to_.write(file_->slice(file_, pending_.data() - file_->text().data(), pending_.size()));
-    pending_ = {};
-  }
-
- private:
-  const std::shared_ptr<MappedFile>& file_;
-  const std::vector<std::uint64_t>& lengths_;
-  AtomicFile& to_;
-  std::size_t next_ = 0;
-  std::string_view pending_;
-};
-
 class Walk {
  public:
-  Walk(const MappedFile& file, NodeEditor& editor, const ModelEdit& model, Sink& sink)
-      : text_(file.text()), place_{.file = file.path(), .stage = "read"}, editor_(editor), edit_(model), sink_(sink) {}
+  Walk(const MappedFile& file, NodeEditor& editor, const ModelEdit& model, FilePieces& pieces)
+      : text_(file.text()),
+        place_{.file = file.path(), .stage = "read"},
+        editor_(editor),
+        edit_(model),
+        pieces_(pieces) {}
 
   bool model() {
     for (const Field& field : Fields(text_, place_)) {
@@ -112,15 +38,15 @@ class Walk {
       } else if (field.is_bytes(proto::model::graph)) {
         begin(field);
         graph(field.bytes, proto::graph::node, 0);
-        sink_.end();
+        pieces_.end();
       } else if (field.is_bytes(proto::model::functions)) {
         begin(field);
         graph(field.bytes, proto::function::node, 0);
-        sink_.end();
+        pieces_.end();
       } else if (field.is_bytes(proto::model::metadata_props) && dropped(field, edit_.dropped_keys)) {
         changes_ = true;
       } else {
-        sink_.copy(field.span);
+        pieces_.copy(field.span);
       }
     }
     for (const auto& [key, value] : edit_.added) put(entry(proto::model::metadata_props, key, value));
@@ -159,11 +85,11 @@ class Walk {
 
   void begin(const Field& field) {
     require_plain(field);
-    sink_.begin(field.number);
+    pieces_.begin(field.number, field.span);
   }
 
   void put(std::string_view text) {
-    sink_.put(text);
+    pieces_.put(text);
     changes_ = true;
   }
 
@@ -183,13 +109,13 @@ class Walk {
       if (field.is_bytes(node_field)) {
         begin(field);
         node(field.bytes, depth);
-        sink_.end();
+        pieces_.end();
       } else if (node_field == proto::graph::node && field.is_bytes(proto::graph::initializer)) {
         tensor(field, field.span);
       } else if (node_field == proto::graph::node && field.is_bytes(proto::graph::sparse_initializer)) {
         sparse_tensor(field, field.span);
       } else {
-        sink_.copy(field.span);
+        pieces_.copy(field.span);
       }
     }
   }
@@ -211,24 +137,24 @@ class Walk {
   }
 
   void tensor(const Field& tensor, std::string_view whole) {
-    if (!moves(tensor.bytes)) return sink_.copy(whole);
-    sink_.begin(tensor.number);
+    if (!moves(tensor.bytes)) return pieces_.copy(whole);
+    pieces_.begin(tensor.number, {});
     for (const Field& field : Fields(tensor.bytes, place_)) {
       const std::string* const location = new_location(field);
-      location != nullptr ? sink_.put(entry(proto::tensor::external_data, "location", *location))
-                          : sink_.copy(field.span);
+      location != nullptr ? pieces_.put(entry(proto::tensor::external_data, "location", *location))
+                          : pieces_.copy(field.span);
     }
-    sink_.end();
+    pieces_.end();
   }
 
   void sparse_tensor(const Field& sparse, std::string_view whole) {
-    if (edit_.locations.empty()) return sink_.copy(whole);
-    sink_.begin(sparse.number);
+    if (edit_.locations.empty()) return pieces_.copy(whole);
+    pieces_.begin(sparse.number, {});
     for (const Field& field : Fields(sparse.bytes, place_)) {
       const bool part = field.is_bytes(proto::sparse_tensor::values) || field.is_bytes(proto::sparse_tensor::indices);
-      part ? tensor(field, field.span) : sink_.copy(field.span);
+      part ? tensor(field, field.span) : pieces_.copy(field.span);
     }
-    sink_.end();
+    pieces_.end();
   }
 
   void look_at(std::string_view bytes) {
@@ -284,11 +210,11 @@ class Walk {
                           dropped(field, edit.dropped_keys);
         changes_ |= goes;
         if (goes) continue;
-        sink_.copy(field.span);
+        pieces_.copy(field.span);
         ++written;
         restore();
       } else {
-        sink_.copy(field.span);
+        pieces_.copy(field.span);
       }
     }
     if (edit.name && !named) put_name(*edit.name, edit.keep_empty_name);
@@ -318,64 +244,54 @@ class Walk {
     };
     bool any = !edit_.locations.empty();
     for (const Field& field : Fields(bytes, place_)) any |= holds_graph(field);
-    if (!any) return sink_.copy(whole);
+    if (!any) return pieces_.copy(whole);
     begin(Field{.number = proto::node::attribute, .type = wire::WireType::bytes, .bytes = bytes, .span = whole});
     for (const Field& field : Fields(bytes, place_)) {
       if (holds_graph(field)) {
         begin(field);
         graph(field.bytes, proto::graph::node, depth + 1);
-        sink_.end();
+        pieces_.end();
       } else if (holds_tensor(field)) {
         tensor(field, field.span);
       } else if (holds_sparse(field)) {
         sparse_tensor(field, field.span);
       } else {
-        sink_.copy(field.span);
+        pieces_.copy(field.span);
       }
     }
-    sink_.end();
+    pieces_.end();
   }
 
   std::string_view text_;
   Place place_;
   NodeEditor& editor_;
   const ModelEdit& edit_;
-  Sink& sink_;
+  FilePieces& pieces_;
   NodeView view_;
   bool changes_ = false;
 };
 
 }  // namespace
 
-OnnxRewrite::OnnxRewrite(std::shared_ptr<MappedFile> file, MakeEditor make_editor, ModelEdit model)
-    : file_(std::move(file)), make_editor_(std::move(make_editor)), model_(std::move(model)) {
-  Measure measure;
-  const auto editor = make_editor_();
-  changes_ = Walk(*file_, *editor, model_, measure).model();
-  if (measure.size() > protobuf_limit && file_->size() <= protobuf_limit) {
+OnnxRewrite::OnnxRewrite(const std::shared_ptr<MappedFile>& file, NodeEditor& editor, const ModelEdit& model)
+    : pieces_(file) {
+  changes_ = Walk(*file, editor, model, pieces_).model();
+  if (pieces_.size() > protobuf_limit && file->size() <= protobuf_limit) {
     throw Error(Code::over_limit, "with its annotations the file would pass protobuf's limit of 2 GiB",
                 "export with --external-data, or choose fewer keys with --keys",
-                {.file = file_->path(), .stage = "annotate"});
+                {.file = file->path(), .stage = "annotate"});
   }
-  lengths_ = std::move(measure.lengths);
 }
 
-void OnnxRewrite::write(AtomicFile& to) const {
-  Output output(file_, lengths_, to);
-  const auto editor = make_editor_();
-  Walk(*file_, *editor, model_, output).model();
-  output.flush();
-}
-
-bool rewrite_file(const ModelSource& input, const ModelOutput& output, const OnnxRewrite::MakeEditor& make_editor,
-                  ModelEdit model, const DataFiles& data_files) {
+bool rewrite_file(const ModelSource& input, const ModelOutput& output, NodeEditor& editor, ModelEdit model,
+                  const DataFiles& data_files) {
   const CarriedData data(data_files, input.stands_for, output, model.restores_data);
   model.locations = data.new_locations();
   if (!model.locations.empty()) {
     model.dropped_keys.push_back(keys::data_files);
     if (!model.restores_data && !data.former().empty()) model.added.emplace_back(keys::data_files, data.former());
   }
-  const OnnxRewrite rewrite(MappedFile::open(input.path, input.stands_for), make_editor, std::move(model));
+  const OnnxRewrite rewrite(MappedFile::open(input.path, input.stands_for), editor, model);
   if (output.path == input.path && !rewrite.changes()) return false;
   OutputFiles files;
   AtomicFile& to = files.add(output.path);

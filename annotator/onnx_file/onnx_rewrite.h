@@ -1,13 +1,12 @@
 // OnnxRewrite: copies an ONNX file with some nodes edited, on the level of the wire format. Parts without an edit,
 // above all weights, are copied as spans; only the lengths of the messages around an edit are written anew.
 //
-// The file is walked twice: once to measure the edited messages, whose lengths stand before their content, and once to
-// write. Edits are made afresh in each walk and never kept, so memory does not grow with the number of nodes edited.
-// Nodes of the graph, of all bodies nested in it and of local functions are edited.
+// The file is walked once. New bytes are kept until they are written (file_pieces.h), since the lengths of the edited
+// messages stand before their content. Nodes of the graph, of all bodies nested in it and of local functions are
+// edited.
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <set>
@@ -17,6 +16,7 @@
 #include <vector>
 
 #include "annotator/onnx_file/carried_data.h"
+#include "annotator/onnx_file/file_pieces.h"
 #include "annotator/onnx_file/onnx_summary.h"
 #include "schema/files/files.h"
 
@@ -53,7 +53,7 @@ struct NodeEdit {
 class NodeEditor {
  public:
   virtual ~NodeEditor() = default;
-  // Called once for each node, a node before those of its bodies. Must give the same answers in both walks.
+  // Called once for each node, a node before those of its bodies.
   virtual NodeEdit edit(const NodeView&) { return {}; }
 };
 
@@ -68,27 +68,22 @@ struct ModelEdit {
 
 class OnnxRewrite {
  public:
-  using MakeEditor = std::function<std::unique_ptr<NodeEditor>()>;  // a fresh one for each walk
-
-  // Measures. Throws Error: truncated_file, corrupt_file, over_limit for graphs nested too deep or when the result
-  // would pass protobuf's 2 GiB.
-  OnnxRewrite(std::shared_ptr<MappedFile> file, MakeEditor make_editor, ModelEdit model);
+  // Makes the edits. Throws Error: truncated_file, corrupt_file, over_limit for graphs nested too deep or when the
+  // result would pass protobuf's 2 GiB.
+  OnnxRewrite(const std::shared_ptr<MappedFile>& file, NodeEditor& editor, const ModelEdit& model);
 
   bool changes() const { return changes_; }  // false: the result equals the input
-  void write(AtomicFile& to) const;
+  void write(AtomicFile& to) const { pieces_.write(to); }
 
  private:
-  std::shared_ptr<MappedFile> file_;
-  MakeEditor make_editor_;
-  ModelEdit model_;
-  std::vector<std::uint64_t> lengths_;  // lengths of the messages that may hold an edit, in the order they begin
+  FilePieces pieces_;
   bool changes_ = false;
 };
 
 // Writes `input` with its edits to `output`, which may be the same file; the data files come along (carried_data.h).
 // Nothing is written when output is input and nothing changes. Returns true if something changed. Throws what
 // OnnxRewrite, CarriedData and OutputFiles throw.
-bool rewrite_file(const ModelSource& input, const ModelOutput& output, const OnnxRewrite::MakeEditor& make_editor,
-                  ModelEdit model, const DataFiles& data_files);
+bool rewrite_file(const ModelSource& input, const ModelOutput& output, NodeEditor& editor, ModelEdit model,
+                  const DataFiles& data_files);
 
 }  // namespace whence::onnx_file

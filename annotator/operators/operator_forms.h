@@ -17,7 +17,8 @@ enum class OperatorForms {
 struct RecentOperator {
   std::string_view name;
   int since;  // the first opset that has it
-  // The newest opset at which ONNX Runtime 1.32 runs it on the CPU; below `since` for none.
+  // The newest opset at which exports write it without being asked to: ONNX Runtime 1.32 runs it on the CPU, and says
+  // nothing of it; below `since` for none.
   int runs_until;
 };
 

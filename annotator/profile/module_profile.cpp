@@ -46,49 +46,60 @@ void require_meeting(const RuntimeProfile& profile, const LayerPlacer& placer, c
 
 }  // namespace
 
+namespace {
+
+// Without amounts; what it was made with is not needed for them.
+ModuleProfile placed_layers(const std::string& model_path, const ProfileFiles& files) {
+  const std::string& profile_path = files.profiles.front();
+  const Place place{.file = profile_path, .stage = "profile"};
+  const OnnxSummary model = value_of(functions::read_flat_summary(model_path));
+  RuntimeProfile profile = read_runtime_profile(files.profiles, files.options);
+  const InlinedNames inlined(value_of(onnx_file::read_onnx_summary(model_path)), profile);
+  const view::NodeGraph graph = view::node_graph_of(model, nullptr);
+  if (graph.tree.unattributed == graph.tree.count) {
+    throw Error(Code::usage, "no node of the file says which module it belongs to", "`whence annotate` it first",
+                {.file = model_path, .stage = "profile"});
+  }
+  const NodeFinder names(graph);
+  std::optional<OnnxSummary> optimized;
+  std::optional<OptimizedFinder> matches;
+  if (!files.optimized.empty()) {
+    optimized = value_of(onnx_file::read_onnx_summary(files.optimized));
+    matches.emplace(*optimized, model, graph.tree, place);
+  }
+  const LayerPlacer placer(graph, names, inlined, matches ? &*matches : nullptr);
+  require_meeting(profile, placer, matches ? &*matches : nullptr, place);
+
+  ModuleProfile result;
+  result.file = base_name(model_path);
+  result.profile = base_name(profile_path);
+  result.source = profile.source;
+  result.unit = profile.unit;
+  result.tree = graph.tree;
+  result.matched = matches.has_value();
+  result.runs = profile.runs;
+  result.warmup_runs = profile.warmup_runs;
+  result.averaged = profile.averaged;
+  result.run_amount = profile.run_amount;
+  result.graph = view::viewer_graph_id(model);
+  const std::vector<std::string> ids = view::viewer_ids(graph);
+  std::vector<LayerModules> placed = placer.place(profile);
+  result.layers.reserve(placed.size());
+  for (std::size_t i = 0; i < placed.size(); ++i) {
+    if (profile.layers[i].count == 0) continue;
+    const ProfileRule rule = placed[i].rule;
+    if (rule == ProfileRule::derived || (rule == ProfileRule::name && !placed[i].same_operator)) ++result.merged;
+    const auto node = placed[i].row && placed[i].parts.empty() ? placer.node_of(profile.layers[i]) : std::nullopt;
+    result.layers.push_back({std::move(profile.layers[i]), std::move(placed[i]), node ? ids[*node] : ""});
+  }
+  return result;
+}
+
+}  // namespace
+
 Result<ModuleProfile> profile_by_module(const std::string& model_path, const ProfileFiles& files) {
   return guarded([&] {
-    const std::string& profile_path = files.profiles.front();
-    const Place place{.file = profile_path, .stage = "profile"};
-    const OnnxSummary model = value_of(functions::read_flat_summary(model_path));
-    RuntimeProfile profile = read_runtime_profile(files.profiles, files.options);
-    const InlinedNames inlined(value_of(onnx_file::read_onnx_summary(model_path)), profile);
-    const view::NodeGraph graph = view::node_graph_of(model, nullptr);
-    if (graph.tree.unattributed == graph.tree.count) {
-      throw Error(Code::usage, "no node of the file says which module it belongs to", "`whence annotate` it first",
-                  {.file = model_path, .stage = "profile"});
-    }
-    const NodeFinder names(graph);
-    std::optional<OnnxSummary> optimized;
-    std::optional<OptimizedFinder> matches;
-    if (!files.optimized.empty()) {
-      optimized = value_of(onnx_file::read_onnx_summary(files.optimized));
-      matches.emplace(*optimized, model, graph.tree, place);
-    }
-    const LayerPlacer placer(graph, names, inlined, matches ? &*matches : nullptr);
-    require_meeting(profile, placer, matches ? &*matches : nullptr, place);
-
-    ModuleProfile result;
-    result.file = base_name(model_path);
-    result.profile = base_name(profile_path);
-    result.source = profile.source;
-    result.unit = profile.unit;
-    result.tree = graph.tree;
-    result.matched = matches.has_value();
-    result.runs = profile.runs;
-    result.warmup_runs = profile.warmup_runs;
-    result.averaged = profile.averaged;
-    result.run_amount = profile.run_amount;
-    result.graph = view::viewer_graph_id(model);
-    const std::vector<std::string> ids = view::viewer_ids(graph);
-    std::vector<LayerModules> placed = placer.place(profile);
-    for (std::size_t i = 0; i < placed.size(); ++i) {
-      if (profile.layers[i].count == 0) continue;
-      const ProfileRule rule = placed[i].rule;
-      if (rule == ProfileRule::derived || (rule == ProfileRule::name && !placed[i].same_operator)) ++result.merged;
-      const auto node = placed[i].row && placed[i].parts.empty() ? placer.node_of(profile.layers[i]) : std::nullopt;
-      result.layers.push_back({std::move(profile.layers[i]), std::move(placed[i]), node ? ids[*node] : ""});
-    }
+    ModuleProfile result = placed_layers(model_path, files);
     add_amounts(result);
     return result;
   });

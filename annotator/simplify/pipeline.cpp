@@ -33,6 +33,7 @@ constexpr Rule rules[] = {
     {"rms_normalization", rms_normalization},
     {"rotary_embedding", rotary_embedding},
     {"attention_inputs", attention_inputs},
+    {"tensor_scatter", tensor_scatter},
     {"swish", swish},
     {"swiglu", swiglu},
 };

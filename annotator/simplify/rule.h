@@ -72,6 +72,7 @@ Outcome swiglu(Rewriter&, std::int32_t);
 Outcome rms_normalization(Rewriter&, std::int32_t);
 Outcome rotary_embedding(Rewriter&, std::int32_t);
 Outcome attention_inputs(Rewriter&, std::int32_t);
+Outcome tensor_scatter(Rewriter&, std::int32_t);
 
 // Before the rules, which then see what is left of a body. The number of loops that changed.
 std::size_t scans_of_loops(graph::Graph&);

@@ -38,6 +38,7 @@ struct AnnotateOptions {
   std::string functions = {};            // modules as ONNX functions: "auto", "types=A,B", "modules=GLOB", "depth=N"
   bool tokens_go = false;                // takes away what `carry` left in the doc_strings of the file before
   bool overwrite = false;  // replaces files of weights that stand where those of the output go and hold something else
+  bool copy_data = false;  // files of weights of its own for an output in the model's folder, which could share them
 };
 
 struct AnnotateReport {
@@ -63,7 +64,7 @@ struct StripReport {
 };
 
 // Takes back what annotate() wrote: the file as it was before, byte for byte. Calls of functions that whence made are
-// written out first.
-StripReport strip(const std::string& model, const std::string& output, bool overwrite = false);
+// written out first. `overwrite`, `copy_data`: as in AnnotateOptions.
+StripReport strip(const std::string& model, const std::string& output, bool overwrite = false, bool copy_data = false);
 
 }  // namespace whence

@@ -72,7 +72,7 @@ def providers_of(session: Any) -> list[dict]:
 def place(model: str | os.PathLike, rules: Sequence[str] = (), *, default: str | None = None,
           output: str | os.PathLike | None = None, assigned: Any = None,
           profile: str | os.PathLike | None = None, optimized: str | os.PathLike | None = None,
-          sidecar: str | os.PathLike | None = None, overwrite: bool = False) -> PlaceReport:
+          sidecar: str | os.PathLike | None = None, overwrite: bool = False, copy_data: bool = False) -> PlaceReport:
     """Assigns modules of an annotated ONNX file to devices; nothing is written unless ``output`` is given.
 
     rules    "gpu=encoder.**": a device and a glob over qualified names. The first that holds a node's module decides.
@@ -81,6 +81,7 @@ def place(model: str | os.PathLike, rules: Sequence[str] = (), *, default: str |
     profile  what a runtime measured, for the time of each device; ``optimized``: the model that the session saved.
     sidecar  for a file that was exported and not yet annotated.
     overwrite  replace files of weights that stand where those of ``output`` go and hold something else.
+    copy_data  files of weights of its own for an ``output`` in the model's folder, which names the model's otherwise.
 
     Raises WhenceError E0101 for a glob that matches nothing, a rule that places no node, an unknown device, and nodes
     without a device.
@@ -90,7 +91,7 @@ def place(model: str | os.PathLike, rules: Sequence[str] = (), *, default: str |
     for option, value in [("--default", default), ("-o", output), ("--profile", profile),
                           ("--optimized", optimized), ("--sidecar", sidecar)]:
         chosen += [option, value] if value is not None else []
-    chosen += ["--overwrite"] if overwrite else []
+    chosen += [flag for flag, given in (("--overwrite", overwrite), ("--copy-data", copy_data)) if given]
     with tempfile.TemporaryDirectory() as folder:
         if hasattr(assigned, "get_provider_graph_assignment_info"):
             listed = Path(folder) / "providers.json"

@@ -48,6 +48,7 @@ _OPTIONS = (
     (r"--opset (\d+)", r"opset_version=\1"),
     (r"--keep-bfloat16", "keep_bfloat16=True"),
     (r"--overwrite", "overwrite=True"),
+    (r"--copy-data", "copy_data=True"),
 )
 
 

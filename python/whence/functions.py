@@ -32,12 +32,14 @@ class FunctionsReport:
 
 
 def functions(model: str | os.PathLike, *, output: str | os.PathLike | None = None, modules: Sequence[str] = (),
-              types: Collection[str] = (), depth: int | None = None, overwrite: bool = False) -> FunctionsReport:
+              types: Collection[str] = (), depth: int | None = None, overwrite: bool = False,
+              copy_data: bool = False) -> FunctionsReport:
     """Cuts functions out of an annotated ONNX file; in place unless ``output`` is given.
 
     modules  globs over qualified names, "encoder.layer.*"; ``types``: classes, "BertLayer"; ``depth``: all modules down
              to so many calls below the root. With none of them, the repeated blocks that save the most nodes.
     overwrite  replace files of weights that stand where those of ``output`` go and hold something else.
+    copy_data  files of weights of its own for an ``output`` in the model's folder, which names the model's otherwise.
 
     Nothing is written unless the functions, written out again, give the same graph. Raises WhenceError: E0101 when a
     choice matches nothing, E0302 when no chosen module is a single part of the graph.
@@ -46,7 +48,7 @@ def functions(model: str | os.PathLike, *, output: str | os.PathLike | None = No
     chosen = [word for glob in modules for word in ("--modules", glob)]
     chosen += ["--types", ",".join(types)] if types else []
     chosen += ["--depth", depth] if depth is not None else []
-    chosen += ["--overwrite"] if overwrite else []
+    chosen += [flag for flag, given in (("--overwrite", overwrite), ("--copy-data", copy_data)) if given]
     report = run_json("functions", model, "-o", target, *chosen)
     return FunctionsReport(
         target, tuple(Function(each["name"], each["calls"], each["nodes"], tuple(each["modules"]))
@@ -56,9 +58,10 @@ def functions(model: str | os.PathLike, *, output: str | os.PathLike | None = No
 
 
 def inline(model: str | os.PathLike, *, output: str | os.PathLike | None = None, all: bool = False,
-           overwrite: bool = False) -> Path:
+           overwrite: bool = False, copy_data: bool = False) -> Path:
     """Writes out the calls of functions that ``functions`` made, or of ``all``, with the metadata the nodes had;
-    ``overwrite`` as for ``functions``."""
+    ``overwrite`` and ``copy_data`` as for ``functions``."""
     target = Path(output or model)
-    run_json("inline", model, "-o", target, *(["--all"] if all else []), *(["--overwrite"] if overwrite else []))
+    flags = (("--all", all), ("--overwrite", overwrite), ("--copy-data", copy_data))
+    run_json("inline", model, "-o", target, *(flag for flag, given in flags if given))
     return target

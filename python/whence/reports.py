@@ -43,7 +43,7 @@ class AnnotateReport:
 def annotate(model: str | os.PathLike, sidecar: str | os.PathLike | None = None, *,
              output: str | os.PathLike | None = None, source: str | os.PathLike | None = None,
              weights: str | os.PathLike | None = None, keys: Collection[str] = (), names: bool = True, carry: bool = False, functions: str | None = None,
-             allow_different_weights: bool = False, overwrite: bool = False,
+             allow_different_weights: bool = False, overwrite: bool = False, copy_data: bool = False,
              values: Values | str | os.PathLike | None = None,
              outputs: str | os.PathLike | None = None) -> AnnotateReport:
     """Writes on every node of an ONNX file where it comes from; in place, atomically, unless ``output`` is given.
@@ -59,6 +59,7 @@ def annotate(model: str | os.PathLike, sidecar: str | os.PathLike | None = None,
              "modules=encoder.layer.*" or "depth=2".
     allow_different_weights  match by structure although the weights are not the sidecar's.
     overwrite  replace files of weights that stand where those of ``output`` go and hold something else.
+    copy_data  files of weights of its own for an ``output`` in the model's folder, which names the model's otherwise.
     values   what ``record_values`` recorded of the model of the sidecar, or its file: the file runs in ONNX Runtime, and its
              values that are results of recorded operations say where they are made, whatever their names are.
     outputs  instead of running the file: values that another runtime left, as for ``accuracy``.
@@ -72,7 +73,7 @@ def annotate(model: str | os.PathLike, sidecar: str | os.PathLike | None = None,
     options += ["--keys", ",".join(keys)] if keys else []
     options += ["--functions", functions] if functions else []
     flags = {"--no-names": not names, "--carry": carry, "--allow-different-weights": allow_different_weights,
-             "--overwrite": overwrite}
+             "--overwrite": overwrite, "--copy-data": copy_data}
     options += [flag for flag, is_set in flags.items() if is_set]
     if values is None and outputs is not None:
         raise error("E0101", "usage", "values of a runtime say nothing without recorded ones", "give values too")

@@ -136,17 +136,19 @@ def diff(before: str | os.PathLike, after: str | os.PathLike, sidecar: str | os.
 
 
 def extract(model: str | os.PathLike, module: str, output: str | os.PathLike, *, call: int | None = None,
-            partial: bool = False, overwrite: bool = False) -> Path:
+            partial: bool = False, overwrite: bool = False, copy_data: bool = False) -> Path:
     """Writes a model of one call of one module, and returns its path.
 
     call     from 0; the first one by default.
     partial  write the nodes that are known to be the module's, though there may be more.
     overwrite  replace files of weights that stand where those of ``output`` go and hold something else.
+    copy_data  files of weights of its own for an ``output`` in the model's folder, which names the model's otherwise.
 
     Raises WhenceError: E0105 for a module that the file does not have, E0302 when it is not a single part of the graph.
     """
     options = ["--call", call] if call is not None else []
-    options += [flag for flag, given in (("--partial", partial), ("--overwrite", overwrite)) if given]
+    flags = (("--partial", partial), ("--overwrite", overwrite), ("--copy-data", copy_data))
+    options += [flag for flag, given in flags if given]
     run_json("extract", model, "--module", module, "-o", output, *options)
     return Path(output)
 

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include <fcntl.h>
@@ -46,6 +47,16 @@ std::uint64_t copy_in_kernel(int from, std::uint64_t offset, int to, std::uint64
     done += static_cast<std::uint64_t>(moved);
   }
   return done;
+}
+
+// The first stretch from `start` on that is not a hole; empty, at `size`, if there is none. A file system that knows no
+// holes has one stretch.
+std::pair<std::uint64_t, std::uint64_t> next_data(int fd, std::uint64_t start, std::uint64_t size) {
+  const off_t data = ::lseek(fd, static_cast<off_t>(start), SEEK_DATA);
+  if (data < 0) return {errno == ENXIO ? size : start, size};
+  const off_t hole = ::lseek(fd, data, SEEK_HOLE);
+  const auto begin = std::min(static_cast<std::uint64_t>(data), size);
+  return {begin, hole < 0 ? size : std::clamp(static_cast<std::uint64_t>(hole), begin, size)};
 }
 
 }  // namespace
@@ -155,7 +166,20 @@ void AtomicFile::copy(const std::string& path) {
     throw Error(Code::missing_file, path + ": " + std::strerror(errno), "check its permissions",
                 {.file = path, .stage = "write"});
   }
-  copy_from(source_fd_, 0, static_cast<std::uint64_t>(status.st_size));
+  const auto size = static_cast<std::uint64_t>(status.st_size);
+  if (temporary_.empty() || position_ > 0) {
+    copy_from(source_fd_, 0, size);
+  } else {
+    flush();
+    while (position_ < size) {
+      const auto [begin, end] = next_data(source_fd_, position_, size);
+      if (::lseek(fd_, static_cast<off_t>(begin), SEEK_SET) < 0) fail_to_write(target_, errno);
+      position_ = begin;
+      copy_from(source_fd_, begin, end - begin);
+      const bool ends_in_hole = begin == size;
+      if (ends_in_hole && ::ftruncate(fd_, static_cast<off_t>(size)) != 0) fail_to_write(target_, errno);
+    }
+  }
   // A copy is not readable by more users than its original.
   struct stat own {};
   if (!exists_ && !temporary_.empty() && ::fstat(fd_, &own) == 0) ::fchmod(fd_, own.st_mode & status.st_mode & 07777);

@@ -301,11 +301,12 @@ class ProgramReader {
     for (std::size_t i = 1; i < blocks_.size(); ++i) {
       blocks_of_[blocks_[i].operation].push_back(static_cast<std::int32_t>(i));
     }
-    defined_.resize(value_count_);
+    known_.resize(value_count_);
+    given_.resize(value_count_);
     for (std::size_t i = 0; i < value_count_; ++i) {
       const Value& value = program_.values[i];
       const bool made = value.source == ValueSource::node || value.source == ValueSource::block_input;
-      defined_[i] = !made || value.known != none_id;
+      known_[i] = !made || value.known != none_id;
     }
     program_.body = assemble(0, 0);
     if (assembled_ != operation_count_) {
@@ -338,14 +339,18 @@ class ProgramReader {
   // Converters look up what an operation reads, so it has to be there by then.
   void require_defined(const Argument& argument, const std::string& where) const {
     each_value(argument, [&](ValueId id) {
-      if (!defined_[id]) text_.corrupt(where, "value " + std::to_string(id) + " is read before an operation gives it");
+      if (!known_[id] && !given_[id]) {
+        text_.corrupt(where, "value " + std::to_string(id) + " is read before an operation gives it");
+      }
     });
   }
 
-  void define(const std::vector<ValueId>& values, std::vector<ValueId>& here) {
+  // A value has one operation that gives it, or one block that takes it in: those that read it mean that one.
+  void define(const std::vector<ValueId>& values, std::vector<ValueId>& here, const std::string& where) {
     for (const ValueId id : values) {
-      if (!defined_[id]) here.push_back(id);
-      defined_[id] = true;
+      if (given_[id]) text_.corrupt(where, "value " + std::to_string(id) + " is given a second time");
+      given_[id] = true;
+      here.push_back(id);
     }
   }
 
@@ -356,7 +361,8 @@ class ProgramReader {
     FlatBlock& flat = blocks_[number];
     Block block = std::move(flat.block);
     std::vector<ValueId> here;
-    define(block.inputs, here);
+    const std::string where = "/blocks/rows/" + std::to_string(number);
+    define(block.inputs, here, where);
     for (const std::int32_t op : flat.operations) {
       if (static_cast<std::size_t>(op) != assembled_++) {
         text_.corrupt(row_of(op), "the operation does not stand in execution order");
@@ -364,11 +370,11 @@ class ProgramReader {
       Node& node = block.nodes.emplace_back(std::move(nodes_[op]));
       for (const NamedArgument& argument : node.arguments) require_defined(argument.value, row_of(op));
       for (const std::int32_t nested : blocks_of_[op]) node.blocks.push_back(assemble(nested, depth + 1));
-      define(node.outputs, here);
+      define(node.outputs, here, row_of(op));
     }
-    for (const Argument& output : block.outputs) require_defined(output, "/blocks/rows/" + std::to_string(number));
+    for (const Argument& output : block.outputs) require_defined(output, where);
     if (number == 0) require_outputs();
-    for (const ValueId id : here) defined_[id] = false;
+    for (const ValueId id : here) given_[id] = false;
     return block;
   }
 
@@ -401,7 +407,7 @@ class ProgramReader {
   std::vector<ScopeBasis> bases_;  // by operation
   Program program_;
   std::size_t value_count_ = 0, operation_count_ = 0;
-  std::vector<bool> defined_;  // by value: it is there while the operations are put together
+  std::vector<bool> known_, given_;  // by value: there from the start; by an operation or block put together so far
   std::vector<FlatBlock> blocks_;
   std::vector<Node> nodes_;                           // in the order of the table, until assemble() takes them
   std::vector<std::vector<std::int32_t>> blocks_of_;  // by operation

@@ -719,6 +719,29 @@ TEST(RotaryEmbedding, IsLeftWhereTheHalvesMayDiffer) {
   EXPECT_EQ(report.refusals[0].why, "the angles are not known to hold each number twice");
 }
 
+// Three new entries of a cache of 8, at places from `start` on.
+std::string written(const std::vector<std::int64_t>& steps, std::int64_t batch, std::int64_t starts = 1) {
+  GraphBuilder g;
+  const auto cache = g.input("cache", float32, {batch, 8, 4}), now = g.input("now", float32, {batch, 3, 4});
+  const auto start = g.input("start", int64, {starts});
+  const auto places = g.node("Add", {g.integers(steps), start}, {}, int64, {3});
+  const auto column = g.node("Unsqueeze", {places, g.integers({1})}, {}, int64, {3, 1});
+  const auto index = g.node("Expand", {column, g.integers({2, 3, 4})}, {}, int64, {batch, 3, 4});
+  g.output(g.node("ScatterElements", {cache, index, now}, {{"axis", std::int64_t{1}}}, float32, {batch, 8, 4}));
+  return of_opset(g, 24);
+}
+
+TEST(TensorScatter, WritesConsecutivePlaces) {
+  EXPECT_EQ(written({0, 1, 2}, 2), "Expand TensorScatter");
+  EXPECT_EQ(written({0, 1, 2}, 1), "TensorScatter");
+}
+
+TEST(TensorScatter, LeavesOtherPlaces) {
+  EXPECT_EQ(written({0, 2, 4}, 2), "Add Unsqueeze Expand ScatterElements");
+  EXPECT_EQ(written({1, 2, 3}, 2), "Add Unsqueeze Expand ScatterElements");
+  EXPECT_EQ(written({0, 1, 2}, 2, 3), "Add Unsqueeze Expand ScatterElements");  // each with a start of its own
+}
+
 // Attention over keys and values that are each joined of a past and of what came now.
 GraphValueId attention(GraphBuilder& g, std::vector<graph::Attribute> attributes, std::int64_t past_of_values = 4) {
   const Ints now{1, 2, 3, 8}, all{1, 2, 7, 8};

@@ -156,6 +156,18 @@ def test_a_sidecar_that_reads_a_value_before_an_operation_gives_it(small_export,
     assert "is read before an operation gives it" in found["message"]
 
 
+def test_a_sidecar_that_gives_a_value_twice(small_export, tmp_path):
+    model, sidecar = small_export
+    document = json.loads(sidecar.read_text())
+    at = document["operations"]["columns"].index("outputs")
+    first, last = document["operations"]["rows"][0], document["operations"]["rows"][-1]
+    last[at] += first[at]
+    wrong = tmp_path / "wrong.json"
+    wrong.write_text(json.dumps(document))
+    found = refused(["annotate", model, "--sidecar", wrong, "-o", tmp_path / "target"], tmp_path, "E0204")
+    assert "is given a second time" in found["message"]
+
+
 def test_a_sidecar_with_a_branch_that_has_inputs(small_export, tmp_path):
     model, _ = small_export
     wrong = tmp_path / "wrong.json"

@@ -127,6 +127,63 @@ def test_in_the_models_folder_its_weights_stay(writer, tmp_path):
 
 
 @pytest.mark.parametrize("writer", WRITERS)
+def test_copied_data_is_the_outputs_own(writer, tmp_path):
+    model = prepared(a_model(tmp_path, 1), writer)
+    expected, before = result(model), files(tmp_path)
+    shared = command.run_json(*WRITERS[writer], model, "-o", tmp_path / "shared.onnx")["diagnostics"]
+    said = [each for each in shared if "not copied" in each["message"]]
+    assert [each["severity"] for each in said] == ["note"] and "--copy-data" in said[0]["remedy"]
+    assert "w.bin" in said[0]["message"] and "shared.onnx" in said[0]["message"]
+    copied = command.run_json(*WRITERS[writer], model, "-o", tmp_path / "other.onnx", "--copy-data")["diagnostics"]
+    assert not [each for each in copied if "not copied" in each["message"]]
+    assert locations(tmp_path / "other.onnx") == {"other.onnx.data"}
+    assert files(tmp_path)["other.onnx.data"] == before["w.bin"]
+    if writer != "extract":
+        in_place = command.run_json(*WRITERS[writer], model, "-o", model, "--copy-data")["diagnostics"]
+        assert locations(model) == {"w.bin"} and not [each for each in in_place if "not copied" in each["message"]]
+    (tmp_path / "w.bin").unlink()
+    np.testing.assert_array_equal(result(tmp_path / "other.onnx"), expected)
+
+
+def test_stripped_copies_share_nothing(tmp_path):
+    """Without the option, strip gives weights the names back that they had, and the file there holds them."""
+    a_model(tmp_path, 1)
+    command.run("annotate", tmp_path / "model.onnx", "-o", tmp_path / "copy.onnx", "--copy-data")
+    command.run("strip", tmp_path / "copy.onnx", "-o", tmp_path / "stripped.onnx", "--copy-data")
+    assert locations(tmp_path / "stripped.onnx") == {"stripped.onnx.data"}
+    for folder, options, expected in (("a", [], "w.bin"), ("b", ["--copy-data"], "w.bin")):
+        (tmp_path / folder).mkdir()
+        command.run("strip", tmp_path / "copy.onnx", "-o", tmp_path / folder / "model.onnx", *options)
+        assert locations(tmp_path / folder / "model.onnx") == {expected}
+
+
+def test_holes_of_data_files_stay_holes(tmp_path):
+    """Weights of a gigabyte, of which a file system holds some pages."""
+    folder = tmp_path / "a"
+    folder.mkdir()
+    size = 1 << 30
+    with (folder / "w.bin").open("wb") as data:
+        data.write(b"front")
+        data.seek(size // 2)
+        data.write(b"middle")
+        data.truncate(size)
+    weight = TensorProto(name="w", data_type=TensorProto.UINT8, dims=[size], data_location=TensorProto.EXTERNAL)
+    weight.external_data.add(key="location", value="w.bin")
+    model = save(folder / "model.onnx", [helper.make_node("Relu", ["x"], ["y"], name="/act/Relu")], [weight])
+    if os.stat(folder / "w.bin").st_blocks * 512 > size // 16:
+        pytest.skip("the file system knows no holes")
+    (tmp_path / "out").mkdir()
+    for output in (tmp_path / "out" / "one.onnx", folder / "one.onnx"):
+        command.run("annotate", model, "-o", output, "--copy-data")
+        copied = os.stat(f"{output}.data")
+        assert copied.st_size == size and copied.st_blocks * 512 < size // 16
+        with open(f"{output}.data", "rb") as data:
+            assert data.read(6) == b"front\0"
+            data.seek(size // 2 - 1)
+            assert data.read(8) == b"\0middle\0"
+
+
+@pytest.mark.parametrize("writer", WRITERS)
 def test_something_in_the_way_of_the_weights(writer, tmp_path):
     model = prepared(a_model(tmp_path / "a", 1), writer)
     out = tmp_path / "out"

@@ -60,6 +60,19 @@ def test_weights_and_crossings_are_counted(path):
         {"device": "gpu", "nodes": 2, "weights": 1, "bytes": 64, "microseconds": None},
         {"device": "cpu", "nodes": 2, "weights": 2, "bytes": 80, "microseconds": None}]
     assert report["crossings"] == [{"from": "gpu", "to": "cpu", "values": 1}]
+    together = command.run_json("place", path, "--rule", "cpu=**")
+    assert [(each["weights"], each["bytes"]) for each in together["devices"]] == [(2, 80)]  # w once, though read twice
+
+
+def test_weights_of_less_than_a_byte_fill_whole_bytes(tmp_path):
+    """Seven elements of four bits are four bytes, of two bits two."""
+    kinds = {"INT4": 4, "INT2": 2}  # bytes
+    weights = [onnx.helper.make_tensor(name, getattr(onnx.TensorProto, name), [7], bytes(size), raw=True)
+               for name, size in kinds.items()]
+    nodes = [in_module(node("DequantizeLinear", [name, "s"], [f"y_{name}"]), f"/{name}", name) for name in kinds]
+    graphs.model(nodes, [*weights, graphs.weight("s", 1)], {"x": [7]}, [f"y_{name}" for name in kinds], tmp_path / "m.onnx", 13)
+    report = command.run_json("place", tmp_path / "m.onnx", "--rule", "npu=INT4", "--rule", "cpu=INT2")
+    assert {each["device"]: each["bytes"] for each in report["devices"]} == {"npu": 4 + 4, "cpu": 2 + 4}  # s has four, too
 
 
 @pytest.mark.parametrize("ir_version", [8, 10])

@@ -58,6 +58,7 @@ extern "C" int LLVMFuzzerInitialize(int* count, char*** arguments) {
     if (argument.starts_with(coverage_option)) coverage_file = argument.substr(coverage_option.size());
   }
   if (!coverage_file.empty()) std::atexit(write_coverage);
+  whence::fuzz::attempt_one_part();
   if (chosen != nullptr) return 0;
   std::fputs("whence_fuzz --target=NAME, one of:\n", stderr);
   for (const whence::fuzz::Target* each : whence::fuzz::Target::all()) {

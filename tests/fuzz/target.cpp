@@ -15,6 +15,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+bool one_part = false;
+
 std::vector<const Target*>& targets() {
   static std::vector<const Target*> all;
   return all;
@@ -83,6 +85,14 @@ void attempt(const std::function<void()>& part) {
     report_finding(std::string("an exception that is no Error: ") + typeid(other).name() + ": " + other.what());
   }
 }
+
+void attempt_each(std::string_view input, const std::vector<std::function<void()>>& parts) {
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (!one_part || i == input.size() % parts.size()) attempt(parts[i]);
+  }
+}
+
+void attempt_one_part() { one_part = true; }
 
 void require(bool holds, std::string_view what) {
   if (!holds) report_finding(what);

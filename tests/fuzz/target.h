@@ -48,6 +48,13 @@ void require(bool holds, std::string_view what);
 // Runs one part of a target. An Error of it that a target may throw ends that part alone.
 void attempt(const std::function<void()>& part);
 
+// Runs the parts of a target that do not need each other: each command that reads the input, say. Where time decides,
+// as under libFuzzer, one of them, which the length of the input chooses: as many more inputs are tried in the same
+// time.
+void attempt_each(std::string_view input, const std::vector<std::function<void()>>& parts);
+// From now on, one part of an input.
+void attempt_one_part();
+
 // A path in a folder of this process, in memory where the machine has such a disk.
 std::string scratch(std::string_view name);
 // The same, once the file holds `content`.

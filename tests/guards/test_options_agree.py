@@ -15,9 +15,10 @@ ROW = re.compile(r'OptionRow\{\s*"(?P<name>[\w-]+)(?:,\w)?",\s*Kind::(?P<kind>\w
 # What only one of the ways can have, and why.
 FIELDS_OF_LIVE_MODULES = {"archive", "training", "command"}
 FIELDS_OF_TWO_FORMS = {"dynamic"}  # the text form of dynamic_axes
-FIELDS_WITHOUT_ROW = {"Options": FIELDS_OF_LIVE_MODULES | FIELDS_OF_TWO_FORMS, "AnnotateOptions": {"overwrite", "tokens_go"},
-                      "ValidateOptions": set()}
-KEYWORDS_WITHOUT_ROW = {"annotate": {"model", "output", "outputs", "overwrite"}, "validate": {"model", "values"}}
+FIELDS_WITHOUT_ROW = {"Options": FIELDS_OF_LIVE_MODULES | FIELDS_OF_TWO_FORMS,
+                      "AnnotateOptions": {"overwrite", "copy_data", "tokens_go"}, "ValidateOptions": set()}
+KEYWORDS_WITHOUT_ROW = {"annotate": {"model", "output", "outputs", "overwrite", "copy_data"},
+                        "validate": {"model", "values"}}
 
 
 def rows(file: str) -> list[dict]:

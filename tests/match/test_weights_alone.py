@@ -3,6 +3,7 @@ recording and no name of the file helps, since every name is replaced."""
 
 import json
 import struct
+import zipfile
 
 import numpy as np
 import onnx
@@ -188,6 +189,19 @@ SAVED = {
 def test_what_torch_saves(model, plain, form, tmp_path):
     SAVED[form](model, tmp_path / "pytorch_model.bin")
     assert readers(annotated(plain, tmp_path, tmp_path)) == PRODUCTS  # the folder
+
+
+def test_a_tensor_whose_pickle_says_a_negative_size_is_left_out(model, plain, tmp_path):
+    """-1 in one byte, which without its sign is 255."""
+    torch.save({**model.state_dict(), "odd": torch.zeros(211)}, tmp_path / "good.bin")
+    with zipfile.ZipFile(tmp_path / "good.bin") as good, zipfile.ZipFile(tmp_path / "odd.bin", "w") as odd:
+        for name in good.namelist():
+            content = good.read(name)
+            if name.endswith("data.pkl"):
+                assert content.count(b"K\xd3\x85") == 1  # the tuple of the size 211
+                content = content.replace(b"K\xd3\x85", b"\x8a\x01\xff\x85")
+            odd.writestr(name, content)
+    assert annotated(plain, tmp_path / "odd.bin", tmp_path) == annotated(plain, tmp_path / "good.bin", tmp_path)
 
 
 @pytest.mark.parametrize("ending", ["safetensors", "bin"])

@@ -34,6 +34,7 @@ OLDEST = {key: opset for opset, keys in {
         "aten::bitwise_or.Tensor aten::bitwise_xor.Scalar aten::bitwise_xor.Scalar_Tensor "
         "aten::bitwise_xor.Tensor aten::col2im aten::index_reduce aten::scatter_reduce.two "
         "aten::segment_reduce",
+    19: "torchvision::deform_conv2d",
     20: "aten::grid_sampler aten::grid_sampler_3d",
     26: "aten::view.dtype",
     23: "onnx::Attention.opset23 onnx::RotaryEmbedding.opset23",

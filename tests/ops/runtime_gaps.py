@@ -77,6 +77,7 @@ GAPS = (
     since_22("MaxRoiPool", "float[1,1,4,4] x, float[1,5] r => float[1,1,2,2] y: "
              "y = MaxRoiPool <pooled_shape = [2, 2]> (x, r)"),
     since_22("Multinomial", "float[1,3] x => int32[1,1] y: y = Multinomial(x)"),
+    since_28("Optional", "float[2] x => optional(float[2]) y: y = Optional(x)"),
     since_28("DequantizeLinear", "uint8[3] x, float s => float[3] y: y = DequantizeLinear(x, s)"),
     since_28("QuantizeLinear", "float[3] x, float s => uint8[3] y: y = QuantizeLinear(x, s)"),
     *[since_22(name, f"float[1] x => float[2] y: y = {name} <shape = [2]> ()")
@@ -84,7 +85,7 @@ GAPS = (
     *[since_22(name, f"float[2] x => float[2] y: y = {name}(x)") for name in ("RandomNormalLike", "RandomUniformLike")],
     since_22("RoiAlign", "float[1,1,4,4] x, float[1,4] r, int64[1] b => float[1,1,1,1] y: y = RoiAlign(x, r, b)"),
 )
-MOST_GAPS = 31
+MOST_GAPS = 32
 
 # Operators that refuse a tensor without elements, although PyTorch computes something: why whence leaves it at that.
 NOT_OF_NOTHING = {

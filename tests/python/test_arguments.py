@@ -129,6 +129,23 @@ def test_caches(kind, backend):
         torch.testing.assert_close(got[f"present.{name}"], tensor, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("backend", NATIVE)
+def test_a_static_cache_is_written_at_its_places(backend):
+    model, arguments, parts = static_case()
+    program = whence.export(model, (), kwargs=arguments(0), backend=backend, opset_version=24, operators="fused")
+    found = collections.Counter(node.op_type for node in program.model_proto.graph.node)
+    assert found["TensorScatter"] == 2 * len(model.model.layers) and not found["ScatterElements"]
+    names = [each.name for each in program.model_proto.graph.output]
+    for seed in (1, 3):
+        other = arguments(seed)
+        got = dict(zip(names, program(**other), strict=True))
+        with torch.no_grad():
+            wanted = model(**other)
+        torch.testing.assert_close(got["logits"], wanted.logits, rtol=1e-4, atol=1e-5)
+        for name, tensor in contents(wanted.past_key_values, parts).items():
+            torch.testing.assert_close(got[f"present.{name}"], tensor, rtol=1e-4, atol=1e-5)
+
+
 @pytest.fixture
 def registered():
     """DynamicCache as transformers registers it for torch.export, which is for the whole process."""

@@ -75,6 +75,7 @@ void add_values(Program& program) {
   program.values.push_back(value("c", DType::int64, std::vector<Dim>{}, ValueSource::constant, 0));
   program.values.push_back(value("i", DType::int64, {{free}}, ValueSource::block_input));
   program.values.push_back(value("out", DType::float32, {{batch, Dim{}}}));
+  program.values.push_back(value("z", DType::float32, {{batch, Dim{}}}));
   program.values[4].type.kind = ValueKind::integer;
   program.values[4].known = 0;
 }
@@ -123,7 +124,7 @@ void add_operations(Program& program) {
   program.body.nodes.push_back(
       node("aten::linear", "", {{"input", ref(0)}, {"weight", ref(1)}, {"bias", {None{}}}}, {2}, 0, 2, 0));
   program.body.nodes.push_back(std::move(branch));
-  program.body.nodes.push_back(node("aten::unbind", "int", {{"self", ref(6)}}, {3, 6}, 3, 0, 0));
+  program.body.nodes.push_back(node("aten::unbind", "int", {{"self", ref(6)}}, {3, 7}, 3, 0, 0));
   program.body.nodes.back().list_output = true;
   program.body.nodes.front().origin.text =
       "%linear : [num_users=1] = call_function[target=torch.ops.aten.linear.default]()";

@@ -241,7 +241,7 @@ TEST(Sidecar, BrokenCellsAreNamed) {
       {"/values/rows/0/5", "1", nullptr},
       {"/values/rows/0/6", "2", nullptr},
       {"/inputs/rows/0/1", "7", nullptr},
-      {"/outputs/rows/0/1", "{\"value\": 7}", nullptr},
+      {"/outputs/rows/0/1", "{\"value\": 8}", nullptr},
       {"/blocks/rows", "[]", nullptr},
       {"/blocks/rows/0/0", "0", nullptr},
       {"/blocks/rows/1/0", "-1", nullptr},

@@ -331,6 +331,13 @@ def test_v602_allows_a_node_that_took_another_one_in(tmp_path):
     assert after(tmp_path, before, [took_in]) == {}
 
 
+def test_v602_a_node_that_took_another_one_in_leaves_out_what_they_disagree_on(tmp_path):
+    before = chain({**ONE, "pkg.whence.call": "1"}, {**TWO, "pkg.whence.call": "2"})
+    assert after(tmp_path, before, [node("Relu", ["x"], "v1", "n1", BOTH)]) == {}
+    other = {**BOTH, "pkg.whence.call": "3"}
+    assert "n1" in after(tmp_path, before, [node("Relu", ["x"], "v1", "n1", other)]).get("V602", [])
+
+
 @pytest.mark.parametrize("weaker", ["matched", "inferred", "ancestor"])
 def test_v603_confidence_raised(tmp_path, weaker):
     before = chain(ONE, {**TWO, CONFIDENCE: weaker})

@@ -91,6 +91,7 @@ AnnotateOptions parse_options(const CommandLine& line) {
   options.allow_different_weights = line.has("allow-different-weights");
   options.functions = line.text_or("functions", "");
   options.overwrite = line.has("overwrite");
+  options.copy_data = line.has("copy-data");
   return options;
 }
 
@@ -103,6 +104,7 @@ ExitCode run(int argc, char** argv) {
       "With none of them, the file's own names and metadata have to do. `whence strip` takes it back.");
   line.positional("model", "an ONNX file, whoever exported or optimised it");
   declare_model_output(line, "the annotated file; may be the same file", Target::may_be_the_model);
+  declare_copy_data(line);
   declare(line, annotate_table);
   line.example("whence annotate bert.optimised.onnx --from bert.annotated.onnx -o bert.optimised.annotated.onnx");
   line.example("whence annotate bert.onnx --sidecar bert.whence.json -o bert.annotated.onnx");

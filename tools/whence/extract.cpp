@@ -24,13 +24,15 @@ ExitCode run(int argc, char** argv) {
   line.option("call", "N", "which call of it, from 0 (the first one by default)");
   line.flag("partial", "write the nodes that are known to be the module's, though there may be more");
   declare_model_output(line, "the model of the module", Target::another_file);
+  declare_copy_data(line);
   line.example("whence extract bert.annotated.onnx --module encoder.layer.3 -o layer3.onnx");
   if (!line.parse(argc, argv)) return ExitCode::ok;
 
   const std::string output = line.text("output");
   ExtractOptions options{.module = line.text("module"), .call = {}, .partial = line.has("partial")};
   if (line.has("call")) options.call = static_cast<int>(line.integer_or("call", 0));
-  const ExtractReport report = extract_module(line.text("model"), output, options, line.has("overwrite"));
+  const ExtractReport report =
+      extract_module(line.text("model"), output, options, line.has("overwrite"), line.has("copy-data"));
   if (line.json()) {
     print_json({{"file", output},
                 {"call", report.call},

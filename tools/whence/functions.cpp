@@ -50,6 +50,7 @@ ExitCode run(int argc, char** argv) {
       "before anything is written. Without a choice of modules those are taken that save the most nodes.");
   line.positional("model", "an annotated file, or one whose exporter wrote module names (PyTorch's dynamo exporter)");
   declare_model_output(line, "the file with functions; may be the same file", Target::may_be_the_model);
+  declare_copy_data(line);
   line.repeated("modules", "GLOB", "modules by qualified name: 'encoder.layer.*', '**.attention'");
   line.option("types", "A,B", "modules by class: BertLayer,BertAttention");
   line.option("depth", "N", "all modules down to N calls below the root");
@@ -75,7 +76,8 @@ ExitCode run(int argc, char** argv) {
                 {.stage = "command line"});
   }
   const std::string output = line.text("output");
-  const FunctionsReport report = make_functions(line.text("model"), output, options, line.has("overwrite"));
+  const FunctionsReport report =
+      make_functions(line.text("model"), output, options, line.has("overwrite"), line.has("copy-data"));
   line.json() ? print_json(report, output) : print_people(report, output);
   return ExitCode::ok;
 }

@@ -16,12 +16,14 @@ ExitCode run(int argc, char** argv) {
                    "had before. --all writes out those of others, too.");
   line.positional("model", "an ONNX file with functions");
   declare_model_output(line, "the file without them; may be the same file", Target::may_be_the_model);
+  declare_copy_data(line);
   line.flag("all", "write out every function, whoever made it");
   line.example("whence inline bert.functions.onnx -o bert.flat.onnx");
   if (!line.parse(argc, argv)) return ExitCode::ok;
 
   const std::string output = line.text("output");
-  const InlineReport report = inline_functions(line.text("model"), output, line.has("all"), line.has("overwrite"));
+  const InlineReport report =
+      inline_functions(line.text("model"), output, line.has("all"), line.has("overwrite"), line.has("copy-data"));
   if (line.json()) {
     print_json({{"file", output}, {"calls", report.calls}, {"functions", report.functions}, {"nodes", report.nodes}},
                report.notes);

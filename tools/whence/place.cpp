@@ -23,6 +23,7 @@ ExitCode run(int argc, char** argv) {
   line.repeated("rule", "DEVICE=GLOB", "the modules of a device");
   line.option("default", "DEVICE", "the device of all other nodes; none: left to ONNX Runtime");
   declare_model_output(line, "the file to write; may be the same file", Target::may_be_the_model);
+  declare_copy_data(line);
   line.option("profile", "FILE", "time of each device, from what a runtime measured (`whence profile` says which)");
   line.option("optimized", "FILE", "the model as that session saved it (SessionOptions.optimized_model_filepath)");
   line.option("assigned", "FILE", "the providers that ONNX Runtime chose, as JSON (docs/dialects.md)");
@@ -38,7 +39,8 @@ ExitCode run(int argc, char** argv) {
                                                                   .profile = line.text_or("profile", ""),
                                                                   .optimized = line.text_or("optimized", ""),
                                                                   .providers = line.text_or("assigned", ""),
-                                                                  .overwrite = line.has("overwrite")});
+                                                                  .overwrite = line.has("overwrite"),
+                                                                  .copy_data = line.has("copy-data")});
   if (line.json()) {
     print_json(nlohmann::ordered_json::parse(placement::to_json(placement)), notes);
   } else {

@@ -60,4 +60,9 @@ void declare_model_output(CommandLine& line, const std::string& help, Target tar
       "what stands there and holds other bytes, which is an error otherwise");
 }
 
+void declare_copy_data(CommandLine& line) {
+  line.flag("copy-data",
+            "an output in the model's folder names the model's own files of weights: give it copies, under its name");
+}
+
 }  // namespace whence

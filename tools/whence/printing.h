@@ -23,5 +23,7 @@ std::string describe(const NodeCounts& nodes);
 
 // `--output` and `--overwrite` of a subcommand that writes a model.
 void declare_model_output(CommandLine& line, const std::string& help, Target target);
+// `--copy-data` of one that may leave the weights where they are.
+void declare_copy_data(CommandLine& line);
 
 }  // namespace whence

@@ -18,11 +18,12 @@ ExitCode run(int argc, char** argv) {
       "of nodes. Weights in files of their own get the names back that they had, where those are free.");
   line.positional("model", "a file that `whence annotate` wrote");
   declare_model_output(line, "the stripped file; may be the same file", Target::may_be_the_model);
+  declare_copy_data(line);
   line.example("whence strip bert.annotated.onnx -o bert.onnx");
   if (!line.parse(argc, argv)) return ExitCode::ok;
 
   const std::string output = line.text("output");
-  const StripReport report = strip(line.text("model"), output, line.has("overwrite"));
+  const StripReport report = strip(line.text("model"), output, line.has("overwrite"), line.has("copy-data"));
   if (line.json()) {
     print_json({{"file", output}, {"nodes", report.nodes}, {"stripped", report.stripped}, {"changed", report.changed}},
                report.notes);

@@ -55,7 +55,7 @@ void pow(Ctx& c) {
   const Val base = c.tensor("self"), exponent = c.tensor("exponent");
   const Val power = combine(c, "Pow", base, exponent);
   const DType dtype = c.output_dtype(), given = c.dtype(exponent);
-  const bool has_sign = given == DType::int8 || given == DType::int16 || given == DType::int32 || given == DType::int64;
+  const bool has_sign = is_integral(given) && !is_unsigned(given);
   if (is_floating(dtype) || !has_sign || never_negative(c, exponent)) return c.yield(power);
   // 0 to a negative power is infinite for ONNX Runtime, which makes an integer of that; PyTorch makes it 0.
   const auto compared = [&](const char* op, Val x) {

@@ -147,9 +147,8 @@ Val neutral(Ctx& c, const std::string& how, DType dtype) {
     return c.constant_int(least ? Limits::min() : Limits::max());
   }
   if (dtype == DType::boolean) return c.constant_number(least ? 0 : 1, dtype);
-  const bool is_unsigned = dtype == DType::uint8 || dtype == DType::uint16 || dtype == DType::uint32;
   const double values = std::ldexp(1.0, 8 * static_cast<int>(size_of(dtype)));
-  const double lowest = is_unsigned ? 0 : -values / 2;
+  const double lowest = is_unsigned(dtype) ? 0 : -values / 2;
   return c.constant_number(least ? lowest : lowest + values - 1, dtype);
 }
 
@@ -215,7 +214,8 @@ void index_write(Ctx& c, const std::string& how, Val source) {
   if (c.rank(x) > 1 && c.rank(index) == 1 && c.axis(c.integer("dim"), c.rank(x)) == 0) {
     return c.yield(c.emit("ScatterND", {x, c.unsqueeze(index, {1}), source}, reduction(c, how)));
   }
-  yield_like_self(c, scattered(c, x, spread_index(c, index, x, shape_of(c, source)), source, how));
+  const Val places = c.typed(spread_index(c, index, x, shape_of(c, source)), DType::int64, c.dims(source));
+  yield_like_self(c, scattered(c, x, places, source, how));
 }
 void index_reduce(Ctx& c) {
   const Val x = at_least_vector(c, c.tensor("self"));

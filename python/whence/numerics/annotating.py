@@ -45,7 +45,7 @@ def parser() -> Parser:
     options.add_argument("--output", "-o", required=True, metavar="FILE", help="the annotated file")
     options.add_argument("--outputs", metavar="DUMP", help="instead of running the file: values that another runtime left, .npz, "
                          "a folder of .npy or JSON of Polygraphy, by the file's names")
-    for flag in ("--allow-different-weights", "--no-names", "--carry", "--overwrite", "--json"):
+    for flag in ("--allow-different-weights", "--no-names", "--carry", "--overwrite", "--copy-data", "--json"):
         options.add_argument(flag, action="append_const", const=[flag], dest="others", help="as without --values")
     for option in ("--keys", "--functions"):
         options.add_argument(option, action="append", metavar="X", type=lambda text, option=option: [option, text],

@@ -10,9 +10,11 @@ namespace {
 void run(std::string_view input) {
   const std::string model = file_of("model.onnx", input), output = scratch("output.onnx");
   const GoodModel& good = good_model();
-  attempt([&] { annotate(model, output, {.sidecar = good.sidecar, .allow_different_weights = true}); });
-  attempt([&] { annotate(model, output, {.from = good.model}); });
-  attempt([&] { annotate(good.model, output, {.from = model}); });
+  attempt_each(input, {
+                          [&] { annotate(model, output, {.sidecar = good.sidecar, .allow_different_weights = true}); },
+                          [&] { annotate(model, output, {.from = good.model}); },
+                          [&] { annotate(good.model, output, {.from = model}); },
+                      });
 }
 
 const Target target("annotate_with_source", run, 16384, mutate_protobuf);

@@ -9,16 +9,20 @@ namespace {
 
 void run(std::string_view input) {
   const std::string path = file_of("converters.onnx", input);
-  for (const int opset : {13, 20, 28}) {
-    attempt([&] {
-      const auto functions = write::UserFunctions::read(path, opset);
-      require(!functions->operators().empty(), "converters for no operator");
-    });
-  }
-  attempt([&] {
-    // Operators of the archive that have a converter get the user's instead when the file has one of their name.
-    export_archive(good_model().archive, scratch("output.onnx"), {.opset = 21, .converters = path});
-  });
+  const auto read_at = [&](int opset) {
+    const auto functions = write::UserFunctions::read(path, opset);
+    require(!functions->operators().empty(), "converters for no operator");
+  };
+  attempt_each(
+      input,
+      {
+          [&] { read_at(13); },
+          [&] { read_at(20); },
+          [&] { read_at(28); },
+          // Operators of the archive that have a converter get the user's instead when the file has one
+          // of their name.
+          [&] { export_archive(good_model().archive, scratch("output.onnx"), {.opset = 21, .converters = path}); },
+      });
 }
 
 const Target target("converters", run, 4096, mutate_protobuf);

@@ -41,14 +41,18 @@ void run(std::string_view input) {
   const std::string path = file_of(
       "program.pt2", archive_of(in_parts ? part("program") : std::string(input), part("weights"), part("constants")));
   const std::string output = scratch("output.onnx");
-  attempt([&] { export_archive(path, output, {.annotate = true, .sidecar = scratch("output.json")}); });
-  if (!in_parts || !document.contains("dynamic")) return;
-  export_archive(path, output,
-                 {.opset = 13,
-                  .annotate = false,
-                  .optimize = false,
-                  .unsupported_as_domain = true,
-                  .dynamic = texts_of(document["dynamic"])});
+  const std::vector<std::string> dynamic =
+      in_parts && document.contains("dynamic") ? texts_of(document["dynamic"]) : std::vector<std::string>{};
+  attempt_each(
+      input,
+      {
+          [&] { export_archive(path, output, {.annotate = true, .sidecar = scratch("output.json")}); },
+          [&] {
+            export_archive(
+                path, output,
+                {.opset = 13, .annotate = false, .optimize = false, .unsupported_as_domain = true, .dynamic = dynamic});
+          },
+      });
 }
 
 const Target target("exported_program", run, 32768, mutate_json);

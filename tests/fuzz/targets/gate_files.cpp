@@ -8,8 +8,14 @@ namespace {
 void run(std::string_view input) {
   const std::string path = file_of("gates.json", input);
   const std::string& model = good_model().model;
-  attempt([&] { run_command({"validate", model, "--config", path}); });
-  attempt([&] { run_command({"validate", model, "--baseline", path, "--json"}); });
+  attempt_each(input, {
+                          [&] {
+                            run_command({"validate", model, "--config", path});
+                          },
+                          [&] {
+                            run_command({"validate", model, "--baseline", path, "--json"});
+                          },
+                      });
 }
 
 const Target target("gate_files", run, 4096, mutate_json);

@@ -17,17 +17,19 @@ std::string some_module(std::string_view input) {
 
 void run(std::string_view input) {
   const std::string model = file_of("model.onnx", input), output = scratch("output.onnx"), back = scratch("back.onnx");
-  attempt([&] { inline_functions(model, output, /*all=*/true); });
-  attempt([&] { inline_functions(model, output); });
-  attempt([&] { extract_module(model, output, {.module = some_module(input), .partial = true}); });
-  attempt([&] { extract_module(model, output, {.module = ""}); });
-  for (const FunctionChoice& choice :
-       {FunctionChoice{}, FunctionChoice{.modules = {"**"}}, FunctionChoice{.depth = 2}}) {
-    attempt([&] {
-      make_functions(model, output, choice);
-      inline_functions(output, back);
-    });
-  }
+  const auto there_and_back = [&](const FunctionChoice& choice) {
+    make_functions(model, output, choice);
+    inline_functions(output, back);
+  };
+  attempt_each(input, {
+                          [&] { inline_functions(model, output, /*all=*/true); },
+                          [&] { inline_functions(model, output); },
+                          [&] { extract_module(model, output, {.module = some_module(input), .partial = true}); },
+                          [&] { extract_module(model, output, {.module = ""}); },
+                          [&] { there_and_back({}); },
+                          [&] { there_and_back({.modules = {"**"}}); },
+                          [&] { there_and_back({.depth = 2}); },
+                      });
 }
 
 const Target target("model_functions", run, 8192, mutate_protobuf);

@@ -14,17 +14,26 @@ constexpr std::string_view qnn_profile =
     "0,NODE,5,US,BACKEND,SUB-EVENT,layer0:OpId_1 (us)\n";
 
 void run(std::string_view input) {
-  const std::string path = file_of("profile.json", input);
-  for (const char* format : {"text", "json", "collapsed", "speedscope"}) {
-    attempt([&] { run_command({"profile", good_model().model, "--profile", path, "--format", format}); });
+  const std::string path = file_of("profile.json", input), trace = scratch("trace.json");
+  const std::vector<std::vector<std::string>> options = {
+      {"--profile", path, "--format", "text"},
+      {"--profile", path, "--format", "json"},
+      {"--profile", path, "--format", "collapsed"},
+      {"--profile", path, "--format", "speedscope"},
+      {"--profile", path, "--trace", trace},
+      {"--profile", path, "--against", path},
+      {"--profile", file_of("tensorrt", tensorrt_profile), "--profile", path},
+      {"--profile", file_of("qnn", qnn_profile), "--profile", path},
+  };
+  std::vector<std::function<void()>> parts = {[&] { profile::read_runtime_profile({path}, {}); }};
+  for (const std::vector<std::string>& each : options) {
+    parts.emplace_back([&] {
+      std::vector<std::string> line = {"profile", good_model().model};
+      line.insert(line.end(), each.begin(), each.end());
+      run_command(line);
+    });
   }
-  attempt([&] { run_command({"profile", good_model().model, "--profile", path, "--trace", scratch("trace.json")}); });
-  attempt([&] { run_command({"profile", good_model().model, "--profile", path, "--against", path}); });
-  for (const std::string_view profile : {tensorrt_profile, qnn_profile}) {
-    const std::string times = file_of("times", profile);
-    attempt([&] { run_command({"profile", good_model().model, "--profile", times, "--profile", path}); });
-  }
-  profile::read_runtime_profile({path}, {});
+  attempt_each(input, parts);
 }
 
 const Target target("profile_json", run, 8192, mutate_json);

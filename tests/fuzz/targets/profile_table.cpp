@@ -8,11 +8,19 @@ namespace {
 
 void run(std::string_view input) {
   const std::string path = file_of("profile", input);
-  for (const char* format : {"text", "json"}) {
-    attempt([&] { run_command({"profile", good_model().model, "--profile", path, "--format", format}); });
-  }
-  attempt([&] { run_command({"profile", good_model().model, "--profile", path, "--trace", scratch("trace.json")}); });
-  profile::read_runtime_profile({path}, {});
+  const std::string& model = good_model().model;
+  attempt_each(input, {
+                          [&] {
+                            run_command({"profile", model, "--profile", path});
+                          },
+                          [&] {
+                            run_command({"profile", model, "--profile", path, "--format", "json"});
+                          },
+                          [&] {
+                            run_command({"profile", model, "--profile", path, "--trace", scratch("trace.json")});
+                          },
+                          [&] { profile::read_runtime_profile({path}, {}); },
+                      });
 }
 
 const Target target("profile_table", run, 8192);

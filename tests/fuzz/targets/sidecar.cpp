@@ -22,18 +22,28 @@ std::string with_right_digest(std::string_view input) {
   return json_text(document);
 }
 
-void run(std::string_view input) {
-  attempt([&] { value_of(parse_sidecar(input, "fuzzed.whence.json")); });
-  const std::string right = with_right_digest(input);
-  const Sidecar sidecar = value_of(parse_sidecar(right, "fuzzed.whence.json"));
-  const std::string text = to_json_text(sidecar);
+void require_same_when_written(const std::string& document) {
+  const std::string text = to_json_text(value_of(parse_sidecar(document, "fuzzed.whence.json")));
   require(to_json_text(value_of(parse_sidecar(text, "again"))) == text, "a sidecar changed when it was written");
+}
 
-  const std::string path = file_of("fuzzed.whence.json", right);
+void run(std::string_view input) {
+  const auto right_file = [&] { return file_of("fuzzed.whence.json", with_right_digest(input)); };
   const GoodModel& good = good_model();
-  attempt([&] { run_command({"show", path}); });
-  attempt([&] { run_command({"validate", good.model, "--sidecar", path, "--json"}); });
-  attempt([&] { annotate(good.model, scratch("output.onnx"), {.sidecar = path, .allow_different_weights = true}); });
+  attempt_each(input, {
+                          [&] { value_of(parse_sidecar(input, "fuzzed.whence.json")); },
+                          [&] { require_same_when_written(with_right_digest(input)); },
+                          [&] {
+                            run_command({"show", right_file()});
+                          },
+                          [&] {
+                            run_command({"validate", good.model, "--sidecar", right_file(), "--json"});
+                          },
+                          [&] {
+                            annotate(good.model, scratch("output.onnx"),
+                                     {.sidecar = right_file(), .allow_different_weights = true});
+                          },
+                      });
 }
 
 const Target target("sidecar", run, 16384, mutate_json);

@@ -40,9 +40,11 @@ void run(std::string_view input) {
       {"model-explorer", model, "-o", output + ".graph.json"},
       {"model-explorer", model, "--confidence", "-o", output + ".confidence.json"},
   };
+  std::vector<std::function<void()>> parts;
   for (const std::vector<std::string>& line : lines) {
-    attempt([&] { run_command(line); });
+    parts.emplace_back([&] { run_command(line); });
   }
+  attempt_each(input, parts);
 }
 
 const Target target("views", run, 8192, mutate_protobuf);
