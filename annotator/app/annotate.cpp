@@ -127,11 +127,11 @@ AnnotateReport annotate(const std::string& model, const std::string& output_path
   return report;
 }
 
-StripReport strip(const std::string& model, const std::string& output_path, bool overwrite, bool copy_data) {
+StripReport strip(const std::string& model, const std::string& output_path, const WeightFiles& weights) {
   ModelOutput output =
-      app::model_output({{"the model", model}}, {"--output", output_path}, app::InPlace::allowed, overwrite);
+      app::model_output({{"the model", model}}, {"--output", output_path}, app::InPlace::allowed, weights.overwrite);
   Diagnostics notes;
-  output.copy_data = copy_data;
+  output.copy_data = weights.copy_data;
   output.notes = &notes;
   const app::FlatModel flat(model, output_path, notes);
   const annotation::StripReport found = unwrap(annotation::strip_file(flat.source(), output), notes);

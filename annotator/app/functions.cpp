@@ -10,11 +10,12 @@ namespace {
 
 // The report of write(output), with the notes of both.
 template <class Write>
-auto written(const std::string& model, const std::string& path, app::InPlace in_place, bool overwrite, bool copy_data,
+auto written(const std::string& model, const std::string& path, app::InPlace in_place, const WeightFiles& weights,
              const Write& write) {
   Diagnostics notes;
-  onnx_file::ModelOutput output = app::model_output({{"the model", model}}, {"--output", path}, in_place, overwrite);
-  output.copy_data = copy_data;
+  onnx_file::ModelOutput output =
+      app::model_output({{"the model", model}}, {"--output", path}, in_place, weights.overwrite);
+  output.copy_data = weights.copy_data;
   output.notes = &notes;
   auto report = unwrap(write(output), notes);
   report.notes = std::move(notes);
@@ -24,20 +25,20 @@ auto written(const std::string& model, const std::string& path, app::InPlace in_
 }  // namespace
 
 FunctionsReport make_functions(const std::string& model, const std::string& output, const FunctionChoice& choice,
-                               bool overwrite, bool copy_data) {
-  return written(model, output, app::InPlace::allowed, overwrite, copy_data,
+                               const WeightFiles& weights) {
+  return written(model, output, app::InPlace::allowed, weights,
                  [&](const auto& to) { return functions::outline_file(model, to, choice); });
 }
 
-InlineReport inline_functions(const std::string& model, const std::string& output, bool all, bool overwrite,
-                              bool copy_data) {
-  return written(model, output, app::InPlace::allowed, overwrite, copy_data,
+InlineReport inline_functions(const std::string& model, const std::string& output, bool all,
+                              const WeightFiles& weights) {
+  return written(model, output, app::InPlace::allowed, weights,
                  [&](const auto& to) { return functions::inline_file(model, to, all); });
 }
 
 ExtractReport extract_module(const std::string& model, const std::string& output, const ExtractOptions& options,
-                             bool overwrite, bool copy_data) {
-  return written(model, output, app::InPlace::refused, overwrite, copy_data,
+                             const WeightFiles& weights) {
+  return written(model, output, app::InPlace::refused, weights,
                  [&](const auto& to) { return functions::extract_file(model, to, options); });
 }
 

@@ -14,6 +14,7 @@
 
 #include "whence/diagnostics.h"
 #include "whence/functions.h"
+#include "whence/weight_files.h"
 
 namespace whence {
 
@@ -64,7 +65,7 @@ struct StripReport {
 };
 
 // Takes back what annotate() wrote: the file as it was before, byte for byte. Calls of functions that whence made are
-// written out first. `overwrite`, `copy_data`: as in AnnotateOptions.
-StripReport strip(const std::string& model, const std::string& output, bool overwrite = false, bool copy_data = false);
+// written out first.
+StripReport strip(const std::string& model, const std::string& output, const WeightFiles& weights = {});
 
 }  // namespace whence

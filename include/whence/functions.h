@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "whence/diagnostics.h"
+#include "whence/weight_files.h"
 
 namespace whence {
 
@@ -41,12 +42,10 @@ struct FunctionsReport {
   Diagnostics notes = {};
 };
 
-// `output` may be the same file. `overwrite`: replaces files of weights that stand where those of `output` go and hold
-// something else; `copy_data`: an output in the model's folder gets such files of its own. Errors: usage when nothing
-// is chosen, or a choice matches nothing (with the nearest names); unsupported_feature when all that was chosen is
-// refused; those of a file that cannot be read or written.
+// `output` may be the same file. Errors: usage when nothing is chosen, or a choice matches nothing (with the nearest
+// names); unsupported_feature when all that was chosen is refused; those of a file that cannot be read or written.
 FunctionsReport make_functions(const std::string& model, const std::string& output, const FunctionChoice& choice = {},
-                               bool overwrite = false, bool copy_data = false);
+                               const WeightFiles& weights = {});
 
 struct InlineReport {
   std::int64_t calls = 0;      // outermost calls written out
@@ -59,7 +58,7 @@ struct InlineReport {
 // metadata, and their names where those were made after their modules. Errors: corrupt_file for calls that do not fit
 // their function, unsupported_feature for a function of another opset version than the model.
 InlineReport inline_functions(const std::string& model, const std::string& output, bool all = false,
-                              bool overwrite = false, bool copy_data = false);
+                              const WeightFiles& weights = {});
 
 struct ExtractOptions {
   std::string module;            // qualified name; a container that is never called stands for what it holds
@@ -81,6 +80,6 @@ struct ExtractReport {
 // unsupported_feature when its nodes are not one part of the graph, when the type of an input is not known, and, unless
 // options.partial, when other nodes may belong to it.
 ExtractReport extract_module(const std::string& model, const std::string& output, const ExtractOptions& options,
-                             bool overwrite = false, bool copy_data = false);
+                             const WeightFiles& weights = {});
 
 }  // namespace whence

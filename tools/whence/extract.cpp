@@ -31,8 +31,7 @@ ExitCode run(int argc, char** argv) {
   const std::string output = line.text("output");
   ExtractOptions options{.module = line.text("module"), .call = {}, .partial = line.has("partial")};
   if (line.has("call")) options.call = static_cast<int>(line.integer_or("call", 0));
-  const ExtractReport report =
-      extract_module(line.text("model"), output, options, line.has("overwrite"), line.has("copy-data"));
+  const ExtractReport report = extract_module(line.text("model"), output, options, weight_files(line));
   if (line.json()) {
     print_json({{"file", output},
                 {"call", report.call},

@@ -76,8 +76,7 @@ ExitCode run(int argc, char** argv) {
                 {.stage = "command line"});
   }
   const std::string output = line.text("output");
-  const FunctionsReport report =
-      make_functions(line.text("model"), output, options, line.has("overwrite"), line.has("copy-data"));
+  const FunctionsReport report = make_functions(line.text("model"), output, options, weight_files(line));
   line.json() ? print_json(report, output) : print_people(report, output);
   return ExitCode::ok;
 }

@@ -22,8 +22,7 @@ ExitCode run(int argc, char** argv) {
   if (!line.parse(argc, argv)) return ExitCode::ok;
 
   const std::string output = line.text("output");
-  const InlineReport report =
-      inline_functions(line.text("model"), output, line.has("all"), line.has("overwrite"), line.has("copy-data"));
+  const InlineReport report = inline_functions(line.text("model"), output, line.has("all"), weight_files(line));
   if (line.json()) {
     print_json({{"file", output}, {"calls", report.calls}, {"functions", report.functions}, {"nodes", report.nodes}},
                report.notes);

@@ -65,4 +65,8 @@ void declare_copy_data(CommandLine& line) {
             "an output in the model's folder names the model's own files of weights: give it copies, under its name");
 }
 
+WeightFiles weight_files(const CommandLine& line) {
+  return {.overwrite = line.has("overwrite"), .copy_data = line.has("copy-data")};
+}
+
 }  // namespace whence

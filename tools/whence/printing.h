@@ -25,5 +25,7 @@ std::string describe(const NodeCounts& nodes);
 void declare_model_output(CommandLine& line, const std::string& help, Target target);
 // `--copy-data` of one that may leave the weights where they are.
 void declare_copy_data(CommandLine& line);
+// Both, as the user gave them.
+WeightFiles weight_files(const CommandLine& line);
 
 }  // namespace whence

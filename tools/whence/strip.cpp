@@ -23,7 +23,7 @@ ExitCode run(int argc, char** argv) {
   if (!line.parse(argc, argv)) return ExitCode::ok;
 
   const std::string output = line.text("output");
-  const StripReport report = strip(line.text("model"), output, line.has("overwrite"), line.has("copy-data"));
+  const StripReport report = strip(line.text("model"), output, weight_files(line));
   if (line.json()) {
     print_json({{"file", output}, {"nodes", report.nodes}, {"stripped", report.stripped}, {"changed", report.changed}},
                report.notes);
