@@ -1,4 +1,4 @@
-// What becomes of the weights that a model has in files of their own, where another model is made of it.
+// The weights that a model has in files of their own, where another model is made of it: what becomes of them.
 #pragma once
 
 namespace whence {

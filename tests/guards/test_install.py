@@ -131,7 +131,8 @@ def test_nothing_but_the_api_is_installed(prefix):
     """And the API shows no header of onnx, Boost or JSON."""
     headers = sorted((prefix / "include").rglob("*.h"))
     assert {path.relative_to(prefix / "include").as_posix() for path in headers} == {
-        f"whence/{name}.h" for name in ("annotate", "carry", "diagnostics", "export", "functions", "options", "record", "validate")}
+        f"whence/{name}.h" for name in ("annotate", "carry", "diagnostics", "export", "functions", "options", "record", "validate",
+                                       "weight_files")}
     for path in headers:
         included = re.findall(r"^#include [<\"]([^>\"]+)", path.read_text(), re.MULTILINE)
         assert not [name for name in included if re.match(r"onnx|google|boost|nlohmann|schema|annotator|recorder", name)]

@@ -41,7 +41,7 @@ bool counts_up(const Rewriter& r, GraphValueId id) {
   return is_number(range->inputs[0], 0) && is_number(range->inputs[2], 1);
 }
 
-// Where consecutive places begin, and the origins of the nodes that the operator stands for.
+// The beginning of consecutive places, and the origins of the nodes that the operator stands for.
 struct Places {
   GraphValueId start;  // one number, of rank 0 or 1
   GraphValueId batch;  // the size of the batch as a vector of one, where the graph has it
