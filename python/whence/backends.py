@@ -132,6 +132,8 @@ def export_by(backend: str, job: Job) -> Exported:
     if any(True for _ in nested.caches_in((job.args, job.kwargs))):
         whole = calls.opened(job.model.forward, job.args, job.kwargs)
         windows.keep_all_keys(whole, job.axes_of(whole))
+        if counted := windows.counts_in_python(whole):
+            warnings.warn(str(counted), WhenceWarning, stacklevel=4)
     with calls.tensors_only(job.model, job.args, job.kwargs) as call, warnings.catch_warnings():
         job.call = call
         axes = job.axes_of(call)

@@ -41,6 +41,11 @@ def is_window(layer: Any) -> bool:
     return isinstance(getattr(layer, "cumulative_length", None), int) and hasattr(layer, "sliding_window")
 
 
+def counts_in_python(layer: Any) -> bool:
+    """True for a layer of fixed length with a sliding window: where it writes next follows from a number of Python."""
+    return isinstance(getattr(layer, "cumulative_length_int", None), int) and hasattr(layer, "max_cache_len")
+
+
 def has_dropped(layer: Any) -> bool:
     """True for a layer with a sliding window that holds fewer tokens than it was given."""
     return is_window(layer) and grows(layer) and layer.keys.shape[-2] != layer.cumulative_length

@@ -13,7 +13,7 @@ from typing import Any
 from . import caches, nested
 from .axes import Axes
 from .calls import Call
-from .errors import WhenceError, error
+from .errors import Diagnostic, WhenceError, error
 
 
 def keep_all_keys(call: Call, axes: Axes) -> None:
@@ -26,6 +26,17 @@ def keep_all_keys(call: Call, axes: Axes) -> None:
         if caches.is_window(layer):
             if caches.has_dropped(layer) or not caches.keep_all(layer):
                 raise _refused(name, layer, "E0304", "baked_size")
+
+
+def counts_in_python(call: Call) -> Diagnostic | None:
+    """E0304 for layers of fixed length that count the tokens they were given in a number of Python."""
+    counting = [layer for layer in _layers(call.arguments) if caches.counts_in_python(layer)]
+    if not counting:
+        return None
+    return Diagnostic(
+        "E0304", "baked_size", "warning", f"{len(counting)} layers of the cache ({type(counting[0]).__name__}) count tokens in "
+        f"a number of Python: the file is right after {counting[0].cumulative_length_int} tokens alone",
+        "give transformers.DynamicCache() without a config, whose keys may have any length")
 
 
 def as_exported(known: Call, given: Any) -> Any:

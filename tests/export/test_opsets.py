@@ -222,6 +222,11 @@ class Writes(nn.Module):
         return cache.index_copy(2, self.places(new.shape[2], start), new)
 
 
+class WritesOver(nn.Module):
+    def forward(self, cache, place, new):
+        return cache.scatter(1, place.expand(2, 5), new)
+
+
 def cached(batch, length):
     draw = torch.Generator().manual_seed(batch + length)
     return (torch.randn(batch, 2, 20, 4, generator=draw), torch.randn(batch, 2, length, 4, generator=draw),
@@ -289,6 +294,8 @@ ROWS = (
           ("ScatterElements", "Expand"), cached, ((1, 5), (1, 7), (1, 1)), {"new": {2: "length"}}),
     Model("one place of a cache", lambda: Writes(lambda length, start: start.reshape(1)), {"TensorScatter": 1},
           ("ScatterElements", "Range"), cached, ((2, 1), (3, 1)), {"cache": {0: "batch"}, "new": {0: "batch"}}),
+    Model("one place again and again", WritesOver, {"TensorScatter": 0}, (),
+          lambda *_: (torch.rand(2, 8), torch.tensor([2]), torch.ones(2, 5)), axes={}),
     Model("every second place", lambda: Writes(lambda length, start: torch.arange(length) * 2 + start),
           {"TensorScatter": 0, "ScatterElements": 1}, (), cached, ((2, 5), (3, 4)), axes=CACHED),
     Model("places backwards", lambda: Writes(lambda length, start: torch.arange(length).flip(0) + start),

@@ -146,6 +146,15 @@ def test_a_static_cache_is_written_at_its_places(backend):
             torch.testing.assert_close(got[f"present.{name}"], tensor, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("seen", [2, 6])
+def test_a_static_window_counts_in_python(seen):
+    torch.manual_seed(0)
+    model = MistralForCausalLM(MistralConfig(**SMALL, sliding_window=4)).eval()
+    cache = run_before(model, StaticCache(model.config, 8), seen, 0)
+    with pytest.warns(whence.WhenceWarning, match=f"E0304.*right after {seen} tokens alone.*DynamicCache"):
+        whence.export(model, (), kwargs={"input_ids": tokens(1, 0), "past_key_values": cache}, backend="native-export")
+
+
 @pytest.fixture
 def registered():
     """DynamicCache as transformers registers it for torch.export, which is for the whole process."""

@@ -3,7 +3,8 @@
 // start -> Expand to [batch]                                                     after
 // cache, new, that -> TensorScatter over the axis
 // Condition: the export writes the operator; the cache and what is written have one shape but for the axis, which is
-// not that of the batch. A single place needs no sum. Origins: joined; the places stay for their other users.
+// not that of the batch. A single place needs no sum where one entry is written; several to one place are left.
+// Origins: joined; the places stay for their other users.
 #include <algorithm>
 
 #include "annotator/program/tensor_values.h"
@@ -87,8 +88,10 @@ std::optional<Places> vector_behind(const Rewriter& r, GraphValueId index, std::
 }
 
 std::optional<Places> places_of(const Rewriter& r, GraphValueId index, std::size_t axis, origin::NodeOrigin origin) {
+  const bool single = is_one((*dims_of(r, index))[axis]);
   auto places = vector_behind(r, index, axis, std::move(origin));
-  if (!places || is_one_number(r, places->start)) return places;
+  if (!places) return std::nullopt;
+  if (is_one_number(r, places->start)) return single ? places : std::nullopt;
   const GraphNode* sum = r.producer(places->start, "Add");
   if (sum == nullptr) return std::nullopt;
   for (const std::size_t side : {std::size_t{0}, std::size_t{1}}) {
