@@ -112,7 +112,7 @@ def size_baked(model: torch.nn.Module, made: torch.jit.ScriptModule, tensors: Ma
     not run there is wrong with ``must_run``; else it is left to the export, which says with which operation."""
     others = [(sizes_of(given, axes), given) for given in at_other_sizes(tensors, axes)]
     if of_sizes and any(node.kind() in _SIZED_BY_DATA for node in _nodes(made.inlined_graph)):
-        others.append(("other data", {name: _other_data(tensor) for name, tensor in tensors.items()}))
+        others += [(_DATA, {name: change(tensor) for name, tensor in tensors.items()}) for change in _OTHER_DATA]
     for what, given in others:
         try:
             wanted = computed(model, model, tuple(given.values()))
@@ -122,7 +122,7 @@ def size_baked(model: torch.nn.Module, made: torch.jit.ScriptModule, tensors: Ma
             names = calls.by_identifier(given)
             found = computed(model, lambda *each: made(**dict(zip(names, each))), tuple(given.values()))
         except RuntimeError:
-            return baked_size(what, of_sizes) if must_run else None
+            return baked_size(what, of_sizes) if must_run or what == _DATA else None
         if not alike(found, wanted):
             return baked_size(what, of_sizes)
     return None
@@ -160,23 +160,37 @@ def baked_size(what: str, of_sizes: Sequence[Place] = (), holder: str = "trace")
                       "script the module, so that loops and conditions on sizes stay, or leave the axis fixed")
 
 
-def _other_data(tensor: torch.Tensor) -> torch.Tensor:
-    """A tensor like this one, of which other elements are true, or positive."""
-    if tensor.dtype == torch.bool:
-        return tensor & (torch.arange(tensor.numel(), device=tensor.device) % 2 == 0).reshape(tensor.shape)
-    return -tensor if tensor.is_floating_point() else tensor
+def _signs(floating: Callable[[torch.Tensor], torch.Tensor], boolean: Callable[[torch.Tensor], torch.Tensor]):
+    def change(tensor: torch.Tensor) -> torch.Tensor:
+        if tensor.dtype == torch.bool:
+            return boolean(tensor)
+        return floating(tensor) if tensor.is_floating_point() else tensor
+    return change
+
+
+def _every_second(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor & (torch.arange(tensor.numel(), device=tensor.device) % 2 == 0).reshape(tensor.shape)
+
+
+_DATA = "other data"
+
+# Tensors of which other elements are true, or positive: some, all, none.
+_OTHER_DATA = (_signs(torch.neg, _every_second), _signs(torch.abs, torch.ones_like),
+               _signs(lambda tensor: -tensor.abs(), torch.zeros_like))
 
 
 def at_other_sizes(tensors: Mapping[str, torch.Tensor], axes: Axes) -> Iterator[dict[str, torch.Tensor]]:
     """The tensors with all dynamic axes longer: by one; as some models take multiples alone, twice as long; and where
-    that is still short, so that few numbers computed of it are others, four times. Of axes that whence proposed, also
-    the sizes at which models take other ways: nothing seen before, and one token."""
+    that is still short, so that few numbers computed of it are others, four times. Also the sizes at which models take
+    other ways: of axes that whence proposed nothing seen before, and one token; of the caller's one."""
     if not any(axes.values()):
         return
     changed = partial(_at_sizes, tensors, axes)
     yield changed(lambda what, size: size + what.times)
     yield changed(lambda _, size: 2 * size)
     yield changed(lambda _, size: 4 * size if size < 16 else size)
+    if any(what.smallest is None for each in axes.values() for what in each.values()):
+        yield changed(lambda what, size: 1 if what.smallest is None else size)
     smallest = {what.name: what.smallest for each in axes.values() for what in each.values()
                 if what.smallest is not None}
     for names in [{name} for name in smallest] + [set(smallest)] * (len(smallest) > 1):

@@ -469,6 +469,22 @@ def test_what_python_computes_of_sizes_is_kept(quiet):
         torch.testing.assert_close(program(x)[0], Rolls()(x))
 
 
+class LeastFour(torch.nn.Module):
+    def forward(self, x):
+        return x.sum(0) * max(x.shape[0], 4)
+
+
+@pytest.mark.parametrize("rows", [3, 6])
+def test_what_python_does_at_fewer_rows_is_kept_or_told(rows, quiet):
+    """The example is on one side of the number that Python compares with, other sizes on the other."""
+    program = whence.export(LeastFour().eval(), (torch.randn(rows, 2),), dynamic_axes={"x": {0: "n"}})
+    for each in range(1, 9):
+        x = torch.randn(each, 2)
+        torch.testing.assert_close(program(x)[0], LeastFour()(x))
+    with pytest.warns(whence.WhenceWarning, match="E0304.*axis 0 of 'x' is 4 or more"):
+        whence.export(SmallOrLarge().eval(), (torch.randn(6, 3),), dynamic_axes={"x": {0: "n"}})
+
+
 class Mean(torch.nn.Module):
     """The number of rows depends on data, and Python divides by it."""
 
@@ -482,6 +498,32 @@ def test_a_size_of_the_data_that_python_uses_is_kept(quiet):
     program = whence.export(Mean(), (x, torch.tensor([True] * 4)))
     for mask in ([True] * 4, [True, False, False, True], [False, True, False, False]):
         torch.testing.assert_close(program(x, torch.tensor(mask))[0], Mean()(x, torch.tensor(mask)))
+
+
+class MeanOrNothing(torch.nn.Module):
+    def forward(self, x):
+        found = x[x[:, 0] > 0]
+        return found.sum() / max(len(found), 1)
+
+
+class LargestThree(torch.nn.Module):
+    def forward(self, x):
+        found = x[x[:, 0] > 0]
+        return found[:, 0].topk(min(3, len(found)))[0]
+
+
+def rows_found(count: int, seed: int) -> torch.Tensor:
+    x = torch.randn(6, 3, generator=torch.Generator().manual_seed(seed))
+    x[:, 0] = x[:, 0].abs() * torch.where(torch.arange(6) < count, 1, -1)
+    return x
+
+
+@pytest.mark.parametrize("model", [MeanOrNothing(), LargestThree()])
+def test_what_python_does_where_few_rows_are_found_is_kept(model, quiet):
+    program = whence.export(model.eval(), rows_found(4, 0))
+    for count in range(7):
+        x = rows_found(count, count + 1)
+        torch.testing.assert_close(program(x)[0], model(x))
 
 
 def test_a_promise_that_a_trace_breaks_is_kept_by_torch_export(quiet):
