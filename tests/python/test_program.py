@@ -532,7 +532,7 @@ def test_a_report_does_not_stay_where_weights_go(backend, report, how, earlier, 
             whence.export(Net().eval(), torch.randn(3, 4), tmp_path / "m.onnx", backend, report=tmp_path / report,
                           external_data=how)
         assert refused.value.code in ("E0101", "E0401") and report in str(refused.value)
-    assert [each.name for each in tmp_path.iterdir()] == ([report] if earlier else [])
+    assert [each.name for each in tmp_path.iterdir()] == ([report] if earlier else []), str(refused.value)
     if not earlier:
         whence.export(Net().eval(), torch.randn(3, 4), tmp_path / "m.onnx", backend, external_data=how)
 
