@@ -214,7 +214,8 @@ void index_write(Ctx& c, const std::string& how, Val source) {
   if (c.rank(x) > 1 && c.rank(index) == 1 && c.axis(c.integer("dim"), c.rank(x)) == 0) {
     return c.yield(c.emit("ScatterND", {x, c.unsqueeze(index, {1}), source}, reduction(c, how)));
   }
-  const Val places = c.typed(spread_index(c, index, x, shape_of(c, source)), DType::int64, c.dims(source));
+  Val places = spread_index(c, index, x, shape_of(c, source));
+  if (c.rank(x) > 1) places = c.typed(places, c.dtype(index), c.dims(source));  // for a vector it is the index itself
   yield_like_self(c, scattered(c, x, places, source, how));
 }
 void index_reduce(Ctx& c) {
