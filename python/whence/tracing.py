@@ -109,7 +109,8 @@ def _baked_value(warning: warnings.WarningMessage) -> Diagnostic:
 def size_baked(model: torch.nn.Module, made: torch.jit.ScriptModule, tensors: Mapping[str, torch.Tensor],
                axes: Axes, of_sizes: Sequence[Place] = (), must_run: bool = False) -> Diagnostic | None:
     """E0304 where the trace computes something else than the model at other sizes, or with other data. One that does
-    not run there is wrong with ``must_run``; else it is left to the export, which says with which operation."""
+    not run at other sizes is wrong with ``must_run``; else it is left to the export, which says with which operation. One
+    that does not run with other data is wrong."""
     others = [(sizes_of(given, axes), given) for given in at_other_sizes(tensors, axes)]
     if of_sizes and any(node.kind() in _SIZED_BY_DATA for node in _nodes(made.inlined_graph)):
         others += [(_DATA, {name: change(tensor) for name, tensor in tensors.items()}) for change in _OTHER_DATA]

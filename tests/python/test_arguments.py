@@ -100,6 +100,17 @@ def contents(cache, parts):
     return {f"{layer}.{part}": tensor for part in parts for layer, tensor in enumerate(in_layers(cache, part))}
 
 
+def assert_as_the_model(program, model, other, parts):
+    """Logits and the cache that comes back, on arguments that the program was not exported with."""
+    names = [each.name for each in program.model_proto.graph.output]
+    got = dict(zip(names, program(**other), strict=True))
+    with torch.no_grad():
+        wanted = model(**other)
+    torch.testing.assert_close(got["logits"], wanted.logits, rtol=1e-4, atol=1e-5)
+    for name, tensor in contents(wanted.past_key_values, parts).items():
+        torch.testing.assert_close(got[f"present.{name}"], tensor, rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize("backend", EVERY)
 @pytest.mark.parametrize("kind", CACHES)
 def test_caches(kind, backend):
@@ -120,13 +131,7 @@ def test_caches(kind, backend):
     names = [each.name for each in graph.output]
     assert {name for name in names if name.startswith("present")} == {f"present.{name}" for name in before}
 
-    other = arguments(1)
-    got = dict(zip(names, program(**other), strict=True))
-    with torch.no_grad():
-        wanted = model(**other)
-    torch.testing.assert_close(got["logits"], wanted.logits, rtol=1e-4, atol=1e-5)
-    for name, tensor in contents(wanted.past_key_values, parts).items():
-        torch.testing.assert_close(got[f"present.{name}"], tensor, rtol=1e-4, atol=1e-5)
+    assert_as_the_model(program, model, arguments(1), parts)
 
 
 @pytest.mark.parametrize("backend", NATIVE)
@@ -135,15 +140,8 @@ def test_a_static_cache_is_written_at_its_places(backend):
     program = whence.export(model, (), kwargs=arguments(0), backend=backend, opset_version=24, operators="fused")
     found = collections.Counter(node.op_type for node in program.model_proto.graph.node)
     assert found["TensorScatter"] == 2 * len(model.model.layers) and not found["ScatterElements"]
-    names = [each.name for each in program.model_proto.graph.output]
     for seed in (1, 3):
-        other = arguments(seed)
-        got = dict(zip(names, program(**other), strict=True))
-        with torch.no_grad():
-            wanted = model(**other)
-        torch.testing.assert_close(got["logits"], wanted.logits, rtol=1e-4, atol=1e-5)
-        for name, tensor in contents(wanted.past_key_values, parts).items():
-            torch.testing.assert_close(got[f"present.{name}"], tensor, rtol=1e-4, atol=1e-5)
+        assert_as_the_model(program, model, arguments(seed), parts)
 
 
 @pytest.mark.parametrize("seen", [2, 6])
