@@ -44,7 +44,7 @@ void FilePieces::end() {
   const std::uint64_t length = size_ - message.start;
   const std::size_t count = pieces_.size() - message.piece - 1;
   const std::string_view same = message.unchanged;
-  const bool has_same_content = !same.empty() && count == 1 &&
+  const bool has_same_content = !same.empty() && count == 1 && pieces_.back().start != nullptr &&
                                 pieces_.back().start + length == same.data() + same.size() &&
                                 wire::field_head_size(pieces_[message.piece].field, length) + length == same.size();
   if (has_same_content) {

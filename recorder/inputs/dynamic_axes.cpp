@@ -1,6 +1,7 @@
 // Chooses the other sizes of dynamic axes, and brings the example inputs to them.
 #include <algorithm>
 #include <cstdlib>
+#include <numeric>
 
 #include "recorder/inputs/example_inputs.h"
 #include "recorder/inputs/leaves.h"
@@ -19,11 +20,15 @@ std::int64_t second_size(std::int64_t first, int symbol, int attempt) {
   return smaller[attempt] >= 2 ? smaller[attempt] : larger[attempt];
 }
 
-// Returns the size in a witness's run: about half, several times as large, or much larger.
+// The witness in which sizes have another order; the runs after it multiply the work, and are left out first.
+constexpr int reordered_run = 3;
+
+// Returns the size in a witness's run: about half, the example's, several times as large, or much larger.
 std::int64_t witness_size(std::int64_t first, int symbol, int run) {
   const std::int64_t half = first / 2 - symbol;
   if (run == 2) return half >= 2 ? half : first + 5 + 3 * symbol;
-  return run == 3 ? 4 * first + 1 + 2 * symbol : 24 * first + 11 + 2 * symbol;
+  if (run == reordered_run) return first;
+  return run == 4 ? 4 * first + 1 + 2 * symbol : 24 * first + 11 + 2 * symbol;
 }
 
 // An example without entries does not show the size at which the model is used: the other sizes are those for a small
@@ -35,10 +40,41 @@ PerRun<std::int64_t> sizes_of(std::int64_t first, int symbol, int attempt) {
   return sizes;
 }
 
+// Runs with nearly the example's sizes to each other show one of two all the time as the greater: what a model computes
+// from it (a resize that makes the shorter side 800 long) would look like a fixed size. So sizes that are not far
+// apart, as height and width are, are equal in one run, and in the next each other's examples, the greatest doubled.
+// Returns whether any two differ.
+bool vary_ratios(ExampleInputs& inputs) {
+  constexpr std::int64_t far_apart = 4;
+  constexpr int equal_run = 2;
+  std::vector<std::size_t> order(inputs.symbols.size());
+  std::iota(order.begin(), order.end(), 0);
+  const auto size = [&](std::size_t symbol) -> std::int64_t& { return inputs.symbol_sizes[symbol][reordered_run]; };
+  std::ranges::stable_sort(order, {}, size);
+  bool any = false;
+  for (auto first = order.begin(), last = first; first != order.end(); first = last) {
+    const std::int64_t too_large = std::max<std::int64_t>(far_apart * size(*first), 1);
+    last = std::find_if(std::next(first), order.end(), [&](std::size_t each) { return size(each) >= too_large; });
+    if (size(*first) == size(*std::prev(last))) continue;
+    any = true;
+    const std::int64_t smallest = inputs.symbol_sizes[*first][equal_run];
+    std::for_each(first, last, [&](std::size_t each) { inputs.symbol_sizes[each][equal_run] = smallest; });
+    for (auto low = first, high = std::prev(last); low < high; ++low, --high) std::swap(size(*low), size(*high));
+    size(*first) *= 2;
+  }
+  return any;
+}
+
+// Leaves a run out: the later ones move up, and the last is there twice.
+void leave_out(PerRun<std::int64_t>& sizes, int run) {
+  std::copy(sizes.begin() + run + 1, sizes.end(), sizes.begin() + run);
+}
+
 struct Axis {
   ExampleInputs::Place place;
   std::int64_t axis = 0;
   std::size_t symbol = 0;
+  const DynamicAxis* derived = nullptr;  // its size follows from the symbol's
 };
 
 std::size_t symbol_called(const ExampleInputs& inputs, const std::string& name) {
@@ -96,7 +132,7 @@ void add_sum(ExampleInputs& inputs, const std::string& symbol) {
   inputs.symbol_sizes.push_back(sizes);
 }
 
-// Looks an axis up in the example inputs, and its symbol up or adds it.
+// Looks an axis up in the example inputs, and adds its symbol if that is no sum.
 Axis found(ExampleInputs& inputs, const DynamicAxis& dynamic, int attempt) {
   Axis result{inputs.place_of(dynamic.input), dynamic.axis, 0};
   const at::Tensor tensor = tensor_at(inputs, result.place, dynamic.input);
@@ -113,7 +149,6 @@ Axis found(ExampleInputs& inputs, const DynamicAxis& dynamic, int attempt) {
                  std::to_string(size) + " in the example, which does not fit " + text_of(dynamic),
              "give an example that fits");
   }
-  add_sum(inputs, dynamic.symbol);
   result.symbol = symbol_called(inputs, dynamic.symbol);
   if (result.symbol == inputs.symbols.size()) {
     inputs.symbols.push_back({dynamic.symbol, root, {}, {}});
@@ -123,15 +158,11 @@ Axis found(ExampleInputs& inputs, const DynamicAxis& dynamic, int attempt) {
                  std::to_string(root) + " in the example inputs",
              "give the two axes different names, or examples of one size");
   }
-  if (dynamic.derived()) {
-    add_derived(inputs, dynamic, result.symbol);
-    result.symbol = symbol_called(inputs, text_of(dynamic));
-  }
   return result;
 }
 
 // Witnesses cost time: the larger ones stand aside when they would multiply the work of a model with large inputs.
-int affordable_runs(const ExampleInputs& inputs, const std::vector<Axis>& axes) {
+int affordable_runs(const ExampleInputs& inputs, const std::vector<Axis>& axes, int most) {
   constexpr double small_enough = 1 << 16, most_times = 6;
   const auto elements = [&](int run) {
     double sum = 0;
@@ -151,7 +182,7 @@ int affordable_runs(const ExampleInputs& inputs, const std::vector<Axis>& axes) 
     return sum;
   };
   int runs = 3;
-  while (runs < most_runs && (elements(runs) <= small_enough || elements(runs) <= most_times * elements(0))) ++runs;
+  while (runs < most && (elements(runs) <= small_enough || elements(runs) <= most_times * elements(0))) ++runs;
   return runs;
 }
 
@@ -198,21 +229,34 @@ void apply_tie(std::vector<DynamicAxis>& dynamic, const Tie& tie) {
 }
 
 void apply_dynamic_axes(ExampleInputs& inputs, const std::vector<DynamicAxis>& dynamic, int attempt) {
+  if (dynamic.empty()) return;
   std::vector<Axis> axes;
-  for (const bool sums : {false, true}) {  // a sum comes after the sizes that it is made of
+  const auto add_axes = [&](bool sums) {
     for (const DynamicAxis& each : dynamic) {
       if ((each.symbol.find('+') != std::string::npos) != sums) continue;
-      const Axis axis = found(inputs, each, attempt);
+      if (sums) add_sum(inputs, each.symbol);
+      Axis axis = found(inputs, each, attempt);
       const auto is_same = [&](const Axis& other) { return other.place == axis.place && other.axis == axis.axis; };
       if (std::ranges::any_of(axes, is_same)) {
         mismatch("axis " + std::to_string(each.axis) + " of input '" + each.input + "' is named twice",
                  "name it once: -1 is the last axis");
       }
+      axis.derived = each.derived() ? &each : nullptr;
       axes.push_back(axis);
     }
+  };
+  add_axes(false);
+  const bool reordered = vary_ratios(inputs);
+  add_axes(true);  // a sum comes after the sizes that it is made of
+  for (Axis& axis : axes) {
+    if (axis.derived == nullptr) continue;
+    add_derived(inputs, *axis.derived, axis.symbol);
+    axis.symbol = symbol_called(inputs, text_of(*axis.derived));
   }
-  if (axes.empty()) return;
-  inputs.runs = affordable_runs(inputs, axes);
+  if (!reordered) {
+    for (PerRun<std::int64_t>& sizes : inputs.symbol_sizes) leave_out(sizes, reordered_run);
+  }
+  inputs.runs = affordable_runs(inputs, axes, reordered ? most_runs : most_runs - 1);
   for (const Axis& axis : axes) {
     auto& argument = inputs.arguments[axis.place.argument];
     for (int run = 1; run < inputs.runs; ++run) {

@@ -15,7 +15,8 @@ namespace whence::recorder::inputs {
 // The arguments of forward, one IValue each (containers are not flattened), at one size, or at several if axes are
 // dynamic: run 0 has the given sizes, run 1 others. The runs from 2 on are witnesses: two sizes may agree by
 // coincidence (a pooling that leaves one element of 8 and of 13), so more sizes make it less likely that a dynamic size
-// is taken for a fixed one. A witness that the model does not accept drops out.
+// is taken for a fixed one. A witness that the model does not accept drops out. Of two sizes that are not far apart,
+// either is the greater in some run.
 struct ExampleInputs {
   bool given = false;                    // false: nothing to run
   std::vector<std::string> names;        // forward's argument names, self left out

@@ -35,16 +35,32 @@ std::string_view deciding_argument(const Node& node) {
   return {};
 }
 
-// True if a reshape's call states the size of axis `axis`, which is then not inferred from the number of elements.
-bool is_size_in_call(const Node& recorded, std::size_t axis) {
+// The sizes that a reshape's call states: -1 is inferred from the number of elements. Null where it has no list of
+// them.
+const ArgumentList* stated_sizes(const Node& recorded) {
   for (const char* name : {"size", "shape"}) {
     const Argument* argument = recorded.find(name);
-    const auto* sizes = argument ? argument->as<ArgumentList>() : nullptr;
-    if (sizes == nullptr || axis >= sizes->size()) continue;
-    const auto* size = (*sizes)[axis].as<std::int64_t>();
-    return size != nullptr && *size >= 0;
+    if (const auto* sizes = argument ? argument->as<ArgumentList>() : nullptr) return sizes;
   }
-  return false;
+  return nullptr;
+}
+
+// True if the size of a reshape's result does not depend on data: it is a number of the call, or it is inferred and the
+// call names whatever sizes of the argument do, so that what is left for it does not: x.reshape(len(x), -1).
+bool is_kept_by_reshape(const Node& recorded, const std::vector<Dim>* before, const std::vector<Dim>& after,
+                        std::size_t axis) {
+  const ArgumentList* sizes = stated_sizes(recorded);
+  if (sizes == nullptr || sizes->size() != after.size()) return false;
+  const auto* size = (*sizes)[axis].as<std::int64_t>();
+  if (size == nullptr || *size >= 0 || before == nullptr) return size != nullptr && *size >= 0;
+  std::multiset<std::int64_t> computed, of_data;
+  for (std::size_t i = 0; i < after.size(); ++i) {
+    if ((*sizes)[i].as<std::int64_t>() == nullptr) computed.insert(after[i].size);
+  }
+  for (const Dim& dim : *before) {
+    if (depends_on_data(dim)) of_data.insert(dim.size);
+  }
+  return computed == of_data;
 }
 
 }  // namespace
@@ -108,13 +124,21 @@ std::set<std::int64_t> DataSizes::fixed_sizes(const std::vector<const Term*>& va
   return fixed;
 }
 
+// The sizes of the first argument; null where it is no tensor of known rank.
+const std::vector<Dim>* DataSizes::sizes_of_first(const Node& recorded) const {
+  const auto* self = recorded.arguments.empty() ? nullptr : recorded.arguments.front().value.as<ValueRef>();
+  if (self == nullptr) return nullptr;
+  const auto& dims = values_.type(self->id).dims;
+  return dims ? &*dims : nullptr;
+}
+
 // x[:100]: the sizes of x, since an axis that has fewer than 100 elements stays shorter. Null for other operators.
 const std::vector<Dim>* DataSizes::cut_sizes(const Node& recorded) const {
   if (recorded.target != "aten::slice") return nullptr;
-  const auto* self = recorded.arguments.front().value.as<ValueRef>();
-  if (self == nullptr || recorded.outputs.size() != 1) return nullptr;
-  const auto &dims = values_.type(self->id).dims, &result = values_.type(recorded.outputs.front()).dims;
-  return dims && result && dims->size() == result->size() ? &*dims : nullptr;
+  const std::vector<Dim>* dims = sizes_of_first(recorded);
+  if (dims == nullptr || recorded.outputs.size() != 1) return nullptr;
+  const auto& result = values_.type(recorded.outputs.front()).dims;
+  return result && dims->size() == result->size() ? dims : nullptr;
 }
 
 void DataSizes::mark(ValueId id) {
@@ -182,6 +206,7 @@ void DataSizes::follow(const std::vector<Term>& arguments, const Node& recorded,
   const bool produces = !settled && ((has_data_size(recorded) && !sizes_decide(recorded)) || mask || joins || cuts);
   const bool reshapes = data_shaped && facts.sizes == ResultSizes::same_count;
   const std::set<std::int64_t> fixed = produces ? std::set<std::int64_t>() : fixed_sizes(values, recorded);
+  const std::vector<Dim>* before = reshapes ? sizes_of_first(recorded) : nullptr;
   const std::vector<Dim>* cut = data_number ? nullptr : cut_sizes(recorded);
 
   const bool probes = data_shaped && !data_number && !produces && cut == nullptr;
@@ -203,7 +228,7 @@ void DataSizes::follow(const std::vector<Term>& arguments, const Node& recorded,
       const bool produced = produces && (all || axis == (grows < 0 ? grows + rank : grows));
       const bool kept = probed     ? !(*changed)[i][static_cast<std::size_t>(axis)]
                         : cut      ? !depends_on_data((*cut)[static_cast<std::size_t>(axis)])
-                        : reshapes ? is_size_in_call(recorded, static_cast<std::size_t>(axis))
+                        : reshapes ? is_kept_by_reshape(recorded, before, *type.dims, static_cast<std::size_t>(axis))
                                    : fixed.contains(dim.size) && !sizes_.contains(dim.size);
       const bool depends = !produces && !kept;
       if (produced || depends) dim = {dim.size, true, none_id};

@@ -49,6 +49,7 @@ class DataSizes {
   bool sizes_decide(const Node& recorded) const;
   Arguments look_at(const std::vector<Term>& arguments);
   std::optional<std::int64_t> axis_of_mask(const Node& node) const;
+  const std::vector<Dim>* sizes_of_first(const Node& recorded) const;
   const std::vector<Dim>* cut_sizes(const Node& recorded) const;
   std::set<std::int64_t> fixed_sizes(const std::vector<const Term*>& values, const Node& recorded) const;
 

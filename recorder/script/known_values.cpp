@@ -37,13 +37,14 @@ bool KnownValues::is_known_size(const jit::Node& node, const std::vector<Term>& 
   const auto& dims = values_.type(sized.id).dims;
   if (!dims) return false;
   const std::string target = node.kind().toQualString();
-  const bool one = target == "aten::size" || target == "aten::sym_size";
   if (target == "aten::size" && arguments.size() == 1) return false;  // a list: decided for each size
-  if (!one || !arguments[1].settled()) {
-    return std::ranges::all_of(*dims, [](const Dim& dim) { return dim.is_static(); });
-  }
   const auto rank = static_cast<std::int64_t>(dims->size());
-  std::int64_t axis = arguments[1].settled()->toInt();
+  std::int64_t axis = rank;
+  if (target == "aten::len") axis = 0;
+  if ((target == "aten::size" || target == "aten::sym_size") && arguments[1].settled()) {
+    axis = arguments[1].settled()->toInt();
+  }
+  if (axis == rank) return std::ranges::all_of(*dims, [](const Dim& dim) { return dim.is_static(); });
   if (axis < 0) axis += rank;
   return axis < 0 || axis >= rank || (*dims)[static_cast<std::size_t>(axis)].is_static();
 }

@@ -30,11 +30,18 @@ class Lockstep {
     return seen;
   }
 
-  const int count;                                    // 0: no example inputs
-  PerRun<bool> active{true, true, true, true, true};  // a loop may end earlier in one of them
-  PerRun<bool> alive{true, true, true, true, true};   // false for a witness that failed
-  PerRun<bool> pretends{};  // runs inside a branch that they do not take: their failures do not count
-  int depth = 0;            // data-dependent blocks around the current node
+  const int count;                // 0: no example inputs
+  PerRun<bool> active = every();  // a loop may end earlier in one of them
+  PerRun<bool> alive = every();   // false for a witness that failed
+  PerRun<bool> pretends{};        // runs inside a branch that they do not take: their failures do not count
+  int depth = 0;                  // data-dependent blocks around the current node
+
+ private:
+  static constexpr PerRun<bool> every() {
+    PerRun<bool> runs{};
+    runs.fill(true);
+    return runs;
+  }
 };
 
 }  // namespace whence::recorder::script

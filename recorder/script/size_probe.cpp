@@ -28,7 +28,7 @@ class Probe {
     if (!term.items || term.items->empty()) return value;
     if (term.is_sequence()) throw NotProbed();
     if (value.isTensorList()) return changed(*term.items, c10::List<at::Tensor>(), value.toListRef());
-    if (value.isOptionalTensorList()) {
+    if (has_optional_tensors(value)) {
       return changed(*term.items, c10::List<std::optional<at::Tensor>>(), value.toListRef());
     }
     if (term.has_values()) throw NotProbed();
@@ -38,6 +38,11 @@ class Probe {
   bool any_changed() const { return any_changed_; }
 
  private:
+  // Asked of the value itself, a list that scripted code made is not one: its type is another object.
+  static bool has_optional_tensors(const c10::IValue& value) {
+    return value.isList() && *value.toList().elementType() == *c10::getTypePtr<std::optional<at::Tensor>>();
+  }
+
   template <class List>
   c10::IValue changed(const std::vector<Term>& items, List list, c10::ArrayRef<c10::IValue> values) {
     for (std::size_t i = 0; i < values.size(); ++i) {

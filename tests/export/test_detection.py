@@ -77,3 +77,30 @@ def test_a_detector_finds_other_boxes_in_another_image(make, tmp_path):
 
 
 IMAGE = torch.randn(1, 3, 32, 32, generator=torch.Generator().manual_seed(9))
+
+
+class OfLevels(torch.nn.Module):
+    """Feature maps tell by their sizes what part of the image they are, as torchvision's poolers find it."""
+
+    def forward(self, image, boxes):
+        features = torch.nn.functional.avg_pool2d(image, 4)
+        scale = 2 ** float((torch.tensor(features.shape[-2]) / torch.tensor(image.shape[-2])).log2().round())
+        regions = torch.cat([boxes.new_zeros(boxes.shape[0], 1), boxes], 1)
+        means = torch.ops.torchvision.roi_align(features, regions, scale, 2, 2, 2, True)
+        parts = torch.ops.torchvision.ps_roi_align(features, regions, scale, 2, 2, 2)[0]
+        return means, parts, torch.ops.torchvision.roi_pool(features, regions, scale, 2, 2)[0]
+
+
+def test_regions_are_scaled_by_a_number_that_the_model_computes(tmp_path):
+    torch.jit.script(OfLevels()).save(tmp_path / "levels.pt")
+    boxes = torch.tensor([[0.0, 0, 15, 15], [4, 8, 30, 20], [9.5, 2.5, 19, 31]])
+    torch.save((torch.rand(1, 4, 32, 40), boxes), tmp_path / "inputs.pt")
+    command.run("export", tmp_path / "levels.pt", "-o", tmp_path / "levels.onnx", "--inputs", tmp_path / "inputs.pt",
+                "--dynamic", "image:2=h,3=w", "--dynamic", "boxes:0=n")
+    session = onnxruntime.InferenceSession(tmp_path / "levels.onnx")
+    for height, width, count in [(32, 40, 3), (64, 36, 2), (36, 80, 1)]:
+        image = torch.rand(1, 4, height, width, generator=torch.Generator().manual_seed(height))
+        expected = OfLevels()(image, boxes[:count])
+        for ours, theirs in zip(session.run(None, {"image": image.numpy(), "boxes": boxes[:count].numpy()}), expected,
+                                strict=True):
+            np.testing.assert_allclose(ours, theirs.numpy(), rtol=1e-4, atol=1e-4)

@@ -9,10 +9,11 @@ import onnx
 import onnxruntime
 import pytest
 import torch
+import torch.nn.functional as F
 
 import command
 
-HEADER = ("import torch\nimport torch.nn.functional as F\nfrom typing import Dict, List\nfrom torch import Tensor\n\n\n"
+HEADER = ("import torch\nimport torch.nn.functional as F\nfrom typing import Dict, List, Tuple\nfrom torch import Tensor\n\n\n"
           "class Scripted(torch.nn.Module):\n    def forward(self, x: Tensor, k: Tensor):\n")
 GROW = "for i in range(int(k)): x = torch.cat([x, x[:1]])\n"
 SERVED = {
@@ -47,6 +48,15 @@ SERVED = {
                     "    best = int(order[0])\n    keep.append(best)\n    rest = order[1:]\n"
                     "    far = (x[rest] - x[best]).abs().sum(1) > 3\n    order = rest[torch.where(far)[0]]\n"
                     "return torch.tensor(keep)"),
+    # what is fixed beside rows that data chose stays so: the loops are followed, since data cannot index their lists
+    "inferred beside named rows": ("y = x[x[:, 0] > 0]\nsides: List[Tuple[int, int]] = [(1, 2), (3, 4)]\n"
+                                   "total = x.sum() * 0\n"
+                                   "for part, side in zip(y.reshape(y.shape[0], -1, 2).transpose(0, 1), sides):\n"
+                                   "    total = total + part.sum() * side[0] - side[1]\nreturn total"),
+    "an index of rows": ("y = x[x[:, 0] > 0]\nsides: List[Tuple[int, int]] = [(1 + int(k), 2)]\n"
+                         "total = x.sum() * 0\nplaces = torch.arange(y.shape[0])[None]\n"
+                         "for part, side in zip(y[places], sides):\n"
+                         "    total = total + part.sum() * side[0] - side[1]\nreturn total"),
     "list started anew": ("rows: List[Tensor] = [x]\nif int(k) > 2: rows = []\nrows.append(x * 2)\n"
                           "return torch.stack(rows)"),
 }
@@ -176,3 +186,27 @@ def test_a_chunk_of_an_axis_that_data_decide_is_as_many_as_asked_or_refused(tmp_
         said = command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--inputs", tmp_path / "inputs.pt",
                            code=code).stderr
         assert code == 0 or "fewer pieces than 2" in said
+
+
+class ShorterSide(torch.nn.Module):
+    """Detectors bring the shorter side of an image to a length, so that either side may be the one of it."""
+
+    def forward(self, x):
+        sides = torch.tensor(x.shape)[-2:]
+        scale = torch.min(24.0 / sides.min().to(torch.float32), 60.0 / sides.max().to(torch.float32))
+        return F.interpolate(x, scale_factor=scale.item(), mode="bilinear", recompute_scale_factor=True, align_corners=False)
+
+
+@pytest.mark.parametrize("example", [(17, 23), (40, 30), (20, 20)])
+def test_either_of_two_sizes_may_be_the_greater(example, tmp_path):
+    model = torch.jit.script(ShorterSide())
+    model.save(str(tmp_path / "m.pt"))
+    np.savez(tmp_path / "inputs.npz", x=np.zeros((1, 2, *example), np.float32))
+    command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--inputs", tmp_path / "inputs.npz",
+                "--dynamic", "x:2=h,3=w")
+    session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"), providers=["CPUExecutionProvider"])
+    assert session.get_outputs()[0].shape[:2] == [1, 2]
+    assert not any(isinstance(size, int) for size in session.get_outputs()[0].shape[2:])
+    for height, width in [(17, 23), (23, 17), (12, 12), (20, 90), (90, 20), (13, 50)]:
+        x = torch.randn(1, 2, height, width, generator=torch.Generator().manual_seed(height))
+        np.testing.assert_allclose(session.run(None, {"x": x.numpy()})[0], model(x).numpy(), rtol=1e-4, atol=1e-4)

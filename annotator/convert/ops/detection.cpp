@@ -29,14 +29,23 @@ std::pair<Val, Val> apart(Ctx& c, Val regions) {
   return {boxes, c.emit("Cast", {images}, {{"to", static_cast<std::int64_t>(to_onnx(DType::int64))}})};
 }
 
+// Boxes, and how many pixels of the features one of the image is. ONNX has that as an attribute: where the model
+// computes it (from the sizes of image and features), the boxes are multiplied instead.
+std::pair<Val, float> to_features(Ctx& c, Val boxes) {
+  const Val scale = c.scalar("spatial_scale", c.dtype(c.tensor("rois")));
+  if (c.constant(scale) != nullptr) return {boxes, static_cast<float>(c.number("spatial_scale"))};
+  return {c.emit("Mul", {boxes, scale}), 1.0F};
+}
+
 // Means of points between the pixels of each region, [K, C, height, width].
 void roi_align(Ctx& c) {
   const bool aligned = c.flag("aligned");
   if (aligned && c.opset() < 16) {
     c.refuse("RoiAlign knows no aligned regions before opset 16", "use --opset 16 or newer");
   }
-  const auto [boxes, images] = apart(c, c.tensor("rois"));
-  Attributes attributes{{"spatial_scale", static_cast<float>(c.number("spatial_scale"))},
+  const auto [regions, images] = apart(c, c.tensor("rois"));
+  const auto [boxes, scale] = to_features(c, regions);
+  Attributes attributes{{"spatial_scale", scale},
                         {"output_height", c.integer("pooled_height")},
                         {"output_width", c.integer("pooled_width")},
                         {"sampling_ratio", std::max<std::int64_t>(c.integer("sampling_ratio"), 0)}};
@@ -50,9 +59,16 @@ void roi_align(Ctx& c) {
 void roi_pool(Ctx& c) {
   if (c.result_used(1)) c.refuse("ONNX does not say where the largest pixels were", "use the first result alone");
   const Ints shape{c.integer("pooled_height"), c.integer("pooled_width")};
+  const Val axis = c.constant_ints({1}), whole = c.tensor("rois");
+  const auto [boxes, scale] = to_features(c, whole);
+  // The number of the image, in the first column, has no scale.
+  const Val regions = boxes == whole ? whole
+                                     : c.emit("Concat",
+                                              {c.emit("Slice", {whole, c.constant_ints({0}), axis, axis}),
+                                               c.emit("Slice", {boxes, axis, c.constant_ints({5}), axis})},
+                                              {{"axis", 1}});
   const Val pooled =
-      c.emit("MaxRoiPool", {c.tensor("input"), c.tensor("rois")},
-             {{"pooled_shape", shape}, {"spatial_scale", static_cast<float>(c.number("spatial_scale"))}});
+      c.emit("MaxRoiPool", {c.tensor("input"), regions}, {{"pooled_shape", shape}, {"spatial_scale", scale}});
   c.yield({pooled, absent});
 }
 
@@ -62,9 +78,10 @@ void ps_roi_align(Ctx& c) {
   if (c.result_used(1)) c.refuse("ONNX does not say which channels were read", "use the first result alone");
   if (c.opset() < 16) c.refuse("RoiAlign knows no aligned regions before opset 16", "use --opset 16 or newer");
   const std::int64_t height = c.integer("pooled_height"), width = c.integer("pooled_width"), parts = height * width;
-  const auto [boxes, images] = apart(c, c.tensor("rois"));
+  const auto [regions, images] = apart(c, c.tensor("rois"));
+  const auto [boxes, scale] = to_features(c, regions);
   const Val every = c.emit("RoiAlign", {c.tensor("input"), boxes, images},
-                           {{"spatial_scale", static_cast<float>(c.number("spatial_scale"))},
+                           {{"spatial_scale", scale},
                             {"output_height", height},
                             {"output_width", width},
                             {"sampling_ratio", std::max<std::int64_t>(c.integer("sampling_ratio"), 0)},
