@@ -13,19 +13,17 @@ wrong, or the command has a defect. Needs `pip install expecttest`, which PyTorc
 
 import argparse
 import collections
+import functools
 import itertools
 import json
 import os
 import random
 import re
-import signal
 import sys
-import tempfile
-import time
 import traceback
 import warnings
 from pathlib import Path
-from typing import Iterator
+from typing import Iterator, TextIO
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when PyTorch is loaded; processes run side by side
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -38,6 +36,7 @@ from torch.utils import _pytree as pytree
 import command
 from ops.case import given, same
 from ops.comparing import flat, open_session, run_reference
+from processes import Results, run_each
 from results import assert_same_results
 
 SAMPLES_AT_MOST = 200  # of which some are chosen; a few operators have thousands
@@ -194,9 +193,9 @@ def judge(op: OpInfo, sample_input: SampleInput, folder: Path) -> tuple[str, str
     return REFUSED, line[:400]
 
 
-def judge_all(op: OpInfo, options: argparse.Namespace, lines, folder: Path) -> None:
+def judge_all(op: OpInfo, lines: TextIO, folder: Path, counts: dict[torch.dtype, int]) -> None:
     """Writes a line before each sample, and one with its outcome, so that a process that dies says where."""
-    for dtype, count in ((torch.float32, options.float), (torch.int64, options.integers)):
+    for dtype, count in counts.items():
         for number, sample in enumerate(samples(op, dtype, count)):
             place = f"{str(dtype).removeprefix('torch.')} {number}: {sample.summary()}"[:300]
             print(json.dumps({"sample": place}), file=lines, flush=True)
@@ -209,38 +208,13 @@ def judge_all(op: OpInfo, options: argparse.Namespace, lines, folder: Path) -> N
             print(json.dumps({"sample": place, "outcome": outcome, "why": why}), file=lines, flush=True)
 
 
-class Running:
-    """A process for one operator: ONNX Runtime and PyTorch may end it, or never end."""
-
-    def __init__(self, op: OpInfo, options: argparse.Namespace):
-        self.name, self.folder = name_of(op), tempfile.TemporaryDirectory(prefix="whence-samples-", dir=options.folder)
-        self.lines, self.end = Path(self.folder.name, "outcomes"), time.monotonic() + SECONDS
-        self.process = os.fork()
-        if self.process == 0:
-            try:
-                with self.lines.open("w") as lines:
-                    judge_all(op, options, lines, Path(self.folder.name))
-            except BaseException:  # noqa: BLE001
-                traceback.print_exc()
-                os._exit(1)
-            os._exit(0)
-
-    def outcome(self) -> dict | None:
-        """None while it runs."""
-        ended, status = os.waitpid(self.process, os.WNOHANG)
-        if not ended and time.monotonic() < self.end:
-            return None
-        if not ended:
-            os.kill(self.process, signal.SIGKILL)
-            os.waitpid(self.process, 0)
-        rows = [json.loads(line) for line in self.lines.read_text().splitlines()] if self.lines.exists() else []
-        finished = [row for row in rows if "outcome" in row]
-        if not ended or status:
-            why = f"took more than {SECONDS} s" if not ended else f"the process ended with {os.waitstatus_to_exitcode(status)}"
-            last = rows[-1]["sample"] if rows and "outcome" not in rows[-1] else "no sample"
-            finished.append({"sample": last, "outcome": NOT_RUN, "why": why})
-        self.folder.cleanup()
-        return {"operator": self.name, "verdict": verdict(finished), "samples": finished}
+def row_of(op: OpInfo, lines: list[dict], why: str) -> dict:
+    """What became of an operator's samples, of which the last began and did not end if something ended the process."""
+    finished = [line for line in lines if "outcome" in line]
+    if why:
+        last = lines[-1]["sample"] if lines and "outcome" not in lines[-1] else "no sample"
+        finished.append({"sample": last, "outcome": NOT_RUN, "why": why})
+    return {"operator": name_of(op), "verdict": verdict(finished), "samples": finished}
 
 
 def verdict(rows: list[dict]) -> str:
@@ -278,30 +252,20 @@ def main() -> int:
     parser.add_argument("--results", type=Path, help="JSON Lines, a line for each operator; read first, then added to")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("names", nargs="*", help="what names of operators start with")
-    options = parser.parse_args()
-    options.folder = "/dev/shm" if os.path.isdir("/dev/shm") else None
+    options = parser.parse_intermixed_args()
     warnings.filterwarnings("ignore")
     command.server()  # before the first fork, so that all processes share it
 
-    rows = [json.loads(line) for line in options.results.read_text().splitlines()] \
-        if options.results and options.results.exists() else []
-    waiting, running = chosen(options, {row["operator"] for row in rows}), []
-    while waiting or running:
-        while waiting and len(running) < options.jobs:
-            running.append(Running(waiting.pop(0), options))
-        time.sleep(0.02)
-        for each in list(running):
-            if (row := each.outcome()) is None:
-                continue
-            running.remove(each)
-            rows.append(row)
-            show(row)
-            if options.results:
-                with options.results.open("a") as results:
-                    print(json.dumps(row), file=results)
+    results = Results(options.results)
+    judge_samples = functools.partial(judge_all, counts={torch.float32: options.float, torch.int64: options.integers})
+    waiting = chosen(options, {row["operator"] for row in results.rows})
+    for op, lines, why in run_each(waiting, judge_samples, SECONDS, options.jobs):
+        row = row_of(op, lines, why)
+        results.add(row)
+        show(row)
 
-    totals = collections.Counter(row["verdict"] for row in rows)
-    of_samples = collections.Counter(sample["outcome"] for row in rows for sample in row["samples"])
+    totals = collections.Counter(row["verdict"] for row in results.rows)
+    of_samples = collections.Counter(sample["outcome"] for row in results.rows for sample in row["samples"])
     for title, counts in (("operators", totals), ("samples", of_samples)):
         print(f"{sum(counts.values())} {title}: " + ", ".join(f"{count} {word}" for word, count in counts.most_common()))
     return 1 if any(totals[fault] for fault in FAULTS) else 0

@@ -20,16 +20,13 @@ import inspect
 import json
 import os
 import re
-import signal
 import sys
-import tempfile
-import time
 import traceback
 import types
 import unittest
 import warnings
 from pathlib import Path
-from typing import Iterator, Sequence
+from typing import Iterator, Sequence, TextIO
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when PyTorch is loaded; processes run side by side
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -41,6 +38,7 @@ from torch.utils import _pytree as pytree
 
 import command
 from ops.comparing import open_session
+from processes import Results, run_each
 from results import greatest
 
 OPSET = 18
@@ -418,37 +416,14 @@ def name_of(test: unittest.TestCase) -> str:
     return f"{kind}.{test._testMethodName}"
 
 
-class Running:
-    """A process for one test: ONNX Runtime and PyTorch may end it, or never end."""
-
-    def __init__(self, test: unittest.TestCase, folder: str | None):
-        self.name, self.folder = name_of(test), tempfile.TemporaryDirectory(prefix="whence-tests-", dir=folder)
-        self.line, self.end = Path(self.folder.name, "outcome"), time.monotonic() + SECONDS
-        self.process = os.fork()
-        if self.process == 0:
-            try:
-                with open(os.devnull, "w") as nothing:
-                    os.dup2(nothing.fileno(), 1), os.dup2(nothing.fileno(), 2)  # tests print
-                self.line.write_text(json.dumps(judge(test, Path(self.folder.name))))
-            except BaseException:  # noqa: BLE001
-                self.line.write_text(json.dumps(("THIS SCRIPT FAILED", traceback.format_exc()[-900:])))
-            os._exit(0)
-
-    def outcome(self) -> dict | None:
-        """None while it runs."""
-        ended, status = os.waitpid(self.process, os.WNOHANG)
-        if not ended and time.monotonic() < self.end:
-            return None
-        if not ended:
-            os.kill(self.process, signal.SIGKILL)
-            os.waitpid(self.process, 0)
-            outcome, why = NOT_RUN, f"took more than {SECONDS} s"
-        elif status or not self.line.exists():
-            outcome, why = NOT_RUN, f"the process ended with {os.waitstatus_to_exitcode(status)}"
-        else:
-            outcome, why = json.loads(self.line.read_text())
-        self.folder.cleanup()
-        return {"test": self.name, "outcome": outcome, "why": why}
+def judge_one(test: unittest.TestCase, lines: TextIO, folder: Path) -> None:
+    with open(os.devnull, "w") as nothing:
+        os.dup2(nothing.fileno(), 1), os.dup2(nothing.fileno(), 2)  # tests print
+        try:
+            outcome, why = judge(test, folder)
+        except BaseException:  # noqa: BLE001
+            outcome, why = "THIS SCRIPT FAILED", traceback.format_exc()[-900:]
+    print(json.dumps({"outcome": outcome, "why": why}), file=lines)
 
 
 def main() -> int:
@@ -457,35 +432,21 @@ def main() -> int:
     parser.add_argument("--results", type=Path, help="JSON Lines, a line for each test; read first, then added to")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("words", nargs="*", help="what names of tests hold")
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     warnings.filterwarnings("ignore")
     command.server()  # before the first fork, so that all processes share it
-    memory = "/dev/shm" if os.path.isdir("/dev/shm") else None
-    tests = load(options.folder.resolve())
-
-    rows = [json.loads(line) for line in options.results.read_text().splitlines()] \
-        if options.results and options.results.exists() else []
-    done = {row["test"] for row in rows}
-    waiting = [test for test in tests if name_of(test) not in done
+    results = Results(options.results)
+    done = {row["test"] for row in results.rows}
+    waiting = [test for test in load(options.folder.resolve()) if name_of(test) not in done
                and (not options.words or any(word in name_of(test) for word in options.words))]
-    running = []
-    while waiting or running:
-        while waiting and len(running) < options.jobs:
-            running.append(Running(waiting.pop(0), memory))
-        time.sleep(0.02)
-        for each in list(running):
-            if (row := each.outcome()) is None:
-                continue
-            running.remove(each)
-            rows.append(row)
-            if row["outcome"] != PASSED:
-                print(f"{row['outcome']:24} {row['test']}\n{'':24} {row['why']}", flush=True)
-            if options.results:
-                with options.results.open("a") as results:
-                    print(json.dumps(row), file=results)
+    for test, lines, why in run_each(waiting, judge_one, SECONDS, options.jobs):
+        row = {"test": name_of(test), **(lines[0] if lines and not why else {"outcome": NOT_RUN, "why": why})}
+        results.add(row)
+        if row["outcome"] != PASSED:
+            print(f"{row['outcome']:24} {row['test']}\n{'':24} {row['why']}", flush=True)
 
-    totals = collections.Counter(row["outcome"] for row in rows)
-    print(f"{len(rows)} tests: " + ", ".join(f"{count} {word}" for word, count in totals.most_common()))
+    totals = collections.Counter(row["outcome"] for row in results.rows)
+    print(f"{len(results.rows)} tests: " + ", ".join(f"{count} {word}" for word, count in totals.most_common()))
     return 1 if any(totals[fault] for fault in (DEFECT, WRONG, OTHER_VALUES)) else 0
 
 

@@ -1,0 +1,73 @@
+"""Many tasks, each in a process of its own: ONNX Runtime and PyTorch may end it, or never end. What is learnt of a task is a
+line in a file of results, so that a run can be interrupted and goes on where it stopped."""
+
+import json
+import os
+import signal
+import tempfile
+import time
+import traceback
+from pathlib import Path
+from typing import Callable, Iterable, Iterator, TextIO, TypeVar
+
+Task = TypeVar("Task")
+# Is given the task, where to write lines of JSON, and a folder for files.
+Work = Callable[[Task, TextIO, Path], None]
+
+MEMORY = "/dev/shm" if os.path.isdir("/dev/shm") else None  # where such folders lie
+
+
+class Running:
+    def __init__(self, task: Task, work: Work, seconds: float):
+        self.task, self.seconds, self.folder = task, seconds, tempfile.TemporaryDirectory(prefix="whence-tests-", dir=MEMORY)
+        self.lines, self.end = Path(self.folder.name, "outcomes"), time.monotonic() + seconds
+        self.process = os.fork()
+        if self.process == 0:
+            try:
+                with self.lines.open("w") as lines:
+                    work(task, lines, Path(self.folder.name))
+            except BaseException:  # noqa: BLE001, a forked process must not return
+                traceback.print_exc()
+                os._exit(1)
+            os._exit(0)
+
+    def ended(self) -> tuple[list[dict], str] | None:
+        """The lines that it wrote, and what ended it but for itself. None while it runs."""
+        ended, status = os.waitpid(self.process, os.WNOHANG)
+        if not ended and time.monotonic() < self.end:
+            return None
+        if not ended:
+            os.kill(self.process, signal.SIGKILL)
+            os.waitpid(self.process, 0)
+        lines = [json.loads(line) for line in self.lines.read_text().splitlines()] if self.lines.exists() else []
+        self.folder.cleanup()
+        if not ended:
+            return lines, f"took more than {self.seconds} s"
+        return lines, f"the process ended with {os.waitstatus_to_exitcode(status)}" if status else ""
+
+
+def run_each(tasks: Iterable[Task], work: Work, seconds: float, jobs: int) -> Iterator[tuple[Task, list[dict], str]]:
+    """Yields each task as it ends, with what Running.ended() says of it; `jobs` at a time, `seconds` for one."""
+    waiting, running = list(tasks), []
+    while waiting or running:
+        while waiting and len(running) < jobs:
+            running.append(Running(waiting.pop(0), work, seconds))
+        time.sleep(0.02)
+        for each in list(running):
+            if (ended := each.ended()) is not None:
+                running.remove(each)
+                yield each.task, *ended
+
+
+class Results:
+    """Rows, and the file of JSON Lines that they are kept in, if there is one: those in it are read first."""
+
+    def __init__(self, path: Path | None):
+        self.path = path
+        self.rows = [json.loads(line) for line in path.read_text().splitlines()] if path and path.exists() else []
+
+    def add(self, row: dict) -> None:
+        self.rows.append(row)
+        if self.path:
+            with self.path.open("a") as file:
+                print(json.dumps(row), file=file)
