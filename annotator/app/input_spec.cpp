@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <iterator>
 #include <string_view>
 #include <utility>
 
@@ -129,6 +130,11 @@ std::vector<DynamicAxis> parse_dynamic(const std::string& text) {
   const std::size_t colon = text.rfind(':');
   if (colon == std::string::npos || colon == 0) fail(text, "no input name before ':'", kDynamicForm);
   std::vector<DynamicAxis> axes;
+  if (const std::size_t comma = text.rfind(',', colon); comma != std::string::npos && text.find(':') < comma) {
+    axes = parse_dynamic(text.substr(0, comma));
+    std::ranges::move(parse_dynamic(text.substr(comma + 1)), std::back_inserter(axes));
+    return axes;
+  }
   for (const std::string& part : text::split(std::string_view(text).substr(colon + 1), ',')) {
     const std::size_t equals = std::min(part.find('='), part.size());
     const auto axis = parse_number<int>(std::string_view(part).substr(0, equals));

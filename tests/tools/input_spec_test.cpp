@@ -85,6 +85,17 @@ TEST(DynamicAxes, NamesAxesAsPyTorchDoes) {
   EXPECT_EQ(axes[2].symbol, "x_dynamic_axes_3");
 }
 
+TEST(DynamicAxes, TakesSeveralInputs) {
+  const std::vector<DynamicAxis> axes = parse_dynamic("x:0=batch,1=seq,x:2=h,net:y.0:-1");
+  ASSERT_EQ(axes.size(), 4U);
+  EXPECT_EQ(axes[1].input, "x");
+  EXPECT_EQ(axes[1].symbol, "seq");
+  EXPECT_EQ(axes[2].input, "x");
+  EXPECT_EQ(axes[2].axis, 2);
+  EXPECT_EQ(axes[3].input, "net:y.0");
+  EXPECT_EQ(axes[3].axis, -1);
+}
+
 TEST(DynamicAxes, NamesThePieceThatIsWrong) {
   const char* rows[][2] = {
       {"0=batch", "no input name"},
@@ -98,6 +109,8 @@ TEST(DynamicAxes, NamesThePieceThatIsWrong) {
       {"x:0='a'b'", "no name for the size"},
       {"x:0=a,0=b", "axis 0 is named twice"},
       {"x:-1=a,-1=b", "axis -1 is named twice"},
+      {"x:0=a,y:b", "'b' has no axis number"},
+      {"x:0=a,:1=b", "no input name"},
   };
   for (const auto& row : rows) expect_refused(row[0], row[1], "input_ids:0=batch", parse_dynamic);
 }
