@@ -7,7 +7,7 @@ tools/setup/clang.sh
 tools/setup/build.sh fuzz
 folder=build/fuzz
 # A report is a signal to whoever runs the command: the usual exit code 1 would be that of findings of validate.
-export ASAN_OPTIONS=abort_on_error=1 UBSAN_OPTIONS=abort_on_error=1:print_stacktrace=1
+export ASAN_OPTIONS=abort_on_error=1:detect_stack_use_after_return=1 UBSAN_OPTIONS=abort_on_error=1:print_stacktrace=1
 step "C++ tests"
 build/venv/bin/ctest --test-dir $folder --output-on-failure --timeout 1800
 export WHENCE="$root/$folder/bin/whence"
