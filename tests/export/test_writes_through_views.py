@@ -2,6 +2,7 @@
 
 import warnings
 
+import numpy as np
 import onnxruntime
 import pytest
 import torch
@@ -145,3 +146,53 @@ def test_a_script_writes_to_another_dtype_than_its_argument(tmp_path):
     session = onnxruntime.InferenceSession(tmp_path / "m.onnx")
     for ours, theirs in zip(session.run(None, {"x": x.numpy()}), module(x.clone()), strict=True):
         torch.testing.assert_close(torch.from_numpy(ours), theirs)
+
+
+PLACES = [None, 0, 1, 3, -1, -3]
+
+
+class Ranges(torch.nn.Module):
+    """Ranges with known ends, empty or not as the size has it: `-7:0` is, where a window is not shifted (Swin)."""
+
+    def forward(self, x):
+        rows = []
+        for start in PLACES:
+            for end in PLACES:
+                for step in (1, 2):
+                    y = x.clone()
+                    y[start:end:step] = 5.0
+                    z = x.clone()
+                    z[:, start:end] = 7.0
+                    rows.append(torch.cat([y, z], 1))
+        return torch.stack(rows)
+
+
+class ComputedRanges(torch.nn.Module):
+    """Ranges whose ends the model computes, each from the front or from the back."""
+
+    def forward(self, x):
+        y, z, rows = x.clone(), x.clone(), x.shape[0]
+        y[rows - 3:rows // 2] = 5.0
+        z[:, rows // 2:3] = 7.0
+        z[:, -2:rows - 3] = 9.0
+        y[:, rows - 3] = 2.0
+        return y, z
+
+
+def traced(model):
+    return torch.jit.trace(model, torch.zeros(4, 5))
+
+
+@pytest.mark.parametrize("model, make", [(Ranges(), traced), (ComputedRanges(), traced), (ComputedRanges(), torch.jit.script)],
+                         ids=["known", "computed", "computed in a script"])
+def test_a_written_range_may_be_empty_or_reach_outside(model, make, tmp_path):
+    make(model).save(str(tmp_path / "m.pt"))
+    torch.save((torch.zeros(4, 5),), tmp_path / "inputs.pt")
+    command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--inputs", tmp_path / "inputs.pt",
+                "--dynamic", "x:0=a,1=b")
+    session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"), providers=["CPUExecutionProvider"])
+    for sizes in [(4, 5), (1, 2), (2, 1), (3, 3), (6, 8), (9, 7)]:
+        x = torch.randn(sizes, generator=torch.Generator().manual_seed(sizes[0]))
+        wanted = model(x)
+        for got, want in zip(session.run(None, {"x": x.numpy()}), wanted if isinstance(wanted, tuple) else (wanted,), strict=True):
+            np.testing.assert_array_equal(got, want.numpy())

@@ -188,7 +188,9 @@ void unfold(Ctx& c) {
 Val absolute(Ctx& c, const Size& at, Val axis_size) {
   const auto known = c.static_size(at);
   if (known == kEnd) return axis_size;
-  if (known && *known < 0) return c.emit("Add", {axis_size, c.constant_int(*known)});
+  if (known && *known < 0) {
+    return c.emit("Max", {c.emit("Add", {axis_size, c.constant_int(*known)}), c.constant_int(0)});
+  }
   return known && c.constant(axis_size) ? c.constant_int(*known) : c.emit("Min", {c.to_scalar_value(at), axis_size});
 }
 
@@ -203,6 +205,18 @@ Val replaced_with_step(Ctx& c, Val x, Val src, const Range& range) {
   return c.emit("ScatterElements", {x, places, src}, {{"axis", range.axis}});
 }
 
+// What stands behind x[range], of which `before` and `src` are what stands before it and what replaces it. Where its
+// end lies before its start the range is empty, and what stands behind begins at the start.
+Val behind(Ctx& c, Val x, Val before, Val src, const Range& range) {
+  const auto start = c.static_size(range.start), end = c.static_size(range.end);
+  const auto from = [&](Val whole, const Size& at) { return sliced(c, whole, {range.axis, at, kEnd}); };
+  if (start == 0 || (start && end && (*start < 0) == (*end < 0))) return from(x, range.end);
+  // One counts from the front, the other from the back: which of them comes first depends on the size.
+  if (start && end) return from(from(x, std::max(*start, *end)), std::min(*start, *end));
+  const Val size_before = c.dim_of(before, range.axis);
+  return from(x, c.emit("Add", {size_before, c.dim_of(src, range.axis)}));
+}
+
 // x with `src` in place of x[range]: what stands before, src, what stands behind.
 Val replaced(Ctx& c, Val x, Val src, const Range& range) {
   if (is_all(range)) return src;
@@ -210,14 +224,15 @@ Val replaced(Ctx& c, Val x, Val src, const Range& range) {
   std::vector<Val> parts;
   if (range.start != Size{0}) parts.push_back(sliced(c, x, {range.axis, 0, range.start}));
   parts.push_back(src);
-  if (range.end != Size{kEnd}) parts.push_back(sliced(c, x, {range.axis, range.end, kEnd}));
+  if (range.end != Size{kEnd}) parts.push_back(behind(c, x, parts.front(), src, range));
   return c.emit("Concat", parts, {{"axis", range.axis}});
 }
 
 void slice_scatter(Ctx& c) {
   const Val x = c.tensor("self"), src = c.cast(c.tensor("src"), c.output_dtype());
   const Range range = range_argument(c, x);
-  if (range.start == range.end && c.static_size(range.start)) return c.yield(x);
+  const auto start = c.static_size(range.start), end = c.static_size(range.end);
+  if (start && end && (*start < 0) == (*end < 0) && *start >= *end) return c.yield(x);  // empty, whatever the size
   c.yield(replaced(c, x, src, range));
 }
 
