@@ -35,8 +35,7 @@ std::string_view deciding_argument(const Node& node) {
   return {};
 }
 
-// The sizes that a reshape's call states: -1 is inferred from the number of elements. Null where it has no list of
-// them.
+// The sizes that a reshape's call states, of which -1 is inferred from the number of elements. Null for one without.
 const ArgumentList* stated_sizes(const Node& recorded) {
   for (const char* name : {"size", "shape"}) {
     const Argument* argument = recorded.find(name);
