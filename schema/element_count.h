@@ -1,7 +1,8 @@
-// The product of a tensor's sizes, as files from others state them.
+// The product of a tensor's sizes, as files from others state them, and sums of such numbers.
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 
 namespace whence {
@@ -18,6 +19,12 @@ inline std::int64_t element_count(std::span<const std::int64_t> sizes) {
     fits = fits && !__builtin_mul_overflow(count, size, &count) && count <= most_elements;
   }
   return fits ? count : most_elements;
+}
+
+// Adds two numbers that are not negative; a sum that does not fit is the greatest that does.
+inline std::int64_t saturated_sum(std::int64_t a, std::int64_t b) {
+  std::int64_t sum = 0;
+  return __builtin_add_overflow(a, b, &sum) ? std::numeric_limits<std::int64_t>::max() : sum;
 }
 
 }  // namespace whence

@@ -118,7 +118,7 @@ void count_weights(const OnnxSummary& model, const std::vector<const OnnxNode*>&
       if (weight == sizes.end() || !counted.emplace(placement.devices[i], input).second) continue;
       DeviceShare& share = share_of(placement, placement.devices[i]);
       ++share.weights;
-      share.weight_bytes += weight->second;
+      share.weight_bytes = saturated_sum(share.weight_bytes, weight->second);
     }
   }
 }

@@ -7,6 +7,7 @@
 #include "annotator/text/path_glob.h"
 #include "annotator/text/python_list.h"
 #include "annotator/view/parameters_read.h"
+#include "schema/element_count.h"
 
 namespace whence::view {
 
@@ -53,7 +54,9 @@ void add_types(const OnnxNode& node, ModuleTree& tree) {
 // Each parameter counts once for every module at or below which a node reads it.
 void add_parameters(const onnx_file::OnnxGraph& graph, const std::vector<ParameterReader>& readers, ModuleTree& tree) {
   for (const ReadParameter& parameter : parameters_read(graph, readers)) {
-    for (const std::size_t row : tree.around(parameter.modules)) tree.rows[row].parameters += parameter.elements;
+    for (const std::size_t row : tree.around(parameter.modules)) {
+      tree.rows[row].parameters = saturated_sum(tree.rows[row].parameters, parameter.elements);
+    }
   }
 }
 

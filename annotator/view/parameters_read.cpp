@@ -4,6 +4,7 @@
 #include <map>
 
 #include "annotator/onnx_file/walk.h"
+#include "schema/element_count.h"
 #include "schema/flat_map.h"
 #include "schema/module_path.h"
 
@@ -19,20 +20,13 @@ bool is_numbers(const OnnxTensor& tensor) {
   return tensor.data_type != 7 && tensor.data_type != 8 && tensor.data_type != 9;
 }
 
-std::int64_t elements(const OnnxTensor& tensor) {
-  std::int64_t count = 1;
-  for (const std::int64_t size : tensor.dims) {
-    if (size < 0 || __builtin_mul_overflow(count, size, &count)) return 0;  // no tensor has that many
-  }
-  return count;
-}
-
 // Elements by name, those of bodies too: of equal names the outer one counts.
 FlatMap<std::string_view, std::int64_t> sizes_of(const OnnxGraph& outermost) {
   FlatMap<std::string_view, std::int64_t> sizes;
   onnx_file::walk_graphs(outermost, [&](const OnnxGraph& graph) {
     for (const OnnxTensor& tensor : graph.initializers) {
-      if (is_numbers(tensor) && elements(tensor) > 0) sizes.emplace(tensor.name, elements(tensor));
+      const std::int64_t elements = is_numbers(tensor) ? element_count(tensor.dims) : 0;
+      if (elements > 0) sizes.emplace(tensor.name, elements);
     }
   });
   return sizes;
