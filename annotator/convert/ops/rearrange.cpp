@@ -1,5 +1,5 @@
 // Moving pixels between space and channels: pixel_shuffle, channel_shuffle, im2col (unfold), col2im (fold).
-#include <numeric>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -121,13 +121,31 @@ Ints twice(Ints values) {
   return values;
 }
 
-// Positions [kernel, blocks] along one axis that a window visits, as a flat list.
-Ints visited(std::int64_t kernel, std::int64_t dilation, std::int64_t stride, std::int64_t blocks) {
-  Ints positions;
-  for (std::int64_t k = 0; k < kernel; ++k) {
-    for (std::int64_t block = 0; block < blocks; ++block) positions.push_back(k * dilation + block * stride);
+// A window along one axis: how many elements, how far apart, and how far from one window to the next.
+struct Window {
+  std::int64_t kernel, dilation, stride;
+
+  std::int64_t reach() const { return dilation * (kernel - 1); }  // from its first element to its last
+  std::int64_t blocks(std::int64_t size) const { return (size - reach() - 1) / stride + 1; }
+};
+
+// The positions [kernel, blocks] that windows visit along an axis of `y`, which has `size` elements where that is
+// known.
+Val visited(Ctx& c, Val y, std::int64_t axis, std::optional<std::int64_t> size, const Window& window) {
+  Ints offsets;
+  for (std::int64_t k = 0; k < window.kernel; ++k) offsets.push_back(k * window.dilation);
+  if (!size) {
+    // Windows begin at 0, stride, ... up to the last that leaves room for one.
+    const Val past_last = c.emit("Sub", {c.dim_of(y, axis), c.constant_int(window.reach())});
+    const Val starts = c.emit("Range", {c.constant_int(0), past_last, c.constant_int(window.stride)});
+    return c.emit("Add", {constant_indices(c, offsets, {window.kernel, 1}), starts});
   }
-  return positions;
+  const std::int64_t blocks = window.blocks(*size);
+  Ints positions;
+  for (const std::int64_t offset : offsets) {
+    for (std::int64_t block = 0; block < blocks; ++block) positions.push_back(offset + block * window.stride);
+  }
+  return constant_indices(c, positions, {window.kernel, blocks});
 }
 
 // [N, C, H, W] -> [N, C * kh * kw, blocks]: rows, then columns are gathered, [N, C, kh, bh, kw, bw], and reordered.
@@ -137,22 +155,22 @@ void im2col(Ctx& c) {
   const Ints padding = twice(c.integers("padding")), stride = twice(c.integers("stride"));
   const bool batched = c.rank(x) == 4;
   const std::int64_t count = channels(c, x, -3);
-  Ints blocks;
-  for (int i = 0; i < 2; ++i) {
-    const auto size = c.static_dim(x, i - 2);
-    if (!size) c.refuse("unfold of an image of dynamic size", "keep height and width fixed when exporting");
-    blocks.push_back((*size + 2 * padding[i] - dilation[i] * (kernel[i] - 1) - 1) / stride[i] + 1);
-  }
   Val y = batched ? x : c.unsqueeze(x, {0});
   if (padding != Ints{0, 0}) {
     y = c.emit("Pad", {y, c.constant_ints({0, 0, padding[0], padding[1], 0, 0, padding[0], padding[1]})});
   }
-  const Val row = constant_indices(c, visited(kernel[0], dilation[0], stride[0], blocks[0]), {kernel[0], blocks[0]});
-  const Val column = constant_indices(c, visited(kernel[1], dilation[1], stride[1], blocks[1]), {kernel[1], blocks[1]});
-  y = c.emit("Gather", {y, row}, {{"axis", 2}});
-  y = c.emit("Gather", {y, column}, {{"axis", 4}});
+  const Val padded = y;
+  std::optional<std::int64_t> blocks = 1;
+  for (const std::int64_t i : {0, 1}) {
+    const Window window{kernel[i], dilation[i], stride[i]};
+    auto size = c.static_dim(x, i - 2);
+    if (size) *size += 2 * padding[i];
+    blocks = blocks && size ? std::optional(*blocks * window.blocks(*size)) : std::nullopt;
+    const Val places = visited(c, padded, 2 + i, size, window);
+    y = c.emit("Gather", {y, places}, {{"axis", 2 + 2 * i}});
+  }
   y = c.transpose(y, {0, 1, 2, 4, 3, 5});
-  Ints shape{count * kernel[0] * kernel[1], blocks[0] * blocks[1]};
+  Ints shape{count * kernel[0] * kernel[1], blocks.value_or(-1)};
   if (batched) shape.insert(shape.begin(), 0);
   c.yield(c.emit("Reshape", {y, c.constant_ints(shape)}));
 }
