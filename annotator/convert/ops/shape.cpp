@@ -132,24 +132,43 @@ std::optional<Val> as_reshaped(Ctx& c, Val x, const std::vector<Size>& sizes) {
 
 // Element i of the result lies at offset + sum of index * stride among the elements of self in memory.
 void as_strided(Ctx& c) {
-  c.expect(c.sizes("size").size() == c.sizes("stride").size(), "it needs a stride for each size");
+  const std::vector<Size> size = c.sizes("size"), stride = c.sizes("stride");
+  c.expect(size.size() == stride.size(), "it needs a stride for each size");
   const Val x = in_memory_order(c, c.tensor("self"));
-  const bool from_start = !c.has("storage_offset") || c.integer("storage_offset") == 0;
-  if (const auto all = from_start ? as_reshaped(c, x, c.sizes("size")) : std::nullopt) return c.yield(*all);
-  const Ints size = c.integers("size"), stride = c.integers("stride");
-  c.expect(std::ranges::all_of(size, [](auto each) { return each >= 0; }), "its sizes must not be negative");
   const std::int64_t offset = c.has("storage_offset") ? c.integer("storage_offset") : 0;
-  const std::int64_t count = std::accumulate(size.begin(), size.end(), std::int64_t{1}, std::multiplies<>());
-  if (count > 1 << 20) c.refuse("as_strided with more than a million elements", "use unfold, reshape or slices");
+  if (const auto all = offset == 0 ? as_reshaped(c, x, size) : std::nullopt) return c.yield(*all);
+  // Axes of known size and stride make a table, in which the others have one entry each; those are added to it.
+  Ints known_size(size.size(), 1), known_stride(size.size(), 0);
+  std::vector<Val> added;
+  std::int64_t count = 1;
+  for (std::size_t axis = 0; axis < size.size(); ++axis) {
+    const auto elements = c.static_size(size[axis]), apart = c.static_size(stride[axis]);
+    if (elements && apart) {
+      c.expect(*elements >= 0, "its sizes must not be negative");
+      known_size[axis] = *elements;
+      known_stride[axis] = *apart;
+      count *= *elements;
+      if (count > 1 << 20) c.refuse("as_strided with more than a million elements", "use unfold, reshape or slices");
+      continue;
+    }
+    const Val numbers = c.emit("Range", {c.constant_int(0), c.to_scalar_value(size[axis]), c.constant_int(1)});
+    Ints behind;
+    for (std::size_t other = axis + 1; other < size.size(); ++other)
+      behind.push_back(static_cast<std::int64_t>(other - axis));
+    added.push_back(c.unsqueeze(c.emit("Mul", {numbers, c.to_scalar_value(stride[axis])}), behind));
+  }
   Ints places(count);
   for (std::int64_t i = 0; i < count; ++i) {
     places[i] = offset;
     std::int64_t rest = i;
-    for (std::size_t axis = size.size(); axis-- > 0; rest /= size[axis]) places[i] += rest % size[axis] * stride[axis];
+    for (std::size_t axis = size.size(); axis-- > 0; rest /= known_size[axis]) {
+      places[i] += rest % known_size[axis] * known_stride[axis];
+    }
   }
-  TensorData index{DType::int64, size, Bytes::copy_of(places.data(), places.size() * sizeof(std::int64_t))};
-  const Val flat = c.emit("Reshape", {x, c.constant_ints({-1})});
-  c.yield(c.emit("Gather", {flat, c.constant_tensor(std::move(index))}));
+  Val index = c.constant_tensor(
+      {DType::int64, known_size, Bytes::copy_of(places.data(), places.size() * sizeof(std::int64_t))});
+  for (const Val each : added) index = c.emit("Add", {index, each});
+  c.yield(c.emit("Gather", {c.emit("Reshape", {x, c.constant_ints({-1})}), index}));
 }
 
 // ---- axes added and dropped -------------------------------------------------------------------------------------
