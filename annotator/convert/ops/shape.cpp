@@ -1,6 +1,5 @@
 // Other shapes for the same elements: views, axes added, dropped and exchanged, broadcasting and tiling.
 #include <algorithm>
-#include <numeric>
 #include <string>
 #include <utility>
 
