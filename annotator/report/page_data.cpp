@@ -130,7 +130,7 @@ class Interned {
 // Texts, or the evidence of nodes, that are unpacked at once.
 constexpr std::size_t piece_size = 1000;
 
-// What grows with the model, in elements that the page unpacks.
+// Holds columns and texts, which grow with the model, in elements that the page unpacks.
 class Packed {
  public:
   // Numbers that are not negative, or none of them.
