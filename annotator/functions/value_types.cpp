@@ -88,7 +88,7 @@ onnx::ModelProto inferred(const ModelParts& parts, const Sizes& sizes) {
   onnx::ModelProto model = without_weights(parts, sizes);
   if (!is_inferable(parts)) return model;
   spell_out_known_results(model);
-  parts.file->release(0, parts.file->size());  // inference looks at the model alone
+  parts.file->release_all();  // inference looks at the model alone
   try {
     onnx::shape_inference::InferShapes(model, onnx::OpSchemaRegistry::Instance(), onnx::ShapeInferenceOptions{});
   } catch (const std::exception&) {

@@ -258,7 +258,9 @@ Result<OnnxSummary> read_onnx_summary(const ModelSource& source) {
     }
     if (!begins_as_onnx(text))
       wrong_kind(place, "it does not begin as one", "name an .onnx file, or download it again");
-    return read(file, text, place);
+    OnnxSummary summary = read(file, text, place);
+    file->release_all();  // pages that are needed again are read again
+    return summary;
   });
 }
 

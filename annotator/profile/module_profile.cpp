@@ -6,6 +6,7 @@
 #include "annotator/functions/flat_summary.h"
 #include "annotator/profile/module_amounts.h"
 #include "annotator/view/model_explorer.h"
+#include "schema/freed_memory.h"
 
 namespace whence::profile {
 
@@ -52,10 +53,13 @@ namespace {
 ModuleProfile placed_layers(const std::string& model_path, const ProfileFiles& files) {
   const std::string& profile_path = files.profiles.front();
   const Place place{.file = profile_path, .stage = "profile"};
-  const OnnxSummary model = value_of(functions::read_flat_summary(model_path));
+  OnnxSummary stored = value_of(onnx_file::read_onnx_summary(model_path));
+  const bool is_cut = functions::has_cut_functions(stored);
+  const OnnxSummary model = is_cut ? value_of(functions::read_flat_summary(model_path)) : std::move(stored);
   RuntimeProfile profile = read_runtime_profile(files.profiles, files.options);
-  const InlinedNames inlined(value_of(onnx_file::read_onnx_summary(model_path)), profile);
-  const view::NodeGraph graph = view::node_graph_of(model, nullptr);
+  give_back_freed_memory();
+  const InlinedNames inlined(is_cut ? stored : model, profile);
+  view::NodeGraph graph = view::node_graph_of(model, nullptr);
   if (graph.tree.unattributed == graph.tree.count) {
     throw Error(Code::usage, "no node of the file says which module it belongs to", "`whence annotate` it first",
                 {.file = model_path, .stage = "profile"});
@@ -75,7 +79,6 @@ ModuleProfile placed_layers(const std::string& model_path, const ProfileFiles& f
   result.profile = base_name(profile_path);
   result.source = profile.source;
   result.unit = profile.unit;
-  result.tree = graph.tree;
   result.matched = matches.has_value();
   result.runs = profile.runs;
   result.warmup_runs = profile.warmup_runs;
@@ -92,6 +95,7 @@ ModuleProfile placed_layers(const std::string& model_path, const ProfileFiles& f
     const auto node = placed[i].row && placed[i].parts.empty() ? placer.node_of(profile.layers[i]) : std::nullopt;
     result.layers.push_back({std::move(profile.layers[i]), std::move(placed[i]), node ? ids[*node] : ""});
   }
+  result.tree = std::move(graph.tree);
   return result;
 }
 

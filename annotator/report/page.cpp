@@ -37,9 +37,11 @@ void write_html(const Report& report, AtomicFile& to) {
   to.write(policy());
   write_until("{{style}}");
   to.write(page_style);
+  const PageData data = page_data(report);
   write_until("{{data}}");
-  write_page_data(report, to);
-  write_until("{{evidence}}");
+  to.write(data.tables);
+  write_until("{{packed}}");
+  to.write(data.packed);
   write_page_evidence(report, to);
   write_until("{{script}}");
   to.write(page_script);

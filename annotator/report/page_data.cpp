@@ -1,7 +1,7 @@
-// A report as the data that its page reads (page/data.js). Columns rather than objects, and names by number, so that a
-// file of ten thousand nodes stays quick to open. It is written as it is made, for
-// that of a million nodes is as large as the file.
+// A report as the data that its page reads (page/data.js). What grows with the model is packed: columns of numbers and
+// pieces of texts, because a browser needs seconds to load a hundred megabytes. The rest is one JSON text.
 #include <algorithm>
+#include <bit>
 #include <charconv>
 #include <concepts>
 #include <deque>
@@ -44,6 +44,25 @@ std::string embedded(const Json& json) {
   return safe;
 }
 
+// Packed by deflate (RFC 1951), without a head, in base64: page/inflate.js unpacks it.
+std::string deflated(std::string_view text) {
+  constexpr int no_head = -MAX_WBITS, usual_memory = 8;
+  z_stream stream{};
+  if (deflateInit2(&stream, Z_BEST_SPEED, Z_DEFLATED, no_head, usual_memory, Z_DEFAULT_STRATEGY) != Z_OK) {
+    throw Error(Code::internal, "zlib does not begin", "report it");
+  }
+  std::vector<std::byte> packed(deflateBound(&stream, text.size()));
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
+  stream.avail_in = static_cast<uInt>(text.size());
+  stream.next_out = reinterpret_cast<Bytef*>(packed.data());
+  stream.avail_out = static_cast<uInt>(packed.size());
+  const int status = deflate(&stream, Z_FINISH);
+  packed.resize(stream.total_out);
+  deflateEnd(&stream);
+  if (status != Z_STREAM_END) throw Error(Code::internal, "zlib does not finish", "report it");
+  return to_base64(packed);
+}
+
 // Text in memory, written as into a file.
 struct TextSink {
   std::string text;
@@ -59,11 +78,6 @@ template <class To>
 void put(To& to, std::integral auto number) {
   char digits[24];
   to.write(std::string_view(digits, std::to_chars(digits, std::end(digits), number).ptr));
-}
-template <class To, class Number>
-void put(To& to, const std::optional<Number>& number) {
-  if (number) return put(to, *number);
-  to.write("null");
 }
 
 // Nearly every text stands in JSON as it is.
@@ -113,6 +127,57 @@ class Interned {
   std::deque<std::string> copies_;
 };
 
+// Texts, or the evidence of nodes, that are unpacked at once.
+constexpr std::size_t piece_size = 1000;
+
+// Holds columns and texts, which grow with the model, in elements that the page unpacks.
+class Packed {
+ public:
+  // Numbers that are not negative, or none of them.
+  void column(std::string_view name, const std::vector<std::optional<std::uint64_t>>& numbers) {
+    std::vector<std::uint64_t> shifted;  // 0 for none
+    shifted.reserve(numbers.size());
+    for (const auto& number : numbers) shifted.push_back(number ? *number + 1 : 0);
+    column(name, shifted);
+  }
+  void column(std::string_view name, const std::vector<std::uint64_t>& numbers) {
+    const std::uint64_t largest = numbers.empty() ? 0 : *std::ranges::max_element(numbers);
+    const unsigned width = largest < 1U << 8U ? 1 : largest < 1U << 16U ? 2 : largest >> 32U == 0 ? 4 : 8;
+    std::string bytes;
+    bytes.reserve(width * numbers.size());
+    std::uint64_t before = 0;
+    for (const std::uint64_t number : numbers) {
+      // Differences repeat where numbers rise. A number that JavaScript has no integers for is one of its own.
+      std::uint64_t stored = number - std::exchange(before, number);
+      if (width == 8) stored = std::bit_cast<std::uint64_t>(static_cast<double>(number));
+      for (unsigned i = 0; i < width; ++i) bytes += static_cast<char>(stored >> (8U * i));
+    }
+    element("column-" + std::string(name), deflated(bytes),
+            " data-width=\"" + std::to_string(width) + "\" data-count=\"" + std::to_string(numbers.size()) + "\"");
+  }
+
+  template <class Items, class TextOf>
+  void texts(std::string_view name, const Items& items, const TextOf& text_of) {
+    for (std::size_t first = 0, piece = 0; first < items.size(); first += piece_size, ++piece) {
+      TextSink to;
+      put_array(to, std::span(items).subspan(first, std::min(piece_size, items.size() - first)),
+                [&](const auto& item) { put_text(to, text_of(item)); });
+      element("text-" + std::string(name) + "-" + std::to_string(piece), deflated(to.text));
+    }
+  }
+
+  std::string elements;
+
+ private:
+  void element(const std::string& id, std::string_view content, std::string_view attributes = {}) {
+    elements += "<script type=\"text/plain\" id=\"whence-" + id + "\"";
+    elements += attributes;
+    elements += ">";
+    elements += content;
+    elements += "</script>\n";
+  }
+};
+
 // [arrived, fused, folded, eliminated, unknown] operations and [kept, merged, unused, missing] parameters by module of
 // the sidecar.
 std::unordered_map<std::string_view, Json> recorded_modules(const validation::Validation& validation) {
@@ -128,34 +193,39 @@ std::unordered_map<std::string_view, Json> recorded_modules(const validation::Va
 }
 
 // Columns; what few modules have stands under their rows.
-void put_modules(const Report& report, AtomicFile& to) {
+void put_modules(const Report& report, TextSink& to, Packed& packed) {
   const std::vector<view::ModuleRow>& rows = report.graph.tree.rows;
   const auto row_of = [&](const view::ModuleRow& row) { return static_cast<std::size_t>(&row - rows.data()); };
   Interned types;
-  const auto column = [&](std::string_view name, const auto& value_of) {
-    to.write(name);
-    put_array(to, rows, [&](const view::ModuleRow& row) { put(to, value_of(row)); });
+  const auto column = [&](const std::string& name, const auto& value_of) {
+    using Value = std::decay_t<decltype(value_of(rows.front()))>;
+    constexpr bool whole = std::integral<Value>;
+    std::vector<std::conditional_t<whole, std::uint64_t, std::optional<std::uint64_t>>> numbers;
+    numbers.reserve(rows.size());
+    for (const view::ModuleRow& row : rows) numbers.emplace_back(value_of(row));
+    packed.column("modules-" + name, numbers);
   };
-  to.write("{\"path\":");
-  put_array(to, rows, [&](const view::ModuleRow& row) { put_text(to, row.path); });
-  column(",\"type\":", [&](const auto& row) { return types.of_lasting(row.type); });
+  packed.texts("paths", rows, [](const view::ModuleRow& row) { return std::string_view(row.path); });
+  column("type", [&](const auto& row) { return types.of_lasting(row.type); });
+  to.write("{\"count\":");
+  put(to, rows.size());
   to.write(",\"types\":");
   types.put_all(to);
-  column(",\"parent\":", [](const auto& row) { return row.parent; });
-  column(",\"calls\":", [](const auto& row) { return row.calls; });
-  column(",\"own\":", [](const auto& row) { return row.own; });
-  column(",\"total\":", [](const auto& row) { return row.total; });
-  column(",\"parameters\":", [](const auto& row) { return row.parameters; });
-  column(",\"trainable\":", [](const auto& row) { return row.trainable; });
-  column(",\"operations\":", [&](const auto& row) { return report.figures[row_of(row)].operations; });
-  column(",\"uncounted\":", [&](const auto& row) { return report.figures[row_of(row)].uncounted; });
-  column(",\"unsized\":", [&](const auto& row) { return report.figures[row_of(row)].unsized; });
-  to.write(",\"coverage\":");
-  std::string_view between = "[";
-  for (const ModuleFigures& figures : report.figures) {
-    for (const auto count : figures.coverage.by) to.write(std::exchange(between, ",")), put(to, count);
+  column("parent", [](const auto& row) { return row.parent; });
+  column("calls", [](const auto& row) { return row.calls; });
+  column("own", [](const auto& row) { return row.own; });
+  column("total", [](const auto& row) { return row.total; });
+  column("parameters", [](const auto& row) { return row.parameters; });
+  column("trainable", [](const auto& row) { return row.trainable; });
+  column("operations", [&](const auto& row) { return report.figures[row_of(row)].operations; });
+  column("uncounted", [&](const auto& row) { return report.figures[row_of(row)].uncounted; });
+  column("unsized", [&](const auto& row) { return report.figures[row_of(row)].unsized; });
+  std::vector<std::uint64_t> coverage;  // a column for each confidence, one after the other
+  for (std::size_t i = 0; i < confidence_count; ++i) {
+    for (const ModuleFigures& figures : report.figures)
+      coverage.push_back(static_cast<std::uint64_t>(figures.coverage.by[i]));
   }
-  to.write("]");
+  packed.column("modules-coverage", coverage);
   Json aliases = Json::object(), fates = aliases, silences = aliases;
   std::unordered_map<std::string_view, std::string_view> silent;
   for (const validation::SilentModule& module : report.validation.silent)
@@ -181,71 +251,63 @@ std::string operator_text(const onnx_file::OnnxNode& node) {
   return (node.domain.empty() ? "" : std::string(node.domain) + "::") + std::string(node.op_type);
 }
 
-void put_nodes(const Report& report, AtomicFile& to) {
+void put_nodes(const Report& report, TextSink& to, Packed& packed) {
   const std::vector<view::PlacedNode>& nodes = report.graph.nodes;
-  const auto column = [&](std::string_view name, const auto& put_node) {
-    to.write(name);
-    put_array(to, nodes, put_node);
-  };
-  Interned operators, sources;
-  std::vector<std::uint32_t> operator_of, source_of;
+  Interned operators, sources, calls;
+  std::vector<std::uint64_t> operator_of, source_of, call_of, confidence_of;
+  std::vector<std::optional<std::uint64_t>> row_of, operations_of;
   for (const view::PlacedNode& placed : nodes) {
     operator_of.push_back(operators.of(operator_text(*placed.node)));
     source_of.push_back(sources.of(placed.attribution.source));
+    call_of.push_back(calls.of(placed.attribution.call));
+    confidence_of.push_back(static_cast<std::uint64_t>(placed.attribution.confidence));
+    row_of.emplace_back(placed.row);
   }
-  const auto put_number = [&](const auto& number) { put(to, number); };
+  for (const auto& operations : report.operations) operations_of.emplace_back(operations);
+  to.write(",\"nodes\":");
+  put(to, nodes.size());
   to.write(",\"operators\":");
   operators.put_all(to);
   to.write(",\"sources\":");
   sources.put_all(to);
-  column(",\"nodes\":{\"name\":", [&](const auto& placed) { put_text(to, placed.node->name); });
-  to.write(",\"op\":");
-  put_array(to, operator_of, put_number);
-  column(",\"module\":", [&](const auto& placed) { put(to, placed.row); });
-  column(",\"confidence\":", [&](const auto& placed) { put(to, static_cast<int>(placed.attribution.confidence)); });
-  column(",\"call\":", [&](const auto& placed) { put_text(to, placed.attribution.call); });
-  to.write(",\"source\":");
-  put_array(to, source_of, put_number);
-  to.write(",\"operations\":");
-  put_array(to, report.operations, put_number);
-  to.write("}");
+  to.write(",\"calls\":");
+  calls.put_all(to);
+  packed.texts("names", nodes, [](const view::PlacedNode& placed) { return placed.node->name; });
+  packed.column("nodes-op", operator_of);
+  packed.column("nodes-module", row_of);
+  packed.column("nodes-confidence", confidence_of);
+  packed.column("nodes-call", call_of);
+  packed.column("nodes-source", source_of);
+  packed.column("nodes-operations", operations_of);
 }
 
-void put_edges(const Report& report, AtomicFile& to) {
-  const auto edges = report.graph.index.edges();
-  const auto inputs = report.graph.index.input_edges(), outputs = report.graph.index.output_edges();
-  Interned values;
-  const auto number_values = [&](const auto& list) {
-    std::vector<std::uint32_t> numbers;
+void put_edges(const Report& report, TextSink& to, Packed& packed) {
+  const onnx_file::GraphIndex& index = report.graph.index;
+  Interned values, shapes;
+  const auto column = [&](std::string_view name, const auto& list, const auto& number_of) {
+    std::vector<std::uint64_t> numbers;
     numbers.reserve(list.size());
-    for (const auto& each : list) numbers.push_back(values.of_lasting(each.value));
-    return numbers;
+    for (const auto& each : list) numbers.push_back(static_cast<std::uint64_t>(number_of(each)));
+    packed.column(name, numbers);
   };
-  const auto of_edges = number_values(edges), of_inputs = number_values(inputs), of_outputs = number_values(outputs);
-  to.write(",\"values\":");
-  values.put_all(to);
-  Interned shapes;
-  to.write(",\"shapes\":");
-  put_array(to, values.texts(), [&](std::string_view name) {
+  const auto value = [&](const auto& edge) { return values.of_lasting(edge.value); };
+  const auto node = [](const auto& edge) { return edge.node; };
+  column("edges-value", index.edges(), value);
+  column("edges-from", index.edges(), [](const auto& edge) { return edge.from; });
+  column("edges-to", index.edges(), [](const auto& edge) { return edge.to; });
+  column("inputs-value", index.input_edges(), value);
+  column("inputs-node", index.input_edges(), node);
+  column("outputs-value", index.output_edges(), value);
+  column("outputs-node", index.output_edges(), node);
+  packed.texts("values", values.texts(), [](std::string_view name) { return name; });
+  column("values-shape", values.texts(), [&](std::string_view name) {
     const auto shape = report.shapes.values.find(name);
-    const std::string_view text = shape == report.shapes.values.end() ? std::string_view() : shape->second->text;
-    put(to, shapes.of_lasting(text));
+    return shapes.of_lasting(shape == report.shapes.values.end() ? std::string_view() : shape->second->text);
   });
+  to.write(",\"values\":");
+  put(to, values.texts().size());
   to.write(",\"shape_texts\":");
   shapes.put_all(to);
-  const auto put_all = [&](const auto&... numbers) {
-    std::string_view between;
-    ((to.write(std::exchange(between, ",")), put(to, numbers)), ...);
-  };
-  auto value = of_edges.begin();
-  to.write(",\"edges\":");
-  put_array(to, edges, [&](const auto& edge) { put_all(edge.from, edge.to, *value++); });
-  value = of_inputs.begin();
-  to.write(",\"inputs\":");
-  put_array(to, inputs, [&](const auto& edge) { put_all(*value++, edge.node); });
-  value = of_outputs.begin();
-  to.write(",\"outputs\":");
-  put_array(to, outputs, [&](const auto& edge) { put_all(edge.node, *value++); });
 }
 
 Json findings_json(const validation::Validation& validation) {
@@ -294,9 +356,6 @@ void put_evidence(TextSink& to, const view::PlacedNode& placed, const metadata::
   to.write("]");
 }
 
-// Nodes whose evidence is unpacked at once.
-constexpr std::size_t evidence_piece = 1000;
-
 std::string evidence_text(std::span<const view::PlacedNode> nodes, const metadata::Recorded* recorded) {
   TextSink to;
   Interned texts;
@@ -308,28 +367,9 @@ std::string evidence_text(std::span<const view::PlacedNode> nodes, const metadat
   return std::move(to.text);
 }
 
-// Packed by deflate (RFC 1951), without a head: page/inflate.js unpacks it.
-std::vector<std::byte> deflated(std::string_view text) {
-  constexpr int no_head = -MAX_WBITS, usual_memory = 8;
-  z_stream stream{};
-  if (deflateInit2(&stream, Z_BEST_SPEED, Z_DEFLATED, no_head, usual_memory, Z_DEFAULT_STRATEGY) != Z_OK) {
-    throw Error(Code::internal, "zlib does not begin", "report it");
-  }
-  std::vector<std::byte> packed(deflateBound(&stream, text.size()));
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
-  stream.avail_in = static_cast<uInt>(text.size());
-  stream.next_out = reinterpret_cast<Bytef*>(packed.data());
-  stream.avail_out = static_cast<uInt>(packed.size());
-  const int status = deflate(&stream, Z_FINISH);
-  packed.resize(stream.total_out);
-  deflateEnd(&stream);
-  if (status != Z_STREAM_END) throw Error(Code::internal, "zlib does not finish", "report it");
-  return packed;
-}
-
 }  // namespace
 
-void write_page_data(const Report& report, AtomicFile& to) {
+PageData page_data(const Report& report) {
   Json confidences = Json::array();
   for (std::size_t i = 0; i < confidence_count; ++i) {
     confidences.push_back(origin::name_of(static_cast<origin::Confidence>(i)));
@@ -342,26 +382,28 @@ void write_page_data(const Report& report, AtomicFile& to) {
                 {"formulas", operation_formulas},
                 {"unsized", unsized_operations},
                 {"open_sizes", report.shapes.open},
-                {"piece", evidence_piece},
+                {"piece", piece_size},
                 {"coverage", report.validation.coverage.all.by}});
   head.pop_back();
-  to.write(head + ",\"modules\":");
-  put_modules(report, to);
-  put_nodes(report, to);
-  put_edges(report, to);
+  TextSink to{head + ",\"modules\":"};
+  Packed packed;
+  put_modules(report, to, packed);
+  put_nodes(report, to, packed);
+  put_edges(report, to, packed);
   to.write(",\"findings\":");
   put(to, findings_json(report.validation));
   to.write(",\"checks\":");
   put(to, report.validation.checks.size());
   to.write("}");
+  return {std::move(to.text), std::move(packed.elements)};
 }
 
 void write_page_evidence(const Report& report, AtomicFile& to) {
   const std::vector<view::PlacedNode>& nodes = report.graph.nodes;
-  for (std::size_t first = 0, piece = 0; first < nodes.size(); first += evidence_piece, ++piece) {
-    const std::span part = std::span(nodes).subspan(first, std::min(evidence_piece, nodes.size() - first));
+  for (std::size_t first = 0, piece = 0; first < nodes.size(); first += piece_size, ++piece) {
+    const std::span part = std::span(nodes).subspan(first, std::min(piece_size, nodes.size() - first));
     to.write("<script type=\"text/plain\" id=\"whence-evidence-" + std::to_string(piece) + "\">");
-    to.write(to_base64(deflated(evidence_text(part, report.recorded.get()))));
+    to.write(deflated(evidence_text(part, report.recorded.get())));
     to.write("</script>\n");
   }
 }

@@ -46,9 +46,13 @@ Result<Report> make_report(const std::string& path, const Program* program,
 void write_html(const Report& report, AtomicFile& to);
 std::string to_markdown(const Report& report);
 
-// The data of the page as JSON: modules, nodes, edges, findings; and apart, because it is large and rarely asked for,
-// the evidence of each node. The form is the page's own, and changes with it.
-void write_page_data(const Report& report, AtomicFile& to);
+// The data of the page: findings and what it says once, as JSON; modules, nodes and edges, packed; and apart, because
+// it is large and rarely asked for, the evidence of each node. The form is the page's own, and changes with it.
+struct PageData {
+  std::string tables;  // JSON
+  std::string packed;  // elements
+};
+PageData page_data(const Report& report);
 void write_page_evidence(const Report& report, AtomicFile& to);
 
 }  // namespace whence::report

@@ -159,6 +159,7 @@ ModelDiff diff_models(const OnnxSummary& a, const OnnxSummary& b, const Program*
   rows.count_parameters(a.graph, nodes_a, &ModuleDiff::parameters_a);
   rows.count_parameters(b.graph, nodes_b, &ModuleDiff::parameters_b);
   diff.nodes = changes(nodes_a, nodes_b);
+  for (const OnnxSummary* model : {&a, &b}) model->file->release_all();  // pairing read names all over them
   for (const ChangedNode& node : diff.nodes) rows.count(node);
   rows.finish(diff);
   return diff;

@@ -23,7 +23,11 @@ DiffNodes diff_nodes(const OnnxSummary& model, const Program* program) {
                                                                  [&](auto name) { return constants.contains(name); });
     if (constant) constants.insert(node->outputs.begin(), node->outputs.end());
     nodes.push_back({node, metadata::attribution_of(*node, recorded ? &*recorded : nullptr), constant});
+    // Two large files hold two million of them, and nothing here asks for these.
+    nodes.back().attribution.source = std::string();
+    nodes.back().attribution.origin.reset();
   }
+  model.file->release_all();  // later steps read the texts of some nodes alone
   return nodes;
 }
 

@@ -255,14 +255,16 @@ class Pairing {
 
   // `renamed_values`: pairs only nodes whose values the other file does not have.
   void by_name(bool renamed_values) {
-    std::map<std::string_view, std::vector<std::size_t>> named;
+    std::unordered_map<std::string_view, std::size_t> named;  // `none` for a name of several nodes
     for (std::size_t i = 0; i < a_.size(); ++i) {
-      if (free_a(i) && !a_[i].node->name.empty()) named[a_[i].node->name].push_back(i);
+      if (!free_a(i) || a_[i].node->name.empty()) continue;
+      const auto [entry, is_new] = named.try_emplace(a_[i].node->name, i);
+      if (!is_new) entry->second = none;
     }
     for (std::size_t i = 0; i < b_.size(); ++i) {
       const auto found = named.find(b_[i].node->name);
-      if (!free_b(i) || found == named.end() || found->second.size() != 1) continue;
-      const std::size_t at = found->second.front();
+      if (!free_b(i) || found == named.end() || found->second == none) continue;
+      const std::size_t at = found->second;
       if (!free_a(at) || !may_pair(a_[at], b_[i])) continue;
       if (renamed_values && (makes_any(*a_[at].node, makers_b_) || makes_any(*b_[i].node, makers_a_))) continue;
       pair(at, i);

@@ -15,6 +15,7 @@ NodeGraph node_graph_of(const onnx_file::OnnxSummary& model, const Program* prog
     }
     graph.nodes.push_back(std::move(placed));
   }
+  model.file->release_all();  // later steps read little of it
   return graph;
 }
 

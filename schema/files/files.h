@@ -31,6 +31,7 @@ class MappedFile {
   Bytes slice(const std::shared_ptr<MappedFile>& self, std::size_t offset, std::size_t size) const;
   // Tells the kernel that these pages will not be read again soon, so that streaming over weights keeps memory low.
   void release(std::size_t offset, std::size_t size) const;
+  void release_all() const { release(0, size_); }
 
  private:
   MappedFile() = default;

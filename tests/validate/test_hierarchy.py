@@ -13,6 +13,7 @@ import command
 from models import zoo
 from validate.onnx_files import known, model, node
 from validate.test_coverage import schema
+from views.page_data import Page
 
 
 class Mixed(nn.Module):
@@ -363,9 +364,9 @@ def test_markdown_lists_modules_that_lack_something(exported, tmp_path):
 
 def test_the_page_holds_what_became_of_each_module(exported, tmp_path):
     command.run("report", exported[0], "--sidecar", exported[1], "-o", tmp_path / "r.html")
-    data = (tmp_path / "r.html").read_text().split('id="whence-data">')[1].split("</script>")[0]
-    columns = json.loads(data)["modules"]
-    modules = {columns["path"][int(row)]: recorded for row, recorded in columns["recorded"].items()}
+    page = Page(tmp_path / "r.html")
+    paths = page.texts("paths")
+    modules = {paths[int(row)]: recorded for row, recorded in page.tables["modules"]["recorded"].items()}
     assert modules["twice"] == [2, 0, 0, 0, 0, 2, 0, 0, 0] and modules["drop"] == [0, 0, 0, 1, 0, 0, 0, 0, 0]
     assert modules["norm"][5:] == [0, 4, 1, 0]
     command.run("report", exported[0], "-o", tmp_path / "plain.html")

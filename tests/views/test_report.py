@@ -1,9 +1,8 @@
 """`whence report`: the page in a browser, the Markdown, and what is refused."""
 
-import base64
-import json
 import re
-import zlib
+import string
+from random import Random
 
 import onnx
 import pytest
@@ -12,30 +11,18 @@ from onnx import TensorProto, helper
 import command
 from validate.test_coverage import annotated
 from views import browser, view_files
+from views.page_data import Page
 
 in_browser = pytest.mark.skipif(browser.missing() is not None, reason=str(browser.missing()))
+
+
+RUNNING = "script:not([type='text/plain'])"  # the script, and the data in JSON
 
 
 def report(model, folder, *options):
     page = folder / "report.html"
     command.run("report", model, "-o", page, *options)
     return page
-
-
-def embedded(page) -> dict:
-    """The data that the page reads, modules as rows."""
-    text = re.search(r'id="whence-data">(.*?)</script>', page.read_text(), re.DOTALL).group(1)
-    data = json.loads(text)
-    columns = {name: column for name, column in data["modules"].items()
-               if name != "types" and len(column) == len(data["modules"]["path"]) and isinstance(column, list)}
-    data["modules"] = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-    return data
-
-
-def evidence_pieces(page) -> list[dict]:
-    """The pieces of the evidence, unpacked."""
-    packed = re.findall(r'id="whence-evidence-\d+">(.*?)</script>', page.read_text())
-    return [json.loads(zlib.decompress(base64.b64decode(each), wbits=-15)) for each in packed]
 
 
 @pytest.fixture(scope="module")
@@ -85,9 +72,34 @@ def test_evidence_is_that_of_the_node_in_each_piece(window, tmp_path):
     assert window.complaints() == []
 
 
+@in_browser
+def test_the_browser_unpacks_what_the_command_packed(window, tmp_path):
+    """Names without a pattern, so that little of them repeats; numbers of one, two, four and eight bytes."""
+    random = Random(7)
+    name = lambda: "".join(random.choices(string.printable, k=random.randrange(1, 90)))
+    nodes = [helper.make_node("MatMul", ["x", f"v{random.randrange(i)}" if i else "x"], [f"v{i}"], name=f"{i}{name()}")
+             for i in range(70_000)]
+    for i, node in enumerate(nodes[:300]):
+        view_files.add_keys(node, module=f"m{i}", confidence="exact", source=name())
+    model = view_files.save(nodes, tmp_path / "m.onnx", (3000, 3000))
+    page = report(model, tmp_path, "--size", "all=1")
+    ready(window, page)
+    assert window.run("return names.all();") == [node.name for node in nodes]
+    assert [window.run("return names.at(arguments[0]);", i) for i in (0, 999, 1000, 69_999)] == [
+        nodes[i].name for i in (0, 999, 1000, 69_999)]
+    assert window.run("return data.sources.length;") == 301
+    assert window.run("return nodes.operations().BYTES_PER_ELEMENT;") == 8
+    assert window.run("return optional(nodes.operations(), 5);") == 2 * 3000 ** 3
+    assert window.run("return [edges().from.BYTES_PER_ELEMENT, nodes.source.BYTES_PER_ELEMENT, "
+                      "nodes.op.BYTES_PER_ELEMENT];") == [4, 2, 1]
+    made = window.run("return Array.from(edges().from, (from, i) => [from, edges().to[i], values.at(edges().value[i])]);")
+    assert sorted(made) == sorted([int(node.input[1][1:]), i, node.input[1]] for i, node in enumerate(nodes) if i)
+    assert window.complaints() == []
+
+
 def test_evidence_is_packed_in_pieces(tmp_path):
     page = report(view_files.layers(2_500, tmp_path / "m.onnx"), tmp_path)
-    pieces = evidence_pieces(page)
+    pieces = Page(page).pieces("evidence")
     assert [len(piece["nodes"]) for piece in pieces] == [1000, 1000, 500]
     nodes = onnx.load(tmp_path / "m.onnx").graph.node
     found = [[piece["texts"][number] for number in node[4]] for piece in pieces for node in piece["nodes"]]
@@ -117,7 +129,7 @@ def test_search_and_filters(window, tmp_path):
     ready(window, page)
     window.type("#search", "layers.3/mlp/Relu")
     window.wait("document.getElementById('hits').textContent !== ''")
-    shown = window.run("return tree.rows.filter((row) => row.isNode).map((row) => nodes.name[row.id]);")
+    shown = window.run("return tree.rows.filter((row) => row.isNode).map((row) => names.at(row.id));")
     assert shown == ["/layers.3/mlp/Relu_70", "/layers.3/mlp/Relu_74", "/layers.3/mlp/Relu_78"]
     window.run("document.getElementById('search').value = ''; filter.words = []; refilter();")
     window.run("const it = document.getElementById('operator');"
@@ -272,15 +284,15 @@ def test_names_are_inert(window, tmp_path):
     page = report(view_files.hostile(tmp_path / "m.onnx"), tmp_path)
     ready(window, page)
     assert window.complaints() == []
-    assert window.run("return document.querySelectorAll('script').length;") == 3
+    assert window.run(f"return document.querySelectorAll({RUNNING!r}).length;") == 2
     assert window.run("return document.querySelectorAll('img, x').length;") == 0
     assert window.run("return document.title;") == "m.onnx – whence"
-    assert window.run("return nodes.name;") == view_files.HOSTILE
+    assert window.run("return names.all();") == view_files.HOSTILE
     for node in range(len(view_files.HOSTILE)):
         window.run("chooseNode(arguments[0]);", node)
         seen = window.run("return document.body.innerText;")
         assert not re.search(r"[\x00-\x08\x0b-\x1f\u2028\u2029\u202a-\u202e]", seen)
-    assert window.run("return document.querySelectorAll('script, img, x').length;") == 3
+    assert window.run(f"return document.querySelectorAll({RUNNING!r} + ', img, x').length;") == 2
     assert window.complaints() == []
 
 
@@ -322,14 +334,15 @@ def test_the_page_fetches_nothing_and_runs_its_own_script_only(tmp_path):
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', text).group(1)
     assert policy.startswith("default-src 'none'; script-src 'sha256-") and "unsafe" not in policy
     assert not re.search(r'(?:src|href)="(?!#)', text)
-    assert text.count("<script") == 3
+    scripts = re.findall(r"<script([^>]*)>", text)
+    assert len(scripts) > 3 and all(each.startswith(' type="text/plain" id="whence-') for each in scripts[1:-1])
+    assert (scripts[0], scripts[-1]) == (' type="application/json" id="whence-data"', "")
 
 
 def test_edges_lie_where_the_graph_has_them(tmp_path):
     model = view_files.layers(60, tmp_path / "m.onnx")
-    data = embedded(report(model, tmp_path))
-    names, edges = data["nodes"]["name"], data["edges"]
-    found = {(names[edges[i]], names[edges[i + 1]], data["values"][edges[i + 2]]) for i in range(0, len(edges), 3)}
+    page = Page(report(model, tmp_path))
+    found = set(page.edges())
     made = onnx.load(model).graph
     makers = {output: node.name for node in made.node for output in node.output}
     assert found == {(makers[value], node.name, value) for node in made.node for value in node.input if value in makers}
@@ -361,10 +374,10 @@ COUNTED = {"conv": 2 * (2 * 8 * 8 * 8) * 27, "relu": 2 * 8 * 8 * 8, "flatten": 0
     (2, []), ("batch", ["--size", "batch=2"]), ("batch", ["--size", "all=2"]), (None, ["--size", "all=2"]),
     ("batch", ["--size", "all=7,batch=2"]), ("all", ["--size", "all=2"])])
 def test_operations_are_counted_by_hand_worked_values(batch, options, tmp_path):
-    data = embedded(report(conv_model(tmp_path / "m.onnx", batch), tmp_path, *options))
-    assert dict(zip(data["nodes"]["name"], data["nodes"]["operations"], strict=True)) == COUNTED
-    assert data["modules"][1]["path"] == "net"
-    assert (data["modules"][1]["operations"], data["modules"][1]["uncounted"]) == (sum(COUNTED.values()), 0)
+    page = Page(report(conv_model(tmp_path / "m.onnx", batch), tmp_path, *options))
+    assert page.node_column("operations") == COUNTED
+    assert page.modules()[1]["path"] == "net"
+    assert (page.modules()[1]["operations"], page.modules()[1]["uncounted"]) == (sum(COUNTED.values()), 0)
 
 
 # By operator of ONNX Runtime: inputs that its formula reads (the rest are left out), attributes, result, and the number by
@@ -398,16 +411,16 @@ def fused_model(path):
 
 
 def test_operations_of_fused_and_quantized_operators_are_counted(tmp_path):
-    data = embedded(report(fused_model(tmp_path / "m.onnx"), tmp_path))
-    found = dict(zip(data["nodes"]["name"], data["nodes"]["operations"], strict=True))
+    page = Page(report(fused_model(tmp_path / "m.onnx"), tmp_path))
+    found = page.node_column("operations")
     assert found == {name: count for name, (*_, count) in FUSED.items()}
 
 
 def test_operations_of_unknown_sizes_are_unknown(tmp_path):
-    data = embedded(report(conv_model(tmp_path / "m.onnx"), tmp_path))
-    found = dict(zip(data["nodes"]["name"], data["nodes"]["operations"], strict=True))
+    page = Page(report(conv_model(tmp_path / "m.onnx"), tmp_path))
+    found = page.node_column("operations")
     assert found == {**dict.fromkeys(COUNTED), "flatten": 0}
-    assert (data["modules"][0]["uncounted"], data["modules"][0]["unsized"], data["open_sizes"]) == (3, 3, ["batch"])
+    assert (page.modules()[0]["uncounted"], page.modules()[0]["unsized"], page.tables["open_sizes"]) == (3, 3, ["batch"])
 
 
 def test_a_part_of_the_operations_does_not_pass_for_the_whole(tmp_path):
@@ -435,9 +448,8 @@ def test_sizes_that_inference_numbered_are_question_marks(batch, tmp_path):
     del made.graph.node[2:], made.graph.output[:]
     made.graph.output.append(helper.make_tensor_value_info("r", TensorProto.FLOAT, None))
     onnx.save(made, tmp_path / "m.onnx")
-    data = embedded(report(tmp_path / "m.onnx", tmp_path))
-    shapes = dict(zip(data["values"], (data["shape_texts"][number] for number in data["shapes"]), strict=True))
-    assert shapes == {"x": f"float32[{batch},3,h,w]", "c": f"float32[{batch},8,?,?]", "r": f"float32[{batch},8,?,?]"}
+    page = Page(report(tmp_path / "m.onnx", tmp_path))
+    assert page.shapes() == {"x": f"float32[{batch},3,h,w]", "c": f"float32[{batch},8,?,?]", "r": f"float32[{batch},8,?,?]"}
 
 
 def one_node(path):

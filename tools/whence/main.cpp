@@ -13,6 +13,7 @@
 
 #include <malloc.h>
 
+#include "schema/freed_memory.h"
 #include "schema/nearest_names.h"
 #include "tools/whence/cli.h"
 #include "tools/whence/command.h"
@@ -125,6 +126,7 @@ int main(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);  // a file over the shell's limit is an error to report, not a reason to die
   // Bins of small freed blocks are emptied at every large free, which costs a sixth of the time of a large model.
   mallopt(M_MXFAST, 0);
+  whence::keep_freed_memory_for_a_while();
   const auto arguments = std::span(argv, static_cast<std::size_t>(argc)).subspan(argc > 0 ? 1 : 0);
   whence::report_crashes(whence::wants_json(arguments));
   const auto code = whence::run_guarded(arguments);

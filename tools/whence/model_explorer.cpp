@@ -22,13 +22,15 @@ ExitCode run(int argc, char** argv) {
   line.example("whence model-explorer model.annotated.onnx --confidence -o confidence.json");
   if (!line.parse(argc, argv)) return ExitCode::ok;
 
+  const bool draws = !line.has("confidence");
+  // First what needs most memory on the way.
+  const auto shapes = draws ? app::shapes_of(line.text("file")) : functions::ValueShapes();
   const app::Drawing drawing = app::draw(line.text("file"), line.optional_text("sidecar"));
-  if (line.has("confidence")) {
+  if (!draws) {
     return put_drawing(line, drawing, [&](const view::PutText& put) {
       view::write_confidence_data(*drawing.model, drawing.graph, put);
     });
   }
-  const auto shapes = app::shapes_of(line.text("file"));
   return put_drawing(line, drawing, [&](const view::PutText& put) {
     view::write_model_explorer(*drawing.model, drawing.graph, shapes, put);
   });

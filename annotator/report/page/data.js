@@ -1,73 +1,146 @@
 // The data that the command put into the page, and values that are needed often. Modules stand in depth-first order, so
-// everything below one is a range of rows. A page of a million nodes opens in seconds because lists are typed arrays,
-// what is not seen at first is made when it is asked for (`once`), and evidence is unpacked a piece at a time.
+// everything below one is a range of rows. A page of a million nodes opens in a second or two because what grows with the
+// model is packed: columns of numbers become typed arrays at the start, texts and evidence come in pieces that are
+// unpacked when one of theirs is asked for, and what is not seen at first is made then too (`once`).
 'use strict';
 
 const data = JSON.parse(document.getElementById('whence-data').textContent);
-const nodes = data.nodes;
-const nodeCount = nodes.name.length;
-const modules = data.modules.path.map((path, row) => {
-  const of = data.modules;
-  return { path, type: of.types[of.type[row]], parent: of.parent[row], aliases: of.aliases[row] ?? [],
-    calls: of.calls[row], own: of.own[row], total: of.total[row], parameters: of.parameters[row],
-    trainable: of.trainable[row], operations: of.operations[row], uncounted: of.uncounted[row],
-    unsized: of.unsized[row], silent: of.silent[row] ?? '', recorded: of.recorded[row] ?? null,
-    coverage: of.coverage.slice(data.confidences.length * row, data.confidences.length * (row + 1)) };
-});
 const confidences = data.confidences;
 const UNATTRIBUTED = confidences.length - 1;
 
-// Nodes that name no module get a row of their own behind all others: never the root's.
-const withoutModule = nodes.module.includes(null) ? modules.length : -1;
-if (withoutModule >= 0) {
-  const count = nodes.module.filter((row) => row === null).length;
-  modules.push({ path: '(no module)', type: '', parent: null, aliases: [], calls: null, own: count, total: count,
-    parameters: 0, trainable: null, operations: 0, uncounted: count, unsized: 0, coverage: confidences.map((_, i) =>
-      (i === UNATTRIBUTED ? count : 0)), silent: '', recorded: null, apart: true });
-}
-
-const moduleOf = nodes.module.map((row) => (row === null ? withoutModule : row));
 const once = (make) => {
   let made;
   return () => (made ??= make());
 };
 
-// Lists of places by owner: `ownerOf(i)` of each of `count` places, null for none. The result gives one owner's list.
-function listsBy(owners, count, ownerOf) {
+const packed = (id) => document.getElementById(`whence-${id}`);
+function unpackedBytes(element, size) {
+  const text = atob(element.textContent);
+  const bytes = new Uint8Array(text.length);
+  for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
+  return inflated(bytes, size);
+}
+const unpackedJson = (element) => JSON.parse(new TextDecoder('latin1').decode(unpackedBytes(element)));
+
+// A column of numbers that are not negative: each is stored as the difference to the one before, but for doubles.
+const ARRAYS = { 1: Uint8Array, 2: Uint16Array, 4: Uint32Array, 8: Float64Array };
+function column(name) {
+  const element = packed(`column-${name}`);
+  const [width, count] = [Number(element.dataset.width), Number(element.dataset.count)];
+  const numbers = new ARRAYS[width](unpackedBytes(element, width * count).buffer);
+  if (width < 8) for (let i = 1; i < count; i++) numbers[i] += numbers[i - 1];
+  return numbers;
+}
+// A column where 0 stands for none.
+const optional = (numbers, i) => (numbers[i] === 0 ? null : numbers[i] - 1);
+// The same as integers, with `none` where there is none.
+const indices = (numbers, none) => Int32Array.from(numbers, (number) => (number === 0 ? none : number - 1));
+
+// A list of texts in pieces.
+class Texts {
+  constructor(name, count) {
+    Object.assign(this, { name, length: count, pieces: [] });
+  }
+
+  piece(number) {
+    return (this.pieces[number] ??= unpackedJson(packed(`text-${this.name}-${number}`)));
+  }
+
+  at(i) {
+    return this.piece(Math.floor(i / data.piece))[i % data.piece];
+  }
+
+  all() {
+    return Array.from({ length: Math.ceil(this.length / data.piece) }, (_, number) => this.piece(number)).flat();
+  }
+}
+
+const nodeCount = data.nodes;
+const names = new Texts('names', nodeCount);
+const values = new Texts('values', data.values);
+const nodes = { op: column('nodes-op'), confidence: column('nodes-confidence'), call: column('nodes-call'),
+  source: column('nodes-source'), operations: once(() => column('nodes-operations')) };
+
+// Nodes that name no module get a row of their own behind all others: never the root's.
+const namedModule = column('nodes-module');
+const withoutModule = namedModule.includes(0) ? data.modules.count : -1;
+const moduleOf = indices(namedModule, withoutModule);
+const moduleCount = data.modules.count + (withoutModule >= 0 ? 1 : 0);
+
+const paths = new Texts('paths', data.modules.count);
+const parentOf = new Int32Array(moduleCount).fill(-1);  // -1: none
+parentOf.set(indices(column('modules-parent'), -1));
+const moduleColumns = once(() => Object.fromEntries(['type', 'calls', 'own', 'total', 'parameters', 'trainable',
+  'operations', 'uncounted', 'unsized', 'coverage'].map((name) => [name, column(`modules-${name}`)])));
+
+const modules = [];  // those that were asked for
+function moduleAt(row) {
+  return (modules[row] ??= row === withoutModule ? nodesWithoutModule() : namedModuleAt(row));
+}
+function namedModuleAt(row) {
+  const [of, few] = [moduleColumns(), data.modules];
+  return { path: paths.at(row), type: few.types[of.type[row]], parent: parentOf[row] < 0 ? null : parentOf[row],
+    aliases: few.aliases[row] ?? [], calls: optional(of.calls, row), own: of.own[row], total: of.total[row],
+    parameters: of.parameters[row], trainable: optional(of.trainable, row), operations: of.operations[row],
+    uncounted: of.uncounted[row], unsized: of.unsized[row], silent: few.silent[row] ?? '',
+    recorded: few.recorded[row] ?? null, coverage: confidences.map((_, i) => of.coverage[i * few.count + row]) };
+}
+function nodesWithoutModule() {
+  const count = moduleOf.reduce((found, row) => found + (row === withoutModule ? 1 : 0), 0);
+  return { path: '(no module)', type: '', parent: null, aliases: [], calls: null, own: count, total: count,
+    parameters: 0, trainable: null, operations: 0, uncounted: count, unsized: 0, coverage: confidences.map((_, i) =>
+      (i === UNATTRIBUTED ? count : 0)), silent: '', recorded: null, apart: true };
+}
+const modulePaths = () => (withoutModule < 0 ? paths.all() : [...paths.all(), moduleAt(withoutModule).path]);
+
+// Lists of places by owner: those where `ownerOf` has it; none for -1. The result gives one owner's list, or visits it.
+function listsBy(owners, ownerOf) {
   const first = new Uint32Array(owners + 1);
-  for (let i = 0; i < count; i++) if (ownerOf(i) !== null) first[ownerOf(i) + 1]++;
+  for (let i = 0; i < ownerOf.length; i++) if (ownerOf[i] >= 0) first[ownerOf[i] + 1]++;
   for (let i = 0; i < owners; i++) first[i + 1] += first[i];
   const places = new Uint32Array(first[owners]);
   const filled = first.slice();
-  for (let i = 0; i < count; i++) if (ownerOf(i) !== null) places[filled[ownerOf(i)]++] = i;
-  return (owner) => places.subarray(first[owner], first[owner + 1]);
+  for (let i = 0; i < ownerOf.length; i++) if (ownerOf[i] >= 0) places[filled[ownerOf[i]]++] = i;
+  const list = (owner) => places.subarray(first[owner], first[owner + 1]);
+  list.each = (owner, visit) => {
+    for (let i = first[owner]; i < first[owner + 1]; i++) visit(places[i]);
+  };
+  list.count = (owner) => first[owner + 1] - first[owner];
+  return list;
 }
 
-const children = listsBy(modules.length, modules.length, (row) => modules[row].parent);
-const nodesOf = listsBy(modules.length, nodeCount, (node) => moduleOf[node]);
+const children = listsBy(moduleCount, parentOf);
+const nodesOf = listsBy(moduleCount, moduleOf);
+const topRows = [];
+for (let row = 0; row < moduleCount; row++) if (parentOf[row] < 0) topRows.push(row);
 
-// The row behind the last one below each module.
-const endOf = modules.map((_, row) => row + 1);
-for (let row = modules.length - 1; row >= 0; row--) {
-  const parent = modules[row].parent;
-  if (parent !== null) endOf[parent] = Math.max(endOf[parent], endOf[row]);
+// The row behind the last one below each module, and how deep it is.
+const endOf = new Int32Array(moduleCount);
+const levelOf = new Uint16Array(moduleCount);
+for (let row = moduleCount - 1; row >= 0; row--) {
+  endOf[row] = Math.max(endOf[row], row + 1);
+  const parent = parentOf[row];
+  if (parent >= 0) endOf[parent] = Math.max(endOf[parent], endOf[row]);
 }
+for (let row = 0; row < moduleCount; row++) if (parentOf[row] >= 0) levelOf[row] = levelOf[parentOf[row]] + 1;
 const isBelow = (row, module) => module <= row && row < endOf[module];
-const levelOf = [];
-modules.forEach((module, row) => { levelOf[row] = module.parent === null ? 0 : levelOf[module.parent] + 1; });
 
 // Calls visit(other node, value) for each value that a node reads, or that others read of it; -1 is the interface.
-const edgesTo = once(() => listsBy(nodeCount, data.edges.length / 3, (i) => data.edges[3 * i + 1]));
-const edgesFrom = once(() => listsBy(nodeCount, data.edges.length / 3, (i) => data.edges[3 * i]));
-const inputsTo = once(() => listsBy(nodeCount, data.inputs.length / 2, (i) => data.inputs[2 * i + 1]));
-const outputsFrom = once(() => listsBy(nodeCount, data.outputs.length / 2, (i) => data.outputs[2 * i]));
+const edges = once(() => {
+  const [from, to, reads, makes] = ['edges-from', 'edges-to', 'inputs-node', 'outputs-node'].map(column);
+  return { from, to, value: column('edges-value'), input: column('inputs-value'), output: column('outputs-value'),
+    byReader: listsBy(nodeCount, to), byMaker: listsBy(nodeCount, from), inputs: listsBy(nodeCount, reads),
+    outputs: listsBy(nodeCount, makes) };
+});
 function eachRead(node, visit) {
-  for (const i of edgesTo()(node)) visit(data.edges[3 * i], data.edges[3 * i + 2]);
-  for (const i of inputsTo()(node)) visit(-1, data.inputs[2 * i]);
+  const { from, value, input, byReader, inputs } = edges();
+  byReader.each(node, (i) => visit(from[i], value[i]));
+  inputs.each(node, (i) => visit(-1, input[i]));
 }
 function eachReader(node, visit) {
-  for (const i of edgesFrom()(node)) visit(data.edges[3 * i + 1], data.edges[3 * i + 2]);
-  for (const i of outputsFrom()(node)) visit(-1, data.outputs[2 * i + 1]);
+  const { to, value, output, byMaker, outputs } = edges();
+  byMaker.each(node, (i) => visit(to[i], value[i]));
+  outputs.each(node, (i) => visit(-1, output[i]));
 }
 function listed(each, node) {
   const list = [];
@@ -75,28 +148,23 @@ function listed(each, node) {
   return list;
 }
 
-const shapeOf = (value) => data.shape_texts[data.shapes[value]];
+const shapeNumbers = once(() => column('values-shape'));
+const shapeOf = (value) => data.shape_texts[shapeNumbers()[value]];
 
 const nodeByName = once(() => {
   const byName = new Map();
-  nodes.name.forEach((name, node) => { if (!byName.has(name)) byName.set(name, node); });
+  names.all().forEach((name, node) => { if (!byName.has(name)) byName.set(name, node); });
   return byName;
 });
-const moduleByPath = once(() => new Map(modules.map((module, row) => [module.path, row])));
+const moduleByPath = once(() => new Map(modulePaths().map((path, row) => [path, row])));
 
-// The keys of all nodes are the larger part of the page, so each piece is unpacked when one of its nodes is asked for.
-const unpacked = new Map();
-function evidencePiece(piece) {
-  if (!unpacked.has(piece)) {
-    const text = atob(document.getElementById(`whence-evidence-${piece}`).textContent);
-    unpacked.set(piece, JSON.parse(inflated(Uint8Array.from(text, (character) => character.charCodeAt(0)))));
-  }
-  return unpacked.get(piece);
-}
+// The keys of all nodes are the larger part of the page.
+const evidencePieces = [];
 function evidenceOf(node) {
-  const evidence = evidencePiece(Math.floor(node / data.piece));
+  const number = Math.floor(node / data.piece);
+  const evidence = (evidencePieces[number] ??= unpackedJson(packed(`evidence-${number}`)));
   const [reason, rule, several, operations, keys] = evidence.nodes[node % data.piece];
-  const text = (number) => evidence.texts[number];
+  const text = (place) => evidence.texts[place];
   return {
     reason: text(reason), rule: text(rule), modules: several.map(text),
     operations: operations.map(([index, op, scope, source]) => ({

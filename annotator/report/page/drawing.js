@@ -43,7 +43,7 @@ function itemLook(item) {
       spoken: `${operator} ${name}, ${confidences[nodes.confidence[item.node]]}` };
   }
   if (item.kind === 'box') {
-    const module = modules[item.module];
+    const module = moduleAt(item.module);
     return { top: module.parent === null ? pathText(module.path) : lastSegment(module.path),
       below: `${shown(className(module.type)) || 'module'} · ${counted(module.total, 'node')}`,
       title: `${pathText(module.path)}\n${shown(module.type)}\n` +
@@ -52,9 +52,9 @@ function itemLook(item) {
       spoken: `module ${pathText(module.path)}, ${counted(module.total, 'node')}` };
   }
   const several = item.values.size > 1;
-  const name = several ? counted(item.values.size, 'value') : shown(data.values[item.value]);
+  const name = several ? counted(item.values.size, 'value') : shown(values.at(item.value));
   const place = item.key === item.kind ? 'many places' :
-    item.other < 0 ? `graph ${item.kind}put` : pathText(modules[moduleOf[item.other]].path);
+    item.other < 0 ? `graph ${item.kind}put` : pathText(moduleAt(moduleOf[item.other]).path);
   const way = place.startsWith('graph ') ? '' : item.kind === 'in' ? 'from ' : 'to ';
   return { top: name, below: `${way}${place}`, way,
     title: `${name}\n${several ? '' : shown(shapeOf(item.value))}\n${place}`,
@@ -100,7 +100,7 @@ function routeOf(points) {
 
 // An edge upwards is laid out the other way round, so its arrow stands at the start.
 function drawEdge(edge, route) {
-  const named = (value) => `${shown(data.values[value])} ${shown(shapeOf(value))}`;
+  const named = (value) => `${shown(values.at(value))} ${shown(shapeOf(value))}`;
   const names = edge[2].slice(0, 12).map(named).join('\n');
   return make('path', { class: `edge${route.back ? ' back' : ''}`, d: routeOf(route.points),
     'marker-end': route.back ? null : 'url(#head)', 'marker-start': route.back ? 'url(#head)' : null },
@@ -141,7 +141,7 @@ function draw(module, page = 0) {
     markerUnits: 'userSpaceOnUse',
     orient: 'auto-start-reverse' }, make('path', { class: 'head', d: 'M0 0L8 4L0 8z' }));
   const svg = make('svg', { viewBox: `-8 -8 ${layout.width + 16} ${layout.height + 16}`, role: 'group',
-    'aria-label': `Graph of ${pathText(modules[module].path)}` }, make('defs', {}, head), ...drawing.edges,
+    'aria-label': `Graph of ${pathText(moduleAt(module).path)}` }, make('defs', {}, head), ...drawing.edges,
     ...drawing.items);
   canvas.replaceChildren(svg);
   tellDrawn(graph);
@@ -159,7 +159,7 @@ function tellDrawn(graph) {
   before.hidden = after.hidden = pages < 2;
   before.disabled = drawing.page === 0;
   after.disabled = drawing.page + 1 >= pages;
-  document.getElementById('up').disabled = modules[drawing.module].parent === null;
+  document.getElementById('up').disabled = moduleAt(drawing.module).parent === null;
 }
 
 function setZoom(zoom, fitted = false) {
@@ -222,7 +222,7 @@ canvas.addEventListener('keydown', (event) => {
     ArrowRight: () => focusItem(beside(index, 1)),
     Enter: () => openItem(index),
     ' ': () => openItem(index),
-    Backspace: () => modules[drawing.module].parent !== null && drawing.onmodule(modules[drawing.module].parent),
+    Backspace: () => moduleAt(drawing.module).parent !== null && drawing.onmodule(moduleAt(drawing.module).parent),
   };
   if (!(event.key in moves)) return undefined;
   event.preventDefault();

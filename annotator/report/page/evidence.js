@@ -7,13 +7,13 @@ function entry(list, name, ...content) {
   list.append(make('dt', {}, name), make('dd', {}, ...content));
 }
 
-const moduleLink = (path) => (moduleByPath().has(path) ?
-  link(pathText(path), () => chooseModule(moduleByPath().get(path))) : pathText(path));
+const rowLink = (row) => link(pathText(moduleAt(row).path), () => chooseModule(row));
+const moduleLink = (path) => (moduleByPath().has(path) ? rowLink(moduleByPath().get(path)) : pathText(path));
 
 function valueList(title, entries) {
   if (entries.length === 0) return [];
   const rows = entries.slice(0, LINKS_SHOWN).map(([other, value]) => make('li', {},
-    make('span', { class: 'mono' }, shown(data.values[value])), ' ',
+    make('span', { class: 'mono' }, shown(values.at(value))), ' ',
     make('span', { class: 'dim' }, `${shown(shapeOf(value))} `),
     other < 0 ? 'of the graph' : link(nodeLabel(other), () => chooseNode(other))));
   if (entries.length > LINKS_SHOWN) rows.push(make('li', { class: 'dim' }, `and ${entries.length - LINKS_SHOWN} more`));
@@ -31,19 +31,20 @@ function showEvidence(node) {
   const found = evidenceOf(node);
   const confidence = nodes.confidence[node];
   const list = make('dl');
-  const module = nodes.module[node] === null ? null : modules[nodes.module[node]];
+  const module = moduleOf[node] === withoutModule ? null : moduleAt(moduleOf[node]);
   if (module !== null) {
-    entry(list, 'module', moduleLink(module.path));
+    entry(list, 'module', rowLink(moduleOf[node]));
     if (module.type !== '') entry(list, 'type', make('span', { class: 'mono' }, shown(module.type)));
   }
   for (const path of found.modules) entry(list, 'stands for', moduleLink(path));
-  if (nodes.call[node] !== '') entry(list, 'call', shown(nodes.call[node]));
+  const call = data.calls[nodes.call[node]];
+  if (call !== '') entry(list, 'call', shown(call));
   if (data.sources[nodes.source[node]] !== '') {
     entry(list, 'source', make('span', { class: 'mono' }, shown(data.sources[nodes.source[node]])));
   }
   entry(list, 'confidence', make('span', { class: `dot f${confidence}` }), ` ${confidences[confidence]}`);
   if (found.rule !== '') entry(list, 'rule', shown(found.rule));
-  const operations = nodes.operations[node];
+  const operations = optional(nodes.operations(), node);
   entry(list, 'FLOPs', operations === null ? 'unknown' : grouped(operations));
   const keys = [];
   for (let i = 0; i < found.keys.length; i += 2) {

@@ -59,7 +59,7 @@ function recordedWords(recorded) {
 }
 
 function showFacts(row) {
-  const module = modules[row];
+  const module = moduleAt(row);
   const known = operationsText(module);
   const formula = `Floating-point operations of one run, by formula: ${data.formulas}.` +
     (module.uncounted === 0 ? '' :

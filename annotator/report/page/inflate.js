@@ -1,7 +1,6 @@
 // Unpacks what was packed by deflate (RFC 1951), at once: the browser's own unpacks only in the background, and what a
 // click shows would come later than the click.
 
-const MOST_BITS = 15;  // longest word of a code
 const LENGTHS_ORDER = [16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15];
 
 // The numbers that symbols from `first` on begin at, and their extra bits: of two symbols each has the same, from the
@@ -18,16 +17,21 @@ function ranges(count, start, alike) {
 const LENGTHS = [...ranges(28, 3, 4), { from: 258, bits: 0 }];
 const DISTANCES = ranges(30, 1, 2);
 
-// A code by the lengths of its words: how many there are of each length, and their symbols in order.
+// A code by the lengths of its words, as a table: for what the next bits may be, a symbol and the bits of its word.
 function codeOf(lengths) {
-  const count = new Uint16Array(MOST_BITS + 1);
-  const symbols = [];
-  for (let bits = 1; bits <= MOST_BITS; bits++) {
+  const longest = Math.max(1, ...lengths);
+  const table = new Uint16Array(1 << longest);
+  let word = 0;
+  for (let bits = 1; bits <= longest; bits++, word <<= 1) {
     for (let symbol = 0; symbol < lengths.length; symbol++) {
-      if (lengths[symbol] === bits) count[bits]++, symbols.push(symbol);
+      if (lengths[symbol] !== bits) continue;
+      let reversed = 0;  // words begin with their highest bit
+      for (let i = 0; i < bits; i++) reversed |= ((word >> i) & 1) << (bits - 1 - i);
+      for (let at = reversed; at < table.length; at += 1 << bits) table[at] = (symbol << 4) | bits;
+      word++;
     }
   }
-  return { count, symbols };
+  return { longest, table };
 }
 
 const PLAIN = {
@@ -37,27 +41,42 @@ const PLAIN = {
 
 class Bits {
   constructor(bytes) {
-    this.bytes = bytes;
-    this.at = 0;  // in bits
+    // held: bits that were read and not taken, the next one lowest
+    Object.assign(this, { bytes, at: 0, held: 0, count: 0 });
+  }
+
+  fill(count) {
+    for (; this.count < count; this.count += 8) this.held |= (this.bytes[this.at++] ?? 0) << this.count;
+  }
+
+  drop(count) {
+    this.held >>>= count;
+    this.count -= count;
   }
 
   take(count) {
-    let value = 0;
-    for (let i = 0; i < count; i++, this.at++) value |= ((this.bytes[this.at >> 3] >> (this.at & 7)) & 1) << i;
+    this.fill(count);
+    const value = this.held & ((1 << count) - 1);
+    this.drop(count);
     return value;
   }
 
-  symbol({ count, symbols }) {
-    let word = 0;   // its bits so far
-    let first = 0;  // the first word of that length
-    let before = 0; // symbols with shorter words
-    for (let bits = 1; bits <= MOST_BITS; bits++) {
-      word = 2 * word + this.take(1);
-      if (word - first < count[bits]) return symbols[before + word - first];
-      before += count[bits];
-      first = 2 * (first + count[bits]);
-    }
-    throw new Error('the page is damaged');
+  symbol({ longest, table }) {
+    this.fill(longest);
+    const found = table[this.held & (table.length - 1)];
+    if (found === 0 || this.at > this.bytes.length + 4) throw new Error('the page is damaged');
+    this.drop(found & 15);
+    return found >> 4;
+  }
+
+  // The bytes of a block that is not packed, behind the end of the byte at hand.
+  plain() {
+    this.drop(this.count % 8);
+    const size = this.take(16);
+    this.take(16);  // the size again
+    const start = this.at - this.count / 8;
+    Object.assign(this, { at: start + size, held: 0, count: 0 });
+    return this.bytes.subarray(start, start + size);
   }
 
   // The two codes of a block that states them.
@@ -77,31 +96,40 @@ class Bits {
   }
 }
 
-// Bytes of text in ASCII.
-function inflated(bytes) {
+// The bytes; `size`: how many, where that is known.
+function inflated(bytes, size = 8 * bytes.length) {
   const bits = new Bits(bytes);
-  const out = [];
+  let out = new Uint8Array(size);
+  let end = 0;
+  const room = (count) => {
+    if (end + count <= out.length) return;
+    const larger = new Uint8Array(2 * (end + count));
+    larger.set(out);
+    out = larger;
+  };
   for (let last = false; !last;) {
     last = bits.take(1) === 1;
     const kind = bits.take(2);
     if (kind === 0) {
-      const at = ((bits.at + 7) >> 3) + 4;
-      const size = bytes[at - 4] | (bytes[at - 3] << 8);
-      for (let i = 0; i < size; i++) out.push(bytes[at + i]);
-      bits.at = 8 * (at + size);
+      const plain = bits.plain();
+      room(plain.length);
+      out.set(plain, end);
+      end += plain.length;
       continue;
     }
     const { lengths, distances } = kind === 1 ? PLAIN : bits.codes();
     for (let symbol; (symbol = bits.symbol(lengths)) !== 256;) {
       if (symbol < 256) {
-        out.push(symbol);
+        room(1);
+        out[end++] = symbol;
         continue;
       }
       const length = LENGTHS[symbol - 257].from + bits.take(LENGTHS[symbol - 257].bits);
       const range = DISTANCES[bits.symbol(distances)];
       const distance = range.from + bits.take(range.bits);
-      for (let i = 0; i < length; i++) out.push(out[out.length - distance]);
+      room(length);
+      for (let i = 0; i < length; i++, end++) out[end] = out[end - distance];
     }
   }
-  return new TextDecoder('latin1').decode(Uint8Array.from(out));
+  return end === out.length ? out : out.subarray(0, end);
 }

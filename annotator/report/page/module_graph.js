@@ -7,7 +7,7 @@ const PORTS_AT_ONCE = 40;
 // The direct child of a module that a row is in; -1 when it is the module itself.
 function childHolding(module, row) {
   let at = row;
-  while (at !== module && modules[at].parent !== module) at = modules[at].parent;
+  while (at !== module && parentOf[at] !== module) at = parentOf[at];
   return at === module ? -1 : at;
 }
 

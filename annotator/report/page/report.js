@@ -9,7 +9,7 @@ function chooseModule(row) {
   revealInTree(false, row);
   showFacts(row);
   draw(row);
-  setAddress('m', modules[row].path);
+  setAddress('m', moduleAt(row).path);
 }
 
 function chooseNode(node) {
@@ -29,7 +29,7 @@ function setAddress(kind, text) {
 }
 
 // The first row to show; for a file that was not annotated, the nodes without a module.
-const firstModule = modules[0].total === 0 && withoutModule >= 0 ? withoutModule : 0;
+const firstModule = moduleAt(0).total === 0 && withoutModule >= 0 ? withoutModule : 0;
 
 function followAddress() {
   const [kind, text] = location.hash.slice(1).split('=');
@@ -119,7 +119,7 @@ function connect() {
   tree.onselect = (isNode, id) => (isNode ? chooseNode(id) : chooseModule(id));
   drawing.onnode = chooseNode;
   drawing.onmodule = chooseModule;
-  byId('up').onclick = () => chooseModule(modules[drawing.module].parent);
+  byId('up').onclick = () => chooseModule(moduleAt(drawing.module).parent);
   byId('larger').onclick = () => setZoom(drawing.zoom * 1.25);
   byId('smaller').onclick = () => setZoom(drawing.zoom * 0.8);
   byId('fit').onclick = fit;

@@ -78,7 +78,7 @@ function operationsText(module) {
   return (uncounted > 0 ? '≥ ' : '') + short(known);
 }
 
-const nodeLabel = (node) => (nodes.name[node] === '' ? '(no name)' : shown(nodes.name[node]));
+const nodeLabel = (node) => shown(names.at(node)) || '(no name)';
 const operatorOf = (node) => shown(data.operators[nodes.op[node]]);
 
 // Leads to a node or a module, by mouse and keyboard.

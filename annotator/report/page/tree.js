@@ -13,8 +13,13 @@ const tree = {
 const ROWS_AT_FIRST = 40;
 let rowsOpen = 1;
 for (let level = 0; level < 8; level++) {
-  const own = modules.map((_, i) => i).filter((i) => levelOf[i] === level && children(i).length > 0);
-  const more = own.reduce((count, i) => count + children(i).length + nodesOf(i).length, 0);
+  const own = [];
+  let more = 0;
+  for (let row = 0; row < moduleCount; row++) {
+    if (levelOf[row] !== level || children.count(row) === 0) continue;
+    own.push(row);
+    more += children.count(row) + nodesOf.count(row);
+  }
   if (level > 0 && rowsOpen + more > ROWS_AT_FIRST) break;
   rowsOpen += more;
   for (const i of own) tree.open.add(i);
@@ -23,13 +28,13 @@ for (let level = 0; level < 8; level++) {
 const sameItem = (a, b) => a !== null && b !== null && a.isNode === b.isNode && a.id === b.id;
 
 function isOpen(row) {
-  if (isFiltering() && opensModules()) return tree.kept.found[row] !== tree.closedWhileFiltering.has(row);
+  if (isFiltering() && opensModules()) return Boolean(tree.kept.found[row]) !== tree.closedWhileFiltering.has(row);
   return tree.open.has(row);
 }
 
 function setOpen(row, open) {
   if (isFiltering() && opensModules()) {
-    if (tree.kept.found[row] === open) tree.closedWhileFiltering.delete(row);
+    if (Boolean(tree.kept.found[row]) === open) tree.closedWhileFiltering.delete(row);
     else tree.closedWhileFiltering.add(row);
   } else if (open) {
     tree.open.add(row);
@@ -63,8 +68,7 @@ function listRows(row, level, into) {
 function refreshTree() {
   const active = tree.rows[tree.active] ?? null;
   tree.rows = [];
-  const tops = modules.map((_, row) => row).filter((row) => modules[row].parent === null);
-  for (const row of tops) listRows(row, 0, tree.rows);
+  for (const row of topRows) listRows(row, 0, tree.rows);
   tree.active = Math.max(0, tree.rows.findIndex((item) => sameItem(item, active)));
   treeSpace.style.height = `${tree.rows.length * ROW_HEIGHT}px`;
   drawRows();
@@ -78,7 +82,7 @@ function filterTree() {
 }
 
 function moduleRow(item) {
-  const module = modules[item.id];
+  const module = moduleAt(item.id);
   const top = module.parent === null;
   return [
     make('span', { class: 'label', title: pathText(module.path) },
@@ -100,7 +104,7 @@ function nodeRow(item) {
 
 function ariaText(item) {
   if (item.isNode) return `${operatorOf(item.id)} ${nodeLabel(item.id)}, ${confidences[nodes.confidence[item.id]]}`;
-  const module = modules[item.id];
+  const module = moduleAt(item.id);
   const name = `${pathText(module.path)} ${shown(className(module.type))}`.trim();
   return `${name}, ${counted(module.total, 'node')}, ` +
     `${percent(coveredOf(module.coverage), sum(module.coverage)) || 'none'} covered`;
@@ -109,7 +113,7 @@ function ariaText(item) {
 function drawRow(item, index) {
   const element = make('div', {
     role: 'treeitem', id: `row-${index}`, class: `row${index === tree.active ? ' active' : ''}` +
-      `${!item.isNode && modules[item.id].total === 0 ? ' silent' : ''}`,
+      `${!item.isNode && moduleAt(item.id).total === 0 ? ' silent' : ''}`,
     'aria-level': item.level + 1, 'aria-selected': String(sameItem(item, tree.selected)), 'aria-label': ariaText(item),
     'aria-setsize': item.count || 1, 'aria-posinset': item.place || 1,
     'aria-expanded': item.opens ? String(isOpen(item.id)) : null,
@@ -161,9 +165,9 @@ function selectRow(index) {
 // Opens what lies above an item and goes there, without changing what is chosen.
 function revealInTree(isNode, id) {
   tree.selected = { isNode, id };
-  const above = (row) => { for (let at = row; at !== null; at = modules[at].parent) setOpen(at, true); };
+  const above = (row) => { for (let at = row; at >= 0; at = parentOf[at]) setOpen(at, true); };
   if (isNode) above(moduleOf[id]);
-  else if (modules[id].parent !== null) above(modules[id].parent);
+  else above(parentOf[id]);
   refreshTree();
   const index = tree.rows.findIndex((item) => sameItem(item, tree.selected));
   if (index >= 0) moveTo(index);
