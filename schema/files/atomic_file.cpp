@@ -59,6 +59,32 @@ std::pair<std::uint64_t, std::uint64_t> next_data(int fd, std::uint64_t start, s
   return {begin, hole < 0 ? size : std::clamp(static_cast<std::uint64_t>(hole), begin, size)};
 }
 
+// A file that is open while it is looked at.
+class Reading {
+ public:
+  explicit Reading(const std::string& path) : fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+    struct stat status {};
+    if (fd_ >= 0 && ::fstat(fd_, &status) == 0) {
+      size_ = static_cast<std::uint64_t>(status.st_size);
+      return;
+    }
+    const int error = errno;
+    if (fd_ >= 0) ::close(fd_);
+    throw Error(Code::missing_file, path + ": " + std::strerror(error), "check its permissions",
+                {.file = path, .stage = "read"});
+  }
+  ~Reading() { ::close(fd_); }
+  Reading(const Reading&) = delete;
+  Reading& operator=(const Reading&) = delete;
+
+  int fd() const { return fd_; }
+  std::uint64_t size() const { return size_; }
+
+ private:
+  int fd_;
+  std::uint64_t size_ = 0;
+};
+
 }  // namespace
 
 AtomicFile::AtomicFile(std::string target) : target_(std::move(target)) {
@@ -246,21 +272,21 @@ void write_file(const std::string& path, std::string_view text) {
 }
 
 bool same_content(const std::string& first, const std::string& second) {
-  const auto size_of = [](const std::string& path) {
-    struct stat status {};
-    if (::stat(path.c_str(), &status) == 0) return status.st_size;
-    throw Error(Code::missing_file, path + ": " + std::strerror(errno), "check its permissions",
-                {.file = path, .stage = "read"});
-  };
-  const auto size = size_of(first);
-  if (size != size_of(second)) return false;
+  const Reading a_file(first), b_file(second);
+  const std::uint64_t size = a_file.size();
+  if (size != b_file.size()) return false;
   if (size == 0) return true;
   const auto a = MappedFile::open(first), b = MappedFile::open(second);
-  for (std::size_t at = 0; at < a->size(); at += kCompareAtOnce) {
-    const std::size_t count = std::min(kCompareAtOnce, a->size() - at);
-    if (std::memcmp(a->data() + at, b->data() + at, count) != 0) return false;
-    a->release(at, count);
-    b->release(at, count);
+  // Holes of both are not read: in memory they would be filled, and there may be a hundred gigabytes of it.
+  for (std::uint64_t at = 0; at < size;) {
+    const auto [begin, end] = std::min(next_data(a_file.fd(), at, size), next_data(b_file.fd(), at, size));
+    for (at = begin; at < end;) {
+      const auto count = static_cast<std::size_t>(std::min<std::uint64_t>(kCompareAtOnce, end - at));
+      if (std::memcmp(a->data() + at, b->data() + at, count) != 0) return false;
+      a->release(at, count);
+      b->release(at, count);
+      at += count;
+    }
   }
   return true;
 }

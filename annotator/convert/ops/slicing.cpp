@@ -205,7 +205,7 @@ Val replaced_with_step(Ctx& c, Val x, Val src, const Range& range) {
   return c.emit("ScatterElements", {x, places, src}, {{"axis", range.axis}});
 }
 
-// What stands behind x[range], of which `before` and `src` are what stands before it and what replaces it. Where its
+// The part behind x[range], of which `before` and `src` are what stands before it and what replaces it. Where its
 // end lies before its start the range is empty, and what stands behind begins at the start.
 Val behind(Ctx& c, Val x, Val before, Val src, const Range& range) {
   const auto start = c.static_size(range.start), end = c.static_size(range.end);
