@@ -12,7 +12,8 @@ namespace whence {
 // twelfth of the time of a match, for the next step asks for them again.
 inline void keep_freed_memory_for_a_while() {
   constexpr int decommit_delay = 15;  // the same number in mimalloc 2.0 and 2.1, under two names
-  if (mi_option_set_default != nullptr) mi_option_set_default(decommit_delay, /*milliseconds=*/1000);
+  constexpr long milliseconds = 1000;
+  if (mi_option_set_default != nullptr) mi_option_set_default(decommit_delay, milliseconds);
 }
 
 // Between two steps that need much memory each: what the first one freed goes back at once.

@@ -218,8 +218,8 @@ struct Node {
 // stride, ...].
 inline constexpr std::string_view memory_argument = "memory_of_self";
 
-// An argument of prim::If alone, and only where its sides leave tensors of different ranks: true where the example takes
-// the first.
+// An argument of prim::If alone, and only where its sides leave tensors of different ranks: true where the example
+// takes the first.
 inline constexpr std::string_view example_argument = "taken_by_example";
 
 // "aten::add.Tensor", "aten::linear"

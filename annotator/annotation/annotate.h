@@ -36,9 +36,9 @@ Result<AnnotateReport> annotate_from_file(const onnx_file::ModelSource& input, c
 
 // The same with the parameters of a checkpoint instead of a recording, each with digests and sketch. `place`: the
 // checkpoint. Errors: as above; sidecar_mismatch when the file holds none of them, or the names alone.
-Result<AnnotateReport> annotate_by_weights(const onnx_file::ModelSource& input, const std::vector<Parameter>& parameters,
-                                           const Place& place, const onnx_file::ModelOutput& output,
-                                           const AnnotateOptions& options);
+Result<AnnotateReport> annotate_by_weights(const onnx_file::ModelSource& input,
+                                           const std::vector<Parameter>& parameters, const Place& place,
+                                           const onnx_file::ModelOutput& output, const AnnotateOptions& options);
 
 // Throws Error(wrong_kind) for a model of which no node says which module it comes from; `file`: what messages call it.
 void require_origins(const onnx_file::OnnxSummary& model, const std::string& file);

@@ -22,7 +22,7 @@ class ToolFolder {
   // new ONNX file beside it, where the arguments have no {out}. Throws Error(tool_failed) when there is none.
   std::string result(const std::vector<std::string>& arguments) const;
 
-  void clear() const;  // removes what is in it, folders too
+  void clear() const;                                  // removes what is in it, folders too
   Diagnostics as_seen(Diagnostics diagnostics) const;  // without the folder's path
 
  private:

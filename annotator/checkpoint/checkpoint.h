@@ -17,8 +17,9 @@ struct CheckpointTensor {
 };
 
 // A .safetensors file, an index of shards, a zip that torch.save wrote, or a folder with one of them, safetensors
-// first. In the order of the files, without what torch.compile and DataParallel put in front of names. Notes: what was left out. Errors: missing_file, empty_file, wrong_kind (no
-// weights), truncated_file, corrupt_file, unsupported_feature (a pickle from before PyTorch 1.6).
+// first. In the order of the files, without what torch.compile and DataParallel put in front of names. Notes: what was
+// left out. Errors: missing_file, empty_file, wrong_kind (no weights), truncated_file, corrupt_file,
+// unsupported_feature (a pickle from before PyTorch 1.6).
 std::vector<CheckpointTensor> read_checkpoint(const std::string& path, Diagnostics& notes);
 
 // Gives each tensor as a parameter, by what it is found again in an ONNX file: digests and a sketch, without the bytes.

@@ -1,7 +1,5 @@
 #include "annotator/match/contradicted_names.h"
 
-#include "annotator/match/name_paths.h"
-
 #include <algorithm>
 #include <map>
 #include <set>
@@ -9,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "annotator/match/name_paths.h"
 #include "annotator/text/path_glob.h"
 #include "schema/module_path.h"
 

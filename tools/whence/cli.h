@@ -31,7 +31,7 @@ class CommandLine {
   CommandLine(std::string command, std::string usage, std::string description);
   ~CommandLine();
 
-  void positional(const std::string& name, const std::string& help);  // required, in order of declaration
+  void positional(const std::string& name, const std::string& help);      // required, in order of declaration
   void optional_words(const std::string& name, const std::string& help);  // any number, behind all others: list()
   // Positional arguments and options with the placeholder FILE name files that are read.
   void option(const std::string& name, const std::string& placeholder, const std::string& help);

@@ -3,9 +3,9 @@
 // and
 // past, k -> Concat over s -> Attention, likewise v         before
 // past, k -> Attention, which gives the longer keys and values as present ones                                 after
-// Condition: both k and v are made so. Of the second, the parts of both have equal lengths, nothing reads the longer ones
-// but the Attention and the outputs of the graph, and it is not causal: its offset is then that of the past, PyTorch's
-// is 0. Origins: joined.
+// Condition: both k and v are made so. Of the second, the parts of both have equal lengths, nothing reads the longer
+// ones but the Attention and the outputs of the graph, and it is not causal: its offset is then that of the past,
+// PyTorch's is 0. Origins: joined.
 #include <algorithm>
 
 #include "annotator/simplify/rule.h"

@@ -1,5 +1,5 @@
-// Weights of others: a safetensors file; after an 'i' an index of shards; after a 'p' the pickle in a zip of torch.save,
-// with two storages beside it.
+// Weights of others: a safetensors file; after an 'i' an index of shards; after a 'p' the pickle in a zip of
+// torch.save, with two storages beside it.
 #include "annotator/checkpoint/checkpoint.h"
 
 #include "tests/fuzz/stored_zip.h"
