@@ -96,8 +96,8 @@ class Structure {
   Value loose(Value value) const { return value.exists() ? values[value].loose : Value(); }
   // The tensor that a constant value comes from, through casts and transposes; none when it is computed from several.
   Tensor root_tensor(Value value) const;
-  // The heavy nodes that compute a loose value: one, except in a reference with several forms.
-  const std::vector<Node>& makers(Value loose) const { return makers_[loose]; }
+  // The heavy nodes that compute a loose value: one, except in a reference with several forms. Nothing computes none.
+  const std::vector<Node>& makers(Value loose) const { return loose.exists() ? makers_[loose] : no_nodes_; }
   // Returns true for a scale or zero point that is found at run time.
   bool is_run_time_scale(Value value) const { return value.exists() && side_[value]; }
   // Returns true if an operand is constant and of more than one element, or computed from vectors:
@@ -125,6 +125,7 @@ class Structure {
 
   IndexedVector<Value, std::vector<Use>> heavy_uses_;
   IndexedVector<Value, std::vector<Node>> makers_;
+  std::vector<Node> no_nodes_;
   IndexedVector<Value, bool> side_;         // values that are scales and zero points found at run time
   IndexedVector<Value, bool> per_channel_;  // constants that hold, or are computed from, one number for each channel
 };
