@@ -100,9 +100,10 @@ std::optional<Node> narrow(const Write& w) {
   if (!dim || !start || !length) return std::nullopt;
   Node node = w.scatter("aten::slice_scatter");
   node.arguments.resize(2);  // self, src
-  for (auto& [name, number] : {std::pair{"dim", *dim}, {"start", *start}, {"end", *start + *length}}) {
-    node.arguments.push_back({name, Argument{number}});
-  }
+  node.arguments.push_back({"dim", Argument{*dim}});
+  node.arguments.push_back({"start", Argument{*start}});
+  // Counted from the back, an end of 0 would be the beginning.
+  if (*start >= 0 || *start + *length < 0) node.arguments.push_back({"end", Argument{*start + *length}});
   return node;
 }
 

@@ -109,9 +109,11 @@ def _baked_value(warning: warnings.WarningMessage) -> Diagnostic:
 def size_baked(model: torch.nn.Module, made: torch.jit.ScriptModule, tensors: Mapping[str, torch.Tensor],
                axes: Axes, of_sizes: Sequence[Place] = (), must_run: bool = False) -> Diagnostic | None:
     """E0304 where the trace computes something else than the model at other sizes, or with other data. One that does
-    not run at other sizes is wrong with ``must_run``; else it is left to the export, which says with which operation. One
-    that does not run with other data is wrong."""
+    not run at longer sizes is wrong with ``must_run``; else it is left to the export, which says with which operation. One
+    that does not run at sizes in another order, or with other data, is wrong."""
     others = [(sizes_of(given, axes), given) for given in at_other_sizes(tensors, axes)]
+    may_be_left = {what for what, _ in others} if not must_run else set()
+    others += [(sizes_of(given, axes), given) for given in in_other_orders(tensors, axes)]
     if of_sizes and any(node.kind() in _SIZED_BY_DATA for node in _nodes(made.inlined_graph)):
         others += [(_DATA, {name: change(tensor) for name, tensor in tensors.items()}) for change in _OTHER_DATA]
     for what, given in others:
@@ -123,7 +125,7 @@ def size_baked(model: torch.nn.Module, made: torch.jit.ScriptModule, tensors: Ma
             names = calls.by_identifier(given)
             found = computed(model, lambda *each: made(**dict(zip(names, each))), tuple(given.values()))
         except RuntimeError:
-            return baked_size(what, of_sizes) if must_run or what == _DATA else None
+            return None if what in may_be_left else baked_size(what, of_sizes)
         if not alike(found, wanted):
             return baked_size(what, of_sizes)
     return None
@@ -141,7 +143,7 @@ def baked_by_export(model: torch.nn.Module, program: torch.export.ExportedProgra
         except Exception:  # one of the two does not take these sizes, with errors of every kind, and will say so
             return None
 
-    others = list(at_other_sizes(tensors, axes))
+    others = [*at_other_sizes(tensors, axes), *in_other_orders(tensors, axes)]
     if not others or not compared(tensors):  # nothing can be said of models that draw numbers
         return None
     wrong = next((given for given in others if compared(given) is False), None)
@@ -196,6 +198,25 @@ def at_other_sizes(tensors: Mapping[str, torch.Tensor], axes: Axes) -> Iterator[
                 if what.smallest is not None}
     for names in [{name} for name in smallest] + [set(smallest)] * (len(smallest) > 1):
         yield changed(lambda what, size: smallest[what.name] if what.name in names else size)
+
+
+def in_other_orders(tensors: Mapping[str, torch.Tensor], axes: Axes) -> Iterator[dict[str, torch.Tensor]]:
+    """The tensors with sizes that are not far apart the other way round, and equal: models compare them."""
+    if any(what.parts or what.times != 1 for each in axes.values() for what in each.values()):
+        return
+    sizes = {what.name: tensors[name].shape[axis] for name, each in axes.items() for axis, what in each.items()}
+    order = sorted(sizes, key=lambda name: sizes[name])
+    groups = [[name for name in order if least <= sizes[name] < 4 * least] for least in (2, 8, 32, 128, 512)]
+    groups = [group for group in groups if len(group) > 1]
+    if not groups:
+        return
+    exchanged, equal = dict(sizes), dict(sizes)
+    for group in groups:
+        for place, (name, other) in enumerate(zip(group, reversed(group), strict=True)):
+            exchanged[name] = sizes[other] + len(group) - place  # never as they were, if they are all of one size
+            equal[name] = sizes[group[0]] + 1
+    for others in (exchanged, equal):
+        yield _at_sizes(tensors, axes, lambda what, _: others[what.name])
 
 
 def at_usual_sizes(tensors: Mapping[str, torch.Tensor], axes: Axes) -> dict[str, torch.Tensor] | None:

@@ -20,15 +20,16 @@ std::int64_t second_size(std::int64_t first, int symbol, int attempt) {
   return smaller[attempt] >= 2 ? smaller[attempt] : larger[attempt];
 }
 
-// The witness in which sizes have another order; the runs after it multiply the work, and are left out first.
-constexpr int reordered_run = 3;
+// Witnesses: about half as long, in another order, some times as long. The later ones multiply the work, and are left
+// out first.
+constexpr int shorter_run = 2, reordered_run = 3, longer_run = 4;
 
 // Returns the size in a witness's run: about half, the example's, several times as large, or much larger.
 std::int64_t witness_size(std::int64_t first, int symbol, int run) {
   const std::int64_t half = first / 2 - symbol;
-  if (run == 2) return half >= 2 ? half : first + 5 + 3 * symbol;
+  if (run == shorter_run) return half >= 2 ? half : first + 5 + 3 * symbol;
   if (run == reordered_run) return first;
-  return run == 4 ? 4 * first + 1 + 2 * symbol : 24 * first + 11 + 2 * symbol;
+  return run == longer_run ? 4 * first + 1 + 2 * symbol : 24 * first + 11 + 2 * symbol;
 }
 
 // An example without entries does not show the size at which the model is used: the other sizes are those for a small
@@ -41,24 +42,30 @@ PerRun<std::int64_t> sizes_of(std::int64_t first, int symbol, int attempt) {
 }
 
 // Runs with nearly the example's sizes to each other show one of two all the time as the greater: what a model computes
-// from it (a resize that makes the shorter side 800 long) would look like a fixed size. So sizes that are not far
-// apart, as height and width are, are equal in one run, and in the next each other's examples, the greatest doubled.
-// Returns whether any two differ.
+// from it (a resize that makes the shorter side 800 long) would look like a fixed size. And what a model does with two
+// that are equal would be seen at one size alone. So sizes that are not far apart, as height and width are, are equal
+// in two runs, and in one the other way round, the greatest doubled. Returns whether there are any two.
 bool vary_ratios(ExampleInputs& inputs) {
   constexpr std::int64_t far_apart = 4;
-  constexpr int equal_run = 2;
   std::vector<std::size_t> order(inputs.symbols.size());
   std::iota(order.begin(), order.end(), 0);
   const auto size = [&](std::size_t symbol) -> std::int64_t& { return inputs.symbol_sizes[symbol][reordered_run]; };
   std::ranges::stable_sort(order, {}, size);
   bool any = false;
   for (auto first = order.begin(), last = first; first != order.end(); first = last) {
-    const std::int64_t too_large = std::max<std::int64_t>(far_apart * size(*first), 1);
+    const std::int64_t least = size(*first), too_large = std::max<std::int64_t>(far_apart * least, 1);
     last = std::find_if(std::next(first), order.end(), [&](std::size_t each) { return size(each) >= too_large; });
-    if (size(*first) == size(*std::prev(last))) continue;
+    if (last - first < 2) continue;
     any = true;
-    const std::int64_t smallest = inputs.symbol_sizes[*first][equal_run];
-    std::for_each(first, last, [&](std::size_t each) { inputs.symbol_sizes[each][equal_run] = smallest; });
+    const std::int64_t shorter = inputs.symbol_sizes[*first][shorter_run];
+    for (auto each = first; each != last; ++each) {
+      inputs.symbol_sizes[*each][shorter_run] = shorter;
+      inputs.symbol_sizes[*each][longer_run] = 2 * least + 1;
+    }
+    if (size(*first) == size(*std::prev(last))) {
+      for (auto each = first; each != last; ++each) size(*each) += 2 * (last - each);
+      continue;
+    }
     for (auto low = first, high = std::prev(last); low < high; ++low, --high) std::swap(size(*low), size(*high));
     size(*first) *= 2;
   }

@@ -210,3 +210,26 @@ def test_either_of_two_sizes_may_be_the_greater(example, tmp_path):
     for height, width in [(17, 23), (23, 17), (12, 12), (20, 90), (90, 20), (13, 50)]:
         x = torch.randn(1, 2, height, width, generator=torch.Generator().manual_seed(height))
         np.testing.assert_allclose(session.run(None, {"x": x.numpy()})[0], model(x).numpy(), rtol=1e-4, atol=1e-4)
+
+
+class EqualSizes(torch.nn.Module):
+    """A script asks whether two sizes are equal, and computes with them."""
+
+    def forward(self, x, y):
+        if x.shape[0] == y.shape[0]:
+            z = x * y
+            return z.sum(0) / z.shape[0]
+        return x.sum(0) + y.sum(0)
+
+
+@pytest.mark.parametrize("example", [(4, 6), (4, 4)])
+def test_a_branch_for_equal_sizes_holds_none_of_them(example, tmp_path):
+    torch.jit.script(EqualSizes()).save(str(tmp_path / "m.pt"))
+    np.savez(tmp_path / "inputs.npz", x=np.zeros((example[0], 3), np.float32), y=np.zeros((example[1], 3), np.float32))
+    command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--inputs", tmp_path / "inputs.npz",
+                "--dynamic", "x:0=a,y:0=b")
+    session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"), providers=["CPUExecutionProvider"])
+    for sizes in [(4, 6), (6, 4), (1, 1), (4, 4), (7, 7), (20, 20)]:
+        x, y = (torch.randn(size, 3, generator=torch.Generator().manual_seed(size)) for size in sizes)
+        wanted = EqualSizes()(x, y).numpy()
+        np.testing.assert_allclose(session.run(None, {"x": x.numpy(), "y": y.numpy()})[0], wanted, rtol=1e-5, atol=1e-6)

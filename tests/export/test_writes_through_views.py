@@ -10,6 +10,8 @@ import torch
 import command
 
 VIEWS = {
+    "narrow to the end": lambda y: y.narrow(0, -2, 2).mul_(3),
+    "narrow before the end": lambda y: y.narrow(1, -3, 2).add_(3),
     "hsplit": lambda y: torch.hsplit(y, 2)[1].add_(1),
     "vsplit": lambda y: torch.vsplit(y, 3)[1].add_(1),
     "dsplit": lambda y: torch.dsplit(y[None], 2)[1].add_(1),
@@ -176,6 +178,8 @@ class ComputedRanges(torch.nn.Module):
         z[:, rows // 2:3] = 7.0
         z[:, -2:rows - 3] = 9.0
         y[:, rows - 3] = 2.0
+        z[rows - 3::2] = 4.0
+        y[1 - rows:rows - 1:3] = 8.0
         return y, z
 
 

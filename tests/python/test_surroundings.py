@@ -485,6 +485,34 @@ def test_what_python_does_at_fewer_rows_is_kept_or_told(rows, quiet):
         whence.export(SmallOrLarge().eval(), (torch.randn(6, 3),), dynamic_axes={"x": {0: "n"}})
 
 
+class Shorter(torch.nn.Module):
+    """Python takes the lesser of two sizes, of which the example has the same one as the longer sizes."""
+
+    def forward(self, x, y):
+        n = min(x.shape[0], y.shape[0])
+        return x[:n] * y[:n]
+
+
+class Longer(torch.nn.Module):
+    """Python asks which of two sizes is the greater."""
+
+    def forward(self, x, y):
+        if x.shape[0] > y.shape[0]:
+            return x[: y.shape[0]] * 2
+        return y * 3
+
+
+def test_two_sizes_that_python_compares_are_kept_or_told(quiet):
+    example, axes = (torch.randn(4, 3), torch.randn(6, 3)), ({0: "a"}, {0: "b"})
+    program = whence.export(Shorter().eval(), example, dynamic_shapes=axes)
+    for sizes in [(4, 6), (6, 4), (5, 5), (9, 2)]:
+        given = [torch.randn(size, 3) for size in sizes]
+        torch.testing.assert_close(program(*given)[0], Shorter()(*given))
+    for dynamo in (False, True):
+        with pytest.raises(whence.WhenceError, match="E0304.*axis 0 of 'x' at 8, axis 0 of 'y' at 5"):
+            whence.export(Longer().eval(), example, dynamic_shapes=axes, dynamo=dynamo)
+
+
 class Mean(torch.nn.Module):
     """The number of rows depends on data, and Python divides by it."""
 

@@ -7,6 +7,7 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -94,7 +95,17 @@ struct Scaling {
   Ints cut_to;
 };
 
-Scaling scaling(Ctx& c, Val x, const std::vector<double>& factors) {
+// The factor by which PyTorch maps the coordinates of an axis, which is not always the one that it was given: an axis
+// whose size stays is copied, and the nearest element of one that is twice as long is its half's
+// (aten/src/ATen/native/UpSample.h and cpu/UpSampleKernel.cpp, PyTorch 2.13).
+double mapping_factor(const Sampling& sampling, double given, std::int64_t size, std::int64_t result_size) {
+  const std::string_view mode = sampling.mode;
+  if (sampling.antialias || sampling.exact || mode == "cubic") return given;
+  if (size == result_size) return 1;
+  return mode == "nearest" && result_size == 2 * size ? 2 : given;
+}
+
+Scaling scaling(Ctx& c, Val x, const std::vector<double>& factors, const Sampling& sampling) {
   const std::vector<Dim>* result = c.output_dims();
   c.expect(!result || (result->size() == factors.size() + 2 && c.dims(x).size() == result->size()),
            "it needs a factor for each axis behind batch and channels");
@@ -102,7 +113,9 @@ Scaling scaling(Ctx& c, Val x, const std::vector<double>& factors) {
   for (std::size_t i = 0; i < factors.size(); ++i) {
     const std::int64_t in = result ? c.dims(x)[i + 2].size : -1, out = result ? (*result)[i + 2].size : -1;
     const bool known = in >= 0 && out >= 0;
-    found.factors.push_back(known ? rounded_factor(factors[i], in, out) : static_cast<float>(factors[i]));
+    const bool fixed = known && c.dims(x)[i + 2].is_static() && (*result)[i + 2].is_static();
+    const double factor = fixed ? mapping_factor(sampling, factors[i], in, out) : factors[i];
+    found.factors.push_back(known ? rounded_factor(factor, in, out) : static_cast<float>(factor));
     const std::int64_t made = known ? scaled_size(in, found.factors.back()) : out;
     if (made < out) {
       c.refuse("an output size beyond what its scale factor gives", "pass the output size or the factor, not both");
@@ -150,7 +163,7 @@ void resize(Ctx& c, const Sampling& sampling) {
   // With aligned corners PyTorch maps coordinates by the sizes, whatever the factors are.
   const bool by_sizes = c.has("output_size") && c.schema().find("align_corners") && c.flag("align_corners");
   if (!factors.empty() && !by_sizes)
-    return c.yield(resize_by_factors(c, x, scaling(c, x, factors), std::move(attributes)));
+    return c.yield(resize_by_factors(c, x, scaling(c, x, factors, sampling), std::move(attributes)));
   c.yield(resize_to_size(c, x, c.sizes("output_size"), std::move(attributes)));
 }
 

@@ -63,8 +63,14 @@ Size end_of(Ctx& c, const Size& start, const Size& length) {
 
 void narrow(Ctx& c) {
   const Val x = c.tensor("self");
-  const Size start = c.size("start");
-  c.yield(sliced(c, x, {c.axis(c.integer("dim"), c.rank(x)), start, end_of(c, start, c.size("length"))}));
+  const Size start = c.size("start"), length = c.size("length");
+  const std::int64_t axis = c.axis(c.integer("dim"), c.rank(x));
+  const auto from = c.static_size(start);
+  if (from && (*from >= 0 || c.static_size(length))) {
+    return c.yield(sliced(c, x, {axis, start, end_of(c, start, length)}));
+  }
+  // The start may count from the back, where the sum with the length could be 0, which is no end.
+  c.yield(sliced(c, sliced(c, x, {axis, start, kEnd}), {axis, 0, length}));
 }
 
 // The slice at `index`, without the axis.
@@ -184,21 +190,11 @@ void unfold(Ctx& c) {
 
 // ---- replaced parts ---------------------------------------------------------------------------------------------
 
-// A position on an axis of `axis_size` elements as Range needs it: not negative, not behind the end.
-Val absolute(Ctx& c, const Size& at, Val axis_size) {
-  const auto known = c.static_size(at);
-  if (known == kEnd) return axis_size;
-  if (known && *known < 0) {
-    return c.emit("Max", {c.emit("Add", {axis_size, c.constant_int(*known)}), c.constant_int(0)});
-  }
-  return known && c.constant(axis_size) ? c.constant_int(*known) : c.emit("Min", {c.to_scalar_value(at), axis_size});
-}
-
-// x with `src` in place of x[range], every step-th element.
+// x with `src` in place of x[range], every step-th element: which places those are is asked of all places themselves,
+// cut as x is, since ends may count from the back or lie outside.
 Val replaced_with_step(Ctx& c, Val x, Val src, const Range& range) {
-  const Val axis_size = c.dim_of(x, range.axis);
-  Val places = c.emit(
-      "Range", {absolute(c, range.start, axis_size), absolute(c, range.end, axis_size), c.to_scalar_value(range.step)});
+  const Val every = c.emit("Range", {c.constant_int(0), c.dim_of(x, range.axis), c.constant_int(1)});
+  Val places = sliced(c, every, {0, range.start, range.end, range.step});
   Ints trailing;
   for (int i = 1; i < c.rank(x) - range.axis; ++i) trailing.push_back(i);
   places = c.emit("Expand", {c.unsqueeze(places, trailing), c.emit("Shape", {src})});

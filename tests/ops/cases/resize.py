@@ -33,6 +33,9 @@ CASES = [
     resized("aten::upsample_nearest2d.vec", IMAGE, "nearest", scale_factor=(1.7, 0.6), dynamic="x:0=n"),
     resized("aten::upsample_nearest2d.vec", IMAGE, "nearest", size=(13, 5), dynamic="x:0=n,2=h", opsets=(13, 20)),
     resized("aten::upsample_nearest2d.vec", IMAGE, "nearest", scale_factor=1.7, recompute_scale_factor=True),
+    # axes whose size stays, and one that is twice as long: PyTorch maps neither by its factor
+    resized("aten::upsample_nearest2d.vec", f32(1, 2, 3, 4), "nearest", scale_factor=(2.3, 1.2)),
+    resized("aten::upsample_bilinear2d.vec", f32(1, 2, 4, 5), "bilinear", scale_factor=(1.2, 1.7), align_corners=False),
     resized("aten::upsample_nearest3d.vec", VOLUME, "nearest", scale_factor=2),
     plain("aten::_upsample_nearest_exact1d.vec", lambda x: aten._upsample_nearest_exact1d.vec(x, None, [0.7]), LINE),
     resized("aten::_upsample_nearest_exact2d.vec", IMAGE, "nearest-exact", scale_factor=0.6),

@@ -16,6 +16,7 @@ CASES = [
     case("aten::narrow", lambda x: x.narrow(1, 1, 2), f32(2, 5)),
     case("aten::narrow", lambda x: x.narrow(1, -2, 2), f32(2, 5), dynamic="x:1=n"),
     case("aten::narrow.Tensor", lambda x: x.narrow(0, x.size(0) - 2, 2), f32(4, 5), dynamic="x:0=n"),
+    case("aten::narrow.Tensor", lambda x: x.narrow(0, -(x.size(0) // 2), x.size(0) // 2), f32(4, 5), dynamic="x:0=n"),
     case("aten::narrow.Tensor", lambda x, start: torch.ops.aten.narrow.Tensor(x, 1, start, 2), f32(2, 5),
          torch.tensor(2),
          not_in_archives="torch.export cannot name the size"),
