@@ -7,11 +7,12 @@ namespace whence::fuzz {
 namespace {
 
 // A file of PyTorch's exporter: nodes of our own exports say themselves where they come from, and are not compared.
-constexpr const char* folder = WHENCE_SOURCE_DIR "/tests/torch_versions/fixtures/2.13.0/";
+// Small, since it is matched with each input.
+constexpr const char* folder = WHENCE_SOURCE_DIR "/tests/fuzz/value_pairs/";
 
 void run(std::string_view input) {
   const std::string path = file_of("value_pairs.json", input);
-  const std::string model = std::string(folder) + "dynamo.onnx", sidecar = std::string(folder) + "recorded.whence.json";
+  const std::string model = std::string(folder) + "model.onnx", sidecar = std::string(folder) + "recorded.whence.json";
   attempt([&] { annotate(model, scratch("output.onnx"), {.sidecar = sidecar, .value_pairs = path}); });
 }
 
