@@ -134,7 +134,9 @@ bool is_bias(const StructureNode<Side::reference>& node) {
 std::vector<UnitIndex> units_of_bias_behind(const Placement& placement, ReferenceNode product) {
   const ReferenceStructure& reference = placement.reference.structure;
   std::vector<UnitIndex> units;
-  for (const auto& use : reference.values[reference.nodes[product].outputs[0]].uses) {
+  const auto& outputs = reference.nodes[product].outputs;
+  if (outputs.empty() || !outputs[0].exists()) return units;
+  for (const auto& use : reference.values[outputs[0]].uses) {
     if (!use.node.exists() || !is_bias(reference.nodes[use.node])) continue;
     append(units, placement.reference.units_of_node[use.node]);
   }

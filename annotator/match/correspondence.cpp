@@ -195,7 +195,8 @@ void Correspondence::propose(ForeignNode f, ReferenceNode r) {
 // operation, which is in the foreign file only once.
 bool Correspondence::other_form_taken(ReferenceNode r) const {
   const auto& node = r_.nodes[r];
-  if (!is_product(node.op_class) || !r_.reads_weights(r) || !node.outputs[0].exists()) return false;
+  if (!is_product(node.op_class) || !r_.reads_weights(r) || node.outputs.empty() || !node.outputs[0].exists())
+    return false;
   return std::ranges::any_of(r_.makers(r_.loose(node.outputs[0])), [&](ReferenceNode other) {
     return other != r && foreign_node_of_[other].exists() && r_.nodes[other].op_class == node.op_class &&
            same_units(other, r);
@@ -248,7 +249,7 @@ void Correspondence::link_joint_products() {
     joint_[product] = joint_[f] = units;
     for (std::size_t i = 0; i < units.size(); ++i) {
       for (const ReferenceNode r : reference_.nodes_of_unit[units[i]]) {
-        if (r_.nodes[r].op_class != f_.nodes[product].op_class || !r_.nodes[r].outputs[0].exists()) continue;
+        if (r_.nodes[r].op_class != f_.nodes[product].op_class || r_.nodes[r].outputs.empty()) continue;
         link(f_.loose(split.outputs[i]), r_.loose(r_.nodes[r].outputs[0]));
         break;
       }
