@@ -19,7 +19,7 @@ Program lower(const Program& program, Diagnostics& failures, Diagnostics& notes,
               const std::set<std::string>& untouched = {});
 
 // A copy in which a branch whose sides leave tensors of different ranks leaves that of the side which the example
-// takes, with a note; nothing where there is no such branch. For a program that cannot be converted otherwise.
+// takes, with a note; nothing for a program without one. For a program that cannot be converted otherwise.
 std::optional<Program> with_example_ranks(const Program& program, Diagnostics& notes);
 
 // In a program just recorded: kernels that do the work of several operators become those operators, each an operation

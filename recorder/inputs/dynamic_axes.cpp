@@ -139,7 +139,7 @@ void add_sum(ExampleInputs& inputs, const std::string& symbol) {
   inputs.symbol_sizes.push_back(sizes);
 }
 
-// Looks an axis up in the example inputs, and adds its symbol if that is no sum.
+// Looks an axis up in the example inputs, and adds its symbol unless that is a sum.
 Axis found(ExampleInputs& inputs, const DynamicAxis& dynamic, int attempt) {
   Axis result{inputs.place_of(dynamic.input), dynamic.axis, 0};
   const at::Tensor tensor = tensor_at(inputs, result.place, dynamic.input);

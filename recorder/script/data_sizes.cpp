@@ -123,7 +123,7 @@ std::set<std::int64_t> DataSizes::fixed_sizes(const std::vector<const Term*>& va
   return fixed;
 }
 
-// The sizes of the first argument; null where it is no tensor of known rank.
+// The sizes of the first argument; null unless it is a tensor of known rank.
 const std::vector<Dim>* DataSizes::sizes_of_first(const Node& recorded) const {
   const auto* self = recorded.arguments.empty() ? nullptr : recorded.arguments.front().value.as<ValueRef>();
   if (self == nullptr) return nullptr;

@@ -69,7 +69,7 @@ void narrow(Ctx& c) {
   if (from && (*from >= 0 || c.static_size(length))) {
     return c.yield(sliced(c, x, {axis, start, end_of(c, start, length)}));
   }
-  // The start may count from the back, where the sum with the length could be 0, which is no end.
+  // The start may count from the back, and its sum with the length could be 0: the beginning, as an end.
   c.yield(sliced(c, sliced(c, x, {axis, start, kEnd}), {axis, 0, length}));
 }
 
