@@ -80,6 +80,13 @@ void Functionalizer::warn_of_overlap(const Node& node, ValueId self) {
   if (overlaps) reports_.warn_of_overlap(node);
 }
 
+// y[1:] += 1: Python writes the sum to y[1:], and then y[1:] to y[1:].
+bool Functionalizer::writes_to_itself(const Node& node, ValueId self) const {
+  if (node.target != "aten::copy_" || node.arguments.size() < 2) return false;
+  const auto* source = node.arguments[1].value.as<ValueRef>();
+  return source != nullptr && memory_.same_place(self, memory_.renamed(source->id));
+}
+
 void Functionalizer::write(Node& node) {
   const Argument& target = written_argument(node);
   if (target.as<ValueRef>() == nullptr) return;  // a literal: nothing can see the write
@@ -88,6 +95,7 @@ void Functionalizer::write(Node& node) {
   warn_of_overlap(node, self);
   const ValueId result = node.outputs.empty() ? none_id : node.outputs.front();
   if (node.target == "aten::set_" && node.overload == "source_Tensor") return stand_for(node, self, result);
+  if (writes_to_itself(node, self)) return memory_.stand_for(result, self);
   for (NamedArgument& argument : node.arguments) memory_.resolve(argument.value);
   Written written = functional_form(program_, node);
   if (written.node) {

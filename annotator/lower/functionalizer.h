@@ -25,6 +25,7 @@ class Functionalizer {
 
   // ---- writing
   void write(Node& node);
+  bool writes_to_itself(const Node& node, ValueId self) const;
   void write_list(Node& node);
   void warn_of_overlap(const Node& node, ValueId self);
   void stand_for(const Node& node, ValueId self, ValueId result);

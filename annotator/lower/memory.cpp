@@ -55,6 +55,25 @@ bool Memory::repeats_elements(ValueId id) const {
   return false;
 }
 
+// By the operations that made the two: y[1:] is y[1:].
+bool Memory::same_place(ValueId one, ValueId other) const {
+  if (one == other) return true;
+  const auto first = state_.views.find(one), second = state_.views.find(other);
+  if (first != state_.views.end() && first->second.kind == ViewKind::same) return same_place(first->second.base, other);
+  if (second != state_.views.end() && second->second.kind == ViewKind::same)
+    return same_place(one, second->second.base);
+  if (first == state_.views.end() || second == state_.views.end()) return false;
+  const View &a = first->second, &b = second->second;
+  if (a.kind != ViewKind::view || b.kind != ViewKind::view || a.output != b.output || a.argument != b.argument ||
+      qualified(a.node) != qualified(b.node)) {
+    return false;
+  }
+  const auto agree = [&](const NamedArgument& given, const NamedArgument& too) {
+    return given.name == too.name && (given.name == a.argument || given.value == too.value);
+  };
+  return std::ranges::equal(a.node.arguments, b.node.arguments, agree) && same_place(a.base, b.base);
+}
+
 ValueId Memory::current(ValueId id) {
   const auto view = state_.views.find(id);
   const ValueId memory = owner(id);

@@ -55,6 +55,7 @@ class Memory {
   ValueId renamed(ValueId id) const;
   ValueId owner(ValueId id) const;
   std::vector<ValueId> owners(const std::vector<ValueId>& values) const;  // each once
+  bool same_place(ValueId one, ValueId other) const;
   ValueId current(ValueId id);       // its newest value; views that a write has passed by are made anew
   void resolve(Argument& argument);  // every value in it becomes the newest
   // The places of a value's elements in the memory of its owner; nullopt if they are not known.

@@ -20,13 +20,14 @@ std::int64_t second_size(std::int64_t first, int symbol, int attempt) {
   return smaller[attempt] >= 2 ? smaller[attempt] : larger[attempt];
 }
 
-// Witnesses: about half as long, in another order, some times as long. The later ones multiply the work, and are left
-// out first.
-constexpr int shorter_run = 2, reordered_run = 3, longer_run = 4;
+// Witnesses: about half as long, one long, in another order, some times as long. The later ones multiply the work, and
+// are left out first.
+constexpr int shorter_run = 2, single_run = 3, reordered_run = 4, longer_run = 5;
 
-// Returns the size in a witness's run: about half, the example's, several times as large, or much larger.
+// Returns the size in a witness's run: about half, 1, the example's, several times as large, or much larger.
 std::int64_t witness_size(std::int64_t first, int symbol, int run) {
   const std::int64_t half = first / 2 - symbol;
+  if (run == single_run) return 1;
   if (run == shorter_run) return half >= 2 ? half : first + 5 + 3 * symbol;
   if (run == reordered_run) return first;
   return run == longer_run ? 4 * first + 1 + 2 * symbol : 24 * first + 11 + 2 * symbol;
@@ -73,8 +74,16 @@ bool vary_ratios(ExampleInputs& inputs) {
 }
 
 // Leaves a run out: the later ones move up, and the last is there twice.
-void leave_out(PerRun<std::int64_t>& sizes, int run) {
-  std::copy(sizes.begin() + run + 1, sizes.end(), sizes.begin() + run);
+void leave_out(ExampleInputs& inputs, int run) {
+  for (PerRun<std::int64_t>& sizes : inputs.symbol_sizes)
+    std::copy(sizes.begin() + run + 1, sizes.end(), sizes.begin() + run);
+}
+
+// False where the example itself has sizes of 1 alone, or a size that follows from another would be none.
+bool is_single_run_of_use(const ExampleInputs& inputs) {
+  const auto& sizes = inputs.symbol_sizes;
+  return std::ranges::all_of(sizes, [](const auto& each) { return each[single_run] >= 1; }) &&
+         std::ranges::any_of(sizes, [](const auto& each) { return each[single_run] != each[0]; });
 }
 
 struct Axis {
@@ -188,7 +197,7 @@ int affordable_runs(const ExampleInputs& inputs, const std::vector<Axis>& axes, 
     }
     return sum;
   };
-  int runs = 3;
+  int runs = inputs.single_run > 0 ? 4 : 3;
   while (runs < most && (elements(runs) <= small_enough || elements(runs) <= most_times * elements(0))) ++runs;
   return runs;
 }
@@ -260,10 +269,17 @@ void apply_dynamic_axes(ExampleInputs& inputs, const std::vector<DynamicAxis>& d
     add_derived(inputs, *axis.derived, axis.symbol);
     axis.symbol = symbol_called(inputs, text_of(*axis.derived));
   }
-  if (!reordered) {
-    for (PerRun<std::int64_t>& sizes : inputs.symbol_sizes) leave_out(sizes, reordered_run);
-  }
-  inputs.runs = affordable_runs(inputs, axes, reordered ? most_runs : most_runs - 1);
+  int most = most_runs;
+  const auto leave_out_unless = [&](bool used, int run) {
+    if (used) return;
+    leave_out(inputs, run);
+    --most;
+  };
+  const bool single = is_single_run_of_use(inputs);
+  leave_out_unless(reordered, reordered_run);
+  leave_out_unless(single, single_run);
+  inputs.single_run = single ? single_run : 0;
+  inputs.runs = affordable_runs(inputs, axes, most);
   for (const Axis& axis : axes) {
     auto& argument = inputs.arguments[axis.place.argument];
     for (int run = 1; run < inputs.runs; ++run) {

@@ -16,7 +16,7 @@ namespace whence::recorder::inputs {
 // dynamic: run 0 has the given sizes, run 1 others. The runs from 2 on are witnesses: two sizes may agree by
 // coincidence (a pooling that leaves one element of 8 and of 13), so more sizes make it less likely that a dynamic size
 // is taken for a fixed one. A witness that the model does not accept drops out. Of two sizes that are not far apart,
-// either is the greater in some run.
+// either is the greater in some run; in `single_run` each is 1, below every length that a model names (x[-2:]).
 struct ExampleInputs {
   bool given = false;                    // false: nothing to run
   std::vector<std::string> names;        // forward's argument names, self left out
@@ -25,6 +25,7 @@ struct ExampleInputs {
   std::set<std::size_t>
       left_to_default;  // arguments that were not given: constants, as for a caller that leaves it out
   int runs = 1;
+  int single_run = 0;  // 0: there is none
   std::vector<Symbol> symbols;
   std::vector<PerRun<std::int64_t>> symbol_sizes;
 

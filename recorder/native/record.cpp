@@ -5,6 +5,7 @@
 #include <cctype>
 #include <cstdlib>
 #include <filesystem>
+#include <ranges>
 
 #include <torch/csrc/jit/runtime/graph_executor.h>
 #include <torch/version.h>
@@ -154,7 +155,11 @@ Traced trace_at_sizes(torch::nn::Module& module, const Inputs& inputs, const std
     ExampleInputs examples = examples_of(inputs, names);
     apply_dynamic_axes(examples, axes, attempt);
     std::vector<Inputs> resized;
-    for (int run = 1; run < examples.runs; ++run) {
+    std::vector<int> runs;  // every one has to succeed here, and not every module takes a size of 1
+    for (int run = 0; run < examples.runs; ++run) {
+      if (run == 0 || run != examples.single_run) runs.push_back(run);
+    }
+    for (const int run : runs | std::views::drop(1)) {
       Inputs& other = resized.emplace_back();
       for (const auto& argument : examples.arguments) other.push_back(argument[run].toTensor());
     }
@@ -162,9 +167,9 @@ Traced trace_at_sizes(torch::nn::Module& module, const Inputs& inputs, const std
     for (std::size_t i = 0; i < examples.symbols.size(); ++i) {
       const auto axis = std::find_if(axes.begin(), axes.end(),
                                      [&](const DynamicAxis& each) { return each.symbol == examples.symbols[i].name; });
-      const auto& seen = examples.symbol_sizes[i];
-      sizes.push_back({axis->symbol, examples.position_of(axis->input), axis->axis,
-                       std::vector<std::int64_t>(seen.begin(), seen.begin() + examples.runs)});
+      std::vector<std::int64_t> seen;
+      for (const int run : runs) seen.push_back(examples.symbol_sizes[i][run]);
+      sizes.push_back({axis->symbol, examples.position_of(axis->input), axis->axis, std::move(seen)});
     }
     add_large_sizes(inputs, examples, axes, sizes, resized);
     try {

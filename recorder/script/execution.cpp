@@ -1,5 +1,6 @@
 #include "recorder/script/execution.h"
 
+#include <algorithm>
 #include <stdexcept>
 
 #include "recorder/base/torch_error.h"
@@ -55,6 +56,26 @@ void refuse_without_shape(const jit::Node& node, const jit::Stack& results) {
   }
 }
 
+// Axes of a tensor, elements of a list.
+std::size_t extent(const c10::IValue& value) {
+  if (value.isTensor()) return value.toTensor().defined() ? static_cast<std::size_t>(value.toTensor().dim()) : 0;
+  return value.isList() ? value.toListRef().size() : 0;
+}
+
+// With sizes of 1 a squeeze drops axes that it keeps elsewhere, and an axis is not split into as many parts. A program
+// has one rank for each tensor, and where every other run makes as many parts, that number: this witness leaves.
+void leave_alone_in_extent(Lockstep& runs, Results& results) {
+  if (runs.single == 0 || !results[0] || !results[runs.single]) return;
+  const auto as_example = [&](const auto& run) {
+    return !run || std::ranges::equal(*run, *results[0], {}, extent, extent);
+  };
+  auto others = results;
+  others[runs.single].reset();
+  if (as_example(results[runs.single]) || !std::ranges::all_of(others, as_example)) return;
+  runs.alive[runs.single] = false;
+  results[runs.single].reset();
+}
+
 }  // namespace
 
 // An operator of any number of arguments (aten::format) finds their number on the stack, above them.
@@ -97,6 +118,7 @@ Results execute(Recording& recording, const Step& step, const std::vector<Term>&
     refuse_without_shape(step.node, *stack);
     results[run] = std::vector<c10::IValue>(stack->begin(), stack->end());
   }
+  leave_alone_in_extent(runs, results);
   return results;
 }
 

@@ -10,7 +10,7 @@ using program::Seen;
 
 class Lockstep {
  public:
-  explicit Lockstep(int runs) : count(runs) {}
+  Lockstep(int runs, int single_run) : count(runs), single(single_run) {}
 
   bool takes_part(int run) const { return active[run] && alive[run]; }
 
@@ -31,6 +31,7 @@ class Lockstep {
   }
 
   const int count;                // 0: no example inputs
+  const int single;               // the witness whose dynamic axes are 1 long; 0: there is none
   PerRun<bool> active = every();  // a loop may end earlier in one of them
   PerRun<bool> alive = every();   // false for a witness that failed
   PerRun<bool> pretends{};        // runs inside a branch that they do not take: their failures do not count

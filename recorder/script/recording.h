@@ -15,7 +15,7 @@ namespace whence::recorder::script {
 struct Recording {
   Recording(Program& recorded, const inputs::ExampleInputs& inputs)
       : program(recorded),
-        runs(inputs.given ? inputs.runs : 0),
+        runs(inputs.given ? inputs.runs : 0, inputs.single_run),
         values(recorded, inputs),
         known(values, runs),
         data_sizes(values, known),

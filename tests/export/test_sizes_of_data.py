@@ -233,3 +233,30 @@ def test_a_branch_for_equal_sizes_holds_none_of_them(example, tmp_path):
         x, y = (torch.randn(size, 3, generator=torch.Generator().manual_seed(size)) for size in sizes)
         wanted = EqualSizes()(x, y).numpy()
         np.testing.assert_allclose(session.run(None, {"x": x.numpy(), "y": y.numpy()})[0], wanted, rtol=1e-5, atol=1e-6)
+
+
+class NamedLengths(torch.nn.Module):
+    """Ranges of lengths that the model names: of an axis that is shorter there is less, and every size of it follows."""
+
+    def forward(self, x):
+        first, last = x[:3], x[-2:]
+        y, z = x.clone(), x.clone()
+        y[-2:] = 0
+        z[1:4] = x.mean(0)
+        return (torch.zeros_like(first) + 1, torch.ones(last.shape), first.sum(0) / first.shape[0], last.reshape(-1),
+                first.cumsum(0) / torch.arange(1, first.shape[0] + 1)[:, None], first.roll(1, 0),
+                F.layer_norm(first.T, (first.shape[0],)), last.var(0, unbiased=False), x[0].expand(last.shape[0], 5) * 1,
+                torch.linspace(0, 1, first.shape[0]), y, z)
+
+
+def test_sizes_below_the_lengths_that_a_model_names(tmp_path):
+    model = NamedLengths()
+    torch.jit.trace(model, torch.randn(7, 5)).save(str(tmp_path / "m.pt"))
+    torch.save((torch.randn(7, 5),), tmp_path / "inputs.pt")
+    command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--inputs", tmp_path / "inputs.pt",
+                "--dynamic", "x:0=n")
+    session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"), providers=["CPUExecutionProvider"])
+    for rows in (1, 2, 3, 4, 7, 12):
+        x = torch.randn(rows, 5, generator=torch.Generator().manual_seed(rows))
+        for place, (got, want) in enumerate(zip(session.run(None, {"x": x.numpy()}), model(x), strict=True)):
+            np.testing.assert_allclose(got, want.numpy(), rtol=1e-4, atol=1e-5, err_msg=f"{rows} rows, result {place}")

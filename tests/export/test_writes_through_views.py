@@ -3,6 +3,7 @@
 import warnings
 
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
 import torch
@@ -200,3 +201,25 @@ def test_a_written_range_may_be_empty_or_reach_outside(model, make, tmp_path):
         wanted = model(x)
         for got, want in zip(session.run(None, {"x": x.numpy()}), wanted if isinstance(wanted, tuple) else (wanted,), strict=True):
             np.testing.assert_array_equal(got, want.numpy())
+
+
+class AddsToParts(torch.nn.Module):
+    def forward(self, x):
+        y = x.clone()
+        y[-2:] += 3
+        y[0, 1:] *= x[1, 1:]
+        return y
+
+
+@pytest.mark.parametrize("dynamic", [(), ("--dynamic", "x:0=n")], ids=["static", "dynamic"])
+def test_a_part_that_is_added_to_is_written_once(dynamic, tmp_path):
+    """Python writes `y[1:] += 1` twice: the sum to the part, and the part to itself."""
+    torch.jit.trace(AddsToParts(), torch.zeros(4, 5)).save(str(tmp_path / "m.pt"))
+    torch.save((torch.zeros(4, 5),), tmp_path / "inputs.pt")
+    command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--inputs", tmp_path / "inputs.pt", *dynamic)
+    joins = [node for node in onnx.load(tmp_path / "m.onnx").graph.node if node.op_type in ("Concat", "ScatterND")]
+    assert len(joins) == 3  # of the last rows; of the columns, and of the row that holds them
+    session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"), providers=["CPUExecutionProvider"])
+    for rows in (4, 2, 9) if dynamic else (4,):
+        x = torch.randn(rows, 5, generator=torch.Generator().manual_seed(rows))
+        np.testing.assert_allclose(session.run(None, {"x": x.numpy()})[0], AddsToParts()(x).numpy(), rtol=1e-6)
