@@ -3,6 +3,7 @@
 // PyTorch has two overloads of each: `vec` takes either an output size or scale factors, the plain one an output size
 // with the factors it was computed from. A factor, where there is one, maps coordinates; else the ratio of sizes does,
 // which is the difference between ONNX's `scales` and `sizes` too.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <optional>
@@ -11,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "annotator/convert/nearest_places.h"
 #include "annotator/convert/ops/families.h"
 
 namespace whence::convert {
@@ -93,16 +95,27 @@ float rounded_factor(double factor, std::int64_t size, std::int64_t result_size)
 struct Scaling {
   std::vector<float> factors;
   Ints cut_to;
+  std::vector<std::size_t> done;  // axes that need no Resize any more
 };
 
 // The factor by which PyTorch maps the coordinates of an axis, which is not always the one that it was given: an axis
-// whose size stays is copied, and the nearest element of one that is twice as long is its half's
-// (aten/src/ATen/native/UpSample.h and cpu/UpSampleKernel.cpp, PyTorch 2.13).
-double mapping_factor(const Sampling& sampling, double given, std::int64_t size, std::int64_t result_size) {
+// whose size stays is copied, and the nearest element of one that is twice as long is its half's, of nearest elements
+// in images alone (aten/src/ATen/native/UpSample.h and cpu/UpSampleKernel.cpp, PyTorch 2.13).
+double mapping_factor(const Sampling& sampling, double given, std::int64_t size, std::int64_t result_size,
+                      std::size_t spatial_axes) {
   const std::string_view mode = sampling.mode;
   if (sampling.antialias || sampling.exact || mode == "cubic") return given;
+  if (mode == "nearest" && spatial_axes != 2) return given;
   if (size == result_size) return 1;
   return mode == "nearest" && result_size == 2 * size ? 2 : given;
+}
+
+// True if a Resize keeps all sizes, as far as they are known: ONNX Runtime copies then, whatever the factors are.
+bool keeps_sizes(Ctx& c, Val x) {
+  const std::vector<Dim>* result = c.output_dims();
+  return result != nullptr && std::ranges::equal(*result, c.dims(x), [](const Dim& one, const Dim& other) {
+           return one.is_static() && other.is_static() && one.size == other.size;
+         });
 }
 
 Scaling scaling(Ctx& c, Val x, const std::vector<double>& factors, const Sampling& sampling) {
@@ -114,13 +127,18 @@ Scaling scaling(Ctx& c, Val x, const std::vector<double>& factors, const Samplin
     const std::int64_t in = result ? c.dims(x)[i + 2].size : -1, out = result ? (*result)[i + 2].size : -1;
     const bool known = in >= 0 && out >= 0;
     const bool fixed = known && c.dims(x)[i + 2].is_static() && (*result)[i + 2].is_static();
-    const double factor = fixed ? mapping_factor(sampling, factors[i], in, out) : factors[i];
+    const double factor = fixed ? mapping_factor(sampling, factors[i], in, out, factors.size()) : factors[i];
     found.factors.push_back(known ? rounded_factor(factor, in, out) : static_cast<float>(factor));
     const std::int64_t made = known ? scaled_size(in, found.factors.back()) : out;
     if (made < out) {
       c.refuse("an output size beyond what its scale factor gives", "pass the output size or the factor, not both");
     }
     found.cut_to.push_back(made > out ? out : -1);
+  }
+  const bool copied = std::ranges::all_of(found.factors, [](float factor) { return factor == 1; });
+  if (std::string_view(sampling.mode) == "cubic" && !sampling.antialias && !copied && keeps_sizes(c, x)) {
+    c.refuse("bicubic sampling by a factor that leaves the sizes as they are, where ONNX Runtime copies",
+             "pass the output size, or leave the call out");
   }
   return found;
 }
@@ -156,14 +174,47 @@ Val resize_to_size(Ctx& c, Val x, std::vector<Size> sizes, Attributes attributes
   return c.emit("Resize", {x, absent, absent, c.to_vector(sizes)}, std::move(attributes));
 }
 
+// ---- nearest elements -------------------------------------------------------------------------------------------
+
+// x with the axes gathered of which a Resize would read other elements than PyTorch does; `scales` keeps them as they
+// are from there on. Without factors the sizes give them.
+Val gathered(Ctx& c, Val x, const std::vector<double>& factors, const Sampling& sampling, Scaling& scales) {
+  const std::vector<Dim>* result = c.output_dims();
+  if (result == nullptr) return x;
+  const auto known = [](const Dim& dim) { return dim.is_static() ? std::optional(dim.size) : std::nullopt; };
+  const bool copied = keeps_sizes(c, x);
+  std::vector<Dim> dims = c.dims(x);
+  for (std::size_t i = 0; i + 2 < dims.size(); ++i) {
+    const std::size_t axis = i + 2;
+    NearestAxis nearest{known(dims[axis]), known((*result)[axis]), {}, 1, sampling.exact, copied};
+    if (!factors.empty()) {
+      const bool fixed = nearest.size && nearest.result_size;
+      nearest.factor = fixed ? mapping_factor(sampling, factors[i], *nearest.size, *nearest.result_size, factors.size())
+                             : factors[i];
+      nearest.written = scales.factors[i];
+    }
+    const Val places = places_to_gather(c, x, static_cast<std::int64_t>(axis), nearest);
+    if (!places) continue;
+    dims[axis] = (*result)[axis];
+    x = c.typed(c.emit("Gather", {x, places}, {{"axis", static_cast<std::int64_t>(axis)}}), c.output_dtype(), dims);
+    scales.done.push_back(i);
+    if (factors.empty()) continue;
+    scales.factors[i] = 1;
+    scales.cut_to[i] = -1;
+  }
+  return x;
+}
+
 void resize(Ctx& c, const Sampling& sampling) {
-  const Val x = input(c);
+  Val x = input(c);
   Attributes attributes = attributes_of(c, sampling);
-  const std::vector<double> factors = scale_factors(c);
+  std::vector<double> factors = scale_factors(c);
   // With aligned corners PyTorch maps coordinates by the sizes, whatever the factors are.
-  const bool by_sizes = c.has("output_size") && c.schema().find("align_corners") && c.flag("align_corners");
-  if (!factors.empty() && !by_sizes)
-    return c.yield(resize_by_factors(c, x, scaling(c, x, factors, sampling), std::move(attributes)));
+  if (c.has("output_size") && c.schema().find("align_corners") && c.flag("align_corners")) factors.clear();
+  Scaling scales = factors.empty() ? Scaling{} : scaling(c, x, factors, sampling);
+  if (std::string_view(sampling.mode) == "nearest") x = gathered(c, x, factors, sampling, scales);
+  if (!scales.done.empty() && scales.done.size() == c.dims(x).size() - 2) return c.yield(x);
+  if (!factors.empty()) return c.yield(resize_by_factors(c, x, scales, std::move(attributes)));
   c.yield(resize_to_size(c, x, c.sizes("output_size"), std::move(attributes)));
 }
 

@@ -33,6 +33,18 @@ CASES = [
     resized("aten::upsample_nearest2d.vec", IMAGE, "nearest", scale_factor=(1.7, 0.6), dynamic="x:0=n"),
     resized("aten::upsample_nearest2d.vec", IMAGE, "nearest", size=(13, 5), dynamic="x:0=n,2=h", opsets=(13, 20)),
     resized("aten::upsample_nearest2d.vec", IMAGE, "nearest", scale_factor=1.7, recompute_scale_factor=True),
+    # where a Resize reads other elements than PyTorch: 14 to 4, 60 to 16, a factor of 0.3
+    resized("aten::upsample_nearest2d.vec", f32(2, 2, 14, 60), "nearest", size=(4, 16), dynamic="x:0=n", opsets=(13, 20)),
+    resized("aten::upsample_nearest2d.vec", f32(1, 2, 14, 21), "nearest", size=(4, 9), dynamic="x:3=w"),
+    resized("aten::upsample_nearest2d.vec", f32(1, 2, 34, 41), "nearest", scale_factor=0.3, dynamic="x:2=h,3=w",
+            opsets=(13, 20)),
+    resized("aten::_upsample_nearest_exact2d.vec", f32(1, 2, 62, 14), "nearest-exact", size=(49, 9)),
+    resized("aten::_upsample_nearest_exact2d.vec", f32(1, 2, 34, 41), "nearest-exact", scale_factor=0.7, dynamic="x:2=h,3=w"),
+    # in sequences and volumes PyTorch maps such axes by their factor, in images it does not
+    resized("aten::upsample_nearest1d.vec", f32(1, 2, 8), "nearest", scale_factor=1.1),
+    resized("aten::_upsample_nearest_exact1d.vec", f32(1, 2, 8), "nearest-exact", scale_factor=1.1),
+    resized("aten::upsample_nearest3d.vec", f32(1, 2, 3, 5, 4), "nearest", scale_factor=(1.1, 2.1, 1.5)),
+    resized("aten::upsample_bicubic2d.vec", f32(1, 2, 8, 8), "bicubic", scale_factor=1.1, refused="ONNX Runtime copies"),
     # axes whose size stays, and one that is twice as long: PyTorch maps neither by its factor
     resized("aten::upsample_nearest2d.vec", f32(1, 2, 3, 4), "nearest", scale_factor=(2.3, 1.2)),
     resized("aten::upsample_bilinear2d.vec", f32(1, 2, 4, 5), "bilinear", scale_factor=(1.2, 1.7), align_corners=False),

@@ -1,0 +1,87 @@
+#include "annotator/convert/nearest_places.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace whence::convert {
+
+namespace {
+
+// PyTorch's CPU kernels multiply by the inverse of the factor, in float32, and by the centres of pixels with one
+// rounding (aten/src/ATen/native/UpSample.h and cpu/UpSampleKernel.cpp, PyTorch 2.13).
+float inverse_of(const NearestAxis& nearest) {
+  if (nearest.factor) return static_cast<float>(1 / *nearest.factor);
+  return static_cast<float>(*nearest.size) / static_cast<float>(*nearest.result_size);
+}
+
+std::int64_t place_in_pytorch(std::int64_t k, float inverse, bool exact) {
+  const auto centre = static_cast<float>(static_cast<double>(inverse) * (static_cast<double>(k) + 0.5) - 0.5);
+  return static_cast<std::int64_t>(exact ? std::max(centre, 0.0F) + 0.5F : static_cast<float>(k) * inverse);
+}
+
+bool is_power_of_two(float factor) {
+  int exponent = 0;
+  return std::frexp(factor, &exponent) == 0.5F;
+}
+
+// True if a Resize may read another element than that at `place`: ONNX's formula divides by the factor, and in float32
+// a seventh of 14 is 6 by 2 / 14. By the centres of pixels runtimes round in ways of their own, at the border between
+// two elements.
+bool may_misread(std::int64_t k, std::int64_t place, float inverse, float factor, bool exact) {
+  if (!exact) return static_cast<std::int64_t>(static_cast<float>(k) / factor) != place;
+  constexpr double near = 1e-4;
+  const double at = (static_cast<double>(k) + 0.5) * static_cast<double>(inverse);
+  return !is_power_of_two(factor) && std::abs(at - std::round(at)) < near;
+}
+
+Val known_places(Ctx& c, const NearestAxis& nearest) {
+  const std::int64_t last = std::max<std::int64_t>(*nearest.size - 1, 0);
+  const float inverse = inverse_of(nearest);
+  const float factor =
+      nearest.factor ? nearest.written : static_cast<float>(*nearest.result_size) / static_cast<float>(*nearest.size);
+  Ints places;
+  bool misread = false;
+  for (std::int64_t k = 0; k < *nearest.result_size; ++k) {
+    const std::int64_t place = place_in_pytorch(k, inverse, nearest.exact);
+    places.push_back(std::min(place, last));
+    misread |= nearest.copied ? places.back() != k : may_misread(k, place, inverse, factor, nearest.exact);
+  }
+  return misread ? c.constant_ints(places) : absent;
+}
+
+// Of an axis of any size: the same arithmetic in the file. The size of the result is computed in float64, as in
+// PyTorch.
+Val computed_places(Ctx& c, Val x, std::int64_t axis, const NearestAxis& nearest) {
+  const DType dtype = nearest.exact ? DType::float64 : DType::float32;
+  const auto number = [&](double value) { return c.constant_number(value, dtype); };
+  const Val size = c.dim_of(x, axis);
+  const Val scaled = c.emit("Mul", {c.cast(size, DType::float64), c.constant_number(*nearest.factor, DType::float64)});
+  const Val every = c.emit("Range", {number(0), c.cast(c.emit("Floor", {scaled}), dtype), number(1)});
+  const double inverse = inverse_of(nearest);
+  Val places;
+  if (nearest.exact) {
+    const Val centre = c.emit("Mul", {c.emit("Add", {every, number(0.5)}), number(inverse)});
+    const Val rounded = c.cast(c.emit("Sub", {centre, number(0.5)}), DType::float32);
+    const auto single = [&](double value) { return c.constant_number(value, DType::float32); };
+    places = c.emit("Add", {c.emit("Max", {rounded, single(0)}), single(0.5)});
+  } else {
+    places = c.emit("Mul", {every, number(inverse)});
+  }
+  return c.emit("Min", {c.cast(places, DType::int64), c.emit("Sub", {size, c.constant_int(1)})});
+}
+
+}  // namespace
+
+Val places_to_gather(Ctx& c, Val x, std::int64_t axis, const NearestAxis& nearest) {
+  if (nearest.size && nearest.result_size) return known_places(c, nearest);
+  if (!nearest.factor) return absent;
+  constexpr std::int64_t longest = std::int64_t{1} << 14U;
+  const float inverse = inverse_of(nearest);
+  for (std::int64_t k = 0; k < longest; ++k) {
+    const std::int64_t place = place_in_pytorch(k, inverse, nearest.exact);
+    if (may_misread(k, place, inverse, nearest.written, nearest.exact)) return computed_places(c, x, axis, nearest);
+  }
+  return absent;
+}
+
+}  // namespace whence::convert

@@ -1,0 +1,23 @@
+// Which elements of an axis PyTorch reads where it resizes to the nearest ones, for axes of which a Resize would read
+// others: the two round differently.
+#pragma once
+
+#include <optional>
+
+#include "annotator/convert/ctx.h"
+
+namespace whence::convert {
+
+struct NearestAxis {
+  std::optional<std::int64_t> size, result_size;  // where they are known
+  std::optional<double> factor;                   // by which PyTorch maps coordinates; else the sizes give it
+  float written = 1;                              // the factor as a Resize would hold it, where there is one
+  bool exact = false;                             // by the centres of pixels instead of their corners
+  bool copied = false;                            // a Resize would copy, since all sizes stay
+};
+
+// Returns the places along `axis` of `x`, int64 [result_size]; absent where a Resize reads the same, and where neither
+// the factor nor both sizes are known.
+Val places_to_gather(Ctx& c, Val x, std::int64_t axis, const NearestAxis& nearest);
+
+}  // namespace whence::convert
