@@ -27,7 +27,7 @@ from .plugin import record
 from .program import Exported
 from .reports import annotate, validate
 from .surroundings import log, quiet
-from .tracing import (Trace, at_usual_sizes, baked_by_export, library_words, of_libraries, size_baked, traced,
+from .tracing import (Trace, at_usual_sizes, baked_by_export, library_words, of_libraries, out_of_reach, size_baked, traced,
                       traced_otherwise)
 
 BACKENDS = ("native", "native-export", "torch-dynamo", "torch-torchscript")
@@ -183,23 +183,26 @@ def _native(job: Job, call: calls.Call, axes: Axes) -> Exported:
     if trace.baked_size:
         return _at_any_size(job, call, axes, trace)
     try:
-        return _traced(job, trace.module, example, named_by_pytorch(axes))
+        exported = _traced(job, trace.module, example, named_by_pytorch(axes))
     except WhenceError as failure:
         if not _concerns_operators(failure) and failure.code not in _OF_THE_TRACE:
             raise
         return _instead_of_trace(job, call, axes, failure)
+    if told := out_of_reach(job.model, trace, call.tensors, axes):
+        warnings.warn(str(told), WhenceWarning, stacklevel=4)
+    return exported
 
 
 def _usual_example(job: Job, call: calls.Call, axes: Axes, trace: Trace) -> tuple[Mapping[str, torch.Tensor], Trace]:
     """The example and its trace; those at usual sizes where a step of one token, or one that nothing precedes, has
     been traced and is not right at others, and that trace is."""
     usual = at_usual_sizes(call.tensors, axes)
-    if usual is None or not size_baked(job.model, trace.module, call.tensors, axes, must_run=True):
+    if usual is None or not size_baked(job.model, trace.module, call.tensors, axes):
         return call.tensors, trace
     try:
         with job.stage("trace"), autograd.inlined():
             other = traced(job.model, usual, axes)
-        if size_baked(job.model, other.module, call.tensors, axes, must_run=True) is None:
+        if size_baked(job.model, other.module, call.tensors, axes) is None:
             return usual, other
     except Exception as failure:  # the model does not run at these sizes, with errors of every kind
         log.info("the model is not traced at other sizes than the example's: %s", failure)
@@ -227,7 +230,7 @@ def _at_any_size(job: Job, call: calls.Call, axes: Axes, trace: Trace) -> Export
             raise
     if _any_proposed(axes):
         axes = wishes.without_baked(
-            axes, lambda chosen: size_baked(job.model, trace.module, call.tensors, chosen, must_run=True) is None)
+            axes, lambda chosen: size_baked(job.model, trace.module, call.tensors, chosen) is None)
     else:
         warnings.warn(str(trace.baked_size), WhenceWarning, stacklevel=5)
     return _traced(job, trace.module, call.tensors, named_by_pytorch(axes))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum, auto
 from functools import partial
 from pathlib import Path
 
@@ -37,10 +39,13 @@ _READ_IN_VAIN = ("torch/nn/utils/rnn.py", "torch/nn/modules/rnn.py")
 @dataclass(frozen=True)
 class Trace:
     """``baked_size``, E0304: it computes something else than the model at other sizes, of dynamic axes or of what data
-    decide."""
+    decide. ``fails_at``: sizes at which the model runs and the trace does not, though they are just above the example's.
+    ``of_sizes``: the lines of Python that used a size as a number."""
 
     module: torch.jit.ScriptModule
     baked_size: Diagnostic | None
+    fails_at: str = ""
+    of_sizes: Sequence[Place] = ()
 
 
 def traced(model: torch.nn.Module, tensors: Mapping[str, torch.Tensor], axes: Axes) -> Trace:
@@ -63,7 +68,8 @@ def traced(model: torch.nn.Module, tensors: Mapping[str, torch.Tensor], axes: Ax
     for diagnostic in values:
         warnings.warn(str(diagnostic), WhenceWarning, stacklevel=5)
     # With values baked in, the results differ for that reason.
-    return Trace(made, None if values else size_baked(model, made, tensors, axes, of_sizes))
+    baked, fails_at = (None, "") if values else _compared(model, made, tensors, axes, of_sizes, must_run=False)
+    return Trace(made, baked, fails_at, of_sizes)
 
 
 def _in_vain(said: Diagnostic) -> bool:
@@ -107,27 +113,58 @@ def _baked_value(warning: warnings.WarningMessage) -> Diagnostic:
 
 
 def size_baked(model: torch.nn.Module, made: torch.jit.ScriptModule, tensors: Mapping[str, torch.Tensor],
-               axes: Axes, of_sizes: Sequence[Place] = (), must_run: bool = False) -> Diagnostic | None:
+               axes: Axes) -> Diagnostic | None:
+    """E0304 where the trace does not run, or computes something else than the model, at other sizes."""
+    return _compared(model, made, tensors, axes, (), must_run=True)[0]
+
+
+def _compared(model: torch.nn.Module, made: torch.jit.ScriptModule, tensors: Mapping[str, torch.Tensor], axes: Axes,
+              of_sizes: Sequence[Place], must_run: bool) -> tuple[Diagnostic | None, str]:
     """E0304 where the trace computes something else than the model at other sizes, or with other data. One that does
-    not run at longer sizes is wrong with ``must_run``; else it is left to the export, which says with which operation. One
-    that does not run at sizes in another order, or with other data, is wrong."""
+    not run at longer sizes is wrong with ``must_run``; else it is left to the export, which may say with which operation:
+    then the sizes are returned. One that does not run at sizes in another order, or with other data, is wrong."""
     others = [(sizes_of(given, axes), given) for given in at_other_sizes(tensors, axes)]
     may_be_left = {what for what, _ in others} if not must_run else set()
     others += [(sizes_of(given, axes), given) for given in in_other_orders(tensors, axes)]
     if of_sizes and any(node.kind() in _SIZED_BY_DATA for node in _nodes(made.inlined_graph)):
         others += [(_DATA, {name: change(tensor) for name, tensor in tensors.items()}) for change in _OTHER_DATA]
     for what, given in others:
-        try:
-            wanted = computed(model, model, tuple(given.values()))
-        except Exception:  # the model does not take these sizes, with errors of every kind
-            continue
-        try:
-            names = calls.by_identifier(given)
-            found = computed(model, lambda *each: made(**dict(zip(names, each))), tuple(given.values()))
-        except RuntimeError:
-            return None if what in may_be_left else baked_size(what, of_sizes)
-        if not alike(found, wanted):
-            return baked_size(what, of_sizes)
+        found = _as_the_model(model, made, given)
+        if found is Found.FAILS and what in may_be_left:
+            return None, what
+        if found in (Found.FAILS, Found.DIFFERS):
+            return baked_size(what, of_sizes), ""
+    return None, ""
+
+
+class Found(Enum):
+    SAME = auto()
+    DIFFERS = auto()
+    FAILS = auto()  # where the model runs
+    NOTHING = auto()  # the model does not run
+
+
+def _as_the_model(model: torch.nn.Module, made: torch.jit.ScriptModule, given: Mapping[str, torch.Tensor]) -> Found:
+    try:
+        wanted = computed(model, model, tuple(given.values()))
+    except Exception:  # the model does not take these sizes, with errors of every kind
+        return Found.NOTHING
+    names = calls.by_identifier(given)
+    try:
+        found = computed(model, lambda *each: made(**dict(zip(names, each))), tuple(given.values()))
+    except RuntimeError:
+        return Found.FAILS
+    return Found.SAME if alike(found, wanted) else Found.DIFFERS
+
+
+def out_of_reach(model: torch.nn.Module, trace: Trace, tensors: Mapping[str, torch.Tensor], axes: Axes) -> Diagnostic | None:
+    """E0304 of a trace that is exported and yet does not run, or is wrong, where the model runs: just above the
+    example's sizes (``if len(x) % 2``), or at long ones, where Python went through the chunks of the example."""
+    if trace.fails_at:
+        return baked_size(trace.fails_at, trace.of_sizes)
+    for given in at_long_sizes(model, tensors, axes):
+        if _as_the_model(model, trace.module, given) in (Found.FAILS, Found.DIFFERS):
+            return baked_size(sizes_of(given, axes), trace.of_sizes)
     return None
 
 
@@ -198,6 +235,23 @@ def at_other_sizes(tensors: Mapping[str, torch.Tensor], axes: Axes) -> Iterator[
                 if what.smallest is not None}
     for names in [{name} for name in smallest] + [set(smallest)] * (len(smallest) > 1):
         yield changed(lambda what, size: smallest[what.name] if what.name in names else size)
+
+
+def at_long_sizes(model: torch.nn.Module, tensors: Mapping[str, torch.Tensor],
+                  axes: Axes) -> Iterator[dict[str, torch.Tensor]]:
+    """The tensors with each of the sizes beyond the chunks in which models work (256), where a run is not
+    much work."""
+    if any(what.times != 1 for each in axes.values() for what in each.values()):
+        return
+    long, seconds = 300, 0.3
+    begin = time.perf_counter()
+    computed(model, model, tuple(tensors.values()))
+    once = time.perf_counter() - begin
+    sizes = {what.name: tensors[name].shape[axis] for name, each in axes.items() for axis, what in each.items()
+             if not what.parts}
+    for chosen, size in sizes.items():
+        if size < long and once * long / max(size, 1) < seconds:
+            yield _at_sizes(tensors, axes, lambda what, size: long if what.name == chosen else size)
 
 
 def in_other_orders(tensors: Mapping[str, torch.Tensor], axes: Axes) -> Iterator[dict[str, torch.Tensor]]:

@@ -622,3 +622,29 @@ def test_the_flag_is_as_before_after_exports_in_threads(quiet):
     with ThreadPoolExecutor(3) as pool:
         list(pool.map(lambda _: whence.unconvertible_ops(Small().eval(), X), range(3)))
     assert not torch.onnx.is_in_onnx_export()
+
+
+class PadsToEven(torch.nn.Module):
+    """Python pads an odd length, which the example does not have."""
+
+    def forward(self, x):
+        if x.shape[0] % 2:
+            x = torch.cat([x, x[:1]])
+        return x.view(x.shape[0] // 2, 2, 3).sum(1)
+
+
+class InChunks(torch.nn.Module):
+    """Python goes through chunks of 64, of which the example fills one."""
+
+    def forward(self, x):
+        n = x.shape[0]
+        x = torch.nn.functional.pad(x, (0, 0, 0, (64 - n % 64) % 64)).view(-1, 64, 3)
+        return torch.cat([x[i] * (i + 1) for i in range(x.shape[0])])[:n]
+
+
+@pytest.mark.parametrize("model, rows, told", [(PadsToEven(), 4, "at 5"), (InChunks(), 6, "at 300")])
+def test_sizes_that_the_trace_does_not_reach_are_told(model, rows, told):
+    with pytest.warns(whence.WhenceWarning, match=f"E0304.*axis 0 of 'x' {told}"):
+        program = whence.export(model, torch.randn(rows, 3), dynamic_axes={"x": {0: "n"}})
+    x = torch.randn(rows + 2, 3)
+    torch.testing.assert_close(program(x)[0], model(x))
