@@ -27,8 +27,8 @@ from .plugin import record
 from .program import Exported
 from .reports import annotate, validate
 from .surroundings import log, quiet
-from .tracing import (Trace, at_usual_sizes, baked_by_export, library_words, of_libraries, out_of_reach, size_baked, traced,
-                      traced_otherwise)
+from .tracing import (Trace, at_usual_sizes, baked_at_long_sizes, baked_by_export, baked_size, library_words, of_libraries,
+                      run_of, size_baked, traced, traced_otherwise)
 
 BACKENDS = ("native", "native-export", "torch-dynamo", "torch-torchscript")
 
@@ -188,7 +188,9 @@ def _native(job: Job, call: calls.Call, axes: Axes) -> Exported:
         if not _concerns_operators(failure) and failure.code not in _OF_THE_TRACE:
             raise
         return _instead_of_trace(job, call, axes, failure)
-    if told := out_of_reach(job.model, trace, call.tensors, axes):
+    told = baked_size(trace.fails_at, trace.of_sizes) if trace.fails_at else \
+        baked_at_long_sizes(job.model, run_of(trace.module, call.tensors), call.tensors, axes, trace.of_sizes)
+    if told:
         warnings.warn(str(told), WhenceWarning, stacklevel=4)
     return exported
 
@@ -314,14 +316,18 @@ def _native_export(job: Job, call: calls.Call, axes: Axes) -> Exported:
     left = dict(zip(call.tensors, capturing.left_open(program, shapes)))
     fixed = [(name, axis) for name, axis, _ in wishes.automatic(axes) if axis not in left[name]]
     wishes.tell_of_fixed(axes, fixed)
-    if baked := baked_by_export(job.model, program, call.tensors, wishes.without(axes, fixed)):
+    left_dynamic = wishes.without(axes, fixed)
+    if baked := baked_by_export(job.model, program, call.tensors, left_dynamic):
         _refuse_or_tell(baked, axes)
+    elif told := baked_at_long_sizes(job.model, program.module(check_guards=False), call.tensors, left_dynamic,
+                                     holder="exported program"):
+        warnings.warn(str(told), WhenceWarning, stacklevel=5)
     own_name = {theirs: name for name, theirs in name_in_program.items()}
     for name, axis, sizes in capturing.bounds(program, shapes):
         warnings.warn(str(Diagnostic("E0304", "baked_size", "warning", f"the file holds where axis {axis} of "
                                      f"'{own_name[name]}' is {sizes}: the model has a condition on that size",
                                      "script the module, so that the condition stays")), WhenceWarning, stacklevel=5)
-    return _program(job, program, name_in_program, wishes.without(axes, fixed))
+    return _program(job, program, name_in_program, left_dynamic)
 
 
 def _program(job: Job, program: Any, name_in_program: Mapping[str, str], axes: Axes) -> Exported:

@@ -129,12 +129,17 @@ def _compared(model: torch.nn.Module, made: torch.jit.ScriptModule, tensors: Map
     if of_sizes and any(node.kind() in _SIZED_BY_DATA for node in _nodes(made.inlined_graph)):
         others += [(_DATA, {name: change(tensor) for name, tensor in tensors.items()}) for change in _OTHER_DATA]
     for what, given in others:
-        found = _as_the_model(model, made, given)
+        found = _as_the_model(model, run_of(made, tensors), given)
         if found is Found.FAILS and what in may_be_left:
             return None, what
         if found in (Found.FAILS, Found.DIFFERS):
             return baked_size(what, of_sizes), ""
     return None, ""
+
+
+def run_of(made: torch.jit.ScriptModule, tensors: Mapping[str, torch.Tensor]) -> Callable:
+    names = list(calls.by_identifier(tensors))
+    return lambda *each: made(**dict(zip(names, each)))
 
 
 class Found(Enum):
@@ -144,27 +149,25 @@ class Found(Enum):
     NOTHING = auto()  # the model does not run
 
 
-def _as_the_model(model: torch.nn.Module, made: torch.jit.ScriptModule, given: Mapping[str, torch.Tensor]) -> Found:
+def _as_the_model(model: torch.nn.Module, run: Callable, given: Mapping[str, torch.Tensor]) -> Found:
     try:
         wanted = computed(model, model, tuple(given.values()))
     except Exception:  # the model does not take these sizes, with errors of every kind
         return Found.NOTHING
-    names = calls.by_identifier(given)
     try:
-        found = computed(model, lambda *each: made(**dict(zip(names, each))), tuple(given.values()))
+        found = computed(model, run, tuple(given.values()))
     except RuntimeError:
         return Found.FAILS
     return Found.SAME if alike(found, wanted) else Found.DIFFERS
 
 
-def out_of_reach(model: torch.nn.Module, trace: Trace, tensors: Mapping[str, torch.Tensor], axes: Axes) -> Diagnostic | None:
-    """E0304 of a trace that is exported and yet does not run, or is wrong, where the model runs: just above the
-    example's sizes (``if len(x) % 2``), or at long ones, where Python went through the chunks of the example."""
-    if trace.fails_at:
-        return baked_size(trace.fails_at, trace.of_sizes)
+def baked_at_long_sizes(model: torch.nn.Module, run: Callable, tensors: Mapping[str, torch.Tensor], axes: Axes,
+                        of_sizes: Sequence[Place] = (), holder: str = "trace") -> Diagnostic | None:
+    """E0304 where ``run``, which is right at sizes near the example's, fails or is wrong at long ones at which the model
+    runs: Python went through the chunks of the example."""
     for given in at_long_sizes(model, tensors, axes):
-        if _as_the_model(model, trace.module, given) in (Found.FAILS, Found.DIFFERS):
-            return baked_size(sizes_of(given, axes), trace.of_sizes)
+        if _as_the_model(model, run, given) in (Found.FAILS, Found.DIFFERS):
+            return baked_size(sizes_of(given, axes), of_sizes, holder)
     return None
 
 
@@ -239,17 +242,20 @@ def at_other_sizes(tensors: Mapping[str, torch.Tensor], axes: Axes) -> Iterator[
 
 def at_long_sizes(model: torch.nn.Module, tensors: Mapping[str, torch.Tensor],
                   axes: Axes) -> Iterator[dict[str, torch.Tensor]]:
-    """The tensors with each of the sizes beyond the chunks in which models work (256), where a run is not
-    much work."""
+    """The tensors with each of the sizes beyond the chunks in which models work (256), where a run takes
+    two seconds at most."""
     if any(what.times != 1 for each in axes.values() for what in each.values()):
         return
-    long, seconds = 300, 0.3
+    long, seconds = 300, 2.0
     begin = time.perf_counter()
     computed(model, model, tuple(tensors.values()))
     once = time.perf_counter() - begin
     sizes = {what.name: tensors[name].shape[axis] for name, each in axes.items() for axis, what in each.items()
              if not what.parts}
+    within = {what.name: getattr(what.dim, "max", None) for each in axes.values() for what in each.values()}
     for chosen, size in sizes.items():
+        if within[chosen] is not None and within[chosen] < long:
+            continue
         if size < long and once * long / max(size, 1) < seconds:
             yield _at_sizes(tensors, axes, lambda what, size: long if what.name == chosen else size)
 
