@@ -74,6 +74,24 @@ void comparison(Ctx& c) {
 }
 void not_equal(Ctx& c) { c.yield(c.emit("Not", {compare(c, "Equal")})); }
 
+// Lists of numbers, such as shapes: False where their lengths differ, or two numbers that are known.
+Val equal_lists(Ctx& c) {
+  const std::vector<Size> a = c.sizes("a"), b = c.sizes("b");
+  const auto truth = [&](bool value) { return c.constant_number(value ? 1 : 0, DType::boolean); };
+  if (a.size() != b.size()) return truth(false);
+  Val all = absent;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const auto left = c.static_size(a[i]), right = c.static_size(b[i]);
+    if (left && right && *left != *right) return truth(false);
+    if (left && right) continue;
+    const Val same = c.emit("Equal", {c.to_scalar_value(a[i]), c.to_scalar_value(b[i])});
+    all = all ? c.emit("And", {all, same}) : same;
+  }
+  return all ? all : truth(true);
+}
+void lists_are_equal(Ctx& c) { c.yield(equal_lists(c)); }
+void lists_differ(Ctx& c) { c.yield(c.emit("Not", {equal_lists(c)})); }
+
 void negate(Ctx& c) { c.yield(c.emit("Not", {c.tensor("self")})); }
 
 // The elements of a vector as numbers of the host: x.tolist() in a script.
@@ -115,6 +133,7 @@ const OpEntry kSymbolic[] = {
     {"aten::eq.float_int(float a, int b) -> bool", comparison<"Equal">},
     {"aten::eq.int(int a, int b) -> bool", comparison<"Equal">},
     {"aten::eq.int_float(int a, float b) -> bool", comparison<"Equal">},
+    {"aten::eq.int_list(int[] a, int[] b) -> bool", lists_are_equal},
     {"aten::floor.Scalar(Scalar a) -> Scalar", round_to<"Floor">},
     {"aten::floor.float(float a) -> int", round_to<"Floor">},
     {"aten::floor.int(int a) -> int", round_to<"Floor">},
@@ -154,6 +173,7 @@ const OpEntry kSymbolic[] = {
     {"aten::ne.float_int(float a, int b) -> bool", not_equal},
     {"aten::ne.int(int a, int b) -> bool", not_equal},
     {"aten::ne.int_float(int a, float b) -> bool", not_equal},
+    {"aten::ne.int_list(int[] a, int[] b) -> bool", lists_differ},
     {"aten::neg.Scalar(Scalar a) -> Scalar", apply<"Neg">},
     {"aten::neg.float(float a) -> float", apply<"Neg">},
     {"aten::neg.int(int a) -> int", apply<"Neg">},

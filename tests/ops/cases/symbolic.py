@@ -27,6 +27,10 @@ CASES = [
       for part in ("range_length", "derive_index")
       for bounds in ("1, int(x.max())", "int(x.max()), 0, -2", "2, 9, int(x.min())")],
     *[scripted(f"prim::{name}.self_int", f"{name}([{INT}, 4, int(x.max()), {INT} * 2])") for name in ("min", "max")],
+    *[case(f"aten::{name}.int_list", f"def forward(self, x, y):\n  return {compared}, x * 1", f32(3, 4), f32(3, 4),
+           dynamic="x:0=n y:0=m")
+      for name, sign in (("eq", "=="), ("ne", "!="))
+      for compared in (f"x.shape {sign} y.shape", f"x.shape {sign} [x.size(0), 5]", f"x.shape {sign} [4]")],
     scripted("aten::div", f"{EITHER} / 4"),
     scripted("aten::div.int", f"{INT} / 4"),
     scripted("aten::div.float", f"{FLOAT} / 2.5"),
