@@ -24,8 +24,6 @@
 namespace whence::annotation {
 
 using origin::Confidence;
-using origin::NodeOrigin;
-using origin::OriginKind;
 namespace keys = origin::keys;
 using match::MatchReport;
 using match::NodeMatch;

@@ -43,7 +43,8 @@ class PickleReader {
   template <class Number>
   Number number() {
     Number value;
-    std::memcpy(&value, take(sizeof value).data(), sizeof value);
+    const std::string_view bytes = take(sizeof value);
+    std::memcpy(&value, bytes.data(), bytes.size());
     return value;
   }
   std::string line() {

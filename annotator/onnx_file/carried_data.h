@@ -27,7 +27,8 @@ namespace whence::onnx_file {
 
 // A model file to write.
 struct ModelOutput {
-  template <std::convertible_to<std::string> Path>
+  template <std::convertible_to<std::string> Path>  // which keeps it from standing for a copy
+  // NOLINTNEXTLINE(bugprone-forwarding-reference-overload)
   ModelOutput(Path&& file) : path(std::forward<Path>(file)) {}
 
   std::string path;

@@ -21,7 +21,8 @@ namespace whence::onnx_file {
 // A file to read. A draft that whence made of another file stands for it: messages name that file, and external data
 // lies in its folder.
 struct ModelSource {
-  template <std::convertible_to<std::string> Path>
+  template <std::convertible_to<std::string> Path>  // which keeps it from standing for a copy
+  // NOLINTNEXTLINE(bugprone-forwarding-reference-overload)
   ModelSource(Path&& file, std::string original = "")
       : path(std::forward<Path>(file)), stands_for(original.empty() ? path : std::move(original)) {}
 

@@ -174,7 +174,9 @@ class JsonParser {
       text.append(plain, at_);
       if (at_ == end_ || static_cast<unsigned char>(*at_) < 0x20) return false;
       if (*at_++ == '"') break;
-      if (at_ == end_ || !escape(*at_++, text)) return false;
+      if (at_ == end_) return false;
+      const char named = *at_++;
+      if (!escape(named, text)) return false;
     }
     to.text = text.data();
     to.size = static_cast<std::uint32_t>(text.size());

@@ -2,8 +2,9 @@
 # Format and clang-tidy. A finding of the first is put right by: clang-format -i FILE
 . "$(dirname "$0")/common.sh"
 
-for tool in clang-format clang-tidy; do
-  command -v $tool >/dev/null || fail "$tool is missing; as root run: apt-get install -y clang-format clang-tidy"
+# clang 14, which Debian 12 calls clang-tidy, cannot read the ranges of GCC 12's library.
+for tool in clang-format clang-tidy-19; do
+  command -v $tool >/dev/null || fail "$tool is missing; as root run: apt-get install -y clang-format clang-tidy-19"
 done
 sources=$(git ls-files '*.cpp' '*.h')
 step "clang-format"
@@ -16,5 +17,5 @@ step "clang-tidy (some minutes)"
 quietly "configuring build/lint" build/venv/bin/cmake --preset release -B build/lint -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON -DWHENCE_UNITY=OFF
 units=$(git ls-files '*.cpp')
 # shellcheck disable=SC2086
-printf '%s\n' $units | xargs -P "$(nproc)" -n 4 clang-tidy -p build/lint --quiet
+printf '%s\n' $units | xargs -P "$(nproc)" -n 4 clang-tidy-19 -p build/lint --quiet
 step "lint: nothing found"

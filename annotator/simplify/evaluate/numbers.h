@@ -83,7 +83,10 @@ void for_each_index(const Sizes& shape, Visit&& visit) {
   Sizes index(shape.size(), 0);
   for (std::int64_t n = count_of(shape); n > 0; --n) {
     visit(index);
-    for (std::size_t i = shape.size(); i-- > 0 && ++index[i] == shape[i];) index[i] = 0;
+    for (std::size_t i = shape.size(); i > 0; --i) {
+      if (++index[i - 1] < shape[i - 1]) break;
+      index[i - 1] = 0;
+    }
   }
 }
 
