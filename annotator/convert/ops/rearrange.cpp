@@ -5,13 +5,10 @@
 
 #include "annotator/convert/broadcast.h"
 #include "annotator/convert/ops/families.h"
+#include "annotator/convert/window_places.h"
 
 namespace whence::convert {
 namespace {
-
-Val constant_indices(Ctx& c, const Ints& values, const Ints& shape) {
-  return c.constant_tensor({DType::int64, shape, Bytes::copy_of(values.data(), values.size() * sizeof values[0])});
-}
 
 std::int64_t channels(Ctx& c, Val x, std::int64_t axis) {
   if (const auto size = c.static_dim(x, axis)) return *size;
@@ -121,33 +118,6 @@ Ints twice(Ints values) {
   return values;
 }
 
-// A window along one axis: how many elements, how far apart, and how far from one window to the next.
-struct Window {
-  std::int64_t kernel, dilation, stride;
-
-  std::int64_t reach() const { return dilation * (kernel - 1); }  // from its first element to its last
-  std::int64_t blocks(std::int64_t size) const { return (size - reach() - 1) / stride + 1; }
-};
-
-// The positions [kernel, blocks] that windows visit along an axis of `y`, which has `size` elements where that is
-// known.
-Val visited(Ctx& c, Val y, std::int64_t axis, std::optional<std::int64_t> size, const Window& window) {
-  Ints offsets;
-  for (std::int64_t k = 0; k < window.kernel; ++k) offsets.push_back(k * window.dilation);
-  if (!size) {
-    // Windows begin at 0, stride, ... up to the last that leaves room for one.
-    const Val past_last = c.emit("Sub", {c.dim_of(y, axis), c.constant_int(window.reach())});
-    const Val starts = c.emit("Range", {c.constant_int(0), past_last, c.constant_int(window.stride)});
-    return c.emit("Add", {constant_indices(c, offsets, {window.kernel, 1}), starts});
-  }
-  const std::int64_t blocks = window.blocks(*size);
-  Ints positions;
-  for (const std::int64_t offset : offsets) {
-    for (std::int64_t block = 0; block < blocks; ++block) positions.push_back(offset + block * window.stride);
-  }
-  return constant_indices(c, positions, {window.kernel, blocks});
-}
-
 // [N, C, H, W] -> [N, C * kh * kw, blocks]: rows, then columns are gathered, [N, C, kh, bh, kw, bw], and reordered.
 void im2col(Ctx& c) {
   const Val x = c.tensor("self");
@@ -162,11 +132,11 @@ void im2col(Ctx& c) {
   const Val padded = y;
   std::optional<std::int64_t> blocks = 1;
   for (const std::int64_t i : {0, 1}) {
-    const Window window{kernel[i], dilation[i], stride[i]};
+    const Windows windows{kernel[i], dilation[i], stride[i]};
     auto size = c.static_dim(x, i - 2);
     if (size) *size += 2 * padding[i];
-    blocks = blocks && size ? std::optional(*blocks * window.blocks(*size)) : std::nullopt;
-    const Val places = visited(c, padded, 2 + i, size, window);
+    blocks = blocks && size ? std::optional(*blocks * windows.count(*size)) : std::nullopt;
+    const Val places = window_places(c, padded, 2 + i, size, windows, PlacesOrder::elements_first);
     y = c.emit("Gather", {y, places}, {{"axis", 2 + 2 * i}});
   }
   y = c.transpose(y, {0, 1, 2, 4, 3, 5});

@@ -5,6 +5,7 @@
 
 #include "annotator/convert/axes.h"
 #include "annotator/convert/ops/families.h"
+#include "annotator/convert/window_places.h"
 
 namespace whence::convert {
 namespace {
@@ -164,21 +165,7 @@ void unfold(Ctx& c) {
   const auto axis_size = c.static_dim(x, axis);
   c.expect(step > 0 && size >= 0 && (!axis_size || size <= *axis_size), "windows that fit into the axis");
   if (size > longest_window) c.refuse("windows of " + std::to_string(size) + " elements", "use as_strided or slices");
-  Val places;
-  if (axis_size) {
-    Ints table;
-    const std::int64_t windows = (*axis_size - size) / step + 1;
-    for (std::int64_t i = 0; i < windows * size; ++i) table.push_back(i / size * step + i % size);
-    places = c.constant_tensor(
-        {DType::int64, {windows, size}, Bytes::copy_of(table.data(), table.size() * sizeof(std::int64_t))});
-  } else {
-    // Starts 0, step, ... up to the last that leaves room for a window, each with its offsets.
-    const Val past_last = c.emit("Sub", {c.dim_of(x, axis), c.constant_int(size - 1)});
-    const Val starts = c.emit("Range", {c.constant_int(0), past_last, c.constant_int(step)});
-    Ints offsets(size);
-    for (std::int64_t i = 0; i < size; ++i) offsets[i] = i;
-    places = c.emit("Add", {c.unsqueeze(starts, {1}), c.constant_ints(offsets)});
-  }
+  const Val places = window_places(c, x, axis, axis_size, {size, 1, step}, PlacesOrder::windows_first);
   const Val windows = c.emit("Gather", {x, places}, {{"axis", axis}});
   Ints order;
   for (std::int64_t i = 0; i <= rank; ++i) {

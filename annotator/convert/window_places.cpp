@@ -1,0 +1,35 @@
+#include "annotator/convert/window_places.h"
+
+namespace whence::convert {
+
+namespace {
+
+Val indices(Ctx& c, const Ints& values, const Ints& shape) {
+  return c.constant_tensor({DType::int64, shape, Bytes::copy_of(values.data(), values.size() * sizeof values[0])});
+}
+
+}  // namespace
+
+Val window_places(Ctx& c, Val x, std::int64_t axis, std::optional<std::int64_t> size, const Windows& windows,
+                  PlacesOrder order) {
+  const bool elements_first = order == PlacesOrder::elements_first;
+  Ints offsets;
+  for (std::int64_t i = 0; i < windows.elements; ++i) offsets.push_back(i * windows.dilation);
+  if (!size) {
+    // Windows begin at 0, step, ... up to the last that leaves room for one.
+    const Val past_last = c.emit("Sub", {c.dim_of(x, axis), c.constant_int(windows.reach())});
+    const Val starts = c.emit("Range", {c.constant_int(0), past_last, c.constant_int(windows.step)});
+    if (elements_first) return c.emit("Add", {indices(c, offsets, {windows.elements, 1}), starts});
+    return c.emit("Add", {c.unsqueeze(starts, {1}), c.constant_ints(offsets)});
+  }
+  const std::int64_t count = windows.count(*size);
+  Ints places;
+  for (std::int64_t i = 0; i < count * windows.elements; ++i) {
+    const std::int64_t element = elements_first ? i / count : i % windows.elements;
+    const std::int64_t window = elements_first ? i % count : i / windows.elements;
+    places.push_back(element * windows.dilation + window * windows.step);
+  }
+  return indices(c, places, elements_first ? Ints{windows.elements, count} : Ints{count, windows.elements});
+}
+
+}  // namespace whence::convert
