@@ -10,6 +10,7 @@
 #include "annotator/lower/functionalizer.h"
 #include "annotator/lower/in_place.h"
 #include "annotator/lower/pipeline.h"
+#include "annotator/program/program_edit.h"
 #include "schema/operator_facts.h"
 #include "schema/program_walk.h"
 
@@ -18,6 +19,14 @@ namespace whence::lower {
 namespace {
 
 bool writes_list(const Node& node) { return written_argument(node).as<ArgumentList>() != nullptr; }
+
+bool is_computed_range(const Program& program, const Node& node) {
+  if (node.target != "aten::narrow") return false;
+  const Argument *self = node.find("self"), *dim = node.find("dim"), *start = node.find("start"),
+                 *length = node.find("length");
+  if (!self || !self->as<ValueRef>() || !dim || !start || !length || node.outputs.size() != 1) return false;
+  return !program::known_integer(program, *start) || !program::known_integer(program, *length);
+}
 
 }  // namespace
 
@@ -47,7 +56,41 @@ void Functionalizer::run(Block& block, int depth) {
   depth_ = depth - 1;
 }
 
+// narrow(x, d, start, length)   ->   slice(slice(x, d, start), d, 0, length)
+//
+// A write through a range whose ends the model computes is one through two slices; where the start counts from the
+// back, one slice could end at 0, the beginning.
+std::vector<Node> Functionalizer::as_slices(const Node& narrow) {
+  const Argument self = *narrow.find("self"), dim = *narrow.find("dim");
+  const auto slice = [&](Argument of, Argument start, Argument end) {
+    return program::node_like(narrow, "aten::slice", "Tensor",
+                              {{"self", std::move(of)},
+                               {"dim", dim},
+                               {"start", std::move(start)},
+                               {"end", std::move(end)},
+                               {"step", {std::int64_t{1}}}});
+  };
+  const ValueId rest = memory_.fresh_like(self.as<ValueRef>()->id);
+  if (auto& dims = program_.values[rest].type.dims) {
+    const auto axis = program::known_integer(program_, dim);
+    for (std::size_t i = 0; i < dims->size(); ++i) {
+      const auto place = static_cast<std::int64_t>(i);
+      const bool cut = !axis || *axis == place || *axis + static_cast<std::int64_t>(dims->size()) == place;
+      if (cut) (*dims)[i] = Dim{-1, true};
+    }
+  }
+  std::vector<Node> slices{slice(self, *narrow.find("start"), {}),
+                           slice({ValueRef{rest}}, {std::int64_t{0}}, *narrow.find("length"))};
+  slices[0].outputs = {rest};
+  slices[1].outputs = narrow.outputs;
+  return slices;
+}
+
 void Functionalizer::step(Node node) {
+  if (is_computed_range(program_, node)) {
+    for (Node& slice : as_slices(node)) step(std::move(slice));
+    return;
+  }
   if (is_in_place(node)) return writes_list(node) ? write_list(node) : write(node);
   if (only_writes(node)) {
     reports_.report(reports_.refusal(node, "it returns nothing and only writes to its arguments"));

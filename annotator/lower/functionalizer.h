@@ -22,6 +22,7 @@ class Functionalizer {
  private:
   void run(Block& block, int depth);
   void step(Node node);
+  std::vector<Node> as_slices(const Node& narrow);
 
   // ---- writing
   void write(Node& node);

@@ -223,3 +223,33 @@ def test_a_part_that_is_added_to_is_written_once(dynamic, tmp_path):
     for rows in (4, 2, 9) if dynamic else (4,):
         x = torch.randn(rows, 5, generator=torch.Generator().manual_seed(rows))
         np.testing.assert_allclose(session.run(None, {"x": x.numpy()})[0], AddsToParts()(x).numpy(), rtol=1e-6)
+
+
+class WritesToComputedRanges(torch.nn.Module):
+    """`narrow` whose start, length or both the model computes."""
+
+    def forward(self, x, y):
+        rows = y.shape[0]
+        a, b, c = x.clone(), x.clone(), x.clone()
+        a.narrow(0, 2, rows).copy_(y)
+        b.narrow(0, x.shape[0] - rows, rows).add_(y)
+        b.narrow(0, rows - x.shape[0], 1).t().mul_(3)
+        for i in range(2):
+            c.narrow(0, i * rows, rows)[:, i] = 7.0
+        return a, b, c
+
+
+@pytest.mark.parametrize("make", [lambda model, given: torch.jit.trace(model, given), lambda model, _: torch.jit.script(model)],
+                         ids=["traced", "scripted"])
+def test_writes_to_ranges_of_computed_length(make, tmp_path):
+    given = torch.zeros(9, 3), torch.zeros(4, 3)
+    make(WritesToComputedRanges(), given).save(str(tmp_path / "m.pt"))
+    torch.save(given, tmp_path / "inputs.pt")
+    command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--inputs", tmp_path / "inputs.pt",
+                "--dynamic", "x:0=a,y:0=b")
+    session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"), providers=["CPUExecutionProvider"])
+    for a, b in [(9, 4), (5, 1), (12, 6), (8, 3)]:
+        x, y = (torch.randn(size, 3, generator=torch.Generator().manual_seed(size)) for size in (a, b))
+        wanted = WritesToComputedRanges()(x, y)
+        for got, want in zip(session.run(None, {"x": x.numpy(), "y": y.numpy()}), wanted, strict=True):
+            np.testing.assert_allclose(got, want.numpy(), rtol=1e-6, err_msg=f"{a} rows, {b} written")
