@@ -57,21 +57,21 @@ bool Memory::repeats_elements(ValueId id) const {
 
 // By the operations that made the two: y[1:] is y[1:].
 bool Memory::same_place(ValueId one, ValueId other) const {
-  if (one == other) return true;
-  const auto first = state_.views.find(one), second = state_.views.find(other);
-  if (first != state_.views.end() && first->second.kind == ViewKind::same) return same_place(first->second.base, other);
-  if (second != state_.views.end() && second->second.kind == ViewKind::same)
-    return same_place(one, second->second.base);
-  if (first == state_.views.end() || second == state_.views.end()) return false;
-  const View &a = first->second, &b = second->second;
-  if (a.kind != ViewKind::view || b.kind != ViewKind::view || a.output != b.output || a.argument != b.argument ||
-      qualified(a.node) != qualified(b.node)) {
-    return false;
-  }
-  const auto agree = [&](const NamedArgument& given, const NamedArgument& too) {
-    return given.name == too.name && (given.name == a.argument || given.value == too.value);
+  const auto view_of = [&](ValueId& id) {  // goes on to what the name stands for
+    auto view = state_.views.find(id);
+    for (; view != state_.views.end() && view->second.kind == ViewKind::same; view = state_.views.find(id)) {
+      id = view->second.base;
+    }
+    return view == state_.views.end() ? nullptr : &view->second;
   };
-  return std::ranges::equal(a.node.arguments, b.node.arguments, agree) && same_place(a.base, b.base);
+  const View *a = view_of(one), *b = view_of(other);
+  if (one == other) return true;
+  if (a == nullptr || b == nullptr || a->kind != ViewKind::view || b->kind != ViewKind::view) return false;
+  if (qualified(a->node) != qualified(b->node) || a->output != b->output || a->argument != b->argument) return false;
+  const auto agree = [&](const NamedArgument& given, const NamedArgument& too) {
+    return given.name == too.name && (given.name == a->argument || given.value == too.value);
+  };
+  return std::ranges::equal(a->node.arguments, b->node.arguments, agree) && same_place(a->base, b->base);
 }
 
 ValueId Memory::current(ValueId id) {

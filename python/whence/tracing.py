@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -166,6 +165,8 @@ def baked_at_long_sizes(model: torch.nn.Module, run: Callable, tensors: Mapping[
     """E0304 where ``run``, which is right at sizes near the example's, fails or is wrong at long ones at which the model
     runs: Python went through the chunks of the example."""
     for given in at_long_sizes(model, tensors, axes):
+        if _as_the_model(model, run, tensors) is not Found.SAME:  # nothing can be said of models that draw numbers
+            return None
         if _as_the_model(model, run, given) in (Found.FAILS, Found.DIFFERS):
             return baked_size(sizes_of(given, axes), of_sizes, holder)
     return None
@@ -242,22 +243,18 @@ def at_other_sizes(tensors: Mapping[str, torch.Tensor], axes: Axes) -> Iterator[
 
 def at_long_sizes(model: torch.nn.Module, tensors: Mapping[str, torch.Tensor],
                   axes: Axes) -> Iterator[dict[str, torch.Tensor]]:
-    """The tensors with each of the sizes beyond the chunks in which models work (256), where a run takes
-    two seconds at most."""
-    if any(what.times != 1 for each in axes.values() for what in each.values()):
+    """The tensors with each of the sizes beyond the chunks in which models work (256), where a run is little work: of
+    fewer products of an element and a parameter than a second takes."""
+    long, most_products = 300, 2e10
+    every = [(what, tensors[name].shape[axis]) for name, each in axes.items() for axis, what in each.items()]
+    if any(what.times != 1 for what, _ in every):
         return
-    long, seconds = 300, 2.0
-    begin = time.perf_counter()
-    computed(model, model, tuple(tensors.values()))
-    once = time.perf_counter() - begin
-    sizes = {what.name: tensors[name].shape[axis] for name, each in axes.items() for axis, what in each.items()
-             if not what.parts}
-    within = {what.name: getattr(what.dim, "max", None) for each in axes.values() for what in each.values()}
-    for chosen, size in sizes.items():
-        if within[chosen] is not None and within[chosen] < long:
-            continue
-        if size < long and once * long / max(size, 1) < seconds:
-            yield _at_sizes(tensors, axes, lambda what, size: long if what.name == chosen else size)
+    parameters = sum(each.numel() for each in model.parameters())
+    for chosen in {what.name: None for what, size in every
+                   if not what.parts and size < long and getattr(what.dim, "max", long) >= long}:
+        longer = _at_sizes(tensors, axes, lambda what, size: long if what.name == chosen else size)
+        if sum(each.numel() for each in longer.values()) * (parameters + 1) < most_products:
+            yield longer
 
 
 def in_other_orders(tensors: Mapping[str, torch.Tensor], axes: Axes) -> Iterator[dict[str, torch.Tensor]]:
