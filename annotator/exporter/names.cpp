@@ -31,8 +31,11 @@ class Namer {
     for (const graph::Initializer& initializer : graph.initializers) {
       if (initializer.parameter) continue;
       std::string& name = graph.values[initializer.value].name;
-      if (name.empty() && program_ == nullptr) continue;
-      name = names_.claim(name.empty() ? path(initializer.origin) + "/constant" : name);
+      if (name.empty()) {
+        if (program_ == nullptr) continue;
+        name = path(initializer.origin) + "/constant";
+      }
+      name = names_.claim(name);
     }
     for (graph::GraphNode& node : graph.nodes) {
       if (!node.removed) name_node(graph, node);

@@ -153,7 +153,7 @@ void Evaluator::dispatch(const Step& step) {
 }
 
 void Evaluator::call_method(const Step& step) {
-  const Term object = step.in(0);
+  const Term& object = step.in(0);
   const std::string& name = step.node.s(c10::attr::name);
   if (object.kind != Term::Kind::object) {
     refuse("method '" + name + "' is called on a value that is not a module", "trace the model instead");
