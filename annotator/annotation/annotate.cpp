@@ -248,7 +248,7 @@ AnnotateReport annotate_by(const ModelSource& input, const ModelOutput& output, 
   auto model = read_onnx_summary(input);
   if (!model) throw Error(model.diagnostics());
   if (model->ir_version < oldest_ir_with_node_metadata) notes.push_back(raised_ir_version(model->ir_version, place));
-  const match::Reference reference = make(*model);
+  match::Reference reference = make(*model);
   const TextKeys source(reference, before, program, wanted_keys(options));
   const bool done = fully_annotated(*model, digest);
   const MatchReport found = done ? nothing_found(*model)
@@ -261,6 +261,7 @@ AnnotateReport annotate_by(const ModelSource& input, const ModelOutput& output, 
   if (!done && !adds && digest != keys::own_names && annotated_at_all_nodes(*model)) {
     notes.push_back(nothing_left_to_annotate(reference.of_weights ? "the checkpoint" : "the file before", place));
   }
+  reference.keep_units_and_scopes();
   return write_matches(*model, found, source, digest, input, output, options);
 }
 

@@ -4,6 +4,7 @@
 
 #include "annotator/match/rules/rule.h"
 #include "annotator/metadata/node_keys.h"
+#include "annotator/onnx_file/page_release.h"
 #include "annotator/origin/keys/origin.h"
 #include "annotator/origin/keys/torch.h"
 #include "annotator/text/python_list.h"
@@ -18,7 +19,9 @@ using origin::unstated_confidence;
 void carried_keys(const RuleContext& context, EvidenceTable& table) {
   constexpr double by_whence = 4, by_pytorch = 1.5;
   const ForeignStructure& structure = context.foreign.structure;
+  onnx_file::PageRelease pages(*context.model.file);
   for (const ForeignNode i : structure.nodes.keys()) {
+    pages.after_node();
     if (!structure.nodes[i].source.exists()) continue;
     const onnx_file::OnnxNode& node = *context.foreign.file_nodes[structure.nodes[i].source];
     const onnx_file::OnnxProperties metadata = node.metadata;

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "annotator/match/rules/rule.h"
+#include "annotator/onnx_file/page_release.h"
 #include "annotator/origin/keys/undo.h"
 
 namespace whence::match {
@@ -55,7 +56,9 @@ void scopes_in_names(const RuleContext& context, EvidenceTable& table) {
   constexpr double of_node = 2, of_value = 1.6, shortened = 0.5;
   const ForeignStructure& structure = context.foreign.structure;
   const bool by_annotate = named_by_annotate(context);
+  onnx_file::PageRelease pages(*context.model.file);
   for (const ForeignNode i : structure.nodes.keys()) {
+    pages.after_node();
     const auto& node = structure.nodes[i];
     const auto say = [&](std::string_view name, double strength) {
       const Named found = scopes_in(context, name);

@@ -3,10 +3,11 @@
 // that a tool changed. Colour refinement (Weisfeiler, Leman, 1968) over only the nodes that read matrices, so that it
 // does not matter how an exporter spells the computation between them.
 #include <algorithm>
-#include <unordered_map>
+#include <utility>
 
 #include "annotator/match/digest_numbers.h"
 #include "annotator/match/rules/rule.h"
+#include "schema/flat_map.h"
 #include "schema/sort_unique.h"
 
 namespace whence::match {
@@ -84,11 +85,14 @@ class Surroundings {
     IndexedVector<Value, Nodes<S>> into(s_.values.size());
     for (const Node index : s_.order) {
       const auto& node = s_.nodes[index];
+      Nodes<S> near;
       for (const Value input : node.inputs) {
-        if (input.exists() && !s_.values[input].constant) join<S>(before_[index], into[input]);
+        if (input.exists() && !s_.values[input].constant) join<S>(near, into[input]);
       }
+      const bool coloured = colours_[index] != 0;
+      if (coloured) before_[index] = std::exchange(near, {index});
       for (const Value output : node.outputs) {
-        if (output.exists()) join<S>(into[output], colours_[index] != 0 ? Nodes<S>{index} : before_[index]);
+        if (output.exists()) join<S>(into[output], near);
       }
     }
   }
@@ -97,19 +101,21 @@ class Surroundings {
     IndexedVector<Value, Nodes<S>> out_of(s_.values.size());
     for (auto index = s_.order.rbegin(); index != s_.order.rend(); ++index) {
       const auto& node = s_.nodes[*index];
+      Nodes<S> near;
       for (const Value output : node.outputs) {
-        if (output.exists()) join<S>(after_[*index], out_of[output]);
+        if (output.exists()) join<S>(near, out_of[output]);
       }
+      const bool coloured = colours_[*index] != 0;
+      if (coloured) after_[*index] = std::exchange(near, {*index});
       for (const Value input : node.inputs) {
-        if (!input.exists() || s_.values[input].constant) continue;
-        join<S>(out_of[input], colours_[*index] != 0 ? Nodes<S>{*index} : after_[*index]);
+        if (input.exists() && !s_.values[input].constant) join<S>(out_of[input], near);
       }
     }
   }
 
   const Structure<S>& s_;
   IndexedVector<Node, std::uint64_t> colours_;
-  IndexedVector<Node, Nodes<S>> before_, after_;
+  IndexedVector<Node, Nodes<S>> before_, after_;  // empty for nodes that read no matrix
 };
 
 }  // namespace
@@ -126,7 +132,7 @@ void weight_surroundings(const RuleContext& context, EvidenceTable& table) {
       UnitIndex unit;
       bool several = false;
     };
-    std::unordered_map<std::uint64_t, Holders> holders;
+    FlatMap<std::uint64_t, Holders> holders;
     for (const ReferenceNode i : reference.nodes.keys()) {
       if (reference_surroundings.colour(i) == 0 || context.reference.units_of_node[i].size() != 1) continue;
       Holders& entry = holders[reference_surroundings.colour(i)];
@@ -138,8 +144,9 @@ void weight_surroundings(const RuleContext& context, EvidenceTable& table) {
       if (foreign_surroundings.colour(i) == 0) continue;
       const auto entry = holders.find(foreign_surroundings.colour(i));
       if (entry == holders.end()) continue;
-      entry->second.several = entry->second.several || entry->second.node.exists();
-      entry->second.node = i;
+      Holders& both = entry.value();
+      both.several = both.several || both.node.exists();
+      both.node = i;
     }
     for (const auto& [colour, entry] : holders) {
       if (entry.several || !entry.node.exists() || found[entry.node]) continue;
