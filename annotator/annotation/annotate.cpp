@@ -23,6 +23,7 @@
 #include "annotator/origin/stamp.h"
 #include "annotator/text/unique_names.h"
 #include "schema/files/files.h"
+#include "schema/freed_memory.h"
 
 namespace whence::annotation {
 
@@ -257,11 +258,12 @@ AnnotateReport annotate_by(const ModelSource& input, const ModelOutput& output, 
     reference.of_weights ? require_weights(found.fit.parameters, options, place)
                          : require_fit(found.fit, options, place, "the file before");
   }
+  reference.keep_units_and_scopes();
+  give_back_freed_memory();
   const bool adds = std::ranges::find(found.stale, true) != found.stale.end();
   if (!done && !adds && digest != keys::own_names && annotated_at_all_nodes(*model)) {
     notes.push_back(nothing_left_to_annotate(reference.of_weights ? "the checkpoint" : "the file before", place));
   }
-  reference.keep_units_and_scopes();
   return write_matches(*model, found, source, digest, input, output, options);
 }
 

@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "annotator/match/rules/rule.h"
-#include "annotator/onnx_file/page_release.h"
 #include "annotator/origin/keys/undo.h"
 
 namespace whence::match {
@@ -56,9 +55,7 @@ void scopes_in_names(const RuleContext& context, EvidenceTable& table) {
   constexpr double of_node = 2, of_value = 1.6, shortened = 0.5;
   const ForeignStructure& structure = context.foreign.structure;
   const bool by_annotate = named_by_annotate(context);
-  onnx_file::PageRelease pages(*context.model.file);
-  for (const ForeignNode i : structure.nodes.keys()) {
-    pages.after_node();
+  context.each_node([&](ForeignNode i) {
     const auto& node = structure.nodes[i];
     const auto say = [&](std::string_view name, double strength) {
       const Named found = scopes_in(context, name);
@@ -69,11 +66,11 @@ void scopes_in_names(const RuleContext& context, EvidenceTable& table) {
       }
       return true;
     };
-    if (node.source.exists() && say(node.name, of_node)) continue;
+    if (node.source.exists() && say(node.name, of_node)) return;
     for (const ForeignValue output : node.outputs) {
       if (output.exists() && say(structure.values[output].name, of_value)) break;
     }
-  }
+  });
 }
 
 }  // namespace whence::match
