@@ -1,7 +1,7 @@
 // JsonDocument: a JSON text as one list of its values, 16 bytes each, from which the tables of a sidecar are read. A
 // sidecar of 100,000 operations has three million values; nlohmann's tree of them costs as much again as their text.
 //
-// Of equal keys in an object the last one's value counts, at the place of the first, as in nlohmann's ordered_json.
+// Where an object has a key twice, the last value counts, at the place of the first, as in nlohmann's ordered_json.
 #pragma once
 
 #include <cstddef>
@@ -48,7 +48,7 @@ class JsonValue {
   // Elements of an array, members of an object; 0 for other types.
   std::size_t size() const { return is_array() || is_object() ? item_->count : 0; }
   JsonValue operator[](std::size_t i) const;  // an element
-  std::string_view key(std::size_t i) const;  // of a member, and its value
+  std::string_view key(std::size_t i) const;  // the key of a member; member() is its value
   JsonValue member(std::size_t i) const;
   std::optional<JsonValue> find(std::string_view key) const;  // a member's value; nothing in other types
 

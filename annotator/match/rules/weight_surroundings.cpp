@@ -39,6 +39,12 @@ std::uint64_t own_colour(const Structure<S>& s, const StructureNode<S>& node) {
   return reads ? digest.value() : 0;
 }
 
+// Takes another colour into one; colours are digests, so that a product spreads their bits far enough.
+std::uint64_t mixed(std::uint64_t colour, std::uint64_t other) {
+  colour = (colour ^ other) * 0x9e3779b97f4a7c15ULL;
+  return colour ^ (colour >> 32);
+}
+
 template <Side S>
 void join(Nodes<S>& into, const Nodes<S>& more) {
   into.insert(into.end(), more.begin(), more.end());
@@ -63,18 +69,18 @@ class Surroundings {
 
   void widen() {
     IndexedVector<Node, std::uint64_t> wider(colours_.size(), 0);
+    std::vector<std::uint64_t> near;
     for (const Node i : colours_.keys()) {
       if (colours_[i] == 0) continue;
-      AttributeDigest digest("wider");
-      digest.add(colours_[i]);
+      std::uint64_t colour = colours_[i];
       for (const Nodes<S>* side : {&before_[i], &after_[i]}) {
-        digest.add(std::string_view("|"));
-        std::vector<std::uint64_t> near;
+        colour = mixed(colour, 1);  // tells what comes before the node from what comes behind it
+        near.clear();
         for (const auto node : *side) near.push_back(colours_[node]);
         sort_unique(near);
-        for (const std::uint64_t each : near) digest.add(each);
+        for (const std::uint64_t each : near) colour = mixed(colour, each);
       }
-      wider[i] = digest.value();
+      wider[i] = colour == 0 ? 1 : colour;
     }
     colours_ = std::move(wider);
   }
