@@ -1,7 +1,8 @@
-// JsonDocument: a JSON text as one list of its values, 16 bytes each, from which the tables of a sidecar are read. Those
-// of a large model have millions of short rows, and in nlohmann's tree each of them is allocated and freed by itself.
+// JsonDocument: a JSON text as one list of its values, 16 bytes each, from which the tables of a sidecar are read.
+// Those of a large model have millions of short rows, and in nlohmann's tree each of them is allocated and freed by
+// itself.
 //
-// Where an object has a key twice, the last value counts, at the place of the first, as in nlohmann's ordered_json.
+// A key that an object has twice counts with its last value, at its first place, as in nlohmann's ordered_json.
 #pragma once
 
 #include <cstddef>
