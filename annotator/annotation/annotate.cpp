@@ -23,6 +23,7 @@
 #include "annotator/origin/stamp.h"
 #include "annotator/text/unique_names.h"
 #include "schema/files/files.h"
+#include "schema/freed_memory.h"
 
 namespace whence::annotation {
 
@@ -248,7 +249,7 @@ AnnotateReport annotate_by(const ModelSource& input, const ModelOutput& output, 
   auto model = read_onnx_summary(input);
   if (!model) throw Error(model.diagnostics());
   if (model->ir_version < oldest_ir_with_node_metadata) notes.push_back(raised_ir_version(model->ir_version, place));
-  const match::Reference reference = make(*model);
+  match::Reference reference = make(*model);
   const TextKeys source(reference, before, program, wanted_keys(options));
   const bool done = fully_annotated(*model, digest);
   const MatchReport found = done ? nothing_found(*model)
@@ -257,6 +258,8 @@ AnnotateReport annotate_by(const ModelSource& input, const ModelOutput& output, 
     reference.of_weights ? require_weights(found.fit.parameters, options, place)
                          : require_fit(found.fit, options, place, "the file before");
   }
+  reference.keep_units_and_scopes();
+  give_back_freed_memory();
   const bool adds = std::ranges::find(found.stale, true) != found.stale.end();
   if (!done && !adds && digest != keys::own_names && annotated_at_all_nodes(*model)) {
     notes.push_back(nothing_left_to_annotate(reference.of_weights ? "the checkpoint" : "the file before", place));

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <unordered_map>
-#include <unordered_set>
 
 #include "annotator/annotation/carry_name.h"
 #include "annotator/annotation/changed_nodes.h"
@@ -20,6 +18,7 @@
 #include "annotator/origin/node_name.h"
 #include "annotator/origin/stamp.h"
 #include "annotator/text/unique_names.h"
+#include "schema/flat_map.h"
 
 namespace whence::annotation {
 
@@ -35,10 +34,11 @@ using onnx_file::OnnxSummary;
 
 namespace {
 
-using Offsets = std::unordered_map<std::uint64_t, std::size_t>;  // a node's offset in the file -> its number
+using Offsets = FlatMap<std::uint64_t, std::size_t>;  // a node's offset in the file -> its number
 
 Offsets offsets_of(const OnnxSummary& model, const std::vector<const OnnxNode*>& nodes) {
   Offsets offsets;
+  offsets.reserve(nodes.size());
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     offsets.emplace(static_cast<std::uint64_t>(nodes[i]->message.data() - model.file->text().data()), i);
   }
@@ -77,7 +77,7 @@ class ForeignEditor : public onnx_file::NodeEditor {
         known_names_(known_names),
         report_(report) {
     for (const std::string_view name : known_names) {
-      if (!name.empty()) unique_.claim(std::string(name));
+      if (options.names && !name.empty()) unique_.claim(std::string(name));
     }
   }
 
@@ -231,7 +231,8 @@ AnnotateReport write_matches(const OnnxSummary& model, const MatchReport& found,
   const auto nodes = match::nodes_with_functions(model);
   const Offsets offsets = offsets_of(model, nodes);
   std::vector<std::string_view> known_names(nodes.size());
-  std::unordered_set<std::string_view> given;
+  FlatSet<std::string_view> given;
+  given.reserve(nodes.size());
   const auto keeps = [&](std::size_t i) {
     return says_something(nodes[i]->metadata) || !found.nodes[i].scope.exists();
   };
@@ -268,6 +269,7 @@ AnnotateReport write_matches(const OnnxSummary& model, const MatchReport& found,
   const bool of_another = stamps && exported && exported != program;
   if (stamps && adds && program != digest && exported != program) state(keys::stamped, program);
   ForeignEditor editor(found, source, offsets, options, stamps, of_another, known_names, report);
+  model.file->release_all();  // the file is mapped once more to be written
   report.changed = onnx_file::rewrite_file(input, output, editor, std::move(edit), onnx_file::data_files_of(model));
   report.fit = found.fit;
   return report;

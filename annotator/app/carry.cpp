@@ -12,6 +12,7 @@
 #include "annotator/app/tool_process.h"
 #include "annotator/match/file_structure.h"
 #include "annotator/match/reference.h"
+#include "annotator/onnx_file/carried_data.h"
 #include "annotator/onnx_file/onnx_summary.h"
 #include "schema/files/files.h"
 #include "schema/files/temporary_names.h"
@@ -46,10 +47,19 @@ NodeCounts counts_of(const onnx_file::OnnxSummary& model) {
   return app::to_node_counts(counts);
 }
 
-NodeCounts require_origins(const std::string& model) {
+struct Examined {
+  NodeCounts nodes;
+  onnx_file::DataFiles data;
+};
+
+Examined require_origins(const std::string& model) {
   const auto summary = value_of(onnx_file::read_onnx_summary(model));
   annotation::require_origins(summary, model);
-  return counts_of(summary);
+  return {counts_of(summary), onnx_file::data_files_of(summary)};
+}
+
+onnx_file::DataFiles data_files_of(const std::string& model) {
+  return onnx_file::data_files_of(value_of(onnx_file::read_onnx_summary(model)));
 }
 
 std::string said(const ToolEnd& end) { return end.words.empty() ? "; it said nothing" : "; it said: " + end.words; }
@@ -117,9 +127,9 @@ bool is_about(const Error& error, const std::string& file) {
 }
 
 // Carries through one tool; `output` may lie in the folder of a step before.
-AnnotateReport carry_through(const std::string& model, const std::string& output, const ToolCommand& tool,
-                             const CarryOptions& options) {
-  const ToolFolder folder(model, output);
+AnnotateReport carry_through(const std::string& model, const onnx_file::DataFiles& data, const std::string& output,
+                             const ToolCommand& tool, const CarryOptions& options) {
+  const ToolFolder folder(model, data, output);
   const ToolEnd end = run_in(folder, tool, options);
   std::string file;
   try {
@@ -141,14 +151,16 @@ CarryReport carry(const std::string& model, const std::string& output, const std
   require_commands(tools);
   app::model_output({{"the model", model}}, {"--output", output}, app::InPlace::refused, options.overwrite);
   CarryReport report;
-  report.before = require_origins(model);
+  const Examined examined = require_origins(model);
+  report.before = examined.nodes;
   const ScratchFolder between(output);  // for what stands between two tools
   std::string current = model;
   for (std::size_t i = 0; i < tools.size(); ++i) {
     const bool last = i + 1 == tools.size();
     const std::string target = last ? output : between.file(std::to_string(i) + "_" + base_name(model));
     const auto began = std::chrono::steady_clock::now();
-    AnnotateReport step = carry_through(current, target, tools[i], options);
+    AnnotateReport step =
+        carry_through(current, i == 0 ? examined.data : data_files_of(current), target, tools[i], options);
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - began;
     report.steps.push_back({shell_text(tools[i]), step.nodes, seconds.count()});
     if (last) report.result = std::move(step);

@@ -8,9 +8,8 @@ namespace whence::app {
 
 FlatModel::FlatModel(const std::string& file, const std::string& beside, Diagnostics& notes)
     : file_(file), path_(file) {
-  const onnx_file::OnnxSummary model = unwrap(onnx_file::read_onnx_summary(file), notes);
-  if (!functions::has_cut_functions(model)) return;
-  cut_ = functions::cut_modules(model);
+  if (!functions::has_cut_functions(unwrap(onnx_file::read_summary_without_graph(file), notes))) return;
+  cut_ = functions::cut_modules(unwrap(onnx_file::read_onnx_summary(file), notes));
   if (cut_->automatic()) cut_.reset();  // a tool wrote the calls out and left the functions
   scratch_.emplace(beside);
   path_ = scratch_->file(base_name(file));

@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "annotator/onnx_file/carried_data.h"
 #include "annotator/onnx_file/data_file.h"
-#include "annotator/onnx_file/onnx_summary.h"
 #include "schema/files/files.h"
 
 namespace whence::app {
@@ -48,12 +46,13 @@ std::vector<std::string> models_in(const std::string& folder, const std::vector<
 
 }  // namespace
 
-ToolFolder::ToolFolder(const std::string& model, const std::string& beside) : scratch_(beside), model_(model) {
+ToolFolder::ToolFolder(const std::string& model, const onnx_file::DataFiles& data, const std::string& beside)
+    : scratch_(beside), model_(model) {
   folder_ = fs::absolute(scratch_.path()).lexically_normal().string();
   const std::string name = base_name(model);
   in_ = folder_ + "/" + name;
   copy_file(model, in_);
-  add_data(model);
+  add_data(model, data);
   // Data files are called after their model, and no file of the tool takes the name of one that it reads.
   std::string output = base_name(beside);
   std::error_code unknown;  // a name that cannot be looked at may be taken
@@ -61,15 +60,14 @@ ToolFolder::ToolFolder(const std::string& model, const std::string& beside) : sc
   out_ = folder_ + "/" + output;
 }
 
-void ToolFolder::add_data(const std::string& model) {
-  const auto summary = value_of(onnx_file::read_onnx_summary(model));
-  for (const auto& [location, end] : onnx_file::data_files_of(summary).locations) {
+void ToolFolder::add_data(const std::string& model, const onnx_file::DataFiles& data) {
+  for (const auto& [location, end] : data.locations) {
     const Place place{.file = model, .stage = "read"};
-    const fs::path data = onnx_file::require_data_file(model, location, place);
+    const fs::path file = onnx_file::require_data_file(model, location, place);
     const fs::path copy = (fs::path(folder_) / location).lexically_normal();
     std::error_code ignored;  // the copy reports it
     fs::create_directories(copy.parent_path(), ignored);
-    copy_file(data.string(), copy.string());
+    copy_file(file.string(), copy.string());
   }
 }
 

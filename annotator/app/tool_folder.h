@@ -5,15 +5,16 @@
 #include <string>
 #include <vector>
 
+#include "annotator/onnx_file/carried_data.h"
 #include "schema/files/scratch_folder.h"
 
 namespace whence::app {
 
 class ToolFolder {
  public:
-  // `beside`: the output, in whose folder it is made. Throws Error: what read_onnx_summary() and require_data_file()
-  // throw, cannot_write.
-  ToolFolder(const std::string& model, const std::string& beside);
+  // `data`: the model's. `beside`: the output, in whose folder it is made. Throws Error: what require_data_file()
+  // throws, cannot_write.
+  ToolFolder(const std::string& model, const onnx_file::DataFiles& data, const std::string& beside);
 
   // The arguments with the paths of this folder in the place of {in} and {out}.
   std::vector<std::string> filled_in(const std::vector<std::string>& arguments) const;
@@ -26,7 +27,7 @@ class ToolFolder {
   Diagnostics as_seen(Diagnostics diagnostics) const;  // without the folder's path
 
  private:
-  void add_data(const std::string& model);
+  void add_data(const std::string& model, const onnx_file::DataFiles& data);
 
   ScratchFolder scratch_;
   std::string model_, folder_, in_, out_;  // absolute

@@ -116,7 +116,7 @@ Reference make_reference(const onnx_file::OnnxSummary& annotated) {
   Reference reference;
   FileStructure file = make_structure<Side::reference>(annotated);
   reference.structure = std::move(file.structure);
-  reference.owners.push_back(annotated.file);
+  reference.file = annotated.file;
   reference.values_keep_names = true;
   ScopeTree tree(reference.scopes);
   tree.of("", 0);

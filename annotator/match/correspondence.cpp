@@ -36,8 +36,9 @@ Correspondence::Correspondence(const ForeignStructure& foreign, const Reference&
       rivals_of_f_(foreign.nodes.size()),
       rivals_of_r_(r_.nodes.size()) {}
 
-void Correspondence::grow(const std::vector<KnownValue>& values) {
+void Correspondence::grow(const std::vector<KnownValue>& values, const SameNames& same_names) {
   seed_interface();
+  if (reference_.values_keep_names) seed_kept_values(same_names);
   seed_values(values);
   seed_evidence();
   while (true) {
@@ -78,21 +79,17 @@ void Correspondence::seed_interface() {
   };
   seed(f_.inputs, r_.inputs, inputs);
   seed(f_.outputs, r_.outputs, outputs);
-  if (!reference_.values_keep_names) return;
-  std::unordered_map<std::string_view, ReferenceValue> by_name;
-  for (const ReferenceValue i : r_.values.keys()) {
-    if (!r_.values[i].constant) by_name.emplace(r_.values[i].name, i);
-  }
-  std::unordered_set<std::string_view> kept;
-  for (const auto& value : f_.values) kept.insert(value.name);
+}
+
+void Correspondence::seed_kept_values(const SameNames& same_names) {
   for (const ForeignValue i : f_.values.keys()) {
-    const auto found = by_name.find(f_.values[i].name);
-    if (found == by_name.end() || f_.values[i].constant || f_.values[i].name.empty()) continue;
+    const ReferenceValue same = same_names.computed_value(i);
+    if (!same.exists() || f_.values[i].constant) continue;
     // Tools that fold a scaling into the product before it may keep the name of the product's result.
     const ForeignValue fv = f_.loose(i);
-    const ReferenceValue rv = r_.loose(found->second);
+    const ReferenceValue rv = r_.loose(same);
     const ReferenceValue behind = behind_folded(fv, rv);
-    link(fv, kept.contains(r_.values[behind].name) ? rv : behind);
+    link(fv, same_names.is_kept(behind) ? rv : behind);
   }
 }
 

@@ -19,6 +19,7 @@
 #include "annotator/match/evidence.h"
 #include "annotator/match/known_values.h"
 #include "annotator/match/reference.h"
+#include "annotator/match/same_names.h"
 #include "annotator/match/structure.h"
 
 namespace whence::match {
@@ -29,7 +30,7 @@ class Correspondence {
   Correspondence(const ForeignStructure& foreign, const Reference& reference, const EvidenceTable& evidence);
 
   // `values`: known by their numbers.
-  void grow(const std::vector<KnownValue>& values);
+  void grow(const std::vector<KnownValue>& values, const SameNames& same_names);
 
   ReferenceNode node(ForeignNode foreign) const { return node_of_[foreign]; }
   ForeignNode foreign_node(ReferenceNode node) const { return foreign_node_of_[node]; }
@@ -65,6 +66,7 @@ class Correspondence {
   };
 
   void seed_interface();
+  void seed_kept_values(const SameNames& same_names);
   void seed_values(const std::vector<KnownValue>& values);
   bool may_be_same(ForeignValue fv, ReferenceValue rv) const;
   bool reads_weights_of(ForeignNode f, ReferenceNode r) const;

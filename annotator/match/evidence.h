@@ -39,15 +39,21 @@ constexpr bool is_of_parameter(MatchRule rule) { return is_of_content(rule) || r
 // Returns the reason to believe a rule, for users; empty for a word that is not a rule (`stamp`).
 std::string_view sentence_of(std::string_view rule);
 
+// In an order that leaves no gaps: large files have several million.
 struct Evidence {
+  Evidence() = default;
+  Evidence(MatchRule by_rule, UnitIndex of_unit, ScopeIndex of_scope, double how_strong, std::string_view said_by = {},
+           origin::Confidence at_most = origin::Confidence::matched)
+      : rule(by_rule), surest(at_most), unit(of_unit), scope(of_scope), strength(how_strong), from(said_by) {}
+
   MatchRule rule = MatchRule::none;
-  UnitIndex unit;    // set when the rule knows the operation
-  ScopeIndex scope;  // set when it knows only the module
-  double strength = 0;
-  std::string_view from = {};  // the name or key that says it, in the file; may be empty
   // The highest confidence that evidence for a scope can give. A name that whence gave is no more certain than the node
   // was.
   origin::Confidence surest = origin::Confidence::matched;
+  UnitIndex unit;    // set when the rule knows the operation
+  ScopeIndex scope;  // set when it knows only the module
+  double strength = 0;
+  std::string_view from;  // the name or key that says it, in the file; may be empty
 };
 
 using EvidenceTable = IndexedVector<ForeignNode, std::vector<Evidence>>;

@@ -8,11 +8,13 @@
 #include <unordered_map>
 
 #include "annotator/match/digest_numbers.h"
+#include "annotator/onnx_file/page_release.h"
 #include "annotator/onnx_file/wire_in.h"
 #include "annotator/operators/onnx_operators.h"
 #include "annotator/origin/confidence.h"
 #include "annotator/program/tensor_values.h"
 #include "schema/dtype.h"
+#include "schema/flat_map.h"
 
 namespace whence::match {
 
@@ -50,9 +52,12 @@ class Builder {
   using Value = ValueIndex<S>;
 
  public:
-  explicit Builder(const OnnxSummary& model) : model_(model), place_{.file = model.file->path(), .stage = "match"} {
+  explicit Builder(const OnnxSummary& model)
+      : model_(model), pages_(*model.file), place_{.file = model.file->path(), .stage = "match"} {
     result_.external = std::make_shared<onnx_file::ExternalBytes>(model.file->path());
-    for (const OnnxNode* node : nodes_with_functions(model)) sources_.emplace(node, result_.file_nodes.add(node));
+    result_.file_nodes.items() = nodes_with_functions(model);
+    sources_.reserve(result_.file_nodes.size());
+    for (const FileNodeIndex i : result_.file_nodes.keys()) sources_.emplace(result_.file_nodes[i], i);
     result_.callee_nodes.assign(result_.file_nodes.size(), {});
     std::size_t values = model.graph.inputs.size() + model.graph.initializers.size();
     for (const OnnxNode* node : result_.file_nodes) values += node->outputs.size();
@@ -65,6 +70,7 @@ class Builder {
   FileStructure<S> build() {
     Names names;
     const OnnxGraph& graph = model_.graph;
+    names.own.reserve(s().values.items().capacity());
     add_initializers(graph, names);
     for (const OnnxValue& input : graph.inputs) {
       // Before IR version 4 every initializer was an input as well.
@@ -85,7 +91,7 @@ class Builder {
  private:
   // The names that a graph or function declares; a body also sees those of what encloses it.
   struct Names {
-    std::unordered_map<std::string_view, Value> own;
+    FlatMap<std::string_view, Value> own;
     Names* outer = nullptr;
   };
 
@@ -98,7 +104,7 @@ class Builder {
   Value declare(Names& names, std::string_view name) {
     if (name.empty()) return {};
     const auto [entry, first] = names.own.try_emplace(name);
-    if (first) entry->second = s().add_value(name);
+    if (first) entry.value() = s().add_value(name);
     return entry->second;
   }
 
@@ -173,8 +179,12 @@ class Builder {
     // Results first: the file may be out of order.
     for (const OnnxNode& node : nodes) {
       for (const std::string_view output : node.outputs) declare(names, output);
+      pages_.after_node();
     }
-    for (const OnnxNode& node : nodes) add_node(node, names, depth);
+    for (const OnnxNode& node : nodes) {
+      add_node(node, names, depth);
+      pages_.after_node();
+    }
   }
 
   void add_node(const OnnxNode& node, Names& names, int depth) {
@@ -182,9 +192,7 @@ class Builder {
       throw Error(Code::over_limit, "local functions lay out to more than " + std::to_string(max_nodes) + " nodes",
                   "inline the functions of the model", place_);
     }
-    if (const auto found = functions_.find(key(node.domain, node.op_type)); found != functions_.end()) {
-      return add_call(node, *found->second, names, depth);
-    }
+    if (const OnnxFunction* function = function_called_by(node)) return add_call(node, *function, names, depth);
     StructureNode<S> entry;
     entry.op_type = node.op_type;
     entry.domain = node.domain;
@@ -205,6 +213,12 @@ class Builder {
     if (node.op_type == "Constant" && !node.outputs.empty()) add_constant(node, entry.outputs.front());
     for (const OnnxGraph& body : node.subgraphs) add_body(body, node, entry, names, depth);
     s().add_node(std::move(entry));
+  }
+
+  const OnnxFunction* function_called_by(const OnnxNode& node) const {
+    if (functions_.empty()) return nullptr;
+    const auto found = functions_.find(key(node.domain, node.op_type));
+    return found == functions_.end() ? nullptr : found->second;
   }
 
   void add_constant(const OnnxNode& node, Value value) {
@@ -333,9 +347,10 @@ class Builder {
   }
 
   const OnnxSummary& model_;
+  onnx_file::PageRelease pages_;
   Place place_;
   FileStructure<S> result_;
-  std::unordered_map<const OnnxNode*, FileNodeIndex> sources_;
+  FlatMap<const OnnxNode*, FileNodeIndex> sources_;
   std::unordered_map<std::string, const OnnxFunction*> functions_;
   std::vector<const OnnxFunction*> calls_;
   std::size_t call_count_ = 0;

@@ -2,7 +2,6 @@
 // rearrangement also reads a value that kept its name, it stands for all nodes that were between the two values: tools
 // merge Reshapes that follow each other.
 #include <algorithm>
-#include <unordered_map>
 
 #include "annotator/match/placement.h"
 
@@ -12,12 +11,8 @@ namespace {
 
 class Kept {
  public:
-  explicit Kept(Placement& placement)
-      : placement_(placement), f_(placement.foreign), r_(placement.reference.structure) {
-    for (const ReferenceValue i : r_.values.keys()) {
-      if (!r_.values[i].name.empty()) by_name_.emplace(r_.values[i].name, i);
-    }
-  }
+  Kept(Placement& placement, const SameNames& names)
+      : placement_(placement), f_(placement.foreign), r_(placement.reference.structure), names_(names) {}
 
   void place(ForeignNode node) {
     const auto& f_node = f_.nodes[node];
@@ -40,10 +35,7 @@ class Kept {
   }
 
  private:
-  ReferenceValue known(ForeignValue value) const {
-    const auto found = by_name_.find(f_.values[value].name);
-    return found == by_name_.end() ? ReferenceValue() : found->second;
-  }
+  ReferenceValue known(ForeignValue value) const { return names_.value(value); }
 
   // A tool that folds what follows into a product, and puts a Reshape behind it, may give the Reshape the name that the
   // product alone had: it stands for all that the product does.
@@ -94,14 +86,14 @@ class Kept {
   Placement& placement_;
   const ForeignStructure& f_;
   const ReferenceStructure& r_;
-  std::unordered_map<std::string_view, ReferenceValue> by_name_;
+  const SameNames& names_;
 };
 
 }  // namespace
 
-void place_kept(Placement& placement) {
+void place_kept(Placement& placement, const SameNames& names) {
   if (!placement.reference.values_keep_names) return;
-  Kept kept(placement);
+  Kept kept(placement, names);
   for (const ForeignNode node : placement.foreign.order) {
     if (!placement.settled(node) && placement.foreign.nodes[node].kind != NodeKind::heavy) kept.place(node);
   }

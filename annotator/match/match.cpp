@@ -13,6 +13,7 @@
 #include "annotator/match/rules/rule.h"
 #include "annotator/match/tensor_sources.h"
 #include "annotator/match/weights_alone.h"
+#include "annotator/onnx_file/page_release.h"
 #include "annotator/operators/onnx_operators.h"
 #include "annotator/origin/keys/program.h"
 #include "schema/sort_unique.h"
@@ -80,8 +81,8 @@ bool may_be_of(const Reference& reference, ScopeIndex scope, const StructureNode
   if (reference.structure.nodes.empty() || node.kind != NodeKind::heavy) return true;
   if (!node.domain.empty() && !origin::is_of_runtime(node.domain)) return true;  // a user's operator
   if (operators::has(node.op_type, operators::size_arithmetic)) return true;     // each exporter has its own
-  const auto found = reference.classes_of_scope.find(scope);
-  return found != reference.classes_of_scope.end() && found->second.contains(node.op_class);
+  const std::vector<std::uint16_t>& classes = reference.classes_of_scope[scope];
+  return std::ranges::find(classes, node.op_class) != classes.end();
 }
 
 // Certain answers of structure prevail over names; where structure is not certain, names and keys decide.
@@ -170,13 +171,16 @@ std::string evidence_text(const std::vector<Evidence>& evidence, const Reference
 }
 
 // Collects the answers for the file's nodes from those for the structure's.
-MatchReport collect(const FileStructure<Side::foreign>& foreign, const Reference& reference, EvidenceTable evidence,
+MatchReport collect(const onnx_file::OnnxSummary& model, const FileStructure<Side::foreign>& foreign,
+                    const Reference& reference, EvidenceTable evidence,
                     const IndexedVector<ForeignNode, NodeMatch>& weighed) {
   MatchReport report;
   report.nodes.resize(foreign.file_nodes.size());
   report.evidence.resize(foreign.file_nodes.size());
   std::vector<bool> seen(foreign.file_nodes.size(), false);
+  onnx_file::PageRelease pages(*model.file);
   for (const ForeignNode i : weighed.keys()) {
+    pages.after_node();
     if (!foreign.structure.nodes[i].source.exists()) continue;
     const auto source = static_cast<std::size_t>(foreign.structure.nodes[i].source.number());
     join(report.nodes[source], weighed[i], reference, !seen[source]);
@@ -221,8 +225,8 @@ void leave_folded_to_parent(Placement& placement, const ForeignStructure& struct
 }
 
 // Matches without a structure to compare with, by names and keys, and by what lies between nodes of one module.
-MatchReport match_by_names(const FileStructure<Side::foreign>& foreign, const Reference& reference,
-                           const ScopeReader& reader, EvidenceTable evidence) {
+MatchReport match_by_names(const onnx_file::OnnxSummary& model, const FileStructure<Side::foreign>& foreign,
+                           const Reference& reference, const ScopeReader& reader, EvidenceTable evidence) {
   const ForeignStructure& structure = foreign.structure;
   static const EvidenceTable no_evidence;
   const Correspondence none(structure, reference, no_evidence);
@@ -243,18 +247,18 @@ MatchReport match_by_names(const FileStructure<Side::foreign>& foreign, const Re
     speak_softly(placement, structure, i);
   }
   place_between(placement);
-  return collect(foreign, reference, std::move(evidence), placement.matches);
+  return collect(model, foreign, reference, std::move(evidence), placement.matches);
 }
 
 // Matches with a checkpoint, which has no structure either.
-MatchReport match_by_weights(const FileStructure<Side::foreign>& foreign, const Reference& reference,
-                             const TensorSources& tensors, EvidenceTable evidence) {
+MatchReport match_by_weights(const onnx_file::OnnxSummary& model, const FileStructure<Side::foreign>& foreign,
+                             const Reference& reference, const TensorSources& tensors, EvidenceTable evidence) {
   static const EvidenceTable no_evidence;
   const Correspondence none(foreign.structure, reference, no_evidence);
   Placement placement{foreign.structure, reference, none,
                       IndexedVector<ForeignNode, NodeMatch>(foreign.structure.nodes.size())};
   place_by_weights(placement, tensors, evidence);
-  MatchReport report = collect(foreign, reference, std::move(evidence), placement.matches);
+  MatchReport report = collect(model, foreign, reference, std::move(evidence), placement.matches);
   report.fit.parameters = tensors.counts();
   return report;
 }
@@ -293,59 +297,82 @@ void heed_biases(Placement& placement, const EvidenceTable& evidence) {
 
 EvidenceTable find_evidence(const onnx_file::OnnxSummary& model, const FileStructure<Side::foreign>& foreign,
                             const Reference& reference, const TensorSources& tensors, const ScopeReader& scopes,
-                            const std::vector<KnownValue>& values, const std::vector<bool>& stale) {
+                            const SameNames& same_names, const std::vector<KnownValue>& values,
+                            const std::vector<bool>& stale) {
   EvidenceTable evidence(foreign.structure.nodes.size());
   const ReferenceNames names(reference);
   for (const ListedRule& rule : rules) {
-    rule.find({model, foreign, reference, names, tensors, scopes, values, stale}, evidence);
+    // It takes the most memory, and it and those behind it say little.
+    if (rule.rule == MatchRule::shapes) std::ranges::for_each(evidence, &std::vector<Evidence>::shrink_to_fit);
+    rule.find({model, foreign, reference, names, same_names, tensors, scopes, values, stale}, evidence);
   }
   if (!reference.structure.nodes.empty()) let_biases_speak(foreign.structure, evidence);
   return evidence;
 }
 
-}  // namespace
+struct Findings {
+  const TensorSources& tensors;
+  const std::vector<KnownValue>& values;
+  const SameNames& same_names;
+  const EvidenceTable& evidence;
+  bool stamped = false;  // stamps of the file are the reference's
+};
 
-MatchReport match_model(const onnx_file::OnnxSummary& model, const Reference& reference, std::vector<bool> stale) {
-  const FileStructure foreign = make_structure<Side::foreign>(model);
+// Decides by the structure of both sides, whose correspondence takes much memory and is not kept.
+ModelFit match_by_structure(const FileStructure<Side::foreign>& foreign, const Reference& reference,
+                            const Findings& found, IndexedVector<ForeignNode, NodeMatch>& matches) {
   const ForeignStructure& structure = foreign.structure;
-  const TensorSources tensors(model, foreign, reference);
-  const ScopeReader scopes(model);
-  const std::vector<KnownValue> values = known_values(structure, reference);
-  EvidenceTable evidence = find_evidence(model, foreign, reference, tensors, scopes, values, stale);
-
-  if (reference.of_weights) return match_by_weights(foreign, reference, tensors, std::move(evidence));
-  if (reference.structure.nodes.empty()) return match_by_names(foreign, reference, scopes, std::move(evidence));
-  Correspondence pairs(structure, reference, evidence);
-  pairs.grow(values);
-
+  Correspondence pairs(structure, reference, found.evidence);
+  pairs.grow(found.values, found.same_names);
   Placement placement{structure, reference, pairs, IndexedVector<ForeignNode, NodeMatch>(structure.nodes.size())};
-  if (reference.program && onnx_file::find_property(model.metadata, keys::program) == reference.program) {
-    place_stamped(placement, foreign);
-  }
+  if (found.stamped) place_stamped(placement, foreign);
   place_corresponding(placement);
   place_stretches(placement);
-  place_kept(placement);
+  place_kept(placement, found.same_names);
   place_layout(placement);
-  heed_biases(placement, evidence);
+  heed_biases(placement, found.evidence);
   place_inserted(placement);
   place_leftovers(placement);
-  place_constants(placement, evidence);
+  place_constants(placement, found.evidence);
   // Names are weighed before the remaining nodes follow their neighbours, which may be known better by their names.
   // Constants come later: their readers are better evidence than a name that a tool derived from a fused node's.
   const auto weigh = [&](bool constants) {
     for (const ForeignNode i : structure.nodes.keys()) {
-      if (constants == (structure.nodes[i].kind == NodeKind::constant)) {
-        weigh_names(placement, i, evidence[i]);
-      }
+      if (constants == (structure.nodes[i].kind == NodeKind::constant)) weigh_names(placement, i, found.evidence[i]);
     }
   };
   weigh(false);
   place_by_dataflow(placement);
   weigh(true);
   raise_ancestors(placement);
+  const ModelFit fit = model_fit(placement, found.tensors);
+  matches = std::move(placement.matches);
+  return fit;
+}
 
-  const ModelFit fit = model_fit(placement, tensors);
-  MatchReport report = collect(foreign, reference, std::move(evidence), placement.matches);
+}  // namespace
+
+MatchReport match_model(const onnx_file::OnnxSummary& model, const Reference& reference, std::vector<bool> stale) {
+  // The steps before read all over both files.
+  model.file->release_all();
+  if (reference.file) reference.file->release_all();
+  const FileStructure foreign = make_structure<Side::foreign>(model);
+  const ForeignStructure& structure = foreign.structure;
+  const SameNames same_names = reference.values_keep_names ? SameNames(*model.file, structure, reference) : SameNames();
+  const TensorSources tensors(model, foreign, reference);
+  const ScopeReader scopes(model);
+  const std::vector<KnownValue> values = known_values(structure, reference);
+  EvidenceTable evidence = find_evidence(model, foreign, reference, tensors, scopes, same_names, values, stale);
+
+  if (reference.of_weights) return match_by_weights(model, foreign, reference, tensors, std::move(evidence));
+  if (reference.structure.nodes.empty()) return match_by_names(model, foreign, reference, scopes, std::move(evidence));
+  model.file->release_all();  // placing reads few names
+  const bool stamped =
+      reference.program && onnx_file::find_property(model.metadata, keys::program) == reference.program;
+  IndexedVector<ForeignNode, NodeMatch> matches;
+  const ModelFit fit =
+      match_by_structure(foreign, reference, {tensors, values, same_names, evidence, stamped}, matches);
+  MatchReport report = collect(model, foreign, reference, std::move(evidence), matches);
   report.fit = fit;
   report.stale = std::move(stale);
   return report;

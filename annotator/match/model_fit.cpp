@@ -4,9 +4,9 @@
 #include "annotator/match/model_fit.h"
 
 #include <algorithm>
-#include <unordered_map>
 
 #include "schema/dtype.h"
+#include "schema/flat_map.h"
 
 namespace whence::match {
 
@@ -89,7 +89,8 @@ ModelFit model_fit(const Placement& placement, const TensorSources& tensors) {
   const Reference& reference = placement.reference;
   ModelFit fit;
   fit.parameters = tensors.counts();
-  std::unordered_map<std::string_view, int> sharers;
+  FlatMap<std::string_view, int> sharers;
+  sharers.reserve(reference.parameters.size());
   for (const ReferenceParameter& parameter : reference.parameters) ++sharers[parameter.digests.content];
   IndexedVector<ParameterIndex, bool> met(reference.parameters.size(), false);
   for (const ForeignTensor i : foreign.tensors.keys()) {

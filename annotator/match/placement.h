@@ -64,7 +64,7 @@ void place_layout(Placement& placement);
 void place_inserted(Placement& placement);
 void place_leftovers(Placement& placement);
 void place_constants(Placement& placement, const EvidenceTable& evidence);
-void place_kept(Placement& placement);  // when the reference is the file before a tool
+void place_kept(Placement& placement, const SameNames& names);  // when the reference is the file before a tool
 void place_by_dataflow(Placement& placement);
 void raise_ancestors(Placement& placement);
 void place_between(Placement& placement);  // only nodes between nodes of one scope, and constants

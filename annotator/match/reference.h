@@ -12,7 +12,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -83,16 +82,20 @@ struct Reference {
   IndexedVector<UnitIndex, std::vector<ParameterIndex>> parameters_of_unit;
   IndexedVector<UnitIndex, std::vector<std::uint16_t>> classes_of_unit;  // operators that some form uses for the unit
 
-  // The operators of the units that stand directly in a scope, which is one call of a module; none for the scopes
+  // The operators of the units that stand directly in a scope, which is one call of a module; not those of the scopes
   // within.
-  std::map<ScopeIndex, std::set<std::uint16_t>> classes_of_scope;
+  IndexedVector<ScopeIndex, std::vector<std::uint16_t>> classes_of_scope;
 
   // Ascending. Units that no form of the reference writes, such as a conversion to the type that the value has already.
   std::vector<UnitIndex> vanished_units;
 
+  // For the time after matching: drops all but what describes a match, units, scopes and values_keep_names.
+  void keep_units_and_scopes();
+
   void index_units();  // fills nodes_of_unit, parameters_of_unit, classes_of_unit, classes_of_scope, vanished_units
 
   std::vector<std::shared_ptr<const void>> owners;  // keep alive the text that `structure` points to
+  std::shared_ptr<const MappedFile> file;           // likewise, when the reference is a file
 };
 
 // `opset`: the foreign file's. Operators without a converter become nodes of their own. Throws what export throws for

@@ -266,8 +266,7 @@ class ContentSearch {
   const ParameterContent& content_;
   DType dtype_;
   std::size_t element_;
-  const std::unordered_map<std::string, std::vector<ParameterIndex>>* digests_ =
-      nullptr;  // those of parameters of this dtype
+  const FlatMap<std::string_view, std::vector<ParameterIndex>>* digests_ = nullptr;  // parameters of this dtype
   std::vector<TensorSource> found_;
 };
 

@@ -13,7 +13,7 @@
 #include <map>
 #include <set>
 #include <string>
-#include <unordered_map>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -21,6 +21,7 @@
 #include "annotator/match/structure.h"
 #include "annotator/match/tensor_sources.h"
 #include "schema/dtype.h"
+#include "schema/flat_map.h"
 
 namespace whence::match {
 
@@ -45,7 +46,7 @@ class ParameterContent {
 
   const Reference& reference_;
   std::size_t max_alike_;  // parameters of equal content; if there are more, the content is no evidence
-  std::map<DType, std::unordered_map<std::string, std::vector<ParameterIndex>>> digests_;
+  std::map<DType, FlatMap<std::string_view, std::vector<ParameterIndex>>> digests_;
   std::map<DType, std::set<std::size_t>> sizes_;  // sizes in bytes of parameters with a digest
   std::map<DType, std::set<std::pair<std::int64_t, std::int64_t>>> matrices_;  // rows, columns
   std::map<DType, std::set<std::int64_t>> vectors_;                            // lengths

@@ -3,15 +3,16 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <bit>
 #include <map>
 #include <string>
 #include <thread>
-#include <unordered_map>
 
 #include "annotator/match/tensor_content.h"
 #include "annotator/match/tensor_sketches.h"
 #include "schema/dtype.h"
 #include "schema/element_count.h"
+#include "schema/flat_map.h"
 
 namespace whence::match {
 
@@ -47,6 +48,21 @@ bool sizes_allow(const StructureTensor& tensor, const ReferenceParameter& parame
   return tensor.elements() == element_count(parameter.dims);
 }
 
+// The bytes and sizes of a parameter.
+struct Content {
+  std::string_view digest;
+  const std::vector<std::int64_t>* dims;
+  bool operator==(const Content& other) const { return digest == other.digest && *dims == *other.dims; }
+};
+
+struct ContentHash {
+  std::size_t operator()(const Content& content) const {
+    const std::string_view sizes(reinterpret_cast<const char*>(content.dims->data()),
+                                 content.dims->size() * sizeof(std::int64_t));
+    return StringHash()(content.digest) ^ std::rotl(StringHash()(sizes), 1);
+  }
+};
+
 }  // namespace
 
 TensorSources::TensorSources(const onnx_file::OnnxSummary& model, const FileStructure<Side::foreign>& file,
@@ -61,7 +77,8 @@ TensorSources::TensorSources(const onnx_file::OnnxSummary& model, const FileStru
 }
 
 void TensorSources::match_names(const ForeignStructure& foreign, const Reference& reference) {
-  std::unordered_map<std::string_view, ParameterIndex> by_name;
+  FlatMap<std::string_view, ParameterIndex> by_name;
+  by_name.reserve(reference.parameters.size());
   for (const ParameterIndex i : reference.parameters.keys()) {
     for (const std::string& name : reference.parameters[i].names) by_name.emplace(name, i);
   }
@@ -118,26 +135,31 @@ void TensorSources::open_names_of_equals(const ForeignStructure& foreign, const 
       if (source.how == TensorSource::How::name) named[source.parameter] = true;
     }
   }
-  std::map<std::pair<std::string_view, std::vector<std::int64_t>>, Equals> equals;
-  IndexedVector<ParameterIndex, const Equals*> equals_of(reference.parameters.size(), nullptr);
+  tsl::robin_map<Content, std::int32_t, ContentHash> groups;
+  groups.reserve(reference.parameters.size());
+  std::vector<Equals> equals;
+  IndexedVector<ParameterIndex, std::int32_t> group_of(reference.parameters.size(), -1);
   for (const ParameterIndex i : reference.parameters.keys()) {
     const ReferenceParameter& parameter = reference.parameters[i];
     if (parameter.digests.content.empty()) continue;
-    Equals& entry = equals[{parameter.digests.content, parameter.dims}];
-    ++entry.all;
-    entry.unnamed += !named[i];
-    equals_of[i] = &entry;
+    const auto [entry, first] =
+        groups.emplace(Content{parameter.digests.content, &parameter.dims}, static_cast<std::int32_t>(equals.size()));
+    if (first) equals.emplace_back();
+    group_of[i] = entry->second;
+    Equals& group = equals[static_cast<std::size_t>(entry->second)];
+    ++group.all;
+    group.unnamed += !named[i];
   }
   for (const ForeignTensor i : foreign.tensors.keys()) {
     auto& sources = sources_[i];
     if (sources.empty() || sources.front().how != TensorSource::How::name) continue;
     const ParameterIndex own = sources.front().parameter;
-    const Equals* group = equals_of[own];
-    if (group == nullptr || group->all < 2) continue;
-    const double candidates = group->unnamed + 1;
+    const std::int32_t group = group_of[own];
+    if (group < 0 || equals[static_cast<std::size_t>(group)].all < 2) continue;
+    const double candidates = equals[static_cast<std::size_t>(group)].unnamed + 1;
     sources.front().candidates = candidates;
     const auto is_equal = [&](const TensorSource& source) {
-      return source.how == TensorSource::How::bytes && equals_of[source.parameter] == group;
+      return source.how == TensorSource::How::bytes && group_of[source.parameter] == group;
     };
     // Those that the file has under names of their own are not meant.
     std::erase_if(sources, [&](const TensorSource& source) {

@@ -9,6 +9,7 @@
 #include "annotator/onnx_file/summary_of_bytes.h"
 #include "annotator/onnx_file/walk.h"
 #include "annotator/onnx_file/wire_in.h"
+#include "schema/flat_map.h"
 
 namespace whence::onnx_file {
 namespace {
@@ -86,7 +87,7 @@ class PartReader {
     OnnxGraph entry;
     reserve(bytes, proto::graph::node, entry.nodes, proto::graph::initializer, entry.initializers);
     for (const Field& field : Fields(bytes, place_)) {
-      if (field.is_bytes(proto::graph::node)) entry.nodes.push_back(node(field.bytes, depth));
+      if (field.is_bytes(proto::graph::node)) entry.nodes.push_back(listed_node(field.bytes, depth));
       if (field.is_bytes(proto::graph::name)) entry.name = field.bytes;
       if (field.is_bytes(proto::graph::initializer)) entry.initializers.push_back(tensor(field.bytes));
       if (field.is_bytes(proto::graph::input)) entry.inputs.push_back(value(field.bytes));
@@ -106,7 +107,7 @@ class PartReader {
       if (field.is_bytes(proto::function::input)) entry.inputs.push_back(field.bytes);
       if (field.is_bytes(proto::function::output)) entry.outputs.push_back(field.bytes);
       if (field.is_bytes(proto::function::attribute)) entry.attributes.push_back(field.bytes);
-      if (field.is_bytes(proto::function::node)) entry.nodes.push_back(node(field.bytes, 0));
+      if (field.is_bytes(proto::function::node)) entry.nodes.push_back(listed_node(field.bytes, 0));
       if (field.is_bytes(proto::function::attribute_proto)) entry.attributes.push_back(value(field.bytes).name);
       if (field.is_bytes(proto::function::value_info)) entry.value_info.push_back(value(field.bytes));
       if (field.is_bytes(proto::function::opset_import)) entry.opsets.push_back(opset(field.bytes));
@@ -145,7 +146,13 @@ class PartReader {
     second.reserve(second_count);
   }
 
-  void sparse_tensor(std::string_view bytes, std::vector<OnnxTensor>& into) const {
+  OnnxNode listed_node(std::string_view bytes, int depth) const {
+    OnnxNode entry = node(bytes, depth);
+    for (std::string_view* text : {&entry.op_type, &entry.domain}) *text = *texts_.insert(*text).first;
+    return entry;
+  }
+
+  void sparse_tensor(std::string_view bytes, auto& into) const {
     for (const Field& field : Fields(bytes, place_)) {
       const bool part = field.is_bytes(proto::sparse_tensor::values) || field.is_bytes(proto::sparse_tensor::indices);
       if (part) into.push_back(tensor(field.bytes));
@@ -171,6 +178,7 @@ class PartReader {
   }
 
   const Place& place_;
+  mutable FlatSet<std::string_view> texts_;  // operators and domains
 };
 
 [[noreturn]] void wrong_kind(const Place& place, const std::string& why, const std::string& remedy) {
@@ -182,7 +190,10 @@ class PartReader {
               "export or download the file again", place);
 }
 
-OnnxSummary read(std::shared_ptr<const MappedFile> file, std::string_view bytes, const Place& place) {
+enum class Graph { read, left_out };
+
+OnnxSummary read(std::shared_ptr<const MappedFile> file, std::string_view bytes, const Place& place,
+                 Graph graph = Graph::read) {
   const PartReader reader(place);
   OnnxSummary model;
   model.file = std::move(file);
@@ -196,7 +207,7 @@ OnnxSummary read(std::shared_ptr<const MappedFile> file, std::string_view bytes,
     if (field.is_bytes(proto::model::producer_version)) model.producer_version = field.bytes;
     if (field.is_bytes(proto::model::graph)) {
       if (std::exchange(has_graph, true)) refuse_two("graphs", place);
-      model.graph = reader.graph(field.bytes, 0);
+      if (graph == Graph::read) model.graph = reader.graph(field.bytes, 0);
     }
     if (field.is_bytes(proto::model::opset_import)) model.opsets.push_back(reader.opset(field.bytes));
     if (field.is_bytes(proto::model::metadata_props)) model.metadata.push_back(reader.property(field.bytes));
@@ -206,6 +217,22 @@ OnnxSummary read(std::shared_ptr<const MappedFile> file, std::string_view bytes,
     wrong_kind(place, "it holds no " + std::string(has_graph ? "IR version" : "graph"), "name an .onnx file");
   }
   return model;
+}
+
+Result<OnnxSummary> read_file(const ModelSource& source, Graph graph) {
+  return guarded([&] {
+    const Place place{.file = source.stands_for, .stage = "read"};
+    const std::shared_ptr<const MappedFile> file = MappedFile::open(source.path, place.file);
+    const std::string_view text = file->text();
+    if (const auto other = other_kind(text)) {
+      wrong_kind(place, "it is " + std::string(other->description), std::string(other->remedy));
+    }
+    if (!begins_as_onnx(text))
+      wrong_kind(place, "it does not begin as one", "name an .onnx file, or download it again");
+    OnnxSummary summary = read(file, text, place, graph);
+    file->release_all();  // pages that are needed again are read again
+    return summary;
+  });
 }
 
 // The entry as every writer writes it: a short key, then its value. Ten million are read more than once.
@@ -248,21 +275,8 @@ std::optional<std::string_view> NodeMetadata::find(std::string_view key) const {
   return std::nullopt;
 }
 
-Result<OnnxSummary> read_onnx_summary(const ModelSource& source) {
-  return guarded([&] {
-    const Place place{.file = source.stands_for, .stage = "read"};
-    const std::shared_ptr<const MappedFile> file = MappedFile::open(source.path, place.file);
-    const std::string_view text = file->text();
-    if (const auto other = other_kind(text)) {
-      wrong_kind(place, "it is " + std::string(other->description), std::string(other->remedy));
-    }
-    if (!begins_as_onnx(text))
-      wrong_kind(place, "it does not begin as one", "name an .onnx file, or download it again");
-    OnnxSummary summary = read(file, text, place);
-    file->release_all();  // pages that are needed again are read again
-    return summary;
-  });
-}
+Result<OnnxSummary> read_onnx_summary(const ModelSource& source) { return read_file(source, Graph::read); }
+Result<OnnxSummary> read_summary_without_graph(const ModelSource& source) { return read_file(source, Graph::left_out); }
 
 OnnxSummary summary_of_bytes(std::shared_ptr<const MappedFile> file, std::string model) {
   struct Kept {

@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "annotator/onnx_file/rare_list.h"
 #include "schema/files/files.h"
 #include "schema/result.h"
 
@@ -45,6 +46,7 @@ class NodeMetadata {
   OnnxProperties list() const;
   operator OnnxProperties() const { return list(); }
   std::optional<std::string_view> find(std::string_view key) const;
+  bool same_bytes(const NodeMetadata& other) const { return fields_ == other.fields_; }
 
  private:
   std::string_view fields_;
@@ -80,12 +82,13 @@ struct OnnxAttribute {
 
 struct OnnxNode {
   std::string_view message;  // the whole node as it stands in the file
+  // In a summary, operators and domains of equal text are one view: asking for one does not fetch its node's page.
   std::string_view name, op_type, domain, overload, doc_string;
   std::vector<std::string_view> inputs, outputs;
   std::vector<OnnxAttribute> attributes;
   NodeMetadata metadata;
-  std::vector<OnnxTensor> tensors;   // held by attributes
-  std::vector<OnnxGraph> subgraphs;  // held by attributes: branches, loop bodies
+  RareList<OnnxTensor> tensors;   // held by attributes
+  RareList<OnnxGraph> subgraphs;  // held by attributes: branches, loop bodies
 };
 
 struct OnnxValue {
@@ -131,6 +134,10 @@ struct OnnxSummary {
 
 // Errors: missing_file, empty_file, truncated_file, wrong_kind (a zip archive, JSON, no graph), corrupt_file.
 Result<OnnxSummary> read_onnx_summary(const ModelSource& source);
+
+// Reads the same without the graph, whose bytes are stepped over: for those who ask about functions or metadata alone.
+// Errors: the same, but for what is wrong within the graph.
+Result<OnnxSummary> read_summary_without_graph(const ModelSource& source);
 
 // Every node of a graph, nested ones after the node that holds them: the order of whence's reports.
 std::vector<const OnnxNode*> all_nodes(const OnnxGraph& graph);

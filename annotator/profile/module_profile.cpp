@@ -87,13 +87,17 @@ ModuleProfile placed_layers(const std::string& model_path, const ProfileFiles& f
   result.graph = view::viewer_graph_id(model);
   const std::vector<std::string> ids = view::viewer_ids(graph);
   std::vector<LayerModules> placed = placer.place(profile);
+  std::vector<std::optional<std::size_t>> shown_at(placed.size());
+  for (std::size_t i = 0; i < placed.size(); ++i) {
+    if (placed[i].row && placed[i].parts.empty()) shown_at[i] = placer.node_of(profile.layers[i]);
+  }
+  model.file->release_all();  // no more names are looked up
   result.layers.reserve(placed.size());
   for (std::size_t i = 0; i < placed.size(); ++i) {
     if (profile.layers[i].count == 0) continue;
     const ProfileRule rule = placed[i].rule;
     if (rule == ProfileRule::derived || (rule == ProfileRule::name && !placed[i].same_operator)) ++result.merged;
-    const auto node = placed[i].row && placed[i].parts.empty() ? placer.node_of(profile.layers[i]) : std::nullopt;
-    result.layers.push_back({std::move(profile.layers[i]), std::move(placed[i]), node ? ids[*node] : ""});
+    result.layers.push_back({std::move(profile.layers[i]), std::move(placed[i]), shown_at[i] ? ids[*shown_at[i]] : ""});
   }
   result.tree = std::move(graph.tree);
   return result;

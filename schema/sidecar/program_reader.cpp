@@ -14,7 +14,7 @@ constexpr int kDeepestBlocks = 256;  // control flow within control flow
 
 class ProgramReader {
  public:
-  ProgramReader(const Json& document, const SidecarText& text) : document_(document), text_(text) {}
+  ProgramReader(JsonValue document, const SidecarText& text) : document_(document), text_(text) {}
 
   // An order in which each table finds the ones that it refers to, or their number of rows.
   Program read() {
@@ -84,7 +84,7 @@ class ProgramReader {
       parameter.persistent = row.next().flag();
       data.dtype = row.next().dtype();
       data.shape = row.next().sizes();
-      std::string file = row.next().word_or_null();
+      std::string file(row.next().word_or_null());
       parameter.member = row.next().word_or_null();
       const auto offset = static_cast<std::uint64_t>(row.next().size());
       const Cell bytes = row.next();
@@ -391,18 +391,19 @@ class ProgramReader {
     for (std::size_t i = 0; i < sidecar_form::bases.size(); ++i) {
       const std::string name(sidecar_form::bases[i]);
       const auto list = document_.find(name);
-      if (list == document_.end()) continue;
+      if (!list) continue;
       if (!list->is_array()) text_.corrupt("/" + name, "expected an array");
-      for (const Json& op : *list) {
-        if (!op.is_number_unsigned() || op.get<std::uint64_t>() >= operation_count_) {
+      for (std::size_t at = 0; at < list->size(); ++at) {
+        const JsonValue op = (*list)[at];
+        if (!op.is_unsigned() || op.unsigned_integer() >= operation_count_) {
           text_.corrupt("/" + name, "expected rows of operations");
         }
-        bases_[op.get<std::size_t>()] = static_cast<ScopeBasis>(i + 1);
+        bases_[op.unsigned_integer()] = static_cast<ScopeBasis>(i + 1);
       }
     }
   }
 
-  const Json& document_;
+  JsonValue document_;
   const SidecarText& text_;
   std::vector<ScopeBasis> bases_;  // by operation
   Program program_;
@@ -416,6 +417,6 @@ class ProgramReader {
 
 }  // namespace
 
-Program read_program(const Json& document, const SidecarText& text) { return ProgramReader(document, text).read(); }
+Program read_program(JsonValue document, const SidecarText& text) { return ProgramReader(document, text).read(); }
 
 }  // namespace whence

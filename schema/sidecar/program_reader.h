@@ -7,6 +7,6 @@
 namespace whence {
 
 // Everything but the producer, the source and `ran`, which are not tables. Throws Error(corrupt_file).
-Program read_program(const Json& document, const SidecarText& text);
+Program read_program(JsonValue document, const SidecarText& text);
 
 }  // namespace whence

@@ -48,9 +48,9 @@ void check_text(std::string_view text, const Place& place) {
   }
 }
 
-Json parse_json(std::string_view text, const Place& place) {
+JsonDocument parse_json(std::string_view text, const Place& place) {
   try {
-    return Json::parse(text);
+    return JsonDocument(text);
   } catch (const Json::parse_error& error) {
     if (error.byte > text.size()) {
       throw Error(Code::truncated_file, "the file ends in the middle", "copy it again, or write it with whence record",
@@ -66,7 +66,7 @@ Json parse_json(std::string_view text, const Place& place) {
 
 class Reader {
  public:
-  Reader(const Json& document, const std::string& file) : document_(document), text_{file, {}} {}
+  Reader(JsonValue document, const std::string& file) : document_(document), text_{file, {}} {}
 
   Sidecar read() {
     Sidecar sidecar;
@@ -75,20 +75,19 @@ class Reader {
     sidecar.program = read_program(document_, text_);
     read_header(sidecar.program);
     sidecar.bindings = bindings();
-    if (document_.contains("complete")) sidecar.complete = field("complete", Json::value_t::boolean);
+    if (document_.find("complete")) sidecar.complete = field("complete", Json::value_t::boolean).flag();
     sidecar.unknown = unknown();
     sidecar.unknown_columns = unknown_columns();
-    const Json& digest = field("program_digest", Json::value_t::string);
-    if (digest.get_ref<const std::string&>() != program_digest(sidecar.program)) {
+    if (field("program_digest", Json::value_t::string).text() != program_digest(sidecar.program)) {
       text_.corrupt("/program_digest", "the digest is not that of the operations: the file was changed");
     }
     return sidecar;
   }
 
  private:
-  const Json& field(const std::string& name, Json::value_t type) const {
+  JsonValue field(const std::string& name, Json::value_t type) const {
     const auto found = document_.find(name);
-    if (found == document_.end()) text_.corrupt("/" + name, "the field is missing");
+    if (!found) text_.corrupt("/" + name, "the field is missing");
     if (found->type() != type) text_.corrupt("/" + name, std::string("expected ") + Json(type).type_name());
     return *found;
   }
@@ -96,11 +95,11 @@ class Reader {
   int minor_version() const {
     const Place place{.file = text_.file, .stage = "read"};
     const auto format = document_.find("format");
-    if (format == document_.end() || *format != sidecar_form::format) {
+    if (!format || !format->is_string() || format->text() != sidecar_form::format) {
       throw Error(Code::wrong_kind, "this JSON file is not a sidecar: it lacks \"format\": \"whence-sidecar\"",
                   "give the .whence.json that whence record wrote", place);
     }
-    const std::string& version = field("version", Json::value_t::string).get_ref<const std::string&>();
+    const std::string version(field("version", Json::value_t::string).text());
     const std::size_t dot = version.find('.');
     const auto number = [&](std::string_view digits) {
       const bool valid = !digits.empty() && digits.size() < 7 &&
@@ -120,29 +119,25 @@ class Reader {
   }
 
   void read_header(Program& program) const {
-    program.producer = field("producer", Json::value_t::string);
-    program.ran = field("ran", Json::value_t::boolean);
-    const Json& source = field("source", Json::value_t::object);
+    program.producer = field("producer", Json::value_t::string).text();
+    program.ran = field("ran", Json::value_t::boolean).flag();
+    const JsonValue source = field("source", Json::value_t::object);
     const auto part = [&](const char* name) -> std::string {
-      if (!source.contains(name) || !source[name].is_string()) {
-        text_.corrupt(std::string("/source/") + name, "expected a string");
-      }
-      return source[name];
+      const auto found = source.find(name);
+      if (!found || !found->is_string()) text_.corrupt(std::string("/source/") + name, "expected a string");
+      return std::string(found->text());
     };
-    if (!source.contains("size") || !source["size"].is_number_unsigned()) {
-      text_.corrupt("/source/size", "expected a number of bytes");
-    }
-    program.source = {part("kind"), part("file"), source["size"], part("digest")};
+    const auto size = source.find("size");
+    if (!size || !size->is_unsigned()) text_.corrupt("/source/size", "expected a number of bytes");
+    program.source = {part("kind"), part("file"), size->unsigned_integer(), part("digest")};
   }
 
   void read_strings() {
-    const Json& strings = field("strings", Json::value_t::array);
+    const JsonValue strings = field("strings", Json::value_t::array);
     text_.strings.reserve(strings.size());
-    for (const Json& string : strings) {
-      if (!string.is_string()) {
-        text_.corrupt("/strings/" + std::to_string(text_.strings.size()), "expected a string");
-      }
-      text_.strings.push_back(string);
+    for (std::size_t i = 0; i < strings.size(); ++i) {
+      if (!strings[i].is_string()) text_.corrupt("/strings/" + std::to_string(i), "expected a string");
+      text_.strings.emplace_back(strings[i].text());
     }
   }
 
@@ -159,13 +154,14 @@ class Reader {
 
   std::shared_ptr<const std::string> unknown() const {
     Json unknown = Json::object();
-    for (const auto& [name, content] : document_.items()) {
+    for (std::size_t i = 0; i < document_.size(); ++i) {
+      const std::string_view name = document_.key(i);
       const auto& known = sidecar_form::fields;
       const auto& bases = sidecar_form::bases;
       const bool known_key = std::find(known.begin(), known.end(), name) != known.end() ||
                              std::find(bases.begin(), bases.end(), name) != bases.end() ||
                              name == sidecar_form::complete;
-      if (!known_key) unknown[name] = content;
+      if (!known_key) unknown[std::string(name)] = document_.member(i).to_json();
     }
     return unknown.empty() ? nullptr : std::make_shared<const std::string>(json_text(unknown));
   }
@@ -179,7 +175,7 @@ class Reader {
     return unknown.empty() ? nullptr : std::make_shared<const std::string>(json_text(unknown));
   }
 
-  const Json& document_;
+  JsonValue document_;
   SidecarText text_;
 };
 
@@ -189,8 +185,8 @@ Result<Sidecar> parse_sidecar(std::string_view text, const std::string& file) {
   return guarded([&] {
     const Place place{.file = file, .stage = "read"};
     check_text(text, place);
-    const Json document = parse_json(text, place);
-    return Reader(document, file).read();
+    const JsonDocument document = parse_json(text, place);
+    return Reader(document.root(), file).read();
   });
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <ranges>
 
 #include "schema/result.h"
 
@@ -18,11 +19,11 @@ void Cell::corrupt(const std::string& why) const {
 }
 
 std::int64_t Cell::integer(std::int64_t minimum, std::int64_t maximum) const {
-  if (!json_.is_number_integer()) corrupt("expected an integer");
-  const bool beyond = json_.is_number_unsigned() && json_.get<std::uint64_t>() > static_cast<std::uint64_t>(INT64_MAX);
-  const std::int64_t value = beyond ? INT64_MAX : json_.get<std::int64_t>();
+  if (!json_.is_integer()) corrupt("expected an integer");
+  const bool beyond = json_.is_unsigned() && json_.unsigned_integer() > static_cast<std::uint64_t>(INT64_MAX);
+  const std::int64_t value = beyond ? INT64_MAX : json_.integer();
   if (beyond || value < minimum || value > maximum) {
-    corrupt(json_.dump() + " is not within " + std::to_string(minimum) + " to " + std::to_string(maximum));
+    corrupt(json_.to_json().dump() + " is not within " + std::to_string(minimum) + " to " + std::to_string(maximum));
   }
   return value;
 }
@@ -36,12 +37,12 @@ std::int32_t Cell::index(std::size_t count) const {
 }
 
 std::int32_t Cell::index_or_none(std::size_t count) const {
-  return json_.is_number_integer() && json_ == none_id ? none_id : index(count);
+  return json_.is_integer() && json_.integer() == none_id ? none_id : index(count);
 }
 
 double Cell::floating() const {
-  if (json_.is_number()) return json_.get<double>();
-  const std::string& name = word();
+  if (json_.is_number()) return json_.floating();
+  const std::string_view name = word();
   if (name == "inf") return std::numeric_limits<double>::infinity();
   if (name == "-inf") return -std::numeric_limits<double>::infinity();
   if (name == "nan") return std::numeric_limits<double>::quiet_NaN();
@@ -50,31 +51,28 @@ double Cell::floating() const {
 
 bool Cell::flag() const {
   if (!json_.is_boolean()) corrupt("expected true or false");
-  return json_.get<bool>();
+  return json_.flag();
 }
 
 const std::string& Cell::text() const { return text_.strings[static_cast<std::size_t>(index(text_.strings.size()))]; }
 
-const std::string& Cell::word() const {
+std::string_view Cell::word() const {
   if (!json_.is_string()) corrupt("expected a string");
-  return json_.get_ref<const std::string&>();
+  return json_.text();
 }
 
-const std::string& Cell::word_or_null() const {
-  static const std::string nothing;
-  return json_.is_null() ? nothing : word();
-}
+std::string_view Cell::word_or_null() const { return json_.is_null() ? std::string_view() : word(); }
 
 std::size_t Cell::position_in(std::span<const std::string_view> words) const {
   const auto found = std::find(words.begin(), words.end(), word());
-  if (found == words.end()) corrupt("'" + word() + "' is not a word of this column");
+  if (found == words.end()) corrupt("'" + std::string(word()) + "' is not a word of this column");
   return static_cast<std::size_t>(found - words.begin());
 }
 
 DType Cell::dtype() const {
   if (word() == name_of(DType::undefined)) return DType::undefined;
   const auto dtype = parse_dtype(word());
-  if (!dtype || name_of(*dtype) != word()) corrupt("'" + word() + "' is not a dtype");
+  if (!dtype || name_of(*dtype) != word()) corrupt("'" + std::string(word()) + "' is not a dtype");
   return *dtype;
 }
 
@@ -103,8 +101,8 @@ std::vector<std::string> Cell::texts() const {
 
 Argument Cell::argument(std::size_t value_count) const {
   if (json_.is_null()) return {None{}};
-  if (json_.is_boolean()) return {json_.get<bool>()};
-  if (json_.is_number_integer()) return {integer(INT64_MIN, INT64_MAX)};
+  if (json_.is_boolean()) return {json_.flag()};
+  if (json_.is_integer()) return {integer(INT64_MIN, INT64_MAX)};
   if (json_.is_object()) return marked_argument(value_count);
   ArgumentList list(length());
   for (std::size_t i = 0; i < list.size(); ++i) list[i] = element(i).argument(value_count);
@@ -113,8 +111,8 @@ Argument Cell::argument(std::size_t value_count) const {
 
 Argument Cell::marked_argument(std::size_t value_count) const {
   if (json_.size() != 1) corrupt("expected an argument with one mark");
-  const std::string& mark = json_.begin().key();
-  const Cell content(text_, json_.begin().value(), table_, row_, column_);
+  const std::string_view mark = json_.key(0);
+  const Cell content(text_, json_.member(0), table_, row_, column_);
   if (mark == "value") return {ValueRef{content.index(value_count)}};
   if (mark == "float") return {content.floating()};
   if (mark == "string") return {content.text()};
@@ -123,52 +121,50 @@ Argument Cell::marked_argument(std::size_t value_count) const {
   if (mark == "complex" && content.length() == 2) {
     return {ComplexNumber{content.element(0).floating(), content.element(1).floating()}};
   }
-  corrupt("'" + mark + "' does not mark an argument");
+  corrupt("'" + std::string(mark) + "' does not mark an argument");
 }
 
-TableReader::TableReader(const SidecarText& text, const Json& document, const sidecar_form::Table& form)
+TableReader::TableReader(const SidecarText& text, JsonValue document, const sidecar_form::Table& form)
     : text_(text), form_(form) {
   const std::string pointer = "/" + std::string(form.name);
-  const auto table = document.find(std::string(form.name));
-  if (table == document.end()) text.corrupt(pointer, "the table is missing");
-  if (!table->is_object() || !table->contains("columns") || !table->contains("rows")) {
-    text.corrupt(pointer, "expected a table: an object with columns and rows");
-  }
-  columns_ = &(*table)["columns"];
-  const auto same = [](std::string_view name, const Json& column) {
-    return column.is_string() && column.get_ref<const std::string&>() == name;
-  };
-  const std::size_t known = std::min(columns_->size(), form.columns.size());
-  if (!columns_->is_array() || known + form.later < form.columns.size() ||
-      !std::equal(form.columns.begin(), form.columns.begin() + static_cast<std::ptrdiff_t>(known), columns_->begin(),
-                  same)) {
+  const auto table = document.find(form.name);
+  if (!table) text.corrupt(pointer, "the table is missing");
+  const auto columns = table->find("columns"), rows = table->find("rows");
+  if (!columns || !rows) text.corrupt(pointer, "expected a table: an object with columns and rows");
+  columns_ = *columns;
+  const std::size_t known = std::min(columns_.size(), form.columns.size());
+  const auto same = [&](std::size_t i) { return columns_[i].is_string() && columns_[i].text() == form.columns[i]; };
+  if (!columns_.is_array() || known + form.later < form.columns.size() ||
+      !std::ranges::all_of(std::views::iota(std::size_t{0}, known), same)) {
     text.corrupt(pointer + "/columns", "expected the columns " + Json(form.columns).dump());
   }
-  rows_ = &(*table)["rows"];
-  if (!rows_->is_array()) text.corrupt(pointer + "/rows", "expected a list of rows");
-  if (rows_->size() > static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max())) {
+  rows_ = *rows;
+  if (!rows_.is_array()) text.corrupt(pointer + "/rows", "expected a list of rows");
+  if (rows_.size() > static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max())) {
     text.corrupt(pointer + "/rows", "more rows than a 32-bit number can count");
   }
 }
 
 RowReader TableReader::row(std::size_t i) const {
-  const Json& cells = (*rows_)[i];
-  if (!cells.is_array() || cells.size() != columns_->size()) {
+  const JsonValue cells = rows_[i];
+  if (!cells.is_array() || cells.size() != columns_.size()) {
     text_.corrupt("/" + std::string(form_.name) + "/rows/" + std::to_string(i),
-                  "expected a row of " + std::to_string(columns_->size()) + " cells");
+                  "expected a row of " + std::to_string(columns_.size()) + " cells");
   }
   return {text_, cells, form_.name, i};
 }
 
 Json TableReader::unknown_columns() const {
   const std::size_t known = form_.columns.size();
-  if (columns_->size() <= known) return nullptr;
-  const auto behind = [&](const Json& cells) {
-    return Json(Json::array_t(cells.begin() + static_cast<std::ptrdiff_t>(known), cells.end()));
+  if (columns_.size() <= known) return nullptr;
+  const auto behind = [&](JsonValue cells) {
+    Json some = Json::array();
+    for (std::size_t i = known; i < cells.size(); ++i) some.push_back(cells[i].to_json());
+    return some;
   };
   Json rows = Json::array();
-  for (const Json& cells : *rows_) rows.push_back(behind(cells));
-  return {{"columns", behind(*columns_)}, {"rows", std::move(rows)}};
+  for (std::size_t i = 0; i < rows_.size(); ++i) rows.push_back(behind(rows_[i]));
+  return {{"columns", behind(columns_)}, {"rows", std::move(rows)}};
 }
 
 }  // namespace whence

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <span>
 #include <string>
 #include <string_view>
@@ -11,10 +10,9 @@
 
 #include "schema/program.h"
 #include "schema/sidecar/form.h"
+#include "schema/sidecar/json_document.h"
 
 namespace whence {
-
-using Json = nlohmann::ordered_json;
 
 // The context that every cell needs to be read or refused.
 struct SidecarText {
@@ -28,7 +26,7 @@ struct SidecarText {
 // One value of a row, or an element of a list in it.
 class Cell {
  public:
-  Cell(const SidecarText& text, const Json& json, std::string_view table, std::size_t row, std::size_t column)
+  Cell(const SidecarText& text, JsonValue json, std::string_view table, std::size_t row, std::size_t column)
       : text_(text), json_(json), table_(table), row_(row), column_(column) {}
 
   std::int64_t integer(std::int64_t minimum, std::int64_t maximum) const;
@@ -37,9 +35,9 @@ class Cell {
   std::int32_t index_or_none(std::size_t count) const;  // also none_id
   double floating() const;                              // a number, "inf", "-inf" or "nan"
   bool flag() const;
-  const std::string& text() const;          // an interned string
-  const std::string& word() const;          // a string written out
-  const std::string& word_or_null() const;  // empty for null
+  const std::string& text() const;        // an interned string
+  std::string_view word() const;          // a string written out
+  std::string_view word_or_null() const;  // empty for null
   DType dtype() const;
   Argument argument(std::size_t value_count) const;  // value_count: how many values there are to refer to
 
@@ -64,7 +62,7 @@ class Cell {
   Argument marked_argument(std::size_t value_count) const;
 
   const SidecarText& text_;
-  const Json& json_;
+  JsonValue json_;
   std::string_view table_;
   std::size_t row_, column_;
 };
@@ -72,18 +70,17 @@ class Cell {
 // Hands out the cells of one row from left to right.
 class RowReader {
  public:
-  RowReader(const SidecarText& text, const Json& cells, std::string_view table, std::size_t row)
+  RowReader(const SidecarText& text, JsonValue cells, std::string_view table, std::size_t row)
       : text_(text), cells_(cells), table_(table), row_(row) {}
   Cell next() {
-    static const Json absent;
     const std::size_t column = column_++;
-    return {text_, column < cells_.size() ? cells_[column] : absent, table_, row_, column};
+    return {text_, column < cells_.size() ? cells_[column] : JsonValue(), table_, row_, column};
   }
   std::size_t number() const { return row_; }
 
  private:
   const SidecarText& text_;
-  const Json& cells_;
+  JsonValue cells_;
   std::string_view table_;
   std::size_t row_, column_ = 0;
 };
@@ -92,8 +89,8 @@ class RowReader {
 // each row has one cell a column.
 class TableReader {
  public:
-  TableReader(const SidecarText& text, const Json& document, const sidecar_form::Table& form);
-  std::size_t size() const { return rows_->size(); }
+  TableReader(const SidecarText& text, JsonValue document, const sidecar_form::Table& form);
+  std::size_t size() const { return rows_.size(); }
   RowReader row(std::size_t i) const;
 
   // Columns behind those of `form`: {columns, rows}, or null when there are none.
@@ -114,8 +111,7 @@ class TableReader {
  private:
   const SidecarText& text_;
   const sidecar_form::Table& form_;
-  const Json* columns_ = nullptr;
-  const Json* rows_ = nullptr;
+  JsonValue columns_, rows_;
 };
 
 }  // namespace whence

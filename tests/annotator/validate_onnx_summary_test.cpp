@@ -63,6 +63,28 @@ TEST(OnnxSummary, KeepsTheStructure) {
   EXPECT_EQ(result->functions[0].domain, "pkg.mine");
 }
 
+TEST(OnnxSummary, CanLeaveTheGraphOut) {
+  const std::string bytes = model().SerializeAsString();
+  const auto result = onnx_file::read_summary_without_graph(write_temporary(bytes));
+  ASSERT_TRUE(result);
+  EXPECT_TRUE(result->graph.nodes.empty());
+  EXPECT_EQ(find_property(result->metadata, "k"), "v");
+  ASSERT_EQ(result->functions.size(), 1U);
+  EXPECT_EQ(result->functions[0].nodes.size(), 1U);
+  EXPECT_FALSE(onnx_file::read_summary_without_graph(write_temporary(bytes.substr(0, bytes.size() / 2))));
+  EXPECT_FALSE(onnx_file::read_summary_without_graph(write_temporary("{}")));
+}
+
+TEST(OnnxSummary, HoldsOneViewOfEqualOperators) {
+  onnx::ModelProto chain = model();
+  *chain.mutable_graph()->add_node() = chain.graph().node(0);
+  const auto result = read_onnx_summary(write_temporary(chain.SerializeAsString()));
+  ASSERT_TRUE(result);
+  EXPECT_EQ(result->graph.nodes[2].op_type, "Add");
+  EXPECT_EQ(result->graph.nodes[2].op_type.data(), result->graph.nodes[0].op_type.data());
+  EXPECT_EQ(result->functions[0].nodes[0].op_type.data(), result->graph.nodes[0].op_type.data());
+}
+
 TEST(OnnxSummary, NestedNodesFollowTheNodeThatHoldsThem) {
   const auto result = read_onnx_summary(write_temporary(model().SerializeAsString()));
   ASSERT_TRUE(result);

@@ -18,8 +18,8 @@ using origin::unstated_confidence;
 void carried_keys(const RuleContext& context, EvidenceTable& table) {
   constexpr double by_whence = 4, by_pytorch = 1.5;
   const ForeignStructure& structure = context.foreign.structure;
-  for (const ForeignNode i : structure.nodes.keys()) {
-    if (!structure.nodes[i].source.exists()) continue;
+  context.each_node([&](ForeignNode i) {
+    if (!structure.nodes[i].source.exists()) return;
     const onnx_file::OnnxNode& node = *context.foreign.file_nodes[structure.nodes[i].source];
     const onnx_file::OnnxProperties metadata = node.metadata;
     const auto say = [&](std::string_view module, double strength, std::string_view from, Confidence surest) {
@@ -34,7 +34,7 @@ void carried_keys(const RuleContext& context, EvidenceTable& table) {
       const auto file_node = static_cast<std::size_t>(structure.nodes[i].source.number());
       if (file_node < context.stale.size() && context.stale[file_node]) {
         say(*module, by_pytorch, *module, std::max(stated, Confidence::matched));
-        continue;
+        return;
       }
       // The module stays on the node, so the rest has to be of that one, but where it is known to be less than exact.
       if (!states_confidence || stated == Confidence::exact) say(*module, by_whence, *module, stated);
@@ -43,7 +43,7 @@ void carried_keys(const RuleContext& context, EvidenceTable& table) {
       const auto names = text::parse_python_list(*scopes);
       if (names && names->size() >= 2) say((*names)[names->size() - 2], by_pytorch, *scopes, Confidence::matched);
     }
-  }
+  });
 }
 
 }  // namespace whence::match

@@ -9,18 +9,18 @@ void fx_node_names(const RuleContext& context, EvidenceTable& table) {
   constexpr double strength = 0.3;
   constexpr std::string_view prefix = "node_";
   const ForeignStructure& structure = context.foreign.structure;
-  for (const ForeignNode i : structure.nodes.keys()) {
+  context.each_node([&](ForeignNode i) {
     const auto& node = structure.nodes[i];
     const auto say = [&](std::string_view name) {
       const UnitIndex unit = context.names.unit_named(name);
       if (unit.exists()) table[i].push_back({MatchRule::fx_names, unit, {}, strength, name});
       return unit.exists();
     };
-    if (node.name.starts_with(prefix) && say(node.name.substr(prefix.size()))) continue;
+    if (node.name.starts_with(prefix) && say(node.name.substr(prefix.size()))) return;
     for (const ForeignValue output : node.outputs) {
       if (output.exists() && say(structure.values[output].name)) break;
     }
-  }
+  });
 }
 
 }  // namespace whence::match

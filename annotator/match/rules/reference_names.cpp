@@ -7,7 +7,7 @@ namespace {
 const std::vector<ScopeIndex> nothing;
 
 const std::vector<ScopeIndex>& look_up(const auto& index, std::string_view key) {
-  const auto found = index.find(std::string(key));
+  const auto found = index.find(key);
   return found == index.end() ? nothing : found->second;
 }
 
@@ -25,22 +25,24 @@ std::string_view remembered(std::string_view path, std::string_view parent) {
 
 }  // namespace
 
-ReferenceNames::ReferenceNames(const Reference& reference) {
-  IndexedVector<ScopeIndex, std::string> without_containers(reference.scopes.size());
+ReferenceNames::ReferenceNames(const Reference& reference) : without_containers_(reference.scopes.size()) {
+  modules_.reserve(reference.scopes.size());
+  paths_.reserve(reference.scopes.size());
   for (const ScopeIndex i : reference.scopes.keys()) {
     const origin::ModuleCall& scope = reference.scopes[i];
     modules_[scope.path].push_back(i);
     paths_[scope.name_path].push_back(i);
     if (!scope.parent.exists() || scope.path.empty()) continue;
     if (scope.path == reference.scopes[scope.parent].path) {  // another call
-      without_containers[i] = without_containers[scope.parent];
-      if (without_containers[i] != scope.name_path) paths_[without_containers[i]].push_back(i);
+      without_containers_[i] = without_containers_[scope.parent];
+      if (without_containers_[i] != scope.name_path) paths_[without_containers_[i]].push_back(i);
       continue;
     }
-    without_containers[i] = without_containers[scope.parent] + "/" +
-                            std::string(remembered(scope.path, reference.scopes[scope.parent].path));
-    if (without_containers[i] != scope.name_path) paths_[without_containers[i]].push_back(i);
+    without_containers_[i] = without_containers_[scope.parent] + "/" +
+                             std::string(remembered(scope.path, reference.scopes[scope.parent].path));
+    if (without_containers_[i] != scope.name_path) paths_[without_containers_[i]].push_back(i);
   }
+  units_.reserve(reference.units.size());
   for (const UnitIndex i : reference.units.keys()) {
     units_.try_emplace(reference.units[i].name, i);
   }
@@ -55,7 +57,7 @@ const std::vector<ScopeIndex>& ReferenceNames::scopes_of_path(std::string_view p
 }
 
 UnitIndex ReferenceNames::unit_named(std::string_view name) const {
-  const auto found = units_.find(std::string(name));
+  const auto found = units_.find(name);
   return found == units_.end() ? UnitIndex() : found->second;
 }
 

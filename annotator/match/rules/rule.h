@@ -6,19 +6,21 @@
 
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "annotator/match/evidence.h"
 #include "annotator/match/file_structure.h"
 #include "annotator/match/known_values.h"
 #include "annotator/match/reference.h"
+#include "annotator/match/same_names.h"
 #include "annotator/match/scope_in_name.h"
 #include "annotator/match/tensor_sources.h"
+#include "annotator/onnx_file/page_release.h"
+#include "schema/flat_map.h"
 
 namespace whence::match {
 
-// Looks up names that tools leave in files.
+// Looks up names that tools leave in files. The reference must outlive it.
 class ReferenceNames {
  public:
   explicit ReferenceNames(const Reference& reference);
@@ -29,9 +31,10 @@ class ReferenceNames {
   UnitIndex unit_named(std::string_view name) const;  // none for an unknown name
 
  private:
-  using Scopes = std::unordered_map<std::string, std::vector<ScopeIndex>>;
+  using Scopes = FlatMap<std::string_view, std::vector<ScopeIndex>>;
+  IndexedVector<ScopeIndex, std::string> without_containers_;  // paths as PyTorch's TorchScript exporter writes them
   Scopes modules_, paths_;
-  std::unordered_map<std::string, UnitIndex> units_;
+  FlatMap<std::string_view, UnitIndex> units_;
 };
 
 struct RuleContext {
@@ -39,10 +42,20 @@ struct RuleContext {
   const FileStructure<Side::foreign>& foreign;
   const Reference& reference;
   const ReferenceNames& names;
+  const SameNames& same_names;
   const TensorSources& tensors;
   const ScopeReader& scopes;  // reads scopes from the model's names
   const std::vector<KnownValue>& known_values;
   const std::vector<bool>& stale;  // match_model()
+
+  // Calls `visit` with every node of the file, in order: for rules that read names or metadata of all of them.
+  void each_node(const auto& visit) const {
+    onnx_file::PageRelease pages(*model.file);
+    for (const ForeignNode i : foreign.structure.nodes.keys()) {
+      visit(i);
+      pages.after_node();
+    }
+  }
 };
 
 using MatchRuleFunction = void (*)(const RuleContext& context, EvidenceTable& table);

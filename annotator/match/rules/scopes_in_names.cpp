@@ -55,7 +55,7 @@ void scopes_in_names(const RuleContext& context, EvidenceTable& table) {
   constexpr double of_node = 2, of_value = 1.6, shortened = 0.5;
   const ForeignStructure& structure = context.foreign.structure;
   const bool by_annotate = named_by_annotate(context);
-  for (const ForeignNode i : structure.nodes.keys()) {
+  context.each_node([&](ForeignNode i) {
     const auto& node = structure.nodes[i];
     const auto say = [&](std::string_view name, double strength) {
       const Named found = scopes_in(context, name);
@@ -66,11 +66,11 @@ void scopes_in_names(const RuleContext& context, EvidenceTable& table) {
       }
       return true;
     };
-    if (node.source.exists() && say(node.name, of_node)) continue;
+    if (node.source.exists() && say(node.name, of_node)) return;
     for (const ForeignValue output : node.outputs) {
       if (output.exists() && say(structure.values[output].name, of_value)) break;
     }
-  }
+  });
 }
 
 }  // namespace whence::match

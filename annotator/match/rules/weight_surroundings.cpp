@@ -3,10 +3,11 @@
 // that a tool changed. Colour refinement (Weisfeiler, Leman, 1968) over only the nodes that read matrices, so that it
 // does not matter how an exporter spells the computation between them.
 #include <algorithm>
-#include <unordered_map>
+#include <utility>
 
 #include "annotator/match/digest_numbers.h"
 #include "annotator/match/rules/rule.h"
+#include "schema/flat_map.h"
 #include "schema/sort_unique.h"
 
 namespace whence::match {
@@ -38,6 +39,12 @@ std::uint64_t own_colour(const Structure<S>& s, const StructureNode<S>& node) {
   return reads ? digest.value() : 0;
 }
 
+// Takes another colour into one; colours are digests, so that a product spreads their bits far enough.
+std::uint64_t mixed(std::uint64_t colour, std::uint64_t other) {
+  colour = (colour ^ other) * 0x9e3779b97f4a7c15ULL;
+  return colour ^ (colour >> 32);
+}
+
 template <Side S>
 void join(Nodes<S>& into, const Nodes<S>& more) {
   into.insert(into.end(), more.begin(), more.end());
@@ -62,18 +69,18 @@ class Surroundings {
 
   void widen() {
     IndexedVector<Node, std::uint64_t> wider(colours_.size(), 0);
+    std::vector<std::uint64_t> near;
     for (const Node i : colours_.keys()) {
       if (colours_[i] == 0) continue;
-      AttributeDigest digest("wider");
-      digest.add(colours_[i]);
+      std::uint64_t colour = colours_[i];
       for (const Nodes<S>* side : {&before_[i], &after_[i]}) {
-        digest.add(std::string_view("|"));
-        std::vector<std::uint64_t> near;
+        colour = mixed(colour, 1);  // tells what comes before the node from what comes behind it
+        near.clear();
         for (const auto node : *side) near.push_back(colours_[node]);
         sort_unique(near);
-        for (const std::uint64_t each : near) digest.add(each);
+        for (const std::uint64_t each : near) colour = mixed(colour, each);
       }
-      wider[i] = digest.value();
+      wider[i] = colour == 0 ? 1 : colour;
     }
     colours_ = std::move(wider);
   }
@@ -84,11 +91,14 @@ class Surroundings {
     IndexedVector<Value, Nodes<S>> into(s_.values.size());
     for (const Node index : s_.order) {
       const auto& node = s_.nodes[index];
+      Nodes<S> near;
       for (const Value input : node.inputs) {
-        if (input.exists() && !s_.values[input].constant) join<S>(before_[index], into[input]);
+        if (input.exists() && !s_.values[input].constant) join<S>(near, into[input]);
       }
+      const bool coloured = colours_[index] != 0;
+      if (coloured) before_[index] = std::exchange(near, {index});
       for (const Value output : node.outputs) {
-        if (output.exists()) join<S>(into[output], colours_[index] != 0 ? Nodes<S>{index} : before_[index]);
+        if (output.exists()) join<S>(into[output], near);
       }
     }
   }
@@ -97,19 +107,21 @@ class Surroundings {
     IndexedVector<Value, Nodes<S>> out_of(s_.values.size());
     for (auto index = s_.order.rbegin(); index != s_.order.rend(); ++index) {
       const auto& node = s_.nodes[*index];
+      Nodes<S> near;
       for (const Value output : node.outputs) {
-        if (output.exists()) join<S>(after_[*index], out_of[output]);
+        if (output.exists()) join<S>(near, out_of[output]);
       }
+      const bool coloured = colours_[*index] != 0;
+      if (coloured) after_[*index] = std::exchange(near, {*index});
       for (const Value input : node.inputs) {
-        if (!input.exists() || s_.values[input].constant) continue;
-        join<S>(out_of[input], colours_[*index] != 0 ? Nodes<S>{*index} : after_[*index]);
+        if (input.exists() && !s_.values[input].constant) join<S>(out_of[input], near);
       }
     }
   }
 
   const Structure<S>& s_;
   IndexedVector<Node, std::uint64_t> colours_;
-  IndexedVector<Node, Nodes<S>> before_, after_;
+  IndexedVector<Node, Nodes<S>> before_, after_;  // empty for nodes that read no matrix
 };
 
 }  // namespace
@@ -126,7 +138,7 @@ void weight_surroundings(const RuleContext& context, EvidenceTable& table) {
       UnitIndex unit;
       bool several = false;
     };
-    std::unordered_map<std::uint64_t, Holders> holders;
+    FlatMap<std::uint64_t, Holders> holders;
     for (const ReferenceNode i : reference.nodes.keys()) {
       if (reference_surroundings.colour(i) == 0 || context.reference.units_of_node[i].size() != 1) continue;
       Holders& entry = holders[reference_surroundings.colour(i)];
@@ -138,8 +150,9 @@ void weight_surroundings(const RuleContext& context, EvidenceTable& table) {
       if (foreign_surroundings.colour(i) == 0) continue;
       const auto entry = holders.find(foreign_surroundings.colour(i));
       if (entry == holders.end()) continue;
-      entry->second.several = entry->second.several || entry->second.node.exists();
-      entry->second.node = i;
+      Holders& both = entry.value();
+      both.several = both.several || both.node.exists();
+      both.node = i;
     }
     for (const auto& [colour, entry] : holders) {
       if (entry.several || !entry.node.exists() || found[entry.node]) continue;

@@ -2,6 +2,7 @@
 #include "schema/sidecar/sidecar.h"
 
 #include "schema/json_text.h"
+#include "schema/sidecar/json_document.h"
 #include "schema/sidecar/program_reader.h"
 #include "schema/sidecar/row_reader.h"
 #include "tests/fuzz/mutators/mutators.h"
@@ -18,7 +19,8 @@ std::string with_right_digest(std::string_view input) {
   if (!has_strings) return std::string(input);
   SidecarText text{"fuzzed.whence.json", {}};
   for (const Json& each : document["strings"]) text.strings.push_back(each.is_string() ? each.get<std::string>() : "");
-  document["program_digest"] = program_digest(read_program(document, text));
+  const JsonDocument read(json_text(document));
+  document["program_digest"] = program_digest(read_program(read.root(), text));
   return json_text(document);
 }
 
