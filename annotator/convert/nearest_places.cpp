@@ -49,7 +49,7 @@ Val known_places(Ctx& c, const NearestAxis& nearest) {
   return misread ? c.constant_ints(places) : absent;
 }
 
-// Of an axis of any size: the same arithmetic in the file. The size of the result is computed in float64, as in
+// The same arithmetic in the file, for an axis of any size. The size of the result is computed in float64, as in
 // PyTorch.
 Val computed_places(Ctx& c, Val x, std::int64_t axis, const NearestAxis& nearest) {
   const DType dtype = nearest.exact ? DType::float64 : DType::float32;

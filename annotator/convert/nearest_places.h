@@ -1,5 +1,5 @@
-// Which elements of an axis PyTorch reads where it resizes to the nearest ones, for axes of which a Resize would read
-// others: the two round differently.
+// The elements of an axis that PyTorch reads where it resizes to the nearest ones, for axes of which a Resize would
+// read others: the two round differently.
 #pragma once
 
 #include <optional>
@@ -9,7 +9,7 @@
 namespace whence::convert {
 
 struct NearestAxis {
-  std::optional<std::int64_t> size, result_size;  // where they are known
+  std::optional<std::int64_t> size, result_size;  // absent: not known before the file runs
   std::optional<double> factor;                   // by which PyTorch maps coordinates; else the sizes give it
   float written = 1;                              // the factor as a Resize would hold it, where there is one
   bool exact = false;                             // by the centres of pixels instead of their corners

@@ -7,7 +7,7 @@
 
 namespace whence::convert {
 
-// How many elements, how far apart, and how far from one window to the next.
+// The number of elements, their distance, and that from one window to the next.
 struct Windows {
   std::int64_t elements, dilation, step;
 

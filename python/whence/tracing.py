@@ -144,7 +144,7 @@ def run_of(made: torch.jit.ScriptModule, tensors: Mapping[str, torch.Tensor]) ->
 class Found(Enum):
     SAME = auto()
     DIFFERS = auto()
-    FAILS = auto()  # where the model runs
+    FAILS = auto()  # though the model runs
     NOTHING = auto()  # the model does not run
 
 
