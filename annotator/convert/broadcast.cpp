@@ -31,6 +31,23 @@ bool covers(Ctx& c, Val value, Val other) {
   return true;
 }
 
+// True if along some axis two sizes are not known before the file runs, of which either may be 1.
+bool ambiguous(Ctx& c, const std::vector<Val>& values) {
+  for (const Val one : values) {
+    for (const Val other : values) {
+      if (one == other) continue;
+      for (int from_end = 1; from_end <= std::min(c.rank(one), c.rank(other)); ++from_end) {
+        if (c.static_dim(one, -from_end) || c.static_dim(other, -from_end)) continue;
+        const auto dim_of = [&](Val value) {
+          return c.dims(value)[static_cast<std::size_t>(c.rank(value) - from_end)];
+        };
+        if (!equally_long(c, dim_of(one), dim_of(other))) return true;
+      }
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
 Size size_of_axis(Ctx& c, Val value, std::int64_t axis) {
@@ -62,6 +79,12 @@ std::vector<Size> broadcast_shape(Ctx& c, const std::vector<Val>& values) {
 
 Val broadcast(Ctx& c, Val value, const std::vector<Val>& others) {
   if (std::all_of(others.begin(), others.end(), [&](Val other) { return covers(c, value, other); })) return value;
+  if (others.size() > 1 && ambiguous(c, others)) {
+    for (const Val other : others) {
+      if (other != value) value = c.emit("Expand", {value, c.emit("Shape", {other})});
+    }
+    return value;
+  }
   const bool run_time = others.size() == 1 && !c.all_static(others[0]);
   return c.emit("Expand", {value, run_time ? c.emit("Shape", {others[0]}) : c.to_vector(broadcast_shape(c, others))});
 }

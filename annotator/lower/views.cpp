@@ -203,6 +203,8 @@ ViewInfo view_info(const Program& program, const Node& node) {
   const OperatorFacts& facts = facts_of(node.target);
   if (returns_argument(program, node)) return {ViewKind::same, node.arguments.front().name};
   if (facts.memory == ResultMemory::argument) return {};
+  const Argument* memory = node.find(memory_argument);
+  if (facts.memory == ResultMemory::by_strides && memory != nullptr && memory->is_none()) return {};  // a copy
   const OpSchema* schema = convert::OpTable::get().schema(qualified(node));
   if (schema == nullptr || schema->returns.empty() || !schema->returns.front().type.views()) {
     return viewed_first(program, node);
@@ -212,7 +214,7 @@ ViewInfo view_info(const Program& program, const Node& node) {
     const Argument* given = node.find(argument.name);
     const auto* viewed = given == nullptr ? nullptr : given->as<ValueRef>();
     if (viewed == nullptr) return {};
-    const bool known = facts.memory != ResultMemory::by_strides || node.find(memory_argument) != nullptr;
+    const bool known = facts.memory != ResultMemory::by_strides || memory != nullptr;
     return {known ? ViewKind::view : ViewKind::perhaps, argument.name};
   }
   return {};

@@ -350,9 +350,8 @@ void ExportedGraph::read_nodes(const Part& graph, Block& block) {
   }
 }
 
-// The layout of the first argument in memory, as far as no symbolic size is in the way.
-std::optional<ExportedGraph::Memory> ExportedGraph::memory_of_first(const Part& graph, const Part& inputs) {
-  const auto tensor = inputs.size() == 0 ? std::nullopt : inputs[0].at("arg").maybe("as_tensor");
+// The layout of a tensor in memory, as far as no symbolic size is in the way.
+std::optional<ExportedGraph::Memory> ExportedGraph::memory_of(const Part& graph, const std::optional<Part>& tensor) {
   const auto meta = tensor ? graph.at("tensor_values").maybe(tensor->at("name").text()) : std::nullopt;
   if (!meta) return std::nullopt;
   const auto number = [](const Part& of) -> std::optional<std::int64_t> {
@@ -372,6 +371,10 @@ std::optional<ExportedGraph::Memory> ExportedGraph::memory_of_first(const Part& 
     memory.strides.insert(memory.strides.begin(), *stride);
   }
   return memory;
+}
+
+std::optional<ExportedGraph::Memory> ExportedGraph::memory_of_first(const Part& graph, const Part& inputs) {
+  return memory_of(graph, inputs.size() == 0 ? std::nullopt : inputs[0].at("arg").maybe("as_tensor"));
 }
 
 // Notes the memory of as_strided's tensor if that does not lie in memory in the plain way, as the recorder does.
@@ -433,14 +436,19 @@ void ExportedGraph::require_tensors(const Node& node) const {
   }
 }
 
-void ExportedGraph::note_written_view(const Part& graph, const Part& inputs, const Node& node, Block& block) {
+// A reshape of row-major memory is a view. Of other memory it may be one, whose memory is not row-major either: a
+// copy's is.
+void ExportedGraph::note_written_view(const Part& graph, const Part& part, const Node& node, Block& block) {
   std::vector<ValueId> written;
   if (is_in_place_name(node.target) && !node.arguments.empty()) {
     if (const auto* self = node.arguments.front().value.as<ValueRef>()) written.push_back(self->id);
   }
-  written_views_.note(block.nodes, node, written, [&] {
-    const auto memory = memory_of_first(graph, inputs);
-    return memory && memory->row_major;
+  written_views_.note(block.nodes, node, written, [&]() -> std::optional<bool> {
+    const auto memory = memory_of_first(graph, part.at("inputs"));
+    if (memory && memory->row_major) return true;
+    const Part outputs = part.at("outputs");
+    const auto result = memory_of(graph, outputs.size() == 0 ? std::nullopt : outputs[0].maybe("as_tensor"));
+    return memory && result ? std::optional(!result->row_major) : std::nullopt;
   });
 }
 
@@ -476,7 +484,7 @@ void ExportedGraph::read_node(const Part& graph, const Part& part, Block& block)
   }
   read_outputs(graph, part.at("outputs"), node);
   use_stated_sizes(node);
-  note_written_view(graph, part.at("inputs"), node, block);
+  note_written_view(graph, part, node, block);
   if (in_body_ && !part.at("metadata").has("nn_module_stack")) place_in_body(node);
   block.nodes.push_back(std::move(node));
 }

@@ -47,10 +47,11 @@ class ExportedGraph {
     std::vector<std::int64_t> strides;
     bool row_major = false;
   };
+  static std::optional<Memory> memory_of(const Part& graph, const std::optional<Part>& tensor);
   static std::optional<Memory> memory_of_first(const Part& graph, const Part& inputs);
   static void note_memory(const Part& graph, const Part& inputs, Node& node);
-  // Notes the reshapes whose memory is written to later: of row-major memory they are views.
-  void note_written_view(const Part& graph, const Part& inputs, const Node& node, Block& block);
+  // Notes the reshapes whose memory is written to later.
+  void note_written_view(const Part& graph, const Part& part, const Node& node, Block& block);
   // Gives the result of a view the sizes that the node itself states; the archive may have recorded others.
   void use_stated_sizes(const Node& node);
   void require_arguments(const Node& node) const;

@@ -63,9 +63,11 @@ std::size_t extent(const c10::IValue& value) {
 }
 
 // With sizes of 1 a squeeze drops axes that it keeps elsewhere, and an axis is not split into as many parts. A program
-// has one rank for each tensor, and where every other run makes as many parts, that number: this witness leaves.
-void leave_alone_in_extent(Lockstep& runs, Results& results) {
+// has one rank for each tensor, and lists that are unpacked have one length: this witness leaves where no other run
+// differs.
+void leave_alone_in_extent(Lockstep& runs, const jit::Node& node, Results& results) {
   if (runs.single == 0 || !results[0] || !results[runs.single]) return;
+  if (std::ranges::any_of(node.outputs(), [](const jit::Value* output) { return becomes_sequence(*output); })) return;
   const auto as_example = [&](const auto& run) {
     return !run || std::ranges::equal(*run, *results[0], {}, extent, extent);
   };
@@ -118,7 +120,7 @@ Results execute(Recording& recording, const Step& step, const std::vector<Term>&
     refuse_without_shape(step.node, *stack);
     results[run] = std::vector<c10::IValue>(stack->begin(), stack->end());
   }
-  leave_alone_in_extent(runs, results);
+  leave_alone_in_extent(runs, step.node, results);
   return results;
 }
 

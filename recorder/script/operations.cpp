@@ -70,9 +70,9 @@ void Operations::carry_out(const Step& step) {
   give_results(recording_, step, results, known, recorded);
   std::vector<ValueId> written_values;
   for (const Term* term : written) written_values.push_back(term->id);
-  written_views_.note(*recording_.writer.sink, recorded, written_values, [&] {
-    const auto* memory = memory_of(arguments[0]);
-    return memory != nullptr && memory == memory_of(step.call.term(node.output()));
+  written_views_.note(*recording_.writer.sink, recorded, written_values, [&]() -> std::optional<bool> {
+    const auto *memory = memory_of(arguments[0]), *own = memory_of(step.call.term(node.output()));
+    return memory != nullptr && own != nullptr ? std::optional(memory == own) : std::nullopt;
   });
   if (node.outputs().size() == 1 && program::changes_first_argument(node)) {
     const Term& result = step.call.term(node.output());

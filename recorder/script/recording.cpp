@@ -11,13 +11,6 @@ namespace jit = torch::jit;
 
 namespace {
 
-// True for operators that ONNX can replace by SplitToSequence. A list that is unpacked at once must have a fixed
-// length.
-bool becomes_sequence(const jit::Value& output) {
-  const auto unpacks = [](const jit::Use& use) { return use.user->kind() == c10::prim::ListUnpack; };
-  return facts_of(output.node()->kind().toQualString()).parts && std::ranges::none_of(output.uses(), unpacks);
-}
-
 // The length of a list in the first run that has it; empty where none has, or it is not a list.
 std::optional<std::size_t> length_in_first(const Seen& seen) {
   const auto first = std::ranges::find_if(seen, [](const auto& value) { return value.has_value(); });
@@ -26,6 +19,11 @@ std::optional<std::size_t> length_in_first(const Seen& seen) {
 }
 
 }  // namespace
+
+bool becomes_sequence(const jit::Value& output) {
+  const auto unpacks = [](const jit::Use& use) { return use.user->kind() == c10::prim::ListUnpack; };
+  return facts_of(output.node()->kind().toQualString()).parts && std::ranges::none_of(output.uses(), unpacks);
+}
 
 // The i-th size of the tensor that aten::size reads is the same in every run.
 bool Recording::static_size(const Node& node, std::size_t axis) const {

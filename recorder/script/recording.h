@@ -54,4 +54,8 @@ struct Recording {
   bool static_size(const Node& node, std::size_t axis) const;
 };
 
+// True for operators that ONNX can replace by SplitToSequence. A list that is unpacked at once must have a fixed
+// length.
+bool becomes_sequence(const torch::jit::Value& output);
+
 }  // namespace whence::recorder::script

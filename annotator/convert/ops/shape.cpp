@@ -399,9 +399,12 @@ void expand(Ctx& c) {
   const auto rank = static_cast<std::size_t>(c.rank(x));
   c.expect(sizes.size() >= rank, "it needs a size for each axis");
   const std::size_t added = sizes.size() - rank;
+  const std::vector<Dim>* result = c.output_dims();
   for (std::size_t i = added; i < sizes.size(); ++i) {
     const Dim& dim = c.dims(x)[i - added];
-    const bool may_be_one = dim.is_static() ? dim.size == 1 : program::may_become_one(c.session().program(), dim);
+    // A size with a name is 1 where that is what grows: in the result it has another name then, or none.
+    const bool stays = dim.symbol != none_id && result != nullptr && (*result)[i].symbol == dim.symbol;
+    const bool may_be_one = dim.is_static() ? dim.size == 1 : !stays;
     if (!may_be_one || sizes[i] == Size{-1}) sizes[i] = 1;
   }
   c.yield(c.emit("Expand", {x, c.to_vector(sizes)}));
