@@ -56,7 +56,8 @@ Val computed_places(Ctx& c, Val x, std::int64_t axis, const NearestAxis& nearest
   const auto number = [&](double value) { return c.constant_number(value, dtype); };
   const Val size = c.dim_of(x, axis);
   const Val scaled = c.emit("Mul", {c.cast(size, DType::float64), c.constant_number(*nearest.factor, DType::float64)});
-  const Val every = c.emit("Range", {number(0), c.cast(c.emit("Floor", {scaled}), dtype), number(1)});
+  const Val result_size = c.emit("Floor", {scaled});
+  const Val every = c.emit("Range", {number(0), c.cast(result_size, dtype), number(1)});
   const double inverse = inverse_of(nearest);
   Val places;
   if (nearest.exact) {
@@ -67,7 +68,12 @@ Val computed_places(Ctx& c, Val x, std::int64_t axis, const NearestAxis& nearest
   } else {
     places = c.emit("Mul", {every, number(inverse)});
   }
-  return c.emit("Min", {c.cast(places, DType::int64), c.emit("Sub", {size, c.constant_int(1)})});
+  places = c.emit("Min", {c.cast(places, DType::int64), c.emit("Sub", {size, c.constant_int(1)})});
+  if (!nearest.image || nearest.exact) return places;
+  const Val whole = c.cast(every, DType::int64), now = c.cast(result_size, DType::int64);
+  const Val doubles = c.emit("Equal", {now, c.emit("Add", {size, size})});
+  places = c.emit("Where", {doubles, c.emit("Div", {whole, c.constant_int(2)}), places});
+  return c.emit("Where", {c.emit("Equal", {now, size}), whole, places});
 }
 
 }  // namespace
@@ -75,6 +81,8 @@ Val computed_places(Ctx& c, Val x, std::int64_t axis, const NearestAxis& nearest
 Val places_to_gather(Ctx& c, Val x, std::int64_t axis, const NearestAxis& nearest) {
   if (nearest.size && nearest.result_size) return known_places(c, nearest);
   if (!nearest.factor) return absent;
+  const bool whole = *nearest.factor == std::floor(*nearest.factor);
+  if (nearest.image && !nearest.exact && *nearest.factor > 1 && !whole) return computed_places(c, x, axis, nearest);
   constexpr std::int64_t longest = std::int64_t{1} << 14U;
   const float inverse = inverse_of(nearest);
   for (std::int64_t k = 0; k < longest; ++k) {

@@ -31,10 +31,6 @@ Place = tuple[str, int]  # file, line
 _LEAVING = ("to a NumPy array", "to a Python list")
 
 
-# Files of PyTorch that read values which the export does not bake in: lengths of packed sequences.
-_READ_IN_VAIN = ("torch/nn/utils/rnn.py", "torch/nn/modules/rnn.py")
-
-
 @dataclass(frozen=True)
 class Trace:
     """``baked_size``, E0304: it computes something else than the model at other sizes, of dynamic axes or of what data
@@ -55,7 +51,7 @@ def traced(model: torch.nn.Module, tensors: Mapping[str, torch.Tensor], axes: Ax
     with warnings.catch_warnings(record=True) as by_pytorch, listening() as told:
         warnings.simplefilter("always", torch.jit.TracerWarning)
         made = calls.trace(model, tensors)
-    values = [each for each in told or () if each.code == "E0309" and not _in_vain(each)]
+    values = [each for each in told or () if each.code == "E0309"]
     of_sizes: list[Place] = []
     for each in by_pytorch:
         if not issubclass(each.category, torch.jit.TracerWarning):
@@ -69,10 +65,6 @@ def traced(model: torch.nn.Module, tensors: Mapping[str, torch.Tensor], axes: Ax
     # With values baked in, the results differ for that reason.
     baked, fails_at = (None, "") if values else _compared(model, made, tensors, axes, of_sizes, must_run=False)
     return Trace(made, baked, fails_at, of_sizes)
-
-
-def _in_vain(said: Diagnostic) -> bool:
-    return str(said.where.get("source", "")).rpartition(":")[0].endswith(_READ_IN_VAIN)
 
 
 def of_libraries(made: torch.jit.ScriptModule) -> list[str]:

@@ -1,5 +1,6 @@
 // Makes terms and operations of the nodes of a live trace.
 #include <algorithm>
+#include <functional>
 
 #include "recorder/archive/module_tree.h"
 #include "recorder/live/trace.h"
@@ -120,6 +121,7 @@ Node LiveTrace::read_operation(const jit::Node& node, Env& env, bool run) {
   Node recorded = program::operation_of(node, arguments);
   recorded.origin.scope = call_of(node);
   const auto results = run ? compute(node, arguments) : std::nullopt;
+  const bool from_sizes = results || follows_from_sizes(node, arguments);
   for (std::size_t i = 0; i < node.outputs().size(); ++i) {
     const jit::Value& output = *node.outputs()[i];
     if (output.type()->kind() == c10::TypeKind::ListType) {
@@ -135,6 +137,7 @@ Node LiveTrace::read_operation(const jit::Node& node, Env& env, bool run) {
     }
     if (node.kind() == c10::prim::NumToTensor) term.number = std::make_shared<const program::Term>(arguments[0]);
     recorded.outputs.push_back(term.id);
+    if (from_sizes) from_sizes_.insert(term.id);
     env[&output] = std::move(term);
   }
   forget_written(node, arguments);
@@ -215,6 +218,16 @@ std::optional<std::vector<c10::IValue>> LiveTrace::compute(const jit::Node& node
     return std::nullopt;  // it is recorded as an operation instead
   }
   return std::vector<c10::IValue>(stack->begin(), stack->end());
+}
+
+// Also of writes in place, `n *= x.shape[1]`, after which n is no longer known.
+bool LiveTrace::follows_from_sizes(const jit::Node& node, const std::vector<program::Term>& arguments) const {
+  if (node.isNondeterministic() || (!node.kind().is_aten() && !node.kind().is_prim())) return false;
+  const std::function<bool(const program::Term&)> follows = [&](const program::Term& term) {
+    if (term.items) return std::ranges::all_of(*term.items, follows);
+    return term.settled().has_value() || (term.is_value() && from_sizes_.contains(term.id));
+  };
+  return std::ranges::all_of(arguments, follows);
 }
 
 // A write changes all values that share the memory: none of them is known from then on.

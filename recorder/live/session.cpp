@@ -249,7 +249,7 @@ void Session::operation_ended(const at::RecordFunction& function, const std::sha
     followed.trace->look();
     if (std::ranges::any_of(given, [&](const auto* value) { return followed.trace->is_data(value); })) {
       const std::lock_guard all(lock_);
-      add_warning(diagnostics_, used_value());
+      if (auto warning = used_value()) add_warning(diagnostics_, std::move(*warning));
     }
     if (Clock::now() >= next_write_) write_partial(followed);
   });

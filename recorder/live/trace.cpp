@@ -94,7 +94,8 @@ void LiveTrace::see(const jit::Value* value, const at::Tensor& tensor) {
 
 bool LiveTrace::is_data(const jit::Value* value) const {
   const auto term = env_.find(value);
-  return term != env_.end() && term->second.is_value() && !term->second.known && !term->second.number;
+  return term != env_.end() && term->second.is_value() && !term->second.known && !term->second.number &&
+         !from_sizes_.contains(term->second.id);
 }
 
 void LiveTrace::read(const jit::Node& node) {

@@ -12,6 +12,7 @@
 #include <map>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "recorder/base/torch_pch.h"
@@ -82,6 +83,7 @@ class LiveTrace {
   program::Term new_value(const torch::jit::Value& value, ValueSource source, std::int32_t index);
   std::optional<std::vector<c10::IValue>> compute(const torch::jit::Node& node,
                                                   const std::vector<program::Term>& arguments);
+  bool follows_from_sizes(const torch::jit::Node& node, const std::vector<program::Term>& arguments) const;
   void forget_written(const torch::jit::Node& node, const std::vector<program::Term>& arguments);
 
   // ---- scripted.cpp: scripted code called by traced code
@@ -129,6 +131,7 @@ class LiveTrace {
   std::vector<program::Term> constant_terms_;                               // the same
   std::unordered_map<const torch::jit::Source*, program::Term> scripted_results_;
   std::unordered_map<ValueId, c10::IValue> known_;
+  std::unordered_set<ValueId> from_sizes_;  // that follow from sizes and constants, known or not
   std::vector<ProgramOutput> outputs_;
 };
 

@@ -23,7 +23,7 @@ std::vector<const torch::jit::Value*> values_given_to_python(const at::RecordFun
   return values;
 }
 
-Diagnostic used_value() {
+std::optional<Diagnostic> used_value() {
   Diagnostic warning;
   warning.code = Code::baked_value;
   warning.severity = Severity::warning;
@@ -33,6 +33,9 @@ Diagnostic used_value() {
   for (const torch::jit::StackEntry& entry : torch::jit::tracer::pythonCallstack()) {
     const auto place = entry.range.file_line_col();
     if (!place) continue;
+    for (const char* in_vain : {"torch/nn/utils/rnn.py", "torch/nn/modules/rnn.py"}) {
+      if (std::get<0>(*place).ends_with(in_vain)) return std::nullopt;
+    }
     warning.where.source =
         base_name(std::get<0>(*place)) + ":" + std::to_string(std::get<1>(*place)) + " " + entry.filename;
     break;  // the innermost Python frame

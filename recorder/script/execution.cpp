@@ -56,6 +56,11 @@ void refuse_without_shape(const jit::Node& node, const jit::Stack& results) {
   }
 }
 
+// What PyTorch warns of at sizes that whence chose is none of the user's business.
+struct Silence : c10::WarningHandler {
+  void process(const c10::Warning&) override {}
+};
+
 // Axes of a tensor, elements of a list.
 std::size_t extent(const c10::IValue& value) {
   if (value.isTensor()) return value.toTensor().defined() ? static_cast<std::size_t>(value.toTensor().dim()) : 0;
@@ -98,6 +103,9 @@ Results execute(Recording& recording, const Step& step, const std::vector<Term>&
     if (!runs.takes_part(run)) continue;
     auto stack = program::host_arguments(step.node, arguments, run);
     if (!stack) continue;
+    Silence silence;
+    std::optional<c10::WarningUtils::WarningHandlerGuard> silenced;
+    if (run > 0) silenced.emplace(&silence);
     try {
       check_recurrent_state(step.node, *stack);
       recording.changes.save(written, run);

@@ -141,7 +141,11 @@ void eye(Ctx& c) {
   const Size rows = c.size("n"), columns = c.schema().find("m") ? c.size("m") : rows;
   const DType dtype = c.output_dtype();
   const Val empty = filled(c, c.to_vector({rows, columns}), c.constant_number(0, DType::int32));
-  c.yield(c.emit("EyeLike", {empty}, {{"dtype", static_cast<std::int64_t>(to_onnx(dtype))}}));
+  // ONNX Runtime has it for these alone.
+  const bool own = dtype == DType::float32 || dtype == DType::float64 || dtype == DType::int32 || dtype == DType::int64;
+  const DType made = own ? dtype : DType::float32;
+  const Val ones = c.emit("EyeLike", {empty}, {{"dtype", static_cast<std::int64_t>(to_onnx(made))}});
+  c.yield(c.cast(c.typed(ones, made), dtype));
 }
 
 // Before opset 14 there is no Trilu: the mask of the elements that stay is a constant.

@@ -186,7 +186,7 @@ Val gathered(Ctx& c, Val x, const std::vector<double>& factors, const Sampling& 
   std::vector<Dim> dims = c.dims(x);
   for (std::size_t i = 0; i + 2 < dims.size(); ++i) {
     const std::size_t axis = i + 2;
-    NearestAxis nearest{known(dims[axis]), known((*result)[axis]), {}, 1, sampling.exact, copied};
+    NearestAxis nearest{known(dims[axis]), known((*result)[axis]), {}, 1, sampling.exact, copied, dims.size() == 4};
     if (!factors.empty()) {
       const bool fixed = nearest.size && nearest.result_size;
       nearest.factor = fixed ? mapping_factor(sampling, factors[i], *nearest.size, *nearest.result_size, factors.size())
@@ -205,17 +205,26 @@ Val gathered(Ctx& c, Val x, const std::vector<double>& factors, const Sampling& 
   return x;
 }
 
-void resize(Ctx& c, const Sampling& sampling) {
-  Val x = input(c);
+Val resized(Ctx& c, Val x, const Sampling& sampling) {
   Attributes attributes = attributes_of(c, sampling);
   std::vector<double> factors = scale_factors(c);
   // With aligned corners PyTorch maps coordinates by the sizes, whatever the factors are.
   if (c.has("output_size") && c.schema().find("align_corners") && c.flag("align_corners")) factors.clear();
   Scaling scales = factors.empty() ? Scaling{} : scaling(c, x, factors, sampling);
   if (std::string_view(sampling.mode) == "nearest") x = gathered(c, x, factors, sampling, scales);
-  if (!scales.done.empty() && scales.done.size() == c.dims(x).size() - 2) return c.yield(x);
-  if (!factors.empty()) return c.yield(resize_by_factors(c, x, scales, std::move(attributes)));
-  c.yield(resize_to_size(c, x, c.sizes("output_size"), std::move(attributes)));
+  if (!scales.done.empty() && scales.done.size() == c.dims(x).size() - 2) return x;
+  if (!factors.empty()) return resize_by_factors(c, x, scales, std::move(attributes));
+  return resize_to_size(c, x, c.sizes("output_size"), std::move(attributes));
+}
+
+// Bytes are sampled as numbers and rounded: ONNX Runtime cuts off what stands behind the point. PyTorch rounds along
+// each axis, so the two may differ by one. With antialias ONNX Runtime does so, too.
+void resize(Ctx& c, const Sampling& sampling) {
+  const Val x = input(c);
+  const std::string_view mode = sampling.mode;
+  if (!is_integral(c.dtype(x)) || mode == "nearest" || sampling.antialias) return c.yield(resized(c, x, sampling));
+  if (mode == "cubic") c.refuse("bicubic sampling of bytes", "convert to float32 before, and round behind");
+  c.yield(c.emit("Round", {resized(c, c.cast(x, DType::float32), sampling)}));
 }
 
 void nearest(Ctx& c) { resize(c, {"nearest"}); }
