@@ -58,8 +58,27 @@ namespace {
 // True if lowering said why this operator, which has no converter, cannot be written as others.
 bool is_explained(const Diagnostic& failure, const Diagnostics& of_lowering) {
   return failure.code == Code::no_converter && std::ranges::any_of(of_lowering, [&](const Diagnostic& refused) {
-           return refused.code == Code::converter_refused && refused.where.op == failure.where.op;
+           return refused.severity == Severity::error && refused.where.op == failure.where.op;
          });
+}
+
+// One call, one error: what its arguments lack, else the last that lowering found, which is about the operator itself.
+void keep_one_of_each_call(Diagnostics& of_lowering) {
+  const auto same_call = [](const Diagnostic& one, const Diagnostic& other) {
+    return !one.where.op.empty() && one.where.op == other.where.op && one.where.module == other.where.module &&
+           one.where.source == other.where.source;
+  };
+  const auto weight = [](const Diagnostic& each) { return each.code == Code::converter_refused ? 1 : 0; };
+  Diagnostics kept;
+  for (Diagnostic& each : of_lowering) {
+    const auto before = std::ranges::find_if(kept, [&](const Diagnostic& other) { return same_call(each, other); });
+    if (before == kept.end()) {
+      kept.push_back(std::move(each));
+    } else if (weight(each) >= weight(*before)) {
+      *before = std::move(each);
+    }
+  }
+  of_lowering = std::move(kept);
 }
 
 }  // namespace
@@ -69,6 +88,7 @@ void ConvertSession::convert(Diagnostics earlier) {
   add_inputs();
   convert_nodes(program_.body.nodes);
   add_outputs();
+  keep_one_of_each_call(earlier);
   const Diagnostics of_lowering = earlier;
   for (auto& [key, failure] : failures_) {
     if (!is_explained(failure, of_lowering)) earlier.push_back(std::move(failure));

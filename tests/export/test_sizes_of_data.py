@@ -260,3 +260,48 @@ def test_sizes_below_the_lengths_that_a_model_names(tmp_path):
         x = torch.randn(rows, 5, generator=torch.Generator().manual_seed(rows))
         for place, (got, want) in enumerate(zip(session.run(None, {"x": x.numpy()}), model(x), strict=True)):
             np.testing.assert_allclose(got, want.numpy(), rtol=1e-4, atol=1e-5, err_msg=f"{rows} rows, result {place}")
+
+
+class GrowsFromOne(torch.nn.Module):
+    """The second input's rows are one, or as many as the first's."""
+
+    def forward(self, x, y):
+        return (y.expand(x.shape[0], -1) * 2, torch.broadcast_to(y, x.shape) + 1, *torch.broadcast_tensors(x, y),
+                torch.cat([x, y.expand(x.shape[0], y.shape[1])], 1))
+
+
+def test_a_dynamic_size_of_1_in_the_example_grows(tmp_path):
+    given = torch.randn(3, 4), torch.randn(1, 4)
+    torch.jit.trace(GrowsFromOne(), given).save(str(tmp_path / "m.pt"))
+    torch.save(given, tmp_path / "inputs.pt")
+    command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--inputs", tmp_path / "inputs.pt",
+                "--dynamic", "x:0=a,y:0=c")
+    session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"), providers=["CPUExecutionProvider"])
+    for a, c in [(3, 1), (5, 1), (4, 4), (1, 1)]:
+        x, y = torch.randn(a, 4), torch.randn(c, 4)
+        for got, want in zip(session.run(None, {"x": x.numpy(), "y": y.numpy()}), GrowsFromOne()(x, y), strict=True):
+            np.testing.assert_array_equal(got, want.numpy())
+
+
+class Chunks(torch.nn.Module):
+    """As many pieces as there are: of six rows three, where four were asked for."""
+
+    def forward(self, x):
+        total = x[0] * 0
+        for piece in x.chunk(4, 0):
+            total = total * 2 + piece.sum(0)
+        return total, len(x.chunk(4, 0))
+
+
+def test_chunks_of_a_dynamic_axis_in_a_script(tmp_path):
+    torch.jit.script(Chunks()).save(str(tmp_path / "m.pt"))
+    torch.save((torch.randn(8, 3),), tmp_path / "inputs.pt")
+    command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--inputs", tmp_path / "inputs.pt",
+                "--dynamic", "x:0=n")
+    session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"), providers=["CPUExecutionProvider"])
+    for rows in (8, 6, 5, 3, 2, 1, 9):
+        x = torch.randn(rows, 3, generator=torch.Generator().manual_seed(rows))
+        total, count = session.run(None, {"x": x.numpy()})
+        want, pieces = Chunks()(x)
+        np.testing.assert_allclose(total, want.numpy(), rtol=1e-5, atol=1e-6)
+        assert count == pieces

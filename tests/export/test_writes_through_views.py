@@ -253,3 +253,45 @@ def test_writes_to_ranges_of_computed_length(make, tmp_path):
         wanted = WritesToComputedRanges()(x, y)
         for got, want in zip(session.run(None, {"x": x.numpy(), "y": y.numpy()}), wanted, strict=True):
             np.testing.assert_allclose(got, want.numpy(), rtol=1e-6, err_msg=f"{a} rows, {b} written")
+
+
+class WritesToCopies(torch.nn.Module):
+    """Reshapes whose argument does not lie in memory in order: they copy, and what is written to one stays in it."""
+
+    def forward(self, x):
+        a = torch.relu(x.transpose(1, 2))
+        b = a.flatten(1)
+        b *= 2
+        c = x.flatten(2).transpose(1, 2).reshape(-1, 3)
+        torch.relu_(c)
+        d = x.transpose(1, 2).contiguous()
+        d += 1
+        e = x.permute(2, 0, 1).clone()
+        f = e.reshape(-1)
+        e += 3
+        g = x.clone().view(-1, 4)  # this one is a view
+        h = x.clone()
+        h.reshape(-1)[1:3] = 5
+        return a * 1, b, c, d, x * 1, e, f * 1, g, h
+
+
+def saved_as(kind, model, given, folder):
+    path = folder / ("m.pt2" if kind == "exported" else "m.pt")
+    if kind == "exported":
+        torch.export.save(torch.export.export(model, given), path)
+    else:
+        (torch.jit.trace(model, given) if kind == "traced" else torch.jit.script(model)).save(str(path))
+    return path
+
+
+@pytest.mark.parametrize("kind", ["traced", "scripted", "exported"])
+def test_what_is_written_to_a_copy_stays_in_it(kind, tmp_path):
+    model, x = WritesToCopies().eval(), torch.randn(2, 3, 4)
+    archive = saved_as(kind, model, (x,), tmp_path)
+    torch.save((torch.zeros(2, 3, 4),), tmp_path / "inputs.pt")
+    inputs = () if kind == "exported" else ("--inputs", tmp_path / "inputs.pt")
+    said = command.run("export", archive, "-o", tmp_path / "m.onnx", *inputs)
+    assert "E0308" not in said.stderr  # the input stays as it is
+    session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"), providers=["CPUExecutionProvider"])
+    for got, want in zip(session.run(None, {"x": x.numpy()}), model(x.clone()), strict=True):
+        np.testing.assert_allclose(got, want.numpy(), rtol=1e-6)

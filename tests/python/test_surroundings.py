@@ -648,3 +648,32 @@ def test_sizes_that_the_trace_does_not_reach_are_told(model, rows, told):
         program = whence.export(model, torch.randn(rows, 3), dynamic_axes={"x": {0: "n"}})
     x = torch.randn(rows + 2, 3)
     torch.testing.assert_close(program(x)[0], model(x))
+
+
+class Norms(torch.nn.Module):
+    """PyTorch's own Python multiplies sizes in place and compares the product."""
+
+    def __init__(self):
+        super().__init__()
+        self.group, self.instance = torch.nn.GroupNorm(2, 4), torch.nn.InstanceNorm2d(4)
+
+    def forward(self, x):
+        count = x.shape[0]
+        count *= x.shape[1]
+        return self.instance(self.group(x)) * (2 if count == 1 else 3)
+
+
+class Packed(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lstm = torch.nn.LSTM(3, 2, batch_first=True)
+
+    def forward(self, x, lengths):
+        packed = torch.nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+        return torch.nn.utils.rnn.pad_packed_sequence(self.lstm(packed)[0], batch_first=True)[0]
+
+
+def test_sizes_that_python_changes_in_place_are_no_values_of_tensors(recwarn):
+    whence.export(Norms().eval(), torch.randn(2, 4, 5, 5), dynamic_axes={"x": {0: "n"}})
+    whence.export(Packed().eval(), (torch.randn(2, 5, 3), torch.tensor([5, 3])))
+    assert not [each for each in recwarn if "E0309" in str(each.message)]

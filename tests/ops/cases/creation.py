@@ -44,6 +44,7 @@ CASES = [
          tolerance=None),
     case("aten::eye", lambda x: torch.eye(x.size(0)), f32(4), dynamic="x:0=n"),
     case("aten::eye.m", lambda x: torch.eye(x.size(0), 3, dtype=torch.int64), f32(4), dynamic="x:0=n"),
+    case("aten::eye", lambda x: torch.where(torch.eye(x.size(0), dtype=torch.bool), x, x * 2), f32(4), dynamic="x:0=n"),
     case("aten::full", lambda x: torch.full((x.size(0), 2), 7), f32(4), dynamic="x:0=n"),
     case("aten::full", lambda x: torch.full((2, 2), x.size(0)), f32(4), dynamic="x:0=n"),
     case("aten::full", lambda x: torch.full((x.size(0),), float("-inf")), f32(4), dynamic="x:0=n"),

@@ -3,7 +3,7 @@
 import torch
 import torch.nn.functional as F
 
-from ops.case import case, f32
+from ops.case import case, f32, u8
 
 TOLERANCE = (1e-4, 1e-4)
 LINE, IMAGE, VOLUME = f32(2, 3, 10), f32(2, 3, 8, 10), f32(1, 2, 4, 5, 6)
@@ -45,6 +45,10 @@ CASES = [
     resized("aten::_upsample_nearest_exact1d.vec", f32(1, 2, 8), "nearest-exact", scale_factor=1.1),
     resized("aten::upsample_nearest3d.vec", f32(1, 2, 3, 5, 4), "nearest", scale_factor=(1.1, 2.1, 1.5)),
     resized("aten::upsample_bicubic2d.vec", f32(1, 2, 8, 8), "bicubic", scale_factor=1.1, refused="ONNX Runtime copies"),
+    case("aten::upsample_bilinear2d.vec", lambda x: F.interpolate(x, scale_factor=2, mode="bilinear").float(),
+         u8(0, 255, 1, 2, 5, 6), tolerance=(0, 1)),
+    resized("aten::upsample_bicubic2d.vec", u8(0, 255, 1, 2, 5, 6), "bicubic", scale_factor=2,
+            refused="bicubic sampling of bytes"),
     # axes whose size stays, and one that is twice as long: PyTorch maps neither by its factor
     resized("aten::upsample_nearest2d.vec", f32(1, 2, 3, 4), "nearest", scale_factor=(2.3, 1.2)),
     resized("aten::upsample_bilinear2d.vec", f32(1, 2, 4, 5), "bilinear", scale_factor=(1.2, 1.7), align_corners=False),
