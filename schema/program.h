@@ -215,7 +215,7 @@ struct Node {
 };
 
 // An argument of aten::as_strided, only where it matters: storage offset and strides of `self`, [offset, stride, ...].
-// Of reshapes in programs that write in place: written_views.h.
+// Reshapes in programs that write in place have it, too: written_views.h.
 inline constexpr std::string_view memory_argument = "memory_of_self";
 
 // An argument of prim::If alone, and only where its sides leave tensors of different ranks: true where the example

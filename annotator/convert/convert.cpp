@@ -2,6 +2,7 @@
 #include "annotator/convert/convert.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "annotator/convert/infer.h"
@@ -55,11 +56,16 @@ ConvertSession::ConvertSession(const Program& program, Graph& graph, const Conve
 
 namespace {
 
-// True if lowering said why this operator, which has no converter, cannot be written as others.
-bool is_explained(const Diagnostic& failure, const Diagnostics& of_lowering) {
-  return failure.code == Code::no_converter && std::ranges::any_of(of_lowering, [&](const Diagnostic& refused) {
-           return refused.severity == Severity::error && refused.where.op == failure.where.op;
-         });
+// True if lowering said why this operator, which has no converter, cannot be written as others; then its remedy is one
+// for that error, too, unless it is about what the operator is given.
+bool is_explained(const Diagnostic& failure, Diagnostics& of_lowering) {
+  if (failure.code != Code::no_converter) return false;
+  const auto reason = std::ranges::find_if(of_lowering, [&](const Diagnostic& refused) {
+    return refused.severity == Severity::error && refused.where.op == failure.where.op;
+  });
+  if (reason == of_lowering.end()) return false;
+  if (reason->code != Code::converter_refused) reason->remedy += ", or " + failure.remedy;
+  return true;
 }
 
 // One call, one error: what its arguments lack, else the last that lowering found, which is about the operator itself.
@@ -89,10 +95,11 @@ void ConvertSession::convert(Diagnostics earlier) {
   convert_nodes(program_.body.nodes);
   add_outputs();
   keep_one_of_each_call(earlier);
-  const Diagnostics of_lowering = earlier;
+  Diagnostics further;
   for (auto& [key, failure] : failures_) {
-    if (!is_explained(failure, of_lowering)) earlier.push_back(std::move(failure));
+    if (!is_explained(failure, earlier)) further.push_back(std::move(failure));
   }
+  std::ranges::move(further, std::back_inserter(earlier));
   if (!earlier.empty()) throw Error(std::move(earlier));
 }
 

@@ -14,7 +14,7 @@ struct NearestAxis {
   float written = 1;                              // the factor as a Resize would hold it, where there is one
   bool exact = false;                             // by the centres of pixels instead of their corners
   bool copied = false;                            // a Resize would copy, since all sizes stay
-  bool image = false;  // of two spatial axes, where PyTorch copies an axis that stays, and halves one that doubles
+  bool image = false;  // two spatial axes: there PyTorch copies an axis that stays, and halves one that doubles
 };
 
 // Returns the places along `axis` of `x`, int64 [result_size]; absent where a Resize reads the same, and where neither

@@ -27,7 +27,7 @@ from .plugin import record
 from .program import Exported
 from .reports import annotate, validate
 from .surroundings import log, quiet
-from .tracing import (Trace, at_usual_sizes, baked_at_long_sizes, baked_by_export, baked_size, library_words, of_libraries,
+from .tracing import (Trace, at_usual_sizes, baked_at_long_sizes, baked_by_export, library_words, of_libraries,
                       run_of, size_baked, traced, traced_otherwise)
 
 BACKENDS = ("native", "native-export", "torch-dynamo", "torch-torchscript")
@@ -183,14 +183,14 @@ def _native(job: Job, call: calls.Call, axes: Axes) -> Exported:
     if trace.baked_size:
         return _at_any_size(job, call, axes, trace)
     try:
-        exported = _traced(job, trace.module, example, named_by_pytorch(axes))
+        exported, left = _traced(job, trace.module, example, named_by_pytorch(axes))
     except WhenceError as failure:
         if not _concerns_operators(failure) and failure.code not in _OF_THE_TRACE:
             raise
         return _instead_of_trace(job, call, axes, failure)
-    told = baked_size(trace.fails_at, trace.of_sizes) if trace.fails_at else \
-        baked_at_long_sizes(job.model, run_of(trace.module, call.tensors), call.tensors, axes, trace.of_sizes)
-    if told:
+    fails = trace.fails and size_baked(job.model, trace.module, call.tensors, left, trace.of_sizes)
+    if told := fails or baked_at_long_sizes(job.model, run_of(trace.module, call.tensors), call.tensors, left,
+                                            trace.of_sizes):
         warnings.warn(str(told), WhenceWarning, stacklevel=4)
     return exported
 
@@ -233,9 +233,10 @@ def _at_any_size(job: Job, call: calls.Call, axes: Axes, trace: Trace) -> Export
     if _any_proposed(axes):
         axes = wishes.without_baked(
             axes, lambda chosen: size_baked(job.model, trace.module, call.tensors, chosen) is None)
-    else:
-        warnings.warn(str(trace.baked_size), WhenceWarning, stacklevel=5)
-    return _traced(job, trace.module, call.tensors, named_by_pytorch(axes))
+    exported, left = _traced(job, trace.module, call.tensors, named_by_pytorch(axes))
+    if told := size_baked(job.model, trace.module, call.tensors, left, trace.of_sizes):
+        warnings.warn(str(told), WhenceWarning, stacklevel=5)
+    return exported
 
 
 def _any_proposed(axes: Axes) -> bool:
@@ -282,7 +283,9 @@ def named_by_pytorch(axes: Axes) -> Axes:
                    for number, (axis, what) in enumerate(each.items(), 1)} for name, each in axes.items()}
 
 
-def _traced(job: Job, archive: torch.jit.ScriptModule, inputs: Mapping[str, Any], axes: Axes) -> Exported:
+def _traced(job: Job, archive: torch.jit.ScriptModule, inputs: Mapping[str, Any],
+            axes: Axes) -> tuple[Exported, Axes]:
+    """The export, and the axes that are dynamic in it: of wishes those that the model does not fix."""
     job.options = replace(job.options, symbolics=_symbolics(job))
     with tempfile.TemporaryDirectory(prefix="whence-") as folder:
         saved, given = Path(folder) / "model.pt", Path(folder) / "inputs.pt"
@@ -290,8 +293,8 @@ def _traced(job: Job, archive: torch.jit.ScriptModule, inputs: Mapping[str, Any]
         job.archive = str(archive.graph)
         calls.save_inputs(inputs, given)
         words = ["--inputs", given, *_default_dtype(), *library_words(archive)]
-        wishes.honoured(axes, lambda chosen: job.command(saved, *words, axes=chosen, folder=Path(folder)))
-    return job.finish()
+        left = wishes.honoured(axes, lambda chosen: job.command(saved, *words, axes=chosen, folder=Path(folder)))
+    return job.finish(), left
 
 
 def _default_dtype() -> list[str]:
@@ -417,7 +420,7 @@ def _scripted(backend: str, job: Job) -> Exported:
     axes = named_by_pytorch(job.axes_of(call))
     job.observed = lasting_writes.observed_script(job.model, given)
     if backend == "native":
-        return _traced(job, job.model, given, axes)
+        return _traced(job, job.model, given, axes)[0]
     with tempfile.TemporaryDirectory(prefix="whence-") as folder:
         saved, inputs = Path(folder) / "model.pt", Path(folder) / "inputs.pt"
         job.model.save(str(saved))

@@ -34,12 +34,12 @@ _LEAVING = ("to a NumPy array", "to a Python list")
 @dataclass(frozen=True)
 class Trace:
     """``baked_size``, E0304: it computes something else than the model at other sizes, of dynamic axes or of what data
-    decide. ``fails_at``: sizes at which the model runs and the trace does not, though they are just above the example's.
-    ``of_sizes``: the lines of Python that used a size as a number."""
+    decide. ``fails``: at sizes just above the example's, at which the model runs, it does not. ``of_sizes``: the lines of
+    Python that used a size as a number."""
 
     module: torch.jit.ScriptModule
     baked_size: Diagnostic | None
-    fails_at: str = ""
+    fails: bool = False
     of_sizes: Sequence[Place] = ()
 
 
@@ -63,8 +63,8 @@ def traced(model: torch.nn.Module, tensors: Mapping[str, torch.Tensor], axes: Ax
     for diagnostic in values:
         warnings.warn(str(diagnostic), WhenceWarning, stacklevel=5)
     # With values baked in, the results differ for that reason.
-    baked, fails_at = (None, "") if values else _compared(model, made, tensors, axes, of_sizes, must_run=False)
-    return Trace(made, baked, fails_at, of_sizes)
+    baked, fails = (None, False) if values else _compared(model, made, tensors, axes, of_sizes, must_run=False)
+    return Trace(made, baked, fails, of_sizes)
 
 
 def of_libraries(made: torch.jit.ScriptModule) -> list[str]:
@@ -104,16 +104,16 @@ def _baked_value(warning: warnings.WarningMessage) -> Diagnostic:
 
 
 def size_baked(model: torch.nn.Module, made: torch.jit.ScriptModule, tensors: Mapping[str, torch.Tensor],
-               axes: Axes) -> Diagnostic | None:
+               axes: Axes, of_sizes: Sequence[Place] = ()) -> Diagnostic | None:
     """E0304 where the trace does not run, or computes something else than the model, at other sizes."""
-    return _compared(model, made, tensors, axes, (), must_run=True)[0]
+    return _compared(model, made, tensors, axes, of_sizes, must_run=True)[0]
 
 
 def _compared(model: torch.nn.Module, made: torch.jit.ScriptModule, tensors: Mapping[str, torch.Tensor], axes: Axes,
-              of_sizes: Sequence[Place], must_run: bool) -> tuple[Diagnostic | None, str]:
+              of_sizes: Sequence[Place], must_run: bool) -> tuple[Diagnostic | None, bool]:
     """E0304 where the trace computes something else than the model at other sizes, or with other data. One that does
     not run at longer sizes is wrong with ``must_run``; else it is left to the export, which may say with which operation:
-    then the sizes are returned. One that does not run at sizes in another order, or with other data, is wrong."""
+    then True is returned. One that does not run at sizes in another order, or with other data, is wrong."""
     others = [(sizes_of(given, axes), given) for given in at_other_sizes(tensors, axes)]
     may_be_left = {what for what, _ in others} if not must_run else set()
     others += [(sizes_of(given, axes), given) for given in in_other_orders(tensors, axes)]
@@ -122,10 +122,10 @@ def _compared(model: torch.nn.Module, made: torch.jit.ScriptModule, tensors: Map
     for what, given in others:
         found = _as_the_model(model, run_of(made, tensors), given)
         if found is Found.FAILS and what in may_be_left:
-            return None, what
+            return None, True
         if found in (Found.FAILS, Found.DIFFERS):
-            return baked_size(what, of_sizes), ""
-    return None, ""
+            return baked_size(what, of_sizes), False
+    return None, False
 
 
 def run_of(made: torch.jit.ScriptModule, tensors: Mapping[str, torch.Tensor]) -> Callable:
@@ -243,7 +243,7 @@ def at_long_sizes(model: torch.nn.Module, tensors: Mapping[str, torch.Tensor],
         return
     parameters = sum(each.numel() for each in model.parameters())
     for chosen in {what.name: None for what, size in every
-                   if not what.parts and size < long and getattr(what.dim, "max", long) >= long}:
+                   if not what.parts and size < long and (getattr(what.dim, "max", None) or long) >= long}:
         longer = _at_sizes(tensors, axes, lambda what, size: long if what.name == chosen else size)
         if sum(each.numel() for each in longer.values()) * (parameters + 1) < most_products:
             yield longer

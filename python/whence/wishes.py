@@ -12,15 +12,16 @@ from .errors import Diagnostic, WhenceError, WhenceWarning
 from .surroundings import log
 
 
-def honoured(axes: Axes, export: Callable[[Axes], None]) -> None:
-    """Exports with those automatic axes that the model does not fix, of one size all or none; torch.export finds out
-    by itself."""
+def honoured(axes: Axes, export: Callable[[Axes], None]) -> Axes:
+    """Exports with those automatic axes that the model does not fix, of one size all or none, and returns them;
+    torch.export finds out by itself."""
     sizes: dict[Any, list] = {}  # by name; an axis without a name is a size of its own
     for name, axis, what in automatic(axes):
         sizes.setdefault(what.name or (name, axis), []).append((name, axis))
 
     try:
-        return export(axes)
+        export(axes)
+        return axes
     except WhenceError as failure:
         if failure.code != "E0304" or not sizes:
             raise
@@ -43,6 +44,7 @@ def honoured(axes: Axes, export: Callable[[Axes], None]) -> None:
                 fixed.remove(one)
         export(without(axes, [axis for size in fixed for axis in sizes[size]]))
     tell_of_fixed(axes, [axis for size in fixed for axis in sizes[size]], first)
+    return without(axes, [axis for size in fixed for axis in sizes[size]])
 
 
 def automatic(axes: Axes) -> Iterator[tuple[str, int, Axis]]:

@@ -56,7 +56,7 @@ void refuse_without_shape(const jit::Node& node, const jit::Stack& results) {
   }
 }
 
-// What PyTorch warns of at sizes that whence chose is none of the user's business.
+// Drops PyTorch's warnings: at sizes that whence chose they are none of the user's business.
 struct Silence : c10::WarningHandler {
   void process(const c10::Warning&) override {}
 };
