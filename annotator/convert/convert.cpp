@@ -2,7 +2,9 @@
 #include "annotator/convert/convert.h"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
+#include <map>
 #include <utility>
 
 #include "annotator/convert/infer.h"
@@ -70,18 +72,15 @@ bool is_explained(const Diagnostic& failure, Diagnostics& of_lowering) {
 
 // One call, one error: what its arguments lack, else the last that lowering found, which is about the operator itself.
 void keep_one_of_each_call(Diagnostics& of_lowering) {
-  const auto same_call = [](const Diagnostic& one, const Diagnostic& other) {
-    return !one.where.op.empty() && one.where.op == other.where.op && one.where.module == other.where.module &&
-           one.where.source == other.where.source;
-  };
   const auto weight = [](const Diagnostic& each) { return each.code == Code::converter_refused ? 1 : 0; };
+  std::map<std::array<std::string, 3>, std::size_t> kept_of;  // by operator, module and source
   Diagnostics kept;
   for (Diagnostic& each : of_lowering) {
-    const auto before = std::ranges::find_if(kept, [&](const Diagnostic& other) { return same_call(each, other); });
-    if (before == kept.end()) {
+    const auto [entry, first] = kept_of.try_emplace({each.where.op, each.where.module, each.where.source}, kept.size());
+    if (first || each.where.op.empty()) {
       kept.push_back(std::move(each));
-    } else if (weight(each) >= weight(*before)) {
-      *before = std::move(each);
+    } else if (weight(each) >= weight(kept[entry->second])) {
+      kept[entry->second] = std::move(each);
     }
   }
   of_lowering = std::move(kept);

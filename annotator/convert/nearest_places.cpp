@@ -7,6 +7,8 @@ namespace whence::convert {
 
 namespace {
 
+constexpr std::int64_t longest_table = std::int64_t{1} << 16U;  // places that stand in the file
+
 // PyTorch's CPU kernels multiply by the inverse of the factor, in float32, and by the centres of pixels with one
 // rounding (aten/src/ATen/native/UpSample.h and cpu/UpSampleKernel.cpp, PyTorch 2.13).
 float inverse_of(const NearestAxis& nearest) {
@@ -14,9 +16,15 @@ float inverse_of(const NearestAxis& nearest) {
   return static_cast<float>(*nearest.size) / static_cast<float>(*nearest.result_size);
 }
 
+// Rounded down, within what an integer holds: a file may name any factor.
+std::int64_t whole_part(float at) {
+  constexpr float most = 1e18F;
+  return static_cast<std::int64_t>(std::min(at, most));
+}
+
 std::int64_t place_in_pytorch(std::int64_t k, float inverse, bool exact) {
   const auto centre = static_cast<float>(static_cast<double>(inverse) * (static_cast<double>(k) + 0.5) - 0.5);
-  return static_cast<std::int64_t>(exact ? std::max(centre, 0.0F) + 0.5F : static_cast<float>(k) * inverse);
+  return whole_part(exact ? std::max(centre, 0.0F) + 0.5F : static_cast<float>(k) * inverse);
 }
 
 bool is_power_of_two(float factor) {
@@ -28,7 +36,7 @@ bool is_power_of_two(float factor) {
 // a seventh of 14 is 6 by 2 / 14. By the centres of pixels runtimes round in ways of their own, at the border between
 // two elements.
 bool may_misread(std::int64_t k, std::int64_t place, float inverse, float factor, bool exact) {
-  if (!exact) return static_cast<std::int64_t>(static_cast<float>(k) / factor) != place;
+  if (!exact) return whole_part(static_cast<float>(k) / factor) != place;
   constexpr double near = 1e-4;
   const double at = (static_cast<double>(k) + 0.5) * static_cast<double>(inverse);
   return !is_power_of_two(factor) && std::abs(at - std::round(at)) < near;
@@ -79,8 +87,11 @@ Val computed_places(Ctx& c, Val x, std::int64_t axis, const NearestAxis& nearest
 }  // namespace
 
 Val places_to_gather(Ctx& c, Val x, std::int64_t axis, const NearestAxis& nearest) {
-  if (nearest.size && nearest.result_size) return known_places(c, nearest);
-  if (!nearest.factor) return absent;
+  const bool known = nearest.size && nearest.result_size;
+  if (!known && !nearest.factor) return absent;
+  if (known && (*nearest.size == 0 || *nearest.result_size > longest_table)) return absent;
+  if (nearest.factor && !(nearest.written > 0 && std::isfinite(inverse_of(nearest)))) return absent;
+  if (known) return known_places(c, nearest);
   const bool whole = *nearest.factor == std::floor(*nearest.factor);
   if (nearest.image && !nearest.exact && *nearest.factor > 1 && !whole) return computed_places(c, x, axis, nearest);
   constexpr std::int64_t longest = std::int64_t{1} << 14U;

@@ -17,8 +17,8 @@ struct NearestAxis {
   bool image = false;  // two spatial axes: there PyTorch copies an axis that stays, and halves one that doubles
 };
 
-// Returns the places along `axis` of `x`, int64 [result_size]; absent where a Resize reads the same, and where neither
-// the factor nor both sizes are known.
+// Returns the places along `axis` of `x`, int64 [result_size]; absent where a Resize reads the same, where neither the
+// factor nor both sizes are known, and for a table beyond 65,536 places.
 Val places_to_gather(Ctx& c, Val x, std::int64_t axis, const NearestAxis& nearest);
 
 }  // namespace whence::convert
