@@ -5,7 +5,7 @@
 
 namespace whence::recorder {
 
-inline constexpr int most_runs = 7;
+inline constexpr int most_runs = 8;
 
 template <class T>
 using PerRun = std::array<T, most_runs>;

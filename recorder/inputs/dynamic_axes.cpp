@@ -20,25 +20,26 @@ std::int64_t second_size(std::int64_t first, int symbol, int attempt) {
   return smaller[attempt] >= 2 ? smaller[attempt] : larger[attempt];
 }
 
-// Witnesses: about half as long, one long, in another order, some times as long. The later ones multiply the work, and
-// are left out first.
-constexpr int shorter_run = 2, single_run = 3, reordered_run = 4, longer_run = 5;
+// Witnesses: about half as long, one long, in another order, some times as long, and much longer. The later ones
+// multiply the work, and are left out first. Much longer is the batch alone, then all but the batch: both together
+// would cost hundreds of examples, and a model that compares a length with a limit does so with one of them.
+constexpr int shorter_run = 2, single_run = 3, reordered_run = 4, longer_run = 5, large_batch_run = 6, long_run = 7;
 
 // Returns the size in a witness's run: about half, 1, the example's, several times as large, or much larger.
-std::int64_t witness_size(std::int64_t first, int symbol, int run) {
+std::int64_t witness_size(std::int64_t first, int symbol, bool is_batch, int run) {
   const std::int64_t half = first / 2 - symbol;
   if (run == single_run) return 1;
   if (run == shorter_run) return half >= 2 ? half : first + 5 + 3 * symbol;
-  if (run == reordered_run) return first;
-  return run == longer_run ? 4 * first + 1 + 2 * symbol : 24 * first + 11 + 2 * symbol;
+  if (run == longer_run) return 4 * first + 1 + 2 * symbol;
+  return run == (is_batch ? large_batch_run : long_run) ? 24 * first + 11 + 2 * symbol : first;
 }
 
 // An example without entries does not show the size at which the model is used: the other sizes are those for a small
 // example.
-PerRun<std::int64_t> sizes_of(std::int64_t first, int symbol, int attempt) {
+PerRun<std::int64_t> sizes_of(std::int64_t first, int symbol, bool is_batch, int attempt) {
   const std::int64_t usual = std::max<std::int64_t>(first, first == 0 ? 2 : 1);
   PerRun<std::int64_t> sizes{first, second_size(usual, symbol, attempt)};
-  for (int run = 2; run < most_runs; ++run) sizes[run] = witness_size(usual, symbol, run);
+  for (int run = 2; run < most_runs; ++run) sizes[run] = witness_size(usual, symbol, is_batch, run);
   return sizes;
 }
 
@@ -73,6 +74,11 @@ bool vary_ratios(ExampleInputs& inputs) {
   return any;
 }
 
+// False where no size, or each, is a batch: the other run of the two is the example again.
+bool is_run_of_use(const ExampleInputs& inputs, int run) {
+  return std::ranges::any_of(inputs.symbol_sizes, [run](const auto& each) { return each[run] != each[0]; });
+}
+
 // Leaves a run out: the later ones move up, and the last is there twice.
 void leave_out(ExampleInputs& inputs, int run) {
   for (PerRun<std::int64_t>& sizes : inputs.symbol_sizes)
@@ -83,7 +89,7 @@ void leave_out(ExampleInputs& inputs, int run) {
 bool is_single_run_of_use(const ExampleInputs& inputs) {
   const auto& sizes = inputs.symbol_sizes;
   return std::ranges::all_of(sizes, [](const auto& each) { return each[single_run] >= 1; }) &&
-         std::ranges::any_of(sizes, [](const auto& each) { return each[single_run] != each[0]; });
+         is_run_of_use(inputs, single_run);
 }
 
 struct Axis {
@@ -168,7 +174,7 @@ Axis found(ExampleInputs& inputs, const DynamicAxis& dynamic, int attempt) {
   result.symbol = symbol_called(inputs, dynamic.symbol);
   if (result.symbol == inputs.symbols.size()) {
     inputs.symbols.push_back({dynamic.symbol, root, {}, {}});
-    inputs.symbol_sizes.push_back(sizes_of(root, static_cast<int>(result.symbol), attempt));
+    inputs.symbol_sizes.push_back(sizes_of(root, static_cast<int>(result.symbol), result.axis == 0, attempt));
   } else if (inputs.symbols[result.symbol].example != root) {
     mismatch("size '" + dynamic.symbol + "' is " + std::to_string(inputs.symbols[result.symbol].example) + " and " +
                  std::to_string(root) + " in the example inputs",
@@ -276,6 +282,7 @@ void apply_dynamic_axes(ExampleInputs& inputs, const std::vector<DynamicAxis>& d
     --most;
   };
   const bool single = is_single_run_of_use(inputs);
+  for (const int run : {long_run, large_batch_run}) leave_out_unless(is_run_of_use(inputs, run), run);
   leave_out_unless(reordered, reordered_run);
   leave_out_unless(single, single_run);
   inputs.single_run = single ? single_run : 0;
