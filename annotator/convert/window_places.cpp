@@ -1,5 +1,7 @@
 #include "annotator/convert/window_places.h"
 
+#include <algorithm>
+
 namespace whence::convert {
 
 namespace {
@@ -8,16 +10,23 @@ Val indices(Ctx& c, const Ints& values, const Ints& shape) {
   return c.constant_tensor({DType::int64, shape, Bytes::copy_of(values.data(), values.size() * sizeof values[0])});
 }
 
+constexpr std::int64_t longest_window = std::int64_t{1} << 24U;  // its offsets stand in the file
+constexpr std::int64_t longest_table = std::int64_t{1} << 16U;   // the same of all windows
+
 }  // namespace
 
 Val window_places(Ctx& c, Val x, std::int64_t axis, std::optional<std::int64_t> size, const Windows& windows,
                   PlacesOrder order) {
+  if (windows.elements > longest_window) {
+    c.refuse("windows of " + std::to_string(windows.elements) + " elements", "use as_strided or slices");
+  }
   const bool elements_first = order == PlacesOrder::elements_first;
-  Ints offsets;
-  for (std::int64_t i = 0; i < windows.elements; ++i) offsets.push_back(i * windows.dilation);
-  if (!size) {
+  if (!size || windows.count(*size) > longest_table / std::max<std::int64_t>(windows.elements, 1)) {
+    Ints offsets;
+    for (std::int64_t i = 0; i < windows.elements; ++i) offsets.push_back(i * windows.dilation);
     // Windows begin at 0, step, ... up to the last that leaves room for one.
-    const Val past_last = c.emit("Sub", {c.dim_of(x, axis), c.constant_int(windows.reach())});
+    const Val past_last = size ? c.constant_int(*size - windows.reach())
+                               : c.emit("Sub", {c.dim_of(x, axis), c.constant_int(windows.reach())});
     const Val starts = c.emit("Range", {c.constant_int(0), past_last, c.constant_int(windows.step)});
     if (elements_first) return c.emit("Add", {indices(c, offsets, {windows.elements, 1}), starts});
     return c.emit("Add", {c.unsqueeze(starts, {1}), c.constant_ints(offsets)});

@@ -25,6 +25,7 @@ CASES = [
     case("aten::im2col", lambda x: F.unfold(x, 2), f32(3, 4, 5)),
     case("aten::im2col", lambda x: F.unfold(x, (3, 2), (1, 2), (1, 0), (2, 1)), f32(2, 3, 4, 5), dynamic="x:2=h,3=w"),
     case("aten::im2col", lambda x: F.unfold(x, 2, stride=3), f32(3, 8, 5), dynamic="x:1=h"),
+    case("aten::im2col", lambda x: F.unfold(x, (300, 1)), f32(1, 1, 600, 1)),  # more places than a table holds
     case("aten::col2im", lambda x: F.fold(x, (4, 5), (2, 3), padding=(1, 0), stride=(2, 1)), f32(2, 18, 9),
          dynamic="x:0=n"),
     case("aten::col2im", lambda x: F.fold(x, (4, 5), 2), f32(12, 12)),

@@ -62,5 +62,6 @@ CASES = [
     case("aten::unfold", lambda x: x.unfold(1, 3, 2), f32(2, 8)),
     case("aten::unfold", lambda x: x.unfold(0, 2, 1), f32(5, 3), dynamic="x:1=n"),
     case("aten::unfold", lambda x: x.unfold(1, 3, 2), f32(2, 8, 2), dynamic="x:1=n"),
+    case("aten::unfold", lambda x: x.unfold(1, 260, 2), f32(1, 800)),  # more places than a table holds
     case("aten::select.int", lambda x: torch.select_copy(x, 1, 2), f32(2, 3), recorded_as="aten::select_copy.int"),
 ]
