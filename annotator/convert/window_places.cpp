@@ -29,7 +29,8 @@ Val window_places(Ctx& c, Val x, std::int64_t axis, std::optional<std::int64_t> 
                                : c.emit("Sub", {c.dim_of(x, axis), c.constant_int(windows.reach())});
     const Val starts = c.emit("Range", {c.constant_int(0), past_last, c.constant_int(windows.step)});
     if (elements_first) return c.emit("Add", {indices(c, offsets, {windows.elements, 1}), starts});
-    return c.emit("Add", {c.unsqueeze(starts, {1}), c.constant_ints(offsets)});
+    // Not an Unsqueeze: of known sizes, onnx's propagation of data takes its result for the vector.
+    return c.emit("Add", {c.emit("Reshape", {starts, c.constant_ints({-1, 1})}), c.constant_ints(offsets)});
   }
   const std::int64_t count = windows.count(*size);
   Ints places;
