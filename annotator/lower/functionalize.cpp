@@ -105,6 +105,12 @@ void Functionalizer::step(Node node) {
   memory_.sink->push_back(std::move(node));
 }
 
+void Functionalizer::warn_of_write(const Node& node, ValueId self) {
+  const ValueId memory = memory_.owner(self);
+  reports_.warn_of_write(node, memory);
+  for (const auto& [other, why] : memory_.perhaps_the_same(memory)) reports_.warn_of_write(node, other);
+}
+
 // y[1:] = y[:-1]: PyTorch's result depends on the order in which it goes through memory, and on the device. The value
 // that is written here is computed of the contents before the write.
 void Functionalizer::warn_of_overlap(const Node& node, ValueId self) {
@@ -134,7 +140,7 @@ void Functionalizer::write(Node& node) {
   const Argument& target = written_argument(node);
   if (target.as<ValueRef>() == nullptr) return;  // a literal: nothing can see the write
   const ValueId self = memory_.renamed(target.as<ValueRef>()->id);
-  reports_.warn_of_write(node, memory_.owner(self));
+  warn_of_write(node, self);
   warn_of_overlap(node, self);
   const ValueId result = node.outputs.empty() ? none_id : node.outputs.front();
   if (node.target == "aten::set_" && node.overload == "source_Tensor") return stand_for(node, self, result);
@@ -171,7 +177,7 @@ void Functionalizer::write_list(Node& node) {
     const auto* value = element.as<ValueRef>();
     if (value == nullptr) continue;
     written.push_back(memory_.renamed(value->id));
-    reports_.warn_of_write(node, memory_.owner(written.back()));
+    warn_of_write(node, written.back());
   }
   for (NamedArgument& argument : node.arguments) memory_.resolve(argument.value);
   Node functional = std::move(*functional_form(program_, node).node);

@@ -28,6 +28,7 @@ class Functionalizer {
   void write(Node& node);
   bool writes_to_itself(const Node& node, ValueId self) const;
   void write_list(Node& node);
+  void warn_of_write(const Node& node, ValueId self);
   void warn_of_overlap(const Node& node, ValueId self);
   void stand_for(const Node& node, ValueId self, ValueId result);
   void stay_inside(const Node& node, ValueId self);
@@ -38,6 +39,8 @@ class Functionalizer {
   void branch(Node node);
   void loop(Node node);
   std::vector<ValueId> carry(Block& body, std::size_t variables, const std::vector<ValueId>& written);
+  std::vector<ValueId> starts(const ArgumentList& initial) const;
+  void doubt_variables(const Node& loop, const std::vector<ValueId>& starts, const std::vector<ValueId>& written);
   std::vector<ValueId> first_written(const Node& loop, const OuterWrites& writes) const;
   Aliases kept_variables(Node& loop, const OuterWrites& writes);
   void add_result(Node& node, std::size_t position, ValueId memory);

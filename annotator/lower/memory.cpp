@@ -39,9 +39,10 @@ int Memory::writes_to(ValueId memory) const {
 
 std::optional<MemoryLayout> Memory::layout(ValueId id) const {
   const auto found = state_.views.find(id);
+  const auto doubtful = [&](const Doubt& doubt) { return doubt.result == id; };
+  if (std::ranges::any_of(state_.doubts, doubtful)) return std::nullopt;
   if (found == state_.views.end()) return owner_layout(program_, id);
   const View& view = found->second;
-  if (view.kind == ViewKind::perhaps) return std::nullopt;
   const auto base = layout(view.base);
   return !base || view.kind == ViewKind::same ? base : view_layout(program_, view.node, view.output, *base);
 }
@@ -91,12 +92,6 @@ ValueId Memory::current(ValueId id) {
 
 ValueId Memory::made_anew(ValueId id, int writes) {
   View stale = state_.views.at(id);  // a copy: making its base anew may move it
-  if (stale.kind == ViewKind::perhaps) {
-    reports_.report(reports_.refusal(stale.node,
-                                     "what it was made from is written to later, and whether it shares that memory "
-                                     "depends on strides, which are not recorded"));
-    return id;
-  }
   Node renewed = std::move(stale.node);
   const ValueId base = current(stale.base);
   for (NamedArgument& given : renewed.arguments) {
@@ -132,6 +127,14 @@ std::vector<ValueId> Memory::newest(const std::vector<ValueId>& memory,
 // ---- names and views --------------------------------------------------------------------------------------------
 
 void Memory::add_views(const Node& node, ValueId base, const ViewInfo& view) {
+  if (view.kind == ViewKind::perhaps) {
+    const Diagnostic why = reports_.refusal(
+        node,
+        "what it was made from or its result is written to, the other of the two is read later, and whether they "
+        "share memory depends on sizes or strides");
+    for (const ValueId result : node.outputs) doubt(result, base, why);
+    return;
+  }
   const int writes = writes_to(owner(base));
   for (std::size_t i = 0; i < node.outputs.size(); ++i) {
     state_.views[node.outputs[i]] = {base, view.kind, node, i, view.argument};
@@ -176,13 +179,12 @@ void Memory::put(ValueId self, ValueId written) {
     renewed.emplace_back(self, value);
   }
   if (self == memory && state_.views.find(renewed.front().first) == state_.views.end()) recover(memory);
-  const int writes = ++state_.writes[memory];
+  const int writes = count_write(memory);
   for (const auto& [id, newest] : renewed) state_.versions[id] = {newest, writes};
 }
 
 std::optional<ValueId> Memory::written_base(const View& view, ValueId value) {
   if (view.kind == ViewKind::same) return value;
-  if (view.kind == ViewKind::perhaps) return std::nullopt;
   const ValueId old_base = current(view.base);
   std::optional<Node> scatter = write_through(program_, view.node, view.output, view.argument, old_base, value);
   if (!scatter) return std::nullopt;
@@ -192,13 +194,36 @@ std::optional<ValueId> Memory::written_base(const View& view, ValueId value) {
   return base;
 }
 
-void Memory::now_holds(ValueId memory, ValueId value) {
-  const int writes = ++state_.writes[memory];
-  state_.versions[memory] = {value, writes};
+void Memory::now_holds(ValueId memory, ValueId value) { state_.versions[memory] = {value, count_write(memory)}; }
+
+std::vector<std::pair<ValueId, Diagnostic>> Memory::perhaps_the_same(ValueId memory) const {
+  std::vector<std::pair<ValueId, Diagnostic>> others;
+  std::vector<ValueId> found{memory};
+  for (std::size_t i = 0; i < found.size() && !state_.doubts.empty(); ++i) {
+    for (const Doubt& doubt : state_.doubts) {
+      const ValueId result = owner(doubt.result), argument = owner(doubt.argument);
+      if (result != found[i] && argument != found[i]) continue;
+      const ValueId other = result == found[i] ? argument : result;
+      if (std::ranges::find(found, other) != found.end()) continue;
+      found.push_back(other);
+      others.emplace_back(other, doubt.why);
+    }
+  }
+  return others;
+}
+
+// Returns the number of writes so far. What may be the same memory holds something unknown from here on.
+int Memory::count_write(ValueId memory) {
+  for (const auto& [other, why] : perhaps_the_same(memory)) {
+    ++state_.writes[other];
+    state_.versions.erase(other);
+    state_.lost.emplace(other, why);
+  }
+  return ++state_.writes[memory];
 }
 
 void Memory::lose(ValueId memory, const Diagnostic& why) {
-  ++state_.writes[memory];
+  count_write(memory);
   state_.versions.erase(memory);
   state_.lost.insert_or_assign(memory, why);
 }

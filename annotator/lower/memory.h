@@ -5,12 +5,14 @@
 // are stale from then on and are made anew from their base when they are next read.
 //
 // A write that cannot be expressed is reported only if it matters, that is, when a stale value is read: models often
-// write through reshape(), of which it is not known whether it copied, and never look at the base again.
+// write to the result of a reshape(), of which it is not known whether it copied, and never look at its base again.
+// Such a result counts as memory of its own, and a write to either memory makes what the other holds unknown.
 #pragma once
 
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "annotator/lower/memory_layout.h"
@@ -28,6 +30,11 @@ class Memory {
     std::size_t output = 0;  // which of its results
     std::string argument;    // the one that is viewed
   };
+  // Two memories that may be one.
+  struct Doubt {
+    ValueId result = none_id, argument = none_id;  // a reshape and its base, or a loop's variable and its start
+    Diagnostic why;
+  };
   // The current name of an original value, and how many writes to its memory that name takes account of.
   struct Version {
     ValueId value = none_id;
@@ -41,6 +48,7 @@ class Memory {
     std::unordered_map<ValueId, Version> versions;
     std::unordered_map<ValueId, int> writes;       // by owner of the memory
     std::unordered_map<ValueId, Diagnostic> lost;  // by owner: why its newest value cannot be expressed
+    std::vector<Doubt> doubts;
     std::unordered_map<ValueId, ValueId> renamed;  // unsqueeze_(x): x means another view from there on
   };
 
@@ -55,6 +63,8 @@ class Memory {
   ValueId renamed(ValueId id) const;
   ValueId owner(ValueId id) const;
   std::vector<ValueId> owners(const std::vector<ValueId>& values) const;  // each once
+  // Other memory that may be this one, and why that is not known.
+  std::vector<std::pair<ValueId, Diagnostic>> perhaps_the_same(ValueId memory) const;
   bool same_place(ValueId one, ValueId other) const;
   ValueId current(ValueId id);       // its newest value; views that a write has passed by are made anew
   void resolve(Argument& argument);  // every value in it becomes the newest
@@ -65,9 +75,12 @@ class Memory {
 
   // ---- names and views
   void add_views(const Node& node, ValueId base, const ViewInfo& view);  // the results of a node, arguments resolved
-  void alias(ValueId result, ValueId self);                              // result, where there is one, is self
-  void stand_for(ValueId name, ValueId other);                           // from here on the name means the other one
-  void rename(ValueId self, ValueId result, Node view);                  // both mean this view of what self was
+  void doubt(ValueId result, ValueId argument, const Diagnostic& why) {
+    state_.doubts.push_back({result, argument, why});
+  }
+  void alias(ValueId result, ValueId self);              // result, where there is one, is self
+  void stand_for(ValueId name, ValueId other);           // from here on the name means the other one
+  void rename(ValueId self, ValueId result, Node view);  // both mean this view of what self was
 
   // ---- writing
   void put(ValueId self, ValueId written);  // gives it, and with it all that it is a view of, another value
@@ -78,6 +91,7 @@ class Memory {
 
  private:
   int writes_to(ValueId memory) const;
+  int count_write(ValueId memory);
   ValueId made_anew(ValueId id, int writes);
   std::optional<ValueId> written_base(const View& view, ValueId value);
   bool repeats_elements(ValueId id) const;

@@ -12,7 +12,7 @@ enum class ViewKind : std::uint8_t {
   none,     // the results have memory of their own
   same,     // the result is the argument
   view,     // the results are parts or other arrangements of the argument
-  perhaps,  // a view or a copy, depending on strides, which are not recorded: reshape, contiguous, flatten
+  perhaps,  // a view or a copy, by sizes, or by strides that are not recorded: reshape, contiguous, flatten
 };
 
 struct ViewInfo {

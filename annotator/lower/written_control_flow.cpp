@@ -69,6 +69,7 @@ void Functionalizer::loop(Node node) {
   Block& body = node.blocks[0];
   ArgumentList& initial = std::get<ArgumentList>(node.arguments.back().value.data);
   const std::size_t variables = initial.size();
+  const std::vector<ValueId> started_as = starts(initial);
   for (NamedArgument& argument : node.arguments) memory_.resolve(argument.value);
   for (const ValueId memory : written) initial.push_back({ValueRef{memory_.current(memory)}});
 
@@ -81,6 +82,7 @@ void Functionalizer::loop(Node node) {
     for (const ValueId memory : changing) memory_.lose(memory, unclear);
   };
   name_variables();
+  doubt_variables(node, started_as, written);
   run(body, depth_ + 1);
   Losses lost;
   const std::vector<ValueId> left = memory_.newest(written, lost);
@@ -107,6 +109,33 @@ std::vector<ValueId> Functionalizer::carry(Block& body, std::size_t variables, c
   }
   insert(body.inputs, 1 + variables, carried);
   return carried;
+}
+
+// The memory that each variable starts as; none for what is no tensor.
+std::vector<ValueId> Functionalizer::starts(const ArgumentList& initial) const {
+  std::vector<ValueId> memory;
+  for (const Argument& start : initial) {
+    const auto* value = start.as<ValueRef>();
+    memory.push_back(value == nullptr ? none_id : memory_.owner(memory_.renamed(value->id)));
+  }
+  return memory;
+}
+
+// A variable that starts as memory to which the body writes is that memory in the first iteration alone:
+// `total = x; loop: x.add_(1); total = total + x`.
+void Functionalizer::doubt_variables(const Node& loop, const std::vector<ValueId>& starts,
+                                     const std::vector<ValueId>& written) {
+  const auto is_written = [&](ValueId memory) { return std::ranges::find(written, memory) != written.end(); };
+  const Diagnostic unclear = reports_.refusal(
+      loop,
+      "the loop writes to what a variable is in its first iteration, which is read later, and gives it another one");
+  for (std::size_t i = 0; i < starts.size(); ++i) {
+    if (starts[i] == none_id) continue;
+    const auto others = memory_.perhaps_the_same(starts[i]);
+    const auto changes = [&](const auto& other) { return is_written(other.first); };
+    if (!is_written(starts[i]) && std::ranges::none_of(others, changes)) continue;
+    memory_.doubt(loop.blocks[0].inputs[1 + i], starts[i], unclear);
+  }
 }
 
 // Owners of the memory that the first iteration writes to, and later iterations need not.

@@ -9,6 +9,7 @@
 #include "annotator/pt2/checks.h"
 #include "annotator/pt2/operands.h"
 #include "annotator/pt2/size_expression.h"
+#include "annotator/pt2/strides.h"
 #include "annotator/pt2/tensors.h"
 #include "schema/operator_facts.h"
 
@@ -350,41 +351,14 @@ void ExportedGraph::read_nodes(const Part& graph, Block& block) {
   }
 }
 
-// The layout of a tensor in memory, as far as no symbolic size is in the way.
-std::optional<ExportedGraph::Memory> ExportedGraph::memory_of(const Part& graph, const std::optional<Part>& tensor) {
-  const auto meta = tensor ? graph.at("tensor_values").maybe(tensor->at("name").text()) : std::nullopt;
-  if (!meta) return std::nullopt;
-  const auto number = [](const Part& of) -> std::optional<std::int64_t> {
-    const auto known = of.maybe("as_int");
-    return known ? std::optional(known->integer()) : std::nullopt;
-  };
-  const Part sizes = meta->at("sizes"), strides = meta->at("strides");
-  const auto offset = number(meta->at("storage_offset"));
-  if (!offset || sizes.size() != strides.size()) return std::nullopt;
-  Memory memory{*offset, {}, true};
-  std::int64_t expected = 1;
-  for (std::size_t i = sizes.size(); i-- > 0;) {
-    const auto size = number(sizes[i]), stride = number(strides[i]);
-    if (!stride || (!size && i > 0)) return std::nullopt;
-    memory.row_major &= size == 1 || *stride == expected;
-    if (__builtin_mul_overflow(expected, size.value_or(1), &expected)) return std::nullopt;
-    memory.strides.insert(memory.strides.begin(), *stride);
-  }
-  return memory;
-}
-
-std::optional<ExportedGraph::Memory> ExportedGraph::memory_of_first(const Part& graph, const Part& inputs) {
-  return memory_of(graph, inputs.size() == 0 ? std::nullopt : inputs[0].at("arg").maybe("as_tensor"));
-}
-
 // Notes the memory of as_strided's tensor if that does not lie in memory in the plain way, as the recorder does.
 void ExportedGraph::note_memory(const Part& graph, const Part& inputs, Node& node) {
-  if (node.target != "aten::as_strided") return;
-  const auto memory = memory_of_first(graph, inputs);
-  if (!memory || (memory->offset == 0 && memory->row_major)) return;
-  ArgumentList list{{memory->offset}};
-  for (const std::int64_t stride : memory->strides) list.push_back({stride});
-  node.arguments.push_back({std::string(memory_argument), {std::move(list)}});
+  if (node.target != "aten::as_strided" || inputs.size() == 0) return;
+  const auto tensor = strided(graph, inputs[0].at("arg"));
+  if (!tensor || (tensor->offset == 0 && in_rows(*tensor))) return;
+  if (auto memory = as_memory_argument(*tensor)) {
+    node.arguments.push_back({std::string(memory_argument), {std::move(*memory)}});
+  }
 }
 
 // Refuses a node that lacks arguments of its schema: those that have no default, and lists of a stated length, where
@@ -436,19 +410,12 @@ void ExportedGraph::require_tensors(const Node& node) const {
   }
 }
 
-// A reshape of row-major memory is a view. Of other memory it may be one, whose memory is not row-major either: a
-// copy's is.
-void ExportedGraph::note_written_view(const Part& graph, const Part& part, const Node& node, Block& block) {
-  std::vector<ValueId> written;
-  if (is_in_place_name(node.target) && !node.arguments.empty()) {
-    if (const auto* self = node.arguments.front().value.as<ValueRef>()) written.push_back(self->id);
-  }
-  written_views_.note(block.nodes, node, written, [&]() -> std::optional<bool> {
-    const auto memory = memory_of_first(graph, part.at("inputs"));
-    if (memory && memory->row_major) return true;
-    const Part outputs = part.at("outputs");
-    const auto result = memory_of(graph, outputs.size() == 0 ? std::nullopt : outputs[0].maybe("as_tensor"));
-    return memory && result ? std::optional(!result->row_major) : std::nullopt;
+void ExportedGraph::note_reshape(const Part& graph, const Part& part, const Node& node) {
+  written_views_.note(node, [&]() -> std::optional<bool> {
+    const Part inputs = part.at("inputs"), outputs = part.at("outputs");
+    if (inputs.size() == 0 || outputs.size() == 0) return std::nullopt;
+    const auto argument = strided(graph, inputs[0].at("arg")), result = strided(graph, outputs[0]);
+    return argument && result ? shares_memory(node, *argument, *result) : std::nullopt;
   });
 }
 
@@ -484,7 +451,7 @@ void ExportedGraph::read_node(const Part& graph, const Part& part, Block& block)
   }
   read_outputs(graph, part.at("outputs"), node);
   use_stated_sizes(node);
-  note_written_view(graph, part, node, block);
+  note_reshape(graph, part, node);
   if (in_body_ && !part.at("metadata").has("nn_module_stack")) place_in_body(node);
   block.nodes.push_back(std::move(node));
 }

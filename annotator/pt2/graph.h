@@ -34,6 +34,7 @@ class ExportedGraph {
   void read_program(const Part& graph, bool texts, Block& block) {
     texts_ = texts;
     read_nodes(graph, block);
+    written_views_.mark(program_);
   }
   Argument argument(const Part& argument);
 
@@ -42,16 +43,8 @@ class ExportedGraph {
 
   void read_nodes(const Part& graph, Block& block);
   void read_node(const Part& graph, const Part& node, Block& block);
-  struct Memory {
-    std::int64_t offset = 0;
-    std::vector<std::int64_t> strides;
-    bool row_major = false;
-  };
-  static std::optional<Memory> memory_of(const Part& graph, const std::optional<Part>& tensor);
-  static std::optional<Memory> memory_of_first(const Part& graph, const Part& inputs);
   static void note_memory(const Part& graph, const Part& inputs, Node& node);
-  // Notes the reshapes whose memory is written to later.
-  void note_written_view(const Part& graph, const Part& part, const Node& node, Block& block);
+  void note_reshape(const Part& graph, const Part& part, const Node& node);
   // Gives the result of a view the sizes that the node itself states; the archive may have recorded others.
   void use_stated_sizes(const Node& node);
   void require_arguments(const Node& node) const;

@@ -79,12 +79,6 @@ bool is_run_of_use(const ExampleInputs& inputs, int run) {
   return std::ranges::any_of(inputs.symbol_sizes, [run](const auto& each) { return each[run] != each[0]; });
 }
 
-// Leaves a run out: the later ones move up, and the last is there twice.
-void leave_out(ExampleInputs& inputs, int run) {
-  for (PerRun<std::int64_t>& sizes : inputs.symbol_sizes)
-    std::copy(sizes.begin() + run + 1, sizes.end(), sizes.begin() + run);
-}
-
 // False where the example itself has sizes of 1 alone, or a size that follows from another would be none.
 bool is_single_run_of_use(const ExampleInputs& inputs) {
   const auto& sizes = inputs.symbol_sizes;
@@ -184,7 +178,7 @@ Axis found(ExampleInputs& inputs, const DynamicAxis& dynamic, int attempt) {
 }
 
 // Witnesses cost time: the larger ones stand aside when they would multiply the work of a model with large inputs.
-int affordable_runs(const ExampleInputs& inputs, const std::vector<Axis>& axes, int most) {
+int affordable_runs(const ExampleInputs& inputs, const std::vector<Axis>& axes) {
   constexpr double small_enough = 1 << 16, most_times = 6;
   const auto elements = [&](int run) {
     double sum = 0;
@@ -204,7 +198,7 @@ int affordable_runs(const ExampleInputs& inputs, const std::vector<Axis>& axes, 
     return sum;
   };
   int runs = inputs.single_run > 0 ? 4 : 3;
-  while (runs < most && (elements(runs) <= small_enough || elements(runs) <= most_times * elements(0))) ++runs;
+  while (runs < inputs.runs && (elements(runs) <= small_enough || elements(runs) <= most_times * elements(0))) ++runs;
   return runs;
 }
 
@@ -250,6 +244,16 @@ void apply_tie(std::vector<DynamicAxis>& dynamic, const Tie& tie) {
   }
 }
 
+void leave_out(ExampleInputs& inputs, int run) {
+  const auto move_up = [run](auto& of_runs) {
+    std::copy(of_runs.begin() + run + 1, of_runs.end(), of_runs.begin() + run);
+  };
+  for (PerRun<std::int64_t>& sizes : inputs.symbol_sizes) move_up(sizes);
+  for (PerRun<c10::IValue>& argument : inputs.arguments) move_up(argument);
+  --inputs.runs;
+  if (run < inputs.first_large_run) --inputs.first_large_run;
+}
+
 void apply_dynamic_axes(ExampleInputs& inputs, const std::vector<DynamicAxis>& dynamic, int attempt) {
   if (dynamic.empty()) return;
   std::vector<Axis> axes;
@@ -275,18 +279,17 @@ void apply_dynamic_axes(ExampleInputs& inputs, const std::vector<DynamicAxis>& d
     add_derived(inputs, *axis.derived, axis.symbol);
     axis.symbol = symbol_called(inputs, text_of(*axis.derived));
   }
-  int most = most_runs;
+  inputs.runs = most_runs;
+  inputs.first_large_run = longer_run;
   const auto leave_out_unless = [&](bool used, int run) {
-    if (used) return;
-    leave_out(inputs, run);
-    --most;
+    if (!used) leave_out(inputs, run);
   };
   const bool single = is_single_run_of_use(inputs);
   for (const int run : {long_run, large_batch_run}) leave_out_unless(is_run_of_use(inputs, run), run);
   leave_out_unless(reordered, reordered_run);
   leave_out_unless(single, single_run);
   inputs.single_run = single ? single_run : 0;
-  inputs.runs = affordable_runs(inputs, axes, most);
+  inputs.runs = affordable_runs(inputs, axes);
   for (const Axis& axis : axes) {
     auto& argument = inputs.arguments[axis.place.argument];
     for (int run = 1; run < inputs.runs; ++run) {

@@ -25,7 +25,8 @@ struct ExampleInputs {
   std::set<std::size_t>
       left_to_default;  // arguments that were not given: constants, as for a caller that leaves it out
   int runs = 1;
-  int single_run = 0;  // 0: there is none
+  int single_run = 0;               // 0: there is none
+  int first_large_run = most_runs;  // from here on, sizes are some times those of the example
   std::vector<Symbol> symbols;
   std::vector<PerRun<std::int64_t>> symbol_sizes;
 
@@ -51,6 +52,9 @@ ExampleInputs make_inputs(archive::Archive& archive, const ReadOptions& options,
 
 // Sizes for the runs after the first (dynamic_axes.cpp).
 void apply_dynamic_axes(ExampleInputs& inputs, const std::vector<DynamicAxis>& dynamic, int attempt);
+
+// Takes a witness away: those behind it move up.
+void leave_out(ExampleInputs& inputs, int run);
 
 // Two sizes that have one value in the example and may have to stay equal: PyTorch's
 // `dynamic_axes={"x": [0], "lengths": [0]}` names each axis separately, even if the model needs them equal.

@@ -265,8 +265,8 @@ bool same_term(const Term& a, const Term& b) {
   return a.id == b.id && a.items == b.items && a.object == b.object;
 }
 
-c10::StorageImpl* memory_of(const Term& term) {
-  const auto& seen = term.seen[0];
+c10::StorageImpl* memory_of(const Term& term, int run) {
+  const auto& seen = term.seen[run];
   const bool tensor = term.is_value() && seen && seen->isTensor() && seen->toTensor().has_storage();
   return tensor ? seen->toTensor().storage().unsafeGetStorageImpl() : nullptr;
 }

@@ -162,8 +162,8 @@ void check_same_keys(const Term& a, const Term& b);
 // The declared type of a container's i-th item, keys of dicts included; null where it is not declared.
 c10::TypePtr item_type(const c10::TypePtr& container, std::size_t i);
 
-// The memory of a tensor in the first run; null for anything else.
-c10::StorageImpl* memory_of(const Term& term);
+// The memory of a tensor in a run; null for anything else.
+c10::StorageImpl* memory_of(const Term& term, int run = 0);
 
 // Returns the arguments that an operation writes into: tensors with memory.
 std::vector<const Term*> written_by(const torch::jit::Node& node, const std::vector<Term>& arguments);

@@ -14,10 +14,21 @@ ValueId Aliases::first_name(const Term& term) const {
 
 void Aliases::note_passage(ValueId result, const std::vector<const Term*>& from) {
   Passage passage{result, {}};
-  for (const Term* term : from) {
-    if (memory_of(*term) != nullptr) passage.memory.push_back(term->seen[0]->toTensor().storage().getWeakStorageImpl());
+  bool any = false;
+  for (int run = 0; run < most_runs; ++run) {
+    for (const Term* term : from) {
+      if (memory_of(*term, run) == nullptr) continue;
+      passage.memory[run].push_back(term->seen[run]->toTensor().storage().getWeakStorageImpl());
+      any = true;
+    }
   }
-  if (!passage.memory.empty()) passages_.push_back(std::move(passage));
+  if (any) passages_.push_back(std::move(passage));
+}
+
+void Aliases::note_element(const Term& element) {
+  for (int run = 0; run < most_runs; ++run) {
+    if (memory_of(element, run) != nullptr) note_element(element.seen[run]->toTensor());
+  }
 }
 
 void Aliases::note_element(const at::Tensor& tensor) {
@@ -26,10 +37,12 @@ void Aliases::note_element(const at::Tensor& tensor) {
 }
 
 bool Aliases::Passage::may_be(const Term& term) const {
-  const c10::StorageImpl* at = memory_of(term);
-  return at != nullptr && std::ranges::any_of(memory, [&](const Memory& each) {
-           return !each.expired() && each._unsafe_get_target() == at;
-         });
+  for (int run = 0; run < most_runs; ++run) {
+    const c10::StorageImpl* at = memory_of(term, run);
+    const auto is_there = [&](const Memory& each) { return !each.expired() && each._unsafe_get_target() == at; };
+    if (at != nullptr && std::ranges::any_of(memory[run], is_there)) return true;
+  }
+  return false;
 }
 
 // True if only run time shows whether writing to `written` changes `other`: one is from before the branch or loop and
@@ -43,9 +56,12 @@ bool Aliases::Passage::may_alias_after_write(const Term& written, const Term& ot
 
 void Aliases::refuse_writes(const std::vector<const Term*>& written, const std::vector<const Call*>& running) const {
   for (const Term* term : written) {
-    const auto held = in_sequences_.find(memory_of(*term));
-    if (held == in_sequences_.end() || held->second.expired()) continue;
-    refuse("a tensor is written in place that is in a list whose length depends on data", "put a clone into the list");
+    for (int run = 0; run < most_runs; ++run) {
+      const auto held = in_sequences_.find(memory_of(*term, run));
+      if (held == in_sequences_.end() || held->second.expired()) continue;
+      refuse("a tensor is written in place that is in a list whose length depends on data",
+             "put a clone into the list");
+    }
   }
   for (const Term* term : written) {
     for (const Passage& passage : passages_) {

@@ -14,7 +14,8 @@ class Aliases {
   void note_same(ValueId result, ValueId tensor) { same_as_[result] = tensor; }
   // Notes that `result` of a branch or loop may share the memory of any of `from`.
   void note_passage(ValueId result, const std::vector<const Term*>& from);
-  // Notes that the tensor is put into a list whose length depends on data.
+  // Notes that the tensor, in each run, is put into a list whose length depends on data.
+  void note_element(const Term& element);
   void note_element(const at::Tensor& tensor);
 
   // Throws Error unsupported_feature if one of the `running` calls or a sequence still holds a `written` tensor under
@@ -25,7 +26,7 @@ class Aliases {
   using Memory = c10::weak_intrusive_ptr<c10::StorageImpl>;
   struct Passage {
     ValueId result = none_id;
-    std::vector<Memory> memory;
+    PerRun<std::vector<Memory>> memory;  // a reshape may be a view at some sizes alone
 
     bool may_be(const Term& term) const;
     bool may_alias_after_write(const Term& written, const Term& other) const;

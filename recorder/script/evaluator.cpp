@@ -65,7 +65,16 @@ void Evaluator::run(const jit::Module& root) {
     notes.insert(notes.end(), squeezed->second.begin(), squeezed->second.end());
   }
   for (const ValueId id : recording_.of_two_ranks) recording_.values.type(id).dims.reset();
+  operations_.mark_written_views(program_);
   program::finish_program(program_, recording_.known.all());
+}
+
+std::vector<int> Evaluator::misleading_runs() const {
+  std::vector<int> runs;
+  for (int run = recording_.runs.count - 1; run >= inputs_.first_large_run; --run) {
+    if (!recording_.runs.alive[run] && recording_.values.hides_symbol(run)) runs.push_back(run);
+  }
+  return runs;
 }
 
 // Those of forward, the module itself first.

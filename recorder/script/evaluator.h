@@ -24,6 +24,10 @@ class Evaluator {
   // Evaluates forward of `root` and fills inputs, outputs, values, scopes, stacks, constants and the body.
   void run(const torch::jit::Module& root);
 
+  // Returns the witnesses that the model does not accept, and whose large sizes hide what the others show: where a
+  // table of positions ends, a slice is no longer as long as the input. The last comes first.
+  std::vector<int> misleading_runs() const;
+
   // Returns notes for the user about the evaluated program: attributes that it sets.
   const Diagnostics& notes() const { return recording_.writer.notes; }
 

@@ -31,6 +31,20 @@ void note_memory(Node& recorded, const std::vector<Term>& arguments) {
   recorded.arguments.push_back({std::string(memory_argument), {std::move(memory)}});
 }
 
+// True if the result of a reshape shares its argument's memory; nullopt where that depends on the sizes, as it does if
+// an axis that is transposed may be 1 long.
+std::optional<bool> shares_memory(const Term& argument, const Term& result) {
+  std::optional<bool> shares;
+  for (int run = 0; run < most_runs; ++run) {
+    const auto &before = argument.seen[run], &after = result.seen[run];
+    if (!before || !after || !before->isTensor() || !after->isTensor() || after->toTensor().numel() == 0) continue;
+    const bool here = before->toTensor().is_alias_of(after->toTensor());
+    if (shares && *shares != here) return std::nullopt;
+    shares = here;
+  }
+  return shares;
+}
+
 // The axes that aten::squeeze drops where they are 1 long.
 std::vector<std::int64_t> squeezed_axes(const Node& squeeze, std::int64_t rank) {
   std::vector<std::int64_t> axes;
@@ -68,12 +82,7 @@ void Operations::carry_out(const Step& step) {
   const bool known = recording_.known.is_result(node, arguments, results[0]);
   if (!known) recording_.known.after_write(written);
   give_results(recording_, step, results, known, recorded);
-  std::vector<ValueId> written_values;
-  for (const Term* term : written) written_values.push_back(term->id);
-  written_views_.note(*recording_.writer.sink, recorded, written_values, [&]() -> std::optional<bool> {
-    const auto *memory = memory_of(arguments[0]), *own = memory_of(step.call.term(node.output()));
-    return memory != nullptr && own != nullptr ? std::optional(memory == own) : std::nullopt;
-  });
+  written_views_.note(recorded, [&] { return shares_memory(arguments[0], step.call.term(node.output())); });
   if (node.outputs().size() == 1 && program::changes_first_argument(node)) {
     const Term& result = step.call.term(node.output());
     if (arguments[0].is_value() && result.is_value()) recording_.aliases.note_same(result.id, arguments[0].id);

@@ -15,6 +15,7 @@ class Operations {
       : recording_(recording), objects_(objects), quantized_(quantized) {}
 
   void carry_out(const Step& step);
+  void mark_written_views(Program& program) const { written_views_.mark(program); }
 
   // Warnings on results of squeeze whose rank depends on a size, by result. They matter to nodes that read the result,
   // and are dropped if the result is not in the program in the end.

@@ -65,7 +65,7 @@ Argument element_argument(Recording& recording, const Term& element, DType dtype
            "keep a list for each of its parts");
   }
   check_dtypes(dtype, recording.values.dtype(element));
-  if (memory_of(element) != nullptr) recording.aliases.note_element(element.seen[0]->toTensor());
+  recording.aliases.note_element(element);
   return program::argument(element, nullptr);
 }
 

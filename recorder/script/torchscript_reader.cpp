@@ -18,10 +18,12 @@ namespace whence::recorder::script {
 
 namespace {
 
-Program evaluate(archive::Archive& archive, const ReadOptions& options, int attempt, Diagnostics& notes) {
+Program evaluate(archive::Archive& archive, const ReadOptions& options, int attempt, Diagnostics& notes,
+                 const std::vector<int>& left_out = {}) {
   Program program;
   archive::ModuleTree tree(archive, program);
-  const inputs::ExampleInputs inputs = inputs::make_inputs(archive, options, attempt);
+  inputs::ExampleInputs inputs = inputs::make_inputs(archive, options, attempt);
+  for (const int run : left_out) inputs::leave_out(inputs, run);
   if (!options.dynamic.empty() && !inputs.given) {
     throw Error(Code::no_example_inputs, "dynamic axes need example inputs, and the archive holds none",
                 "give one for each argument: --input 'NAME=float32[1,3,224,224]'",
@@ -29,6 +31,11 @@ Program evaluate(archive::Archive& archive, const ReadOptions& options, int atte
   }
   Evaluator evaluator(program, tree, inputs);
   evaluator.run(archive.module());
+  if (const std::vector<int> misleading = evaluator.misleading_runs(); !misleading.empty()) {
+    std::vector<int> more = left_out;
+    more.insert(more.end(), misleading.begin(), misleading.end());
+    return evaluate(archive, options, attempt, notes, more);
+  }
   notes = evaluator.notes();
   return program;
 }

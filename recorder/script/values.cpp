@@ -27,22 +27,40 @@ DType Values::dtype(const Term& term) const {
 
 // Returns a fixed size if it is equal in all runs; else a dynamic one, with a symbol's name if it equals the symbol in
 // every run.
-Dim Values::dim_of(const PerRun<std::optional<std::int64_t>>& sizes) const {
+Dim Values::dim_of(const Sizes& sizes) {
   Dim dim;
   for (const auto& size : sizes) {
     if (!size) continue;
     if (dim.size < 0) dim.size = *size;
     dim.dynamic |= *size != dim.size;
   }
-  for (std::size_t symbol = 0; dim.dynamic && symbol < inputs_.symbol_sizes.size(); ++symbol) {
-    bool equal = true;
-    for (int run = 0; run < most_runs; ++run) equal &= !sizes[run] || *sizes[run] == inputs_.symbol_sizes[symbol][run];
-    if (equal) dim.symbol = static_cast<SymbolId>(symbol);
-  }
+  if (!dim.dynamic) return dim;
+  dim.symbol = symbol_of(sizes);
+  if (dim.symbol == none_id) note_large_runs(sizes);
   return dim;
 }
 
-Type Values::type_of(const Seen& seen, const c10::TypePtr& declared) const {
+void Values::note_large_runs(const Sizes& sizes) {
+  Sizes others = sizes;
+  std::fill(others.begin() + inputs_.first_large_run, others.end(), std::nullopt);
+  const SymbolId symbol = symbol_of(others);
+  if (symbol == none_id) return;
+  for (int run = inputs_.first_large_run; run < inputs_.runs; ++run) {
+    hides_symbol_[run] |= sizes[run] && *sizes[run] != inputs_.symbol_sizes[symbol][run];
+  }
+}
+
+SymbolId Values::symbol_of(const Sizes& sizes) const {
+  SymbolId found = none_id;
+  for (std::size_t symbol = 0; symbol < inputs_.symbol_sizes.size(); ++symbol) {
+    bool equal = true;
+    for (int run = 0; run < most_runs; ++run) equal &= !sizes[run] || *sizes[run] == inputs_.symbol_sizes[symbol][run];
+    if (equal) found = static_cast<SymbolId>(symbol);
+  }
+  return found;
+}
+
+Type Values::type_of(const Seen& seen, const c10::TypePtr& declared) {
   const auto found = std::find_if(seen.begin(), seen.end(), [](const auto& value) { return value.has_value(); });
   const c10::IValue* first = found == seen.end() ? nullptr : &**found;
   if (first != nullptr && first->isTensor() && first->toTensor().defined()) {

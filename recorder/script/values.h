@@ -24,14 +24,21 @@ class Values {
 
   // Returns the type of a value. A size is dynamic if it differs between runs, and a rank that differs is unknown. If
   // no run computed the value, its type is `declared` (may be null).
-  Type type_of(const Seen& seen, const c10::TypePtr& declared) const;
+  Type type_of(const Seen& seen, const c10::TypePtr& declared);
+
+  // True if a size has no symbol because of this run, which is a large one.
+  bool hides_symbol(int run) const { return hides_symbol_[run]; }
 
  private:
-  Dim dim_of(const PerRun<std::optional<std::int64_t>>& sizes) const;
+  using Sizes = PerRun<std::optional<std::int64_t>>;
+  Dim dim_of(const Sizes& sizes);
+  SymbolId symbol_of(const Sizes& sizes) const;
+  void note_large_runs(const Sizes& sizes);
 
   Program& program_;
   const inputs::ExampleInputs& inputs_;
   std::unordered_map<std::string, int> names_;
+  PerRun<bool> hides_symbol_{};
 };
 
 }  // namespace whence::recorder::script

@@ -1,0 +1,32 @@
+// Where the elements of an archive's tensors lie in memory, for any dynamic sizes.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "annotator/pt2/part.h"
+#include "annotator/pt2/size_product.h"
+#include "schema/program.h"
+
+namespace whence::pt2 {
+
+struct Strided {
+  std::vector<SizeProduct> sizes, strides;  // by axis
+  std::optional<std::int64_t> offset;       // in elements; nullopt where it depends on a dynamic size
+};
+
+// As the archive says it of the tensor that an operand {"as_tensor": {"name": ...}} names, in graph["tensor_values"].
+// nullopt if it says nothing of use.
+std::optional<Strided> strided(const Part& graph, const std::optional<Part>& operand);
+
+// True if the elements lie row after row without gaps, whatever the dynamic sizes are.
+bool in_rows(const Strided& tensor);
+
+// Whether the result of `reshape` shares its argument's memory; nullopt where that depends on dynamic sizes.
+std::optional<bool> shares_memory(const Node& reshape, const Strided& argument, const Strided& result);
+
+// Offset and strides as memory_argument has them; nullopt where they depend on dynamic sizes.
+std::optional<ArgumentList> as_memory_argument(const Strided& tensor);
+
+}  // namespace whence::pt2

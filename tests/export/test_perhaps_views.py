@@ -1,0 +1,197 @@
+"""Reshapes that share memory at some sizes alone, and loops whose variable starts as memory that they write to: the
+file is right at every size, or the export is refused because two names may be one memory and both are used."""
+
+import numpy as np
+import onnxruntime
+import pytest
+import torch
+
+import command
+
+D = torch.export.Dim.DYNAMIC
+SIZES = ((4, 6), (1, 6), (4, 1), (1, 1), (2, 3), (7, 9))
+
+
+class Program(torch.nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x)
+
+
+def exported(kind, model, x, folder, dynamic=True, code=0):
+    """What the command says; x [rows, columns, 3]."""
+    path = folder / ("m.pt2" if kind == "exported" else "m.pt")
+    axes = {0: D, 1: D} if dynamic else None
+    if kind == "exported":
+        torch.export.save(torch.export.export(model, (x,), dynamic_shapes=(axes,) if dynamic else None), path)
+    else:
+        (torch.jit.trace(model, (x,), check_trace=False) if kind == "traced" else torch.jit.script(model)).save(str(path))
+    torch.save((x,), folder / "inputs.pt")
+    options = [] if kind == "exported" else ["--inputs", folder / "inputs.pt"]
+    if dynamic and kind != "exported":
+        options += ["--dynamic", "x:0=rows,1=columns"]
+    return command.run("export", path, "-o", folder / "m.onnx", *options, code=code)
+
+
+def check_numbers(model, folder, sizes=SIZES):
+    session = onnxruntime.InferenceSession(str(folder / "m.onnx"), providers=["CPUExecutionProvider"])
+    for size in sizes:
+        x = torch.randn(*size, 3, generator=torch.Generator().manual_seed(size[0]))
+        for got, want in zip(session.run(None, {"x": x.numpy()}), model(x.clone()), strict=True):
+            np.testing.assert_allclose(got, want.numpy(), rtol=1e-5, err_msg=str(size))
+
+
+def view_of_rows(x):
+    a = x.clone()
+    b = a.reshape(a.shape[0], -1)
+    b += 1
+    c = a.flatten()
+    a *= 2
+    return a, b * 1, c * 1
+
+
+def base_is_forgotten(x):
+    b = torch.relu(x.transpose(0, 1)).reshape(-1, 3)
+    first, rest = b[0], b[:2]
+    first += 1
+    rest *= 2
+    return b, first * 1, rest * 1
+
+
+@pytest.mark.parametrize("function", [view_of_rows, base_is_forgotten])
+@pytest.mark.parametrize("kind", ["traced", "exported"])
+def test_right_at_every_size(kind, function, tmp_path):
+    model = Program(function)
+    exported(kind, model, torch.zeros(4, 6, 3), tmp_path)
+    check_numbers(model, tmp_path, SIZES if kind == "traced" else [size for size in SIZES if 1 not in size])
+
+
+def written_copy(x):
+    a = x.clone()
+    b = a.transpose(0, 1).reshape(-1, 3)
+    b += 1
+    return a, b
+
+
+def written_base(x):
+    a = x.clone()
+    b = a.transpose(0, 1).contiguous()
+    a += 1
+    return a, b
+
+
+@pytest.mark.parametrize(("kind", "rows"), [("traced", 4), ("traced", 1), ("exported", 4)])
+@pytest.mark.parametrize("function", [written_copy, written_base])
+def test_both_are_used(kind, rows, function, tmp_path):
+    """A copy, but for 1 row or 1 column: a view."""
+    said = exported(kind, Program(function), torch.zeros(rows, 6, 3), tmp_path, code=4)
+    assert "E0303" in said.stderr and "whether they share memory depends on sizes" in said.stderr
+    assert not (tmp_path / "m.onnx").exists()
+    exported(kind, Program(function), torch.zeros(rows, 6, 3), tmp_path, dynamic=False)
+    check_numbers(Program(function), tmp_path, [(rows, 6)])
+
+
+def in_other_order(x):
+    a = x[None].permute(0, 3, 1, 2).clone()
+    b = a.contiguous(memory_format=torch.channels_last)
+    b += 1
+    c = b.contiguous(memory_format=torch.channels_last)
+    c *= 2
+    return a, b, c
+
+
+@pytest.mark.parametrize("kind", ["traced", "exported"])
+def test_memory_formats(kind, tmp_path):
+    exported(kind, Program(in_other_order), torch.zeros(4, 6, 3), tmp_path, dynamic=False)
+    check_numbers(Program(in_other_order), tmp_path, [(4, 6)])
+
+
+class ViewBySize(torch.nn.Module):
+    def forward(self, x):
+        a = x * 1
+        b = a.permute(1, 0, 2) if x.size(0) > 3 else a
+        c = b.reshape(-1, 3)
+        c[0] = 9.0
+        return a, c
+
+
+class CopyOrView(torch.nn.Module):
+    def forward(self, x):
+        a = x * 1
+        if bool(x.sum() > 0):
+            b = a.transpose(0, 1).reshape(-1, 3)
+        else:
+            b = (a * 2).reshape(-1, 3)
+        b[0] = 9.0
+        return a, b
+
+
+class StartsAsWritten(torch.nn.Module):
+    def forward(self, x):
+        a = x * 1
+        a += 1
+        b = a[0]
+        for _ in range(x.size(0)):
+            b += 1
+            a = a + 1
+        return a, b
+
+
+class StartsAsCopyOfWritten(torch.nn.Module):
+    def forward(self, x):
+        a = x * 1
+        b = a.transpose(0, 1).reshape(-1, 3)
+        for i in range(x.size(0)):
+            b[i] += 1
+            a = a + b[i]
+        return a, b
+
+
+class StartsAsWrittenUntil(torch.nn.Module):
+    def forward(self, x):
+        a = x * 0
+        b, c = a[0], a
+        while bool(a.sum() < 100):
+            b += 1
+            c = c + a
+        return a, b, c
+
+
+@pytest.mark.parametrize(("model", "why"), [
+    (ViewBySize, "may have made another one's alias"),
+    (CopyOrView, "may have made another one's alias"),
+    (StartsAsWritten, "writes to what a variable is in its first iteration"),
+    (StartsAsCopyOfWritten, "writes to what a variable is in its first iteration"),
+    (StartsAsWrittenUntil, "writes to what a variable is in its first iteration")])
+def test_refused_scripts(model, why, tmp_path):
+    said = exported("scripted", model(), torch.ones(4, 6, 3), tmp_path, code=4)
+    assert "E0303" in said.stderr and why in said.stderr
+
+
+class ReadsBeforeItWrites(torch.nn.Module):
+    def forward(self, x):
+        a = x * 1
+        h = a
+        for i in range(x.size(0)):
+            h = h * 2
+            a[i] = h[i]
+        return a, h
+
+
+class StartsAsOther(torch.nn.Module):
+    def forward(self, x):
+        out = torch.zeros_like(x)
+        h = out[0]
+        for i in range(x.size(0)):
+            h = h + x[i]
+            out[i] = h
+        return out, h
+
+
+@pytest.mark.parametrize("model", [ReadsBeforeItWrites, StartsAsOther])
+def test_loops_that_write(model, tmp_path):
+    exported("scripted", model(), torch.ones(4, 6, 3), tmp_path)
+    check_numbers(model(), tmp_path)
