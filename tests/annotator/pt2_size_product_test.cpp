@@ -28,7 +28,10 @@ TEST(SizeProduct, SumsAreFactors) {
 
 TEST(SizeProduct, WhatIsTooLongIsNotCompared) {
   std::string nested = s0, wide = "Mul(" + s0;
-  for (int i = 0; i < 100; ++i) nested = "Mul(" + nested + ", Integer(1))", wide += ", " + s1;
+  for (int i = 0; i < 100; ++i) {
+    nested.insert(0, "Mul(").append(", Integer(1))");
+    wide.append(", ").append(s1);
+  }
   EXPECT_FALSE(size_product(nested));
   EXPECT_FALSE(size_product(wide + ")"));
   EXPECT_FALSE(size_product("Mul(Integer(9223372036854775807), Integer(2))"));
