@@ -1,4 +1,6 @@
 // Sizes of an archive as products: a stride is compared with the sizes behind its axis.
+#include <vector>
+
 #include <gtest/gtest.h>
 
 #include "annotator/pt2/size_product.h"
@@ -8,32 +10,35 @@ namespace {
 
 const std::string s0 = "Symbol('s0', positive=True, integer=True)", s1 = "Symbol('s1', positive=True, integer=True)";
 
+std::string tree(const std::string& name, const std::vector<std::string>& arguments) {
+  std::string text = name;
+  for (const std::string& argument : arguments) text.append(text == name ? "(" : ", ").append(argument);
+  return text.append(")");
+}
+
 SizeProduct product(const std::string& tree) { return size_product(tree).value(); }
 
 TEST(SizeProduct, OrderAndFormDoNotMatter) {
-  EXPECT_EQ(product("Mul(" + s0 + ", Integer(2), " + s1 + ")"),
-            multiplied(product(s1), product("Mul(Integer(2), " + s0 + ")")));
-  EXPECT_EQ(product("Pow(" + s0 + ", Integer(2))"), multiplied(product(s0), product(s0)));
-  EXPECT_EQ(product("Mul(" + s1 + ", Max(Integer(1), " + s0 + "))"), multiplied(product(s0), product(s1)));
+  const std::string two = "Integer(2)", one = "Integer(1)";
+  EXPECT_EQ(product(tree("Mul", {s0, two, s1})), multiplied(product(s1), product(tree("Mul", {two, s0}))));
+  EXPECT_EQ(product(tree("Pow", {s0, two})), multiplied(product(s0), product(s0)));
+  EXPECT_EQ(product(tree("Mul", {s1, tree("Max", {one, s0})})), multiplied(product(s0), product(s1)));
   EXPECT_EQ(product("Integer(6)"), multiplied(product("2"), product("Integer(3)")));
 }
 
 TEST(SizeProduct, SumsAreFactors) {
-  const std::string sum = "Add(" + s0 + ", Integer(-1))";
-  EXPECT_EQ(product("Mul(Integer(2), " + sum + ")"), multiplied(product(sum), product("2")));
+  const std::string sum = tree("Add", {s0, "Integer(-1)"}), doubled = tree("Mul", {"Integer(2)", sum});
+  EXPECT_EQ(product(doubled), multiplied(product(sum), product("2")));
   EXPECT_NE(product(sum), product(s0));
   EXPECT_NE(product(s0), product(s1));
-  EXPECT_NE(product("Mul(Integer(2), " + s0 + ")"), product(s0));
+  EXPECT_NE(product(doubled), product(sum));
 }
 
 TEST(SizeProduct, WhatIsTooLongIsNotCompared) {
-  std::string nested = s0, wide = "Mul(" + s0;
-  for (int i = 0; i < 100; ++i) {
-    nested.insert(0, "Mul(").append(", Integer(1))");
-    wide.append(", ").append(s1);
-  }
+  std::string nested = s0;
+  for (int i = 0; i < 100; ++i) nested = tree("Mul", {nested, "Integer(1)"});
   EXPECT_FALSE(size_product(nested));
-  EXPECT_FALSE(size_product(wide + ")"));
+  EXPECT_FALSE(size_product(tree("Mul", std::vector<std::string>(100, s1))));
   EXPECT_FALSE(size_product("Mul(Integer(9223372036854775807), Integer(2))"));
   EXPECT_TRUE(size_product("Mul("));  // no tree: a factor by itself
 }
