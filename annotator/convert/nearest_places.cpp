@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "annotator/convert/scaled_size.h"
+
 namespace whence::convert {
 
 namespace {
@@ -57,14 +59,11 @@ Val known_places(Ctx& c, const NearestAxis& nearest) {
   return misread ? c.constant_ints(places) : absent;
 }
 
-// The same arithmetic in the file, for an axis of any size. The size of the result is computed in float64, as in
-// PyTorch.
+// The same arithmetic in the file, for an axis of any size.
 Val computed_places(Ctx& c, Val x, std::int64_t axis, const NearestAxis& nearest) {
   const DType dtype = nearest.exact ? DType::float64 : DType::float32;
   const auto number = [&](double value) { return c.constant_number(value, dtype); };
-  const Val size = c.dim_of(x, axis);
-  const Val scaled = c.emit("Mul", {c.cast(size, DType::float64), c.constant_number(*nearest.factor, DType::float64)});
-  const Val result_size = c.emit("Floor", {scaled});
+  const Val size = c.dim_of(x, axis), result_size = size_by_factor(c, x, axis, *nearest.factor);
   const Val every = c.emit("Range", {number(0), c.cast(result_size, dtype), number(1)});
   const double inverse = inverse_of(nearest);
   Val places;
@@ -78,10 +77,10 @@ Val computed_places(Ctx& c, Val x, std::int64_t axis, const NearestAxis& nearest
   }
   places = c.emit("Min", {c.cast(places, DType::int64), c.emit("Sub", {size, c.constant_int(1)})});
   if (!nearest.image || nearest.exact) return places;
-  const Val whole = c.cast(every, DType::int64), now = c.cast(result_size, DType::int64);
-  const Val doubles = c.emit("Equal", {now, c.emit("Add", {size, size})});
+  const Val whole = c.cast(every, DType::int64);
+  const Val doubles = c.emit("Equal", {result_size, c.emit("Add", {size, size})});
   places = c.emit("Where", {doubles, c.emit("Div", {whole, c.constant_int(2)}), places});
-  return c.emit("Where", {c.emit("Equal", {now, size}), whole, places});
+  return c.emit("Where", {c.emit("Equal", {result_size, size}), whole, places});
 }
 
 }  // namespace
@@ -93,6 +92,8 @@ Val places_to_gather(Ctx& c, Val x, std::int64_t axis, const NearestAxis& neares
   if (nearest.factor && !(nearest.written > 0 && std::isfinite(inverse_of(nearest)))) return absent;
   if (known) return known_places(c, nearest);
   const bool whole = *nearest.factor == std::floor(*nearest.factor);
+  const bool may_keep_size = *nearest.factor > 1 && *nearest.factor < 1.5;  // ONNX Runtime copies where all stay
+  if (may_keep_size || may_round_up(*nearest.factor)) return computed_places(c, x, axis, nearest);
   if (nearest.image && !nearest.exact && *nearest.factor > 1 && !whole) return computed_places(c, x, axis, nearest);
   constexpr std::int64_t longest = std::int64_t{1} << 14U;
   const float inverse = inverse_of(nearest);

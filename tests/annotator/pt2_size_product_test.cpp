@@ -1,4 +1,6 @@
 // Sizes of an archive as products: a stride is compared with the sizes behind its axis.
+#include <sstream>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -11,9 +13,12 @@ namespace {
 const std::string s0 = "Symbol('s0', positive=True, integer=True)", s1 = "Symbol('s1', positive=True, integer=True)";
 
 std::string tree(const std::string& name, const std::vector<std::string>& arguments) {
-  std::string text = name;
-  for (const std::string& argument : arguments) text.append(text == name ? "(" : ", ").append(argument);
-  return text.append(")");
+  std::ostringstream text;
+  const char* before = "(";
+  text << name;
+  for (const std::string& argument : arguments) text << std::exchange(before, ", ") << argument;
+  text << ")";
+  return text.str();
 }
 
 SizeProduct product(const std::string& tree) { return size_product(tree).value(); }

@@ -53,8 +53,8 @@ TEST(PathGlob, ManyStarsStayCheap) {
     pattern += "**.a.";
     path += "a.";
   }
-  EXPECT_FALSE(matches_path(pattern + "b", path + "a"));
-  EXPECT_FALSE(matches_path(std::string(200, '*') + "b", std::string(5000, 'a')));
+  EXPECT_FALSE(matches_path(pattern.append("b"), path.append("a")));
+  EXPECT_FALSE(matches_path(std::string(200, '*').append("b"), std::string(5000, 'a')));
 }
 
 }  // namespace

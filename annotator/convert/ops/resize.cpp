@@ -14,6 +14,7 @@
 
 #include "annotator/convert/nearest_places.h"
 #include "annotator/convert/ops/families.h"
+#include "annotator/convert/scaled_size.h"
 
 namespace whence::convert {
 namespace {
@@ -72,10 +73,7 @@ std::vector<double> scale_factors(Ctx& c) {
   return factors;
 }
 
-// floor(size * factor) of a factor in float32: ONNX Runtime multiplies in float32, ONNX's shape inference in float64.
-std::int64_t scaled_size(std::int64_t size, float factor) {
-  return static_cast<std::int64_t>(std::floor(static_cast<float>(size) * factor));
-}
+// As ONNX's shape inference has it, in float64.
 std::int64_t inferred_size(std::int64_t size, float factor) {
   return static_cast<std::int64_t>(std::floor(static_cast<double>(size) * static_cast<double>(factor)));
 }
@@ -90,11 +88,11 @@ float rounded_factor(double factor, std::int64_t size, std::int64_t result_size)
   return rounded;
 }
 
-// A factor for each spatial axis, and the sizes that PyTorch was asked for where they are smaller than the factors
-// give: the rest is then cut off. -1 elsewhere.
+// A factor for each spatial axis, and the sizes that PyTorch was asked for where they are, or may be, smaller than the
+// factors give: the rest is then cut off.
 struct Scaling {
   std::vector<float> factors;
-  Ints cut_to;
+  std::vector<std::optional<Size>> cut_to;
   std::vector<std::size_t> done;  // axes that need no Resize any more
 };
 
@@ -128,12 +126,15 @@ Scaling scaling(Ctx& c, Val x, const std::vector<double>& factors, const Samplin
     const bool known = in >= 0 && out >= 0;
     const bool fixed = known && c.dims(x)[i + 2].is_static() && (*result)[i + 2].is_static();
     const double factor = fixed ? mapping_factor(sampling, factors[i], in, out, factors.size()) : factors[i];
-    found.factors.push_back(known ? rounded_factor(factor, in, out) : static_cast<float>(factor));
+    found.factors.push_back(fixed ? rounded_factor(factor, in, out) : factor_for_any_size(factor));
     const std::int64_t made = known ? scaled_size(in, found.factors.back()) : out;
     if (made < out) {
       c.refuse("an output size beyond what its scale factor gives", "pass the output size or the factor, not both");
     }
-    found.cut_to.push_back(made > out ? out : -1);
+    std::optional<Size> cut_to;
+    if (fixed && made > out) cut_to = out;
+    if (!fixed && may_round_up(factor)) cut_to = size_by_factor(c, x, static_cast<std::int64_t>(i) + 2, factor);
+    found.cut_to.push_back(cut_to);
   }
   const bool copied = std::ranges::all_of(found.factors, [](float factor) { return factor == 1; });
   if (std::string_view(sampling.mode) == "cubic" && !sampling.antialias && !copied && keeps_sizes(c, x)) {
@@ -150,15 +151,15 @@ Val resize_by_factors(Ctx& c, Val x, const Scaling& scaling, Attributes attribut
                                           {static_cast<std::int64_t>(scales.size())},
                                           Bytes::copy_of(scales.data(), scales.size() * sizeof(float))});
   const Val resized = c.emit("Resize", {x, absent, constant}, std::move(attributes));
-  Ints axes, ends;
+  Ints axes;
+  std::vector<Size> ends;
   for (std::size_t i = 0; i < scaling.cut_to.size(); ++i) {
-    if (scaling.cut_to[i] < 0) continue;
+    if (!scaling.cut_to[i]) continue;
     axes.push_back(static_cast<std::int64_t>(i) + 2);
-    ends.push_back(scaling.cut_to[i]);
+    ends.push_back(*scaling.cut_to[i]);
   }
   if (axes.empty()) return resized;
-  return c.emit("Slice",
-                {resized, c.constant_ints(Ints(axes.size(), 0)), c.constant_ints(ends), c.constant_ints(axes)});
+  return c.emit("Slice", {resized, c.constant_ints(Ints(axes.size(), 0)), c.to_vector(ends), c.constant_ints(axes)});
 }
 
 Val resize_to_size(Ctx& c, Val x, std::vector<Size> sizes, Attributes attributes) {
@@ -200,17 +201,33 @@ Val gathered(Ctx& c, Val x, const std::vector<double>& factors, const Sampling& 
     scales.done.push_back(i);
     if (factors.empty()) continue;
     scales.factors[i] = 1;
-    scales.cut_to[i] = -1;
+    scales.cut_to[i].reset();
   }
   return x;
+}
+
+// With aligned corners PyTorch maps coordinates by the sizes, whatever the factors are.
+bool aligns_corners(Ctx& c) { return c.schema().find("align_corners") && c.flag("align_corners"); }
+
+// The sizes that PyTorch makes by the factors.
+std::vector<Size> scaled_sizes(Ctx& c, Val x, const std::vector<double>& factors) {
+  const std::vector<Dim>* result = c.output_dims();
+  std::vector<Size> sizes;
+  for (std::size_t i = 0; i < factors.size(); ++i) {
+    const bool known = result != nullptr && (*result)[i + 2].is_static();
+    sizes.emplace_back(known ? Size{(*result)[i + 2].size}
+                             : Size{size_by_factor(c, x, static_cast<std::int64_t>(i) + 2, factors[i])});
+  }
+  return sizes;
 }
 
 Val resized(Ctx& c, Val x, const Sampling& sampling) {
   Attributes attributes = attributes_of(c, sampling);
   std::vector<double> factors = scale_factors(c);
-  // With aligned corners PyTorch maps coordinates by the sizes, whatever the factors are.
-  if (c.has("output_size") && c.schema().find("align_corners") && c.flag("align_corners")) factors.clear();
+  if (c.has("output_size") && aligns_corners(c)) factors.clear();
   Scaling scales = factors.empty() ? Scaling{} : scaling(c, x, factors, sampling);
+  const bool cuts = std::ranges::any_of(scales.cut_to, [](const auto& size) { return size.has_value(); });
+  if (cuts && aligns_corners(c)) return resize_to_size(c, x, scaled_sizes(c, x, factors), std::move(attributes));
   if (std::string_view(sampling.mode) == "nearest") x = gathered(c, x, factors, sampling, scales);
   if (!scales.done.empty() && scales.done.size() == c.dims(x).size() - 2) return x;
   if (!factors.empty()) return resize_by_factors(c, x, scales, std::move(attributes));

@@ -1,0 +1,21 @@
+// Sizes that are resized by a factor: PyTorch multiplies in float64, ONNX Runtime in float32, and 2.3 times 100 is 229
+// in one and 230 in the other.
+#pragma once
+
+#include "annotator/convert/ctx.h"
+
+namespace whence::convert {
+
+// floor(size * factor), as ONNX Runtime computes it.
+std::int64_t scaled_size(std::int64_t size, float factor);
+
+// Returns a factor for a Resize of any size, whose result is never shorter than PyTorch's.
+float factor_for_any_size(double factor);
+
+// True if a Resize by that factor makes more elements than PyTorch does, at some size up to 16,384.
+bool may_round_up(double factor);
+
+// The number of elements that PyTorch makes of those along `axis`, int64 [].
+Val size_by_factor(Ctx& c, Val x, std::int64_t axis, double factor);
+
+}  // namespace whence::convert
