@@ -4,6 +4,14 @@
 
 namespace whence {
 
+bool shares_by_strides(const Node& node) {
+  const OperatorFacts& facts = facts_of(node.target);
+  if (facts.memory == ResultMemory::by_strides) return true;
+  if (facts.memory != ResultMemory::argument || facts.identity != Identity::same_dtype) return false;
+  const Argument* format = node.find("memory_format");
+  return format != nullptr && !format->is_none();
+}
+
 void WrittenViews::mark(Program& program) const {
   bool writes = false;
   each_node(program.body, [&](const Node& node) { writes |= is_in_place_name(node.target); });

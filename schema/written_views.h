@@ -11,12 +11,15 @@
 
 namespace whence {
 
+// True for reshapes, and for to(memory_format=...), which gives its argument back where that has the format.
+bool shares_by_strides(const Node& node);
+
 class WrittenViews {
  public:
-  // Takes note of `node` if it is a reshape: `shares_memory()` says whether its result shares its argument's memory,
+  // Takes note of `node` if it is one of these: `shares_memory()` says whether its result shares its argument's memory,
   // nothing where that is not known.
   void note(const Node& node, const auto& shares_memory) {
-    if (facts_of(node.target).memory != ResultMemory::by_strides || node.outputs.size() != 1) return;
+    if (!shares_by_strides(node) || node.outputs.size() != 1) return;
     if (const std::optional<bool> shares = shares_memory()) shares_[node.outputs.front()] = *shares;
   }
 

@@ -54,7 +54,7 @@ Val known_places(Ctx& c, const NearestAxis& nearest) {
   for (std::int64_t k = 0; k < *nearest.result_size; ++k) {
     const std::int64_t place = place_in_pytorch(k, inverse, nearest.exact);
     places.push_back(std::min(place, last));
-    misread |= nearest.copied ? places.back() != k : may_misread(k, place, inverse, factor, nearest.exact);
+    misread |= (nearest.copied && places.back() != k) || may_misread(k, place, inverse, factor, nearest.exact);
   }
   return misread ? c.constant_ints(places) : absent;
 }

@@ -13,7 +13,7 @@ struct NearestAxis {
   std::optional<double> factor;                   // by which PyTorch maps coordinates; else the sizes give it
   float written = 1;                              // the factor as a Resize would hold it, where there is one
   bool exact = false;                             // by the centres of pixels instead of their corners
-  bool copied = false;                            // a Resize would copy, since all sizes stay
+  bool copied = false;                            // a Resize may copy: no size is known to change
   bool image = false;  // two spatial axes: there PyTorch copies an axis that stays, and halves one that doubles
 };
 

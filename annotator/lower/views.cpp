@@ -7,6 +7,7 @@
 #include "annotator/convert/op_table.h"
 #include "annotator/program/program_edit.h"
 #include "schema/operator_facts.h"
+#include "schema/written_views.h"
 
 namespace whence::lower {
 
@@ -201,10 +202,13 @@ const std::unordered_map<std::string_view, WriteRule>& write_rules() {
 ViewInfo view_info(const Program& program, const Node& node) {
   if (node.outputs.empty() || node.arguments.empty()) return {};
   const OperatorFacts& facts = facts_of(node.target);
-  if (returns_argument(program, node)) return {ViewKind::same, node.arguments.front().name};
-  if (facts.memory == ResultMemory::argument) return {};
   const Argument* memory = node.find(memory_argument);
-  if (facts.memory == ResultMemory::by_strides && memory != nullptr && memory->is_none()) return {};  // a copy
+  const bool by_strides = shares_by_strides(node);
+  if (by_strides && memory != nullptr && memory->is_none()) return {};  // a copy
+  if (returns_argument(program, node)) {
+    return {by_strides && memory == nullptr ? ViewKind::perhaps : ViewKind::same, node.arguments.front().name};
+  }
+  if (facts.memory == ResultMemory::argument) return {};
   const OpSchema* schema = convert::OpTable::get().schema(qualified(node));
   if (schema == nullptr || schema->returns.empty() || !schema->returns.front().type.views()) {
     return viewed_first(program, node);
@@ -214,7 +218,7 @@ ViewInfo view_info(const Program& program, const Node& node) {
     const Argument* given = node.find(argument.name);
     const auto* viewed = given == nullptr ? nullptr : given->as<ValueRef>();
     if (viewed == nullptr) return {};
-    const bool known = facts.memory != ResultMemory::by_strides || memory != nullptr;
+    const bool known = !by_strides || memory != nullptr;
     return {known ? ViewKind::view : ViewKind::perhaps, argument.name};
   }
   return {};

@@ -56,13 +56,13 @@ bool in_rows(const Strided& tensor) {
   return true;
 }
 
-// contiguous() gives its argument back where that has the strides asked for. A reshape of rows is a view; of other
+// contiguous() and to() give their argument back where that has the strides asked for. A reshape of rows is a view; of other
 // memory it may be one, which does not lie in rows either: a copy does.
 std::optional<bool> shares_memory(const Node& reshape, const Strided& argument, const Strided& result) {
-  const bool contiguous = reshape.target == "aten::contiguous";
-  if (contiguous ? same_strides(argument, result) : in_rows(argument)) return true;
+  const bool arranges = reshape.target == "aten::contiguous" || reshape.target == "aten::to";
+  if (arranges ? same_strides(argument, result) : in_rows(argument)) return true;
   if (!is_static(argument) || !is_static(result)) return std::nullopt;
-  return !contiguous && !in_rows(result);
+  return !arranges && !in_rows(result);
 }
 
 std::optional<ArgumentList> as_memory_argument(const Strided& tensor) {

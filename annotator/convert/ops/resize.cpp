@@ -50,6 +50,9 @@ Attributes attributes_of(Ctx& c, const Sampling& sampling) {
 
 Val input(Ctx& c) { return c.tensor(c.schema().find("input") ? "input" : "self"); }
 
+// With aligned corners PyTorch maps coordinates by the sizes, whatever the factors are.
+bool aligns_corners(Ctx& c) { return c.schema().find("align_corners") && c.flag("align_corners"); }
+
 double number(Ctx& c, const Argument& argument) {
   if (const auto* value = argument.as<double>()) return *value;
   if (const auto* value = argument.as<std::int64_t>()) return static_cast<double>(*value);
@@ -92,6 +95,7 @@ float rounded_factor(double factor, std::int64_t size, std::int64_t result_size)
 // factors give: the rest is then cut off.
 struct Scaling {
   std::vector<float> factors;
+  std::vector<Val> computed;  // the factor as the file computes it, float32 [1], where it depends on the size
   std::vector<std::optional<Size>> cut_to;
   std::vector<std::size_t> done;  // axes that need no Resize any more
 };
@@ -108,12 +112,29 @@ double mapping_factor(const Sampling& sampling, double given, std::int64_t size,
   return mode == "nearest" && result_size == 2 * size ? 2 : given;
 }
 
-// True if a Resize keeps all sizes, as far as they are known: ONNX Runtime copies then, whatever the factors are.
-bool keeps_sizes(Ctx& c, Val x) {
+// True if a Resize keeps all sizes: ONNX Runtime copies then, whatever the factors are. `unknown`: the answer for axes
+// that are dynamic.
+bool keeps_sizes(Ctx& c, Val x, bool unknown) {
   const std::vector<Dim>* result = c.output_dims();
-  return result != nullptr && std::ranges::equal(*result, c.dims(x), [](const Dim& one, const Dim& other) {
-           return one.is_static() && other.is_static() && one.size == other.size;
-         });
+  if (result == nullptr) return false;
+  const std::vector<Dim> dims = c.dims(x);
+  for (std::size_t i = 2; i < dims.size() && i < result->size(); ++i) {
+    const Dim &before = dims[i], &after = (*result)[i];
+    const bool known = before.is_static() && after.is_static();
+    if (known ? before.size != after.size : !unknown) return false;
+  }
+  return true;
+}
+
+// mapping_factor() of linear samples for a size that is not known: 1 where the factor leaves it as it is, as 1.1
+// does 8.
+Val computed_factor(Ctx& c, Val x, std::int64_t axis, const Sampling& sampling, double factor) {
+  const bool copies = std::string_view(sampling.mode) == "linear" && !sampling.antialias && !aligns_corners(c);
+  if (!copies || factor <= 1 || factor >= 1.5) return absent;
+  const Val stays = c.emit("Equal", {size_by_factor(c, x, axis, factor), c.dim_of(x, axis)});
+  const auto number = [&](double value) { return c.constant_number(value, DType::float32); };
+  const Val chosen = c.emit("Where", {stays, number(1), number(factor_for_any_size(factor))});
+  return c.unsqueeze(chosen, {0});
 }
 
 Scaling scaling(Ctx& c, Val x, const std::vector<double>& factors, const Sampling& sampling) {
@@ -131,26 +152,44 @@ Scaling scaling(Ctx& c, Val x, const std::vector<double>& factors, const Samplin
     if (made < out) {
       c.refuse("an output size beyond what its scale factor gives", "pass the output size or the factor, not both");
     }
+    const auto axis = static_cast<std::int64_t>(i) + 2;
+    found.computed.push_back(fixed ? absent : computed_factor(c, x, axis, sampling, factor));
     std::optional<Size> cut_to;
     if (fixed && made > out) cut_to = out;
-    if (!fixed && may_round_up(factor)) cut_to = size_by_factor(c, x, static_cast<std::int64_t>(i) + 2, factor);
+    if (!fixed && may_round_up(factor)) cut_to = size_by_factor(c, x, axis, factor);
     found.cut_to.push_back(cut_to);
   }
   const bool copied = std::ranges::all_of(found.factors, [](float factor) { return factor == 1; });
-  if (std::string_view(sampling.mode) == "cubic" && !sampling.antialias && !copied && keeps_sizes(c, x)) {
+  if (std::string_view(sampling.mode) == "cubic" && !sampling.antialias && !copied && keeps_sizes(c, x, false)) {
     c.refuse("bicubic sampling by a factor that leaves the sizes as they are, where ONNX Runtime copies",
              "pass the output size, or leave the call out");
   }
   return found;
 }
 
+// One factor for each axis, batch and channels too, float32 [N].
+Val scales_of(Ctx& c, const Scaling& scaling) {
+  const auto constant = [&](const std::vector<float>& numbers) {
+    return c.constant_tensor({DType::float32,
+                              {static_cast<std::int64_t>(numbers.size())},
+                              Bytes::copy_of(numbers.data(), numbers.size() * sizeof(float))});
+  };
+  std::vector<float> known{1, 1};
+  std::vector<Val> parts;
+  for (std::size_t i = 0; i < scaling.factors.size(); ++i) {
+    if (!scaling.computed[i]) {
+      known.push_back(scaling.factors[i]);
+      continue;
+    }
+    if (!known.empty()) parts.push_back(constant(std::exchange(known, {})));
+    parts.push_back(scaling.computed[i]);
+  }
+  if (!known.empty()) parts.push_back(constant(known));
+  return parts.size() == 1 ? parts.front() : c.emit("Concat", parts, {{"axis", 0}});
+}
+
 Val resize_by_factors(Ctx& c, Val x, const Scaling& scaling, Attributes attributes) {
-  std::vector<float> scales{1, 1};
-  scales.insert(scales.end(), scaling.factors.begin(), scaling.factors.end());
-  const Val constant = c.constant_tensor({DType::float32,
-                                          {static_cast<std::int64_t>(scales.size())},
-                                          Bytes::copy_of(scales.data(), scales.size() * sizeof(float))});
-  const Val resized = c.emit("Resize", {x, absent, constant}, std::move(attributes));
+  const Val resized = c.emit("Resize", {x, absent, scales_of(c, scaling)}, std::move(attributes));
   Ints axes;
   std::vector<Size> ends;
   for (std::size_t i = 0; i < scaling.cut_to.size(); ++i) {
@@ -183,7 +222,7 @@ Val gathered(Ctx& c, Val x, const std::vector<double>& factors, const Sampling& 
   const std::vector<Dim>* result = c.output_dims();
   if (result == nullptr) return x;
   const auto known = [](const Dim& dim) { return dim.is_static() ? std::optional(dim.size) : std::nullopt; };
-  const bool copied = keeps_sizes(c, x);
+  const bool copied = keeps_sizes(c, x, true);
   std::vector<Dim> dims = c.dims(x);
   for (std::size_t i = 0; i + 2 < dims.size(); ++i) {
     const std::size_t axis = i + 2;
@@ -205,9 +244,6 @@ Val gathered(Ctx& c, Val x, const std::vector<double>& factors, const Sampling& 
   }
   return x;
 }
-
-// With aligned corners PyTorch maps coordinates by the sizes, whatever the factors are.
-bool aligns_corners(Ctx& c) { return c.schema().find("align_corners") && c.flag("align_corners"); }
 
 // The sizes that PyTorch makes by the factors.
 std::vector<Size> scaled_sizes(Ctx& c, Val x, const std::vector<double>& factors) {
