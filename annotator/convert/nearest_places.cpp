@@ -59,24 +59,31 @@ Val known_places(Ctx& c, const NearestAxis& nearest) {
   return misread ? c.constant_ints(places) : absent;
 }
 
+// In float32, as PyTorch divides them.
+Val ratio(Ctx& c, Val size, Val result_size, DType dtype) {
+  return c.cast(c.emit("Div", {c.cast(size, DType::float32), c.cast(result_size, DType::float32)}), dtype);
+}
+
 // The same arithmetic in the file, for an axis of any size.
 Val computed_places(Ctx& c, Val x, std::int64_t axis, const NearestAxis& nearest) {
   const DType dtype = nearest.exact ? DType::float64 : DType::float32;
   const auto number = [&](double value) { return c.constant_number(value, dtype); };
-  const Val size = c.dim_of(x, axis), result_size = size_by_factor(c, x, axis, *nearest.factor);
+  const Val size = c.dim_of(x, axis);
+  const Val result_size =
+      nearest.factor ? size_by_factor(c, x, axis, *nearest.factor) : c.to_scalar_value(*nearest.asked_size);
   const Val every = c.emit("Range", {number(0), c.cast(result_size, dtype), number(1)});
-  const double inverse = inverse_of(nearest);
+  const Val inverse = nearest.factor ? number(inverse_of(nearest)) : ratio(c, size, result_size, dtype);
   Val places;
   if (nearest.exact) {
-    const Val centre = c.emit("Mul", {c.emit("Add", {every, number(0.5)}), number(inverse)});
+    const Val centre = c.emit("Mul", {c.emit("Add", {every, number(0.5)}), inverse});
     const Val rounded = c.cast(c.emit("Sub", {centre, number(0.5)}), DType::float32);
     const auto single = [&](double value) { return c.constant_number(value, DType::float32); };
     places = c.emit("Add", {c.emit("Max", {rounded, single(0)}), single(0.5)});
   } else {
-    places = c.emit("Mul", {every, number(inverse)});
+    places = c.emit("Mul", {every, inverse});
   }
   places = c.emit("Min", {c.cast(places, DType::int64), c.emit("Sub", {size, c.constant_int(1)})});
-  if (!nearest.image || nearest.exact) return places;
+  if (!nearest.factor || !nearest.image || nearest.exact) return places;
   const Val whole = c.cast(every, DType::int64);
   const Val doubles = c.emit("Equal", {result_size, c.emit("Add", {size, size})});
   places = c.emit("Where", {doubles, c.emit("Div", {whole, c.constant_int(2)}), places});
@@ -87,7 +94,9 @@ Val computed_places(Ctx& c, Val x, std::int64_t axis, const NearestAxis& nearest
 
 Val places_to_gather(Ctx& c, Val x, std::int64_t axis, const NearestAxis& nearest) {
   const bool known = nearest.size && nearest.result_size;
-  if (!known && !nearest.factor) return absent;
+  if (!known && !nearest.factor) {
+    return (nearest.doubles && !nearest.exact) || !nearest.asked_size ? absent : computed_places(c, x, axis, nearest);
+  }
   if (known && (*nearest.size == 0 || *nearest.result_size > longest_table)) return absent;
   if (nearest.factor && !(nearest.written > 0 && std::isfinite(inverse_of(nearest)))) return absent;
   if (known) return known_places(c, nearest);

@@ -100,7 +100,7 @@ void Operations::carry_out(const Step& step) {
 // squeeze drops an axis of size 1, so over a dynamic axis the rank of its result depends on the size. Inside a program
 // the result has the rank it has for the example inputs; only results of the program may have another (results.cpp).
 void Operations::note_squeeze(const Step& step, const Node& recorded) {
-  if (recorded.target != "aten::squeeze") return;
+  if (recorded.target != "aten::squeeze" && recorded.target != "aten::squeeze_") return;
   const auto* input = recorded.arguments.front().value.as<ValueRef>();
   if (input == nullptr || !recording_.values.type(input->id).dims) return;
   const std::vector<Dim>& dims = *recording_.values.type(input->id).dims;

@@ -216,6 +216,11 @@ Val resize_to_size(Ctx& c, Val x, std::vector<Size> sizes, Attributes attributes
 
 // ---- nearest elements -------------------------------------------------------------------------------------------
 
+// To the size that was halved before, as the example has it.
+bool doubles(const Dim& before, const Dim& after) {
+  return before.size > 0 && (after.size == 2 * before.size || after.size == 2 * before.size - 1);
+}
+
 // x with the axes gathered of which a Resize would read other elements than PyTorch does; `scales` keeps them as they
 // are from there on. Without factors the sizes give them.
 Val gathered(Ctx& c, Val x, const std::vector<double>& factors, const Sampling& sampling, Scaling& scales) {
@@ -226,8 +231,15 @@ Val gathered(Ctx& c, Val x, const std::vector<double>& factors, const Sampling& 
   std::vector<Dim> dims = c.dims(x);
   for (std::size_t i = 0; i + 2 < dims.size(); ++i) {
     const std::size_t axis = i + 2;
-    NearestAxis nearest{known(dims[axis]), known((*result)[axis]), {}, 1, sampling.exact, copied, dims.size() == 4};
-    if (!factors.empty()) {
+    NearestAxis nearest{.size = known(dims[axis]),
+                        .result_size = known((*result)[axis]),
+                        .exact = sampling.exact,
+                        .copied = copied,
+                        .image = dims.size() == 4,
+                        .doubles = doubles(dims[axis], (*result)[axis])};
+    if (factors.empty()) {
+      nearest.asked_size = c.sizes("output_size")[i];
+    } else {
       const bool fixed = nearest.size && nearest.result_size;
       nearest.factor = fixed ? mapping_factor(sampling, factors[i], *nearest.size, *nearest.result_size, factors.size())
                              : factors[i];
