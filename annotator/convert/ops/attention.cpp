@@ -183,7 +183,8 @@ Val repeated_heads(Ctx& c, Val x, std::int64_t heads) {
   const auto few = c.static_dim(x, axis);
   if (!few) c.refuse("enable_gqa with a dynamic number of heads", "keep the axis of the heads fixed");
   if (*few == heads) return x;
-  std::vector<std::int64_t> places(static_cast<std::size_t>(heads));
+  c.expect(*few > 0 && heads % *few == 0, "a number of heads that is a multiple of those that share them");
+  Ints places(c.table_size({heads}));
   for (std::int64_t head = 0; head < heads; ++head) places[static_cast<std::size_t>(head)] = head / (heads / *few);
   return c.emit("Gather", {x, c.constant_ints(places)}, {{"axis", axis}});
 }
@@ -194,6 +195,7 @@ Val attend(Ctx& c, Attention attention) {
   if (!may_group) return plain(c, attention);
   const auto heads = c.static_dim(attention.query, -3), key_heads = c.static_dim(attention.key, -3);
   if (!heads || !key_heads) c.refuse("enable_gqa with a dynamic number of heads", "keep the axis of the heads fixed");
+  c.expect(*key_heads > 0 && *heads % *key_heads == 0, "query heads that are a multiple of the key's");
   if (*heads != *key_heads && c.static_dim(attention.value, -3) == key_heads)
     return grouped(c, attention, *key_heads, *heads / *key_heads);
   attention.key = repeated_heads(c, attention.key, *heads);

@@ -293,9 +293,8 @@ void fused_rms_norm(Ctx& c) { c.yield({rms_norm_result(c), absent}); }
 // `normal` in x's shape, which is the result's. Where a reshape would have to compute more than one size, x gives them
 // all at run time.
 Val in_shape_of(Ctx& c, Val normal, Val x) {
-  const std::vector<Dim>* dims = c.output_dims();
-  const bool many =
-      dims == nullptr || std::ranges::count_if(*dims, [](const Dim& dim) { return !dim.is_static(); }) > 1;
+  const auto dims = c.output_dims();
+  const bool many = !dims || std::ranges::count_if(*dims, [](const Dim& dim) { return !dim.is_static(); }) > 1;
   return many ? c.emit("Reshape", {normal, c.emit("Shape", {x})}) : c.reshape_to_output(normal);
 }
 

@@ -18,21 +18,14 @@ struct Window {
   bool ceil = false;  // the last window may reach past the padding
 };
 
-Ints per_axis(Ctx& c, std::string_view argument, std::size_t axes) {
-  Ints values = c.integers(argument);
-  if (values.size() == 1) values.resize(axes, values.front());
-  return values;
-}
-
 // `axes` is read off the operator: the size its kernel_size has in the schema.
 Window read(Ctx& c) {
   Window window;
   window.axes = c.schema().find("kernel_size")->type.list_size;
-  window.kernel = per_axis(c, "kernel_size", window.axes);
-  window.stride = per_axis(c, "stride", window.axes);
-  if (window.stride.empty()) window.stride = window.kernel;
-  window.padding = per_axis(c, "padding", window.axes);
-  window.dilation = c.schema().find("dilation") ? per_axis(c, "dilation", window.axes) : Ints(window.axes, 1);
+  window.kernel = c.counts("kernel_size", window.axes);
+  window.stride = c.integers("stride").empty() ? window.kernel : c.counts("stride", window.axes);
+  window.padding = c.counts("padding", window.axes, 0);
+  window.dilation = c.schema().find("dilation") ? c.counts("dilation", window.axes) : Ints(window.axes, 1);
   window.end = window.padding;
   window.ceil = c.flag("ceil_mode");
   return window;
@@ -41,11 +34,13 @@ Window read(Ctx& c) {
 // Returns the end of the last window of spatial axis `i`, counted from the start of the padding; nullopt for dynamic
 // sizes.
 std::optional<std::int64_t> reach(Ctx& c, const Window& window, std::size_t i) {
-  const std::vector<Dim>* result = c.output_dims();
+  const auto result = c.output_dims();
   if (!result) return std::nullopt;
   const Dim& out = (*result)[result->size() - window.axes + i];
   if (!out.is_static()) return std::nullopt;
-  return (out.size - 1) * window.stride[i] + window.dilation[i] * (window.kernel[i] - 1) + 1;
+  std::int64_t last = 0;  // the place of the last window
+  c.expect(!__builtin_mul_overflow(out.size - 1, window.stride[i], &last), "windows within its input");
+  return last + window.dilation[i] * (window.kernel[i] - 1) + 1;
 }
 
 // ceil_mode leaves out a last window that would start in the padding after the input. The ONNX checker counts it, so

@@ -112,14 +112,14 @@ double mapping_factor(const Sampling& sampling, double given, std::int64_t size,
 
 // True if a Resize keeps all sizes, as far as they are known: ONNX Runtime copies then, whatever the factors are.
 bool keeps_sizes(Ctx& c, Val x) {
-  const std::vector<Dim>* result = c.output_dims();
-  return result != nullptr && std::ranges::equal(*result, c.dims(x), [](const Dim& one, const Dim& other) {
+  const auto result = c.output_dims();
+  return result && std::ranges::equal(*result, c.dims(x), [](const Dim& one, const Dim& other) {
            return one.is_static() && other.is_static() && one.size == other.size;
          });
 }
 
 Scaling scaling(Ctx& c, Val x, const std::vector<double>& factors, const Sampling& sampling) {
-  const std::vector<Dim>* result = c.output_dims();
+  const auto result = c.output_dims();
   c.expect(!result || (result->size() == factors.size() + 2 && c.dims(x).size() == result->size()),
            "it needs a factor for each axis behind batch and channels");
   Scaling found;
@@ -179,8 +179,8 @@ Val resize_to_size(Ctx& c, Val x, std::vector<Size> sizes, Attributes attributes
 // x with the axes gathered of which a Resize would read other elements than PyTorch does; `scales` keeps them as they
 // are from there on. Without factors the sizes give them.
 Val gathered(Ctx& c, Val x, const std::vector<double>& factors, const Sampling& sampling, Scaling& scales) {
-  const std::vector<Dim>* result = c.output_dims();
-  if (result == nullptr) return x;
+  const auto result = c.output_dims();
+  if (!result) return x;
   const auto known = [](const Dim& dim) { return dim.is_static() ? std::optional(dim.size) : std::nullopt; };
   const bool copied = keeps_sizes(c, x);
   std::vector<Dim> dims = c.dims(x);
