@@ -13,9 +13,7 @@ Ints axis_order(int rank) {
 }
 
 Ints exchanged_axes(int rank, std::int64_t a, std::int64_t b) {
-  if (std::min(a, b) < 0 || std::max(a, b) >= rank) {
-    throw MissingAxis("a tensor of " + std::to_string(rank) + " axes, fewer than it takes");
-  }
+  if (std::min(a, b) < 0 || std::max(a, b) >= rank) throw MissingAxis(static_cast<std::size_t>(rank));
   Ints order = axis_order(rank);
   std::swap(order[static_cast<std::size_t>(a)], order[static_cast<std::size_t>(b)]);
   return order;

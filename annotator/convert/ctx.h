@@ -10,7 +10,6 @@
 #include <initializer_list>
 #include <limits>
 #include <optional>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -18,6 +17,7 @@
 #include <vector>
 
 #include "annotator/convert/asked_opset.h"
+#include "annotator/convert/missing_axis.h"
 #include "annotator/graph/graph.h"
 #include "schema/op_schema.h"
 #include "schema/program.h"
@@ -32,19 +32,13 @@ struct Val {
 };
 inline constexpr Val absent{};
 
-// A tensor has fewer axes than its operator takes.
-struct MissingAxis : std::out_of_range {
-  using std::out_of_range::out_of_range;
-};
-
-// A tensor's sizes. Indices are checked (MissingAxis, which the driver reports as E0204 at the node): a damaged archive
-// may say another rank than the operator's tensors have.
+// A tensor's sizes. Indices are checked (MissingAxis).
 class Dims {
  public:
   explicit Dims(const std::vector<Dim>& dims) : dims_(&dims) {}
   operator const std::vector<Dim>&() const { return *dims_; }
   const Dim& operator[](std::size_t i) const {
-    if (i >= size()) throw MissingAxis("a tensor of " + std::to_string(size()) + " axes, fewer than it takes");
+    if (i >= size()) throw MissingAxis(size());
     return (*dims_)[i];
   }
   const Dim& front() const { return (*this)[0]; }

@@ -239,6 +239,8 @@ Val Ctx::transpose(Val value, const Ints& permutation) {
   Ints sorted = permutation;
   std::ranges::sort(sorted);
   expect(sorted == axis_order(static_cast<int>(permutation.size())), "each axis once");
+  const auto& dims = session_.graph().values[value.id].dims;
+  if (dims && dims->size() != permutation.size()) throw MissingAxis(dims->size());
   return permutation == axis_order(static_cast<int>(permutation.size()))
              ? value
              : emit("Transpose", {value}, {{"perm", permutation}});

@@ -242,8 +242,10 @@ def main() -> int:
     given = arguments.parse_args()
     resource.setrlimit(resource.RLIMIT_DATA, (given.memory << 30, given.memory << 30))
     sweep = Sweep(CommandServer(command.SERVER, WITHOUT_LIBTORCH), given.seconds, given.keep)
-    rows = sum(swept(family, sweep, given.count, given.seed) for family in given.family or FAMILIES)
-    print(f"{rows} rows", *(f"{count:6} {name}" for name, count in sweep.counts.most_common()), sep="\n")
+    for family in given.family or FAMILIES:
+        rows = swept(family, sweep, given.count, given.seed)
+        print(f"{family}: {rows} rows; {sweep.counts.total()} archives so far", file=sys.stderr, flush=True)
+    print(*(f"{count:6} {name}" for name, count in sweep.counts.most_common()), sep="\n")
     return int(bool(sweep.findings))
 
 

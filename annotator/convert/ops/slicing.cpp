@@ -163,7 +163,7 @@ void unfold(Ctx& c) {
   if (rank == 0) return c.yield(c.unsqueeze(x, {0}));
   const std::int64_t axis = c.axis(c.integer("dimension"), rank);
   const auto axis_size = c.static_dim(x, axis);
-  c.expect(step > 0 && size >= 0, "windows of no negative size, some way apart");
+  c.expect(step > 0 && size >= 0, "windows that fit into the axis, some way apart");
   const Val places = window_places(c, x, axis, axis_size, {size, 1, step}, PlacesOrder::windows_first);
   const Val windows = c.emit("Gather", {x, places}, {{"axis", axis}});
   Ints order;
