@@ -385,7 +385,7 @@ void Ctx::refuse(const std::string& why, const std::string& remedy) const {
               place_of(session_.program(), node_, "convert"));
 }
 
-std::size_t Ctx::table_size(std::initializer_list<std::int64_t> sizes) const {
+std::size_t Ctx::table_size(const Ints& sizes) const {
   constexpr std::int64_t longest = std::int64_t{1} << 24U;
   for (const std::int64_t size : sizes) expect(size >= 0, "sizes that are not negative");
   const std::int64_t count = element_count(sizes);

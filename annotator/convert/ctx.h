@@ -157,7 +157,7 @@ class Ctx {
   }
 
   // The product of the sizes of a table that is to stand in the file; refuses more than 16,777,216 elements.
-  std::size_t table_size(std::initializer_list<std::int64_t> sizes) const;
+  std::size_t table_size(const Ints& sizes) const;
 
   const Node& node() const { return node_; }
   const OpSchema& schema() const { return schema_; }

@@ -107,7 +107,7 @@ def other_kinds(argument: dict, tensor: str) -> Iterator[dict]:
              "as_optional_tensors": [{"as_none": True}, {"as_tensor": named}],
              "as_complex": {"real": 1.0, "imag": 2.0}, "as_sym_int": {"as_int": 2}, "as_sym_ints": [{"as_int": 2}]}
     yield from ({kind: value} for kind, value in given.items() if kind not in argument)
-    if "as_tensor" in argument:
+    if argument.get("as_tensor", named) != named:
         yield {"as_tensor": named}
     for kind in set(TENSOR_LISTS) & set(argument):
         yield {kind: [{"as_none": True}] if kind == "as_optional_tensors" else []}
@@ -183,10 +183,15 @@ def archive_of(case: Case) -> zipfile.ZipFile | None:
 
 
 class Sweep:
-    """Runs the command on changed archives, in memory where there is some, and keeps what came."""
+    """Runs the command on changed archives, in memory where there is some, and keeps what came.
 
-    def __init__(self, server: CommandServer, seconds: float, keep: Path | None = None):
-        self.server, self.seconds, self.keep = server, seconds, keep
+    seconds, memory  what one run may take; memory in bytes
+    keep             folder for the archives of findings
+    """
+
+    def __init__(self, seconds: float = 10, memory: int = 1 << 30, keep: Path | None = None):
+        self.server, self.seconds, self.keep = CommandServer(command.SERVER, WITHOUT_LIBTORCH), seconds, keep
+        resource.prlimit(self.server.process.pid, resource.RLIMIT_DATA, (memory, memory))  # its children's, too
         self.counts, self.findings = collections.Counter(), []
 
     def run(self, archive: zipfile.ZipFile, name: str, count: int | None, chance: random.Random) -> None:
@@ -240,8 +245,7 @@ def main() -> int:
     arguments.add_argument("--memory", type=int, default=1, help="GiB for one run")
     arguments.add_argument("--keep", type=Path, help="folder for the archives of findings")
     given = arguments.parse_args()
-    resource.setrlimit(resource.RLIMIT_DATA, (given.memory << 30, given.memory << 30))
-    sweep = Sweep(CommandServer(command.SERVER, WITHOUT_LIBTORCH), given.seconds, given.keep)
+    sweep = Sweep(given.seconds, given.memory << 30, given.keep)
     for family in given.family or FAMILIES:
         rows = swept(family, sweep, given.count, given.seed)
         print(f"{family}: {rows} rows; {sweep.counts.total()} archives so far", file=sys.stderr, flush=True)
