@@ -25,8 +25,14 @@ std::vector<Dim> PairSteps::result_dims() const {
   return *dims;
 }
 
+std::vector<Dim> PairSteps::part_dims() const {
+  std::vector<Dim> dims = result_dims();
+  if (result_is_pair()) dims.pop_back();
+  return dims;
+}
+
 Argument PairSteps::part(const Argument& pair, std::int64_t index) {
-  std::vector<Dim> dims = steps.dims(pair);
+  std::vector<Dim> dims = steps.dims(pair, 1);
   dims.pop_back();
   return steps.add("aten::select.int", {{"self", pair}, {"dim", {std::int64_t{-1}}}, {"index", {index}}},
                    steps.dtype(pair), std::move(dims));

@@ -13,6 +13,7 @@
 #include "annotator/convert/mask_values.h"
 #include "annotator/convert/ops/families.h"
 #include "annotator/program/number_range.h"
+#include "schema/element_count.h"
 
 namespace whence::convert {
 namespace {
@@ -96,7 +97,7 @@ Val mask_causally(Ctx& c, Val scores, const Attention& attention) {
   const DType dtype = c.output_dtype();
   const Val minus_infinity = c.constant_number(-std::numeric_limits<double>::infinity(), dtype);
   const auto rows = c.static_dim(attention.query, -2), columns = c.static_dim(attention.key, -2);
-  if (rows && columns && *rows * *columns <= kLargestConstantMask) {
+  if (rows && columns && whence::element_count(Ints{*rows, *columns}) <= kLargestConstantMask) {
     std::string keep(static_cast<std::size_t>(*rows * *columns), '\0');
     for (std::int64_t row = 0; row < *rows; ++row) {
       for (std::int64_t column = 0; column <= row && column < *columns; ++column) keep[row * *columns + column] = 1;

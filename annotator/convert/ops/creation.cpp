@@ -153,6 +153,7 @@ Val triangle_by_mask(Ctx& c, Val x, std::int64_t diagonal, bool upper) {
   const auto rows = c.static_dim(x, -2), columns = c.static_dim(x, -1);
   if (!rows || !columns) c.refuse("ONNX has triangles of dynamic matrices from opset 14", "use --opset 14 or newer");
   std::vector<std::uint8_t> stays;
+  stays.reserve(c.table_size({*rows, *columns}));
   for (std::int64_t i = 0; i < *rows; ++i) {
     for (std::int64_t j = 0; j < *columns; ++j) stays.push_back(upper ? j - i >= diagonal : j - i <= diagonal);
   }

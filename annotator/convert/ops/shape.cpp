@@ -374,10 +374,14 @@ void diagonal(Ctx& c) {
   }
   order.insert(order.end(), {row, column});
   const std::int64_t offset = c.integer("offset");
+  c.expect(std::max(offset, -most_counted) == offset && offset <= most_counted, "an offset within its matrices");
   if (!rows || !columns) return c.yield(dynamic_diagonal(c, c.transpose(x, order), flat, offset));
-  flat.push_back(*rows * *columns);
+  flat.push_back(whence::element_count(Ints{*rows, *columns}));
+  c.expect(row != column, "two axes");
   Ints places;
-  for (std::int64_t i = std::max<std::int64_t>(0, -offset); i < *rows && i + offset < *columns; ++i) {
+  const std::int64_t first = offset < 0 ? -offset : 0, last = std::min(*rows, *columns - offset);
+  if (first < last) places.reserve(c.table_size({last - first}));
+  for (std::int64_t i = first; i < last; ++i) {
     places.push_back(i * *columns + i + offset);
   }
   const Val matrices = c.emit("Reshape", {c.transpose(x, order), c.constant_ints(flat)});
