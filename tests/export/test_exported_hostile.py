@@ -400,6 +400,10 @@ MOST = 2**63 - 1
     (function(lambda x: x.repeat_interleave(3, 1)), "repeats", {"as_int": -1}, 4, "not negative"),
     (function(lambda x: x.repeat_interleave(3, 1)), "repeats", {"as_int": 2**40}, 4, "more than 16,777,216 elements"),
     (function(lambda x: x + torch.linspace(0, 1, 6)), "steps", {"as_int": 2**33}, 4, "more than 16,777,216 elements"),
+    (function(lambda x: torch.fft.fft(x, norm="ortho").real), "norm", {"as_int": 3}, 4, "aten::fft_fft"),
+    (function(lambda x: torch.fft.fft(x, dim=1).real), "dim", {"as_int": 2**20}, 4, "aten::fft_fft"),
+    (function(lambda x: torch.fft.fft(x, 5).real), "n", {"as_int": 2**40}, 4, "use a smaller number"),
+    (function(lambda x: torch.linalg.matrix_norm(x, 1, (0, 1))), "dim", {"as_ints": [1]}, 4, "the two axes"),
     (function(lambda x: x + torch.fft.fftfreq(6)), "n", {"as_int": 2**33}, 4, "use a smaller number"),
     (function(lambda x: torch.nn.functional.pad(x, (1, 1))), "pad", {"as_none": True}, 4, "numbers for 'pad'"),
     (function(lambda x: torch.add(x, x, out=torch.zeros(2, 4, 6))), "out", {"as_int": 3}, 3, "not a tensor"),
@@ -439,6 +443,7 @@ def test_sizes_that_contradict_the_operators(model, wrong, tmp_path):
     (function(lambda x: torch.stack([x, x]).transpose(2, 3)), "stack", [4, 6], 4, "out of range for rank 2"),
     (function(lambda x: x + torch.arange(6.)), "arange", [], 3, "a tensor of 0 axes"),
     (function(lambda x: torch.conv_tbc(x, torch.ones(1, 6, 4), torch.ones(4))), "x", [2, 4], 3, "a tensor of 2 axes"),
+    (function(lambda x: x.cummax(2)[1]), "x", [2, 4, 2**40], 4, "more than 16,777,216 elements"),
     (layer(torch.nn.AdaptiveAvgPool1d(5)), "input", [2, 4, 2**40], 4, "more than 16,777,216 elements"),
     (function(lambda x: torch.nn.functional.scaled_dot_product_attention(
         x.unsqueeze(0), x.unsqueeze(0) + 1, x.unsqueeze(0), enable_gqa=True)), "add", [1, 3, 4, 6], 4, "a multiple of the key's"),
