@@ -290,7 +290,8 @@ class ComplexPairs {
     const Argument* self = node.find("self");
     const auto* value = self == nullptr ? nullptr : self->as<ValueRef>();
     if (value != nullptr && program_.values[value->id].type.dims) {
-      name_all_axes(adapted, program_.values[value->id].type.dims->size() - 1);
+      const std::size_t rank = program_.values[value->id].type.dims->size();
+      name_all_axes(adapted, rank - std::min<std::size_t>(rank, 1));
     }
     const bool one_axis = rule.how == Moves::one_axis;  // counted on the operand, whatever the result is
     if ((!dims && !one_axis) || !move(program_, rule, adapted, dims && !dims->empty() ? dims->size() - 1 : 0)) {

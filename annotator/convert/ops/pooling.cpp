@@ -1,12 +1,11 @@
 // Pooling with a sliding window: max_pool and avg_pool. input [N, C, *spatial] or [C, *spatial].
 // ONNX pools batches only, so an unbatched input gets a batch of one for the while.
 #include <algorithm>
-#include <functional>
-#include <numeric>
 #include <optional>
 #include <utility>
 
 #include "annotator/convert/ops/families.h"
+#include "schema/element_count.h"
 
 namespace whence::convert {
 namespace {
@@ -146,8 +145,8 @@ Val divided_by(Ctx& c, Window window, std::int64_t divisor) {
   Attributes attributes = attributes_of(window);
   attributes.push_back({"count_include_pad", 1});
   const Val mean = c.emit("AveragePool", {x}, std::move(attributes));
-  const std::int64_t count =
-      std::accumulate(window.kernel.begin(), window.kernel.end(), std::int64_t{1}, std::multiplies<>());
+  c.expect(divisor != 0, "a divisor that is not 0");
+  const std::int64_t count = element_count(window.kernel);
   const double factor = static_cast<double>(count) / static_cast<double>(divisor);
   return c.emit("Mul", {mean, c.constant_number(factor, c.output_dtype())});
 }
@@ -168,6 +167,7 @@ void max_unpool(Ctx& c) {
   const Val x = c.tensor("self"), indices = c.tensor("indices");
   const Ints size = c.integers("output_size");
   const int leading = c.rank(x) - static_cast<int>(size.size());
+  c.expect(leading >= 0, "a size for no more axes than there are");
   Ints flat(static_cast<std::size_t>(leading), 0);
   flat.push_back(-1);
   std::vector<Size> planes;
@@ -175,7 +175,7 @@ void max_unpool(Ctx& c) {
     const auto known = c.static_dim(x, axis);
     planes.push_back(known ? Size{*known} : Size{c.dim_of(x, axis)});
   }
-  planes.emplace_back(std::accumulate(size.begin(), size.end(), std::int64_t{1}, std::multiplies<>()));
+  planes.emplace_back(element_count(size));
   const Val empty = c.emit("Expand", {c.constant_number(0, c.dtype(x)), c.to_vector(planes)});
   const auto in_planes = [&](Val v) { return c.emit("Reshape", {v, c.constant_ints(flat)}); };
   const Val filled = c.emit("ScatterElements", {empty, in_planes(indices), in_planes(x)}, {{"axis", -1}});
