@@ -385,12 +385,15 @@ void Ctx::refuse(const std::string& why, const std::string& remedy) const {
               place_of(session_.program(), node_, "convert"));
 }
 
-std::size_t Ctx::table_size(const Ints& sizes) const {
+bool Ctx::table_fits(const Ints& sizes) const {
   constexpr std::int64_t longest = std::int64_t{1} << 24U;
+  return element_count(sizes) <= longest;
+}
+
+std::size_t Ctx::table_size(const Ints& sizes) const {
   for (const std::int64_t size : sizes) expect(size >= 0, "sizes that are not negative");
-  const std::int64_t count = element_count(sizes);
-  if (count > longest) refuse("a table of more than 16,777,216 elements in the file", "use smaller sizes");
-  return static_cast<std::size_t>(count);
+  if (!table_fits(sizes)) refuse("a table of more than 16,777,216 elements in the file", "use smaller sizes");
+  return static_cast<std::size_t>(element_count(sizes));
 }
 
 graph::Graph& Ctx::graph() { return session_.graph(); }

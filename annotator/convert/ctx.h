@@ -83,9 +83,9 @@ class Ctx {
   bool flag(std::string_view name);
   std::string text(std::string_view name);
   std::string one_of(std::string_view name, std::initializer_list<std::string_view> allowed);
-  Ints integers(std::string_view name);  // int[] of constants
-  std::vector<Size> sizes(
-      std::string_view name);        // int[] whose elements may be dynamic; for int[2], two or the default
+  // int[]: of constants, or of elements that may be dynamic. For int[2] they are two, or the default.
+  Ints integers(std::string_view name);
+  std::vector<Size> sizes(std::string_view name);
   Size size(std::string_view name);  // int that may be dynamic
   // A Scalar argument as a 0-d tensor of `dtype`; dynamic scalars are cast.
   Val scalar(std::string_view name, DType dtype);
@@ -156,7 +156,9 @@ class Ctx {
     if (!holds) refuse(what, "save the model again; PyTorch refuses this too");
   }
 
-  // The product of the sizes of a table that is to stand in the file; refuses more than 16,777,216 elements.
+  // The product of the sizes of a table that is to stand in the file, which refuses one that does not fit: of more than
+  // 16,777,216 elements.
+  bool table_fits(const Ints& sizes) const;
   std::size_t table_size(const Ints& sizes) const;
 
   const Node& node() const { return node_; }

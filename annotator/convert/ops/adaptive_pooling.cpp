@@ -174,7 +174,9 @@ void adaptive_avg_pool(Ctx& c) {
   if (pool.batched && divisible(*in, pool.output)) {
     return c.yield(c.emit("AveragePool", {pool.input}, fixed_window(*in, pool.output)));
   }
-  c.yield(average_by_matrices(c, pool, *in));
+  bool fits = true;
+  for (std::size_t i = 0; i < in->size(); ++i) fits = fits && c.table_fits({(*in)[i], pool.output[i]});
+  c.yield(fits ? average_by_matrices(c, pool, *in) : by_axis(c, pool, average_of_windows));
 }
 
 // Values and indices within the plane; uneven windows give values only.

@@ -111,6 +111,7 @@ Val evenly_spaced(Ctx& c) {
   const Size count = c.size("steps");
   if (!c.static_size(count)) return linspace_of(c, start, end, std::get<Val>(count));
   const std::int64_t steps = *c.static_size(count);
+  if (!c.table_fits({steps})) return linspace_of(c, start, end, c.constant_int(steps));
   std::vector<double> shares(c.table_size({steps}), 0);
   for (std::size_t i = 1; i < shares.size(); ++i) {
     shares[i] = static_cast<double>(i) / static_cast<double>(shares.size() - 1);

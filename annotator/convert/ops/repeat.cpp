@@ -75,12 +75,12 @@ bool surely_one_each(Ctx& c, const Interleaved& x, Val repeats) {
   return counts.symbol != none_id && counts.symbol == elements.symbol;
 }
 
-// Every element `repeats` times. Over a dynamic size the copies are made on an axis of their own and joined.
+// Every element `repeats` times. Over a dynamic or a large size the copies are made on an axis of their own and joined.
 void same_number(Ctx& c, const Interleaved& x, const Size& repeats) {
   const auto known = c.static_size(repeats);
   const auto size = c.static_dim(x.input, x.axis);
-  if (known && size) {
-    c.table_size({*size, *known});
+  c.expect(!known || *known >= 0, "a number of copies that is not negative");
+  if (known && size && c.table_fits({*size}) && c.table_fits({*size, *known})) {
     return c.yield(gather(c, x, c.constant_ints(constant_indices(c, Ints(c.table_size({*size}), *known)))));
   }
   std::vector<Size> copies(static_cast<std::size_t>(c.rank(x.input)) + 1, std::int64_t{1});
