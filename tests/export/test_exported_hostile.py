@@ -404,6 +404,7 @@ MOST = 2**63 - 1
     (function(lambda x: torch.fft.fft(x, dim=1).real), "dim", {"as_int": 2**20}, 4, "aten::fft_fft"),
     (function(lambda x: torch.fft.fft(x, 5).real), "n", {"as_int": 2**40}, 4, "use a smaller number"),
     (function(lambda x: torch.linalg.matrix_norm(x, 1, (0, 1))), "dim", {"as_ints": [1]}, 4, "the two axes"),
+    (layer(torch.nn.Upsample(scale_factor=2.5)), "scale_factors", {"as_floats": ["Infinity"]}, 4, "scale factor"),
     (function(lambda x: x + torch.fft.fftfreq(6)), "n", {"as_int": 2**33}, 4, "use a smaller number"),
     (function(lambda x: torch.nn.functional.pad(x, (1, 1))), "pad", {"as_none": True}, 4, "numbers for 'pad'"),
     (function(lambda x: torch.add(x, x, out=torch.zeros(2, 4, 6))), "out", {"as_int": 3}, 3, "not a tensor"),

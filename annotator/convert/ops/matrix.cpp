@@ -29,7 +29,10 @@ Ints matrix_axes(Ctx& c, Val x) {
 // The greatest (for a negative order the least) sum of absolute values of a column, or with infinity of a row. The
 // greatest of none is 0.
 Val norm_of_sums(Ctx& c, Val x, double order, const Ints& axes, bool keep) {
-  if (std::abs(order) != 1 && !std::isinf(order)) refuse_singular_values(c, std::to_string(static_cast<int>(order)));
+  if (std::abs(order) != 1 && !std::isinf(order)) {
+    const bool whole = std::abs(order) < 1e9 && order == std::floor(order);
+    refuse_singular_values(c, whole ? std::to_string(static_cast<int>(order)) : std::to_string(order));
+  }
   c.expect(axes.size() == 2, "the two axes of its matrices");
   const std::int64_t summed = std::isinf(order) ? axes[1] : axes[0], other = std::isinf(order) ? axes[0] : axes[1];
   const Val sums = reduce(c, "ReduceL1", x, {summed}, true);

@@ -72,12 +72,16 @@ std::vector<double> scale_factors(Ctx& c) {
   return factors;
 }
 
-// floor(size * factor) of a factor in float32: ONNX Runtime multiplies in float32, ONNX's shape inference in float64.
-std::int64_t scaled_size(std::int64_t size, float factor) {
-  return static_cast<std::int64_t>(std::floor(static_cast<float>(size) * factor));
+// Rounded down; -1 for what no size can be, since a file may name any factor.
+std::int64_t whole_part(double at) {
+  constexpr double most = 1e18;
+  return at >= 0 && at <= most ? static_cast<std::int64_t>(std::floor(at)) : -1;
 }
+
+// floor(size * factor) of a factor in float32: ONNX Runtime multiplies in float32, ONNX's shape inference in float64.
+std::int64_t scaled_size(std::int64_t size, float factor) { return whole_part(static_cast<float>(size) * factor); }
 std::int64_t inferred_size(std::int64_t size, float factor) {
-  return static_cast<std::int64_t>(std::floor(static_cast<double>(size) * static_cast<double>(factor)));
+  return whole_part(static_cast<double>(size) * static_cast<double>(factor));
 }
 
 // The factor in float32, moved by a rounding error where it gives another size than in PyTorch's float64.
