@@ -1,5 +1,6 @@
 #include "annotator/convert/axes.h"
 
+#include <algorithm>
 #include <numeric>
 #include <utility>
 
@@ -12,8 +13,9 @@ Ints axis_order(int rank) {
 }
 
 Ints exchanged_axes(int rank, std::int64_t a, std::int64_t b) {
+  if (std::min(a, b) < 0 || std::max(a, b) >= rank) throw MissingAxis(static_cast<std::size_t>(rank));
   Ints order = axis_order(rank);
-  std::swap(order.at(static_cast<std::size_t>(a)), order.at(static_cast<std::size_t>(b)));
+  std::swap(order[static_cast<std::size_t>(a)], order[static_cast<std::size_t>(b)]);
   return order;
 }
 

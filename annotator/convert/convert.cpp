@@ -158,6 +158,14 @@ Error ConvertSession::defect(const Node& node, const std::string& what) const {
                "please report this with the command line and the file", place_of(program_, node, "convert"));
 }
 
+// Sizes that cannot be those of the operator's tensors: an archive that states them is damaged, one that was run is
+// not.
+Error ConvertSession::contradiction(const Node& node, const std::string& what) const {
+  if (program_.source.kind != "torch.export") return defect(node, what);
+  return Error(Code::corrupt_file, qualified(node) + ": " + what, "save the model again",
+               place_of(program_, node, "convert"));
+}
+
 void ConvertSession::convert_node(const Node& node) {
   const Node* enclosing = std::exchange(node_, &node);
   const std::size_t depth = frames_.size();
@@ -185,6 +193,10 @@ void ConvertSession::convert_node(const Node& node) {
       record(error);
       poison_outputs(node);
     }
+  } catch (const MissingAxis& axis) {
+    leave_bodies();
+    record(contradiction(node, axis.what()));
+    poison_outputs(node);
   } catch (const std::bad_alloc&) {
     throw;
   } catch (const std::exception& other) {

@@ -126,6 +126,7 @@ class ConvertSession {
 
   void convert_nodes(const std::vector<Node>& nodes);
   void convert_node(const Node& node);
+  Error contradiction(const Node& node, const std::string& what) const;
   Error defect(const Node& node, const std::string& what) const;
   void convert_with_table(const Node& node);
   void write_no_op(const Node& node);

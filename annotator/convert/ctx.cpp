@@ -7,6 +7,7 @@
 #include "annotator/convert/convert.h"
 #include "annotator/program/program_facts.h"
 #include "annotator/program/tensor_values.h"
+#include "schema/element_count.h"
 
 namespace whence::convert {
 
@@ -138,6 +139,25 @@ std::int64_t Ctx::integer(std::string_view name) {
          "make it a constant; if it depends on a dynamic axis, leave that one out of --dynamic");
 }
 
+std::int64_t Ctx::count(std::string_view name, std::int64_t least) {
+  const std::int64_t value = integer(name);
+  require_count(name, value, least);
+  return value;
+}
+
+Ints Ctx::counts(std::string_view name, std::size_t axes, std::int64_t least) {
+  Ints values = integers(name);
+  if (values.size() == 1) values.resize(axes, values.front());
+  expect(values.size() == axes, "a number of '" + std::string(name) + "' for each spatial axis");
+  for (const std::int64_t value : values) require_count(name, value, least);
+  return values;
+}
+
+void Ctx::require_count(std::string_view name, std::int64_t value, std::int64_t least) const {
+  expect(value >= least, "'" + std::string(name) + "' of at least " + std::to_string(least));
+  if (value > most_counted) refuse("'" + std::string(name) + "' of " + std::to_string(value), "use a smaller number");
+}
+
 double Ctx::number(std::string_view name) {
   if (const auto data = known(argument(name))) {
     if (const auto value = program::single_number(*data)) return *value;
@@ -180,21 +200,26 @@ Ints Ctx::integers(std::string_view name) {
 
 std::vector<Size> Ctx::sizes(std::string_view name) {
   const Argument& given = argument(name);
+  const SchemaArgument& declared = *schema_.find(name);
+  const auto stated = static_cast<std::size_t>(declared.type.list_size);  // "int[1]" is a list of any length
   std::vector<Size> sizes;
   if (const auto* list = given.as<ArgumentList>()) {
     for (const Argument& element : *list) sizes.push_back(size_of(element, name));
+    if (declared.default_value && *declared.default_value == given) return sizes;
+  } else if (given.is_none()) {
+    expect(declared.type.optional, "numbers for '" + std::string(name) + "'");
     return sizes;
+  } else {
+    const auto data = known(given);
+    const auto elements = data && data->shape.size() == 1 ? program::Elements::of(*data) : std::nullopt;
+    for (std::size_t i = 0; elements && i < elements->size(); ++i) sizes.emplace_back(elements->integer(i));
+    if (!elements) sizes.push_back(size_of(given, name));
   }
-  if (given.is_none()) return sizes;
-  const auto data = known(given);
-  const auto elements = data && data->shape.size() == 1 ? program::Elements::of(*data) : std::nullopt;
-  if (elements) {
-    for (std::size_t i = 0; i < elements->size(); ++i) sizes.emplace_back(elements->integer(i));
-    return sizes;
-  }
-  // int[2] given as one int: it stands for both.
-  const int repeated = std::max(1, schema_.find(name)->type.list_size);
-  return std::vector<Size>(static_cast<std::size_t>(repeated), size_of(given, name));
+  if (stated < 2) return sizes;
+  // One int given for int[2] stands for both.
+  if (sizes.size() == 1) sizes.resize(stated, sizes.front());
+  expect(sizes.size() == stated, std::to_string(stated) + " numbers for '" + std::string(name) + "'");
+  return sizes;
 }
 
 Size Ctx::size(std::string_view name) { return size_of(argument(name), name); }
@@ -227,10 +252,10 @@ DType Ctx::output_dtype(int index) const {
   return session_.program().values[node_.outputs[index]].type.dtype;
 }
 
-const std::vector<Dim>* Ctx::output_dims(int index) const {
-  if (index >= output_count()) return nullptr;
+std::optional<Dims> Ctx::output_dims(int index) const {
+  if (index >= output_count()) return std::nullopt;
   const auto& dims = session_.program().values[node_.outputs[index]].type.dims;
-  return dims ? &*dims : nullptr;
+  return dims ? std::optional<Dims>(*dims) : std::nullopt;
 }
 
 bool Ctx::yields_sequence() const {
@@ -358,6 +383,17 @@ void Ctx::yield(const std::vector<Val>& values) {
 void Ctx::refuse(const std::string& why, const std::string& remedy) const {
   throw Error(Code::converter_refused, schema_.key() + ": " + why, remedy,
               place_of(session_.program(), node_, "convert"));
+}
+
+bool Ctx::table_fits(const Ints& sizes) const {
+  constexpr std::int64_t longest = std::int64_t{1} << 24U;
+  return element_count(sizes) <= longest;
+}
+
+std::size_t Ctx::table_size(const Ints& sizes) const {
+  for (const std::int64_t size : sizes) expect(size >= 0, "sizes that are not negative");
+  if (!table_fits(sizes)) refuse("a table of more than 16,777,216 elements in the file", "use smaller sizes");
+  return static_cast<std::size_t>(element_count(sizes));
 }
 
 graph::Graph& Ctx::graph() { return session_.graph(); }

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -16,6 +17,7 @@
 #include <vector>
 
 #include "annotator/convert/asked_opset.h"
+#include "annotator/convert/missing_axis.h"
 #include "annotator/graph/graph.h"
 #include "schema/op_schema.h"
 #include "schema/program.h"
@@ -30,15 +32,17 @@ struct Val {
 };
 inline constexpr Val absent{};
 
-// A tensor's sizes. Indices are checked (std::out_of_range, which the driver reports as E0204 at the node): a damaged
-// archive may say another rank than the operator's tensors have.
+// A tensor's sizes. Indices are checked (MissingAxis).
 class Dims {
  public:
   explicit Dims(const std::vector<Dim>& dims) : dims_(&dims) {}
   operator const std::vector<Dim>&() const { return *dims_; }
-  const Dim& operator[](std::size_t i) const { return dims_->at(i); }
-  const Dim& front() const { return dims_->at(0); }
-  const Dim& back() const { return dims_->at(size() - 1); }
+  const Dim& operator[](std::size_t i) const {
+    if (i >= size()) throw MissingAxis(size());
+    return (*dims_)[i];
+  }
+  const Dim& front() const { return (*this)[0]; }
+  const Dim& back() const { return (*this)[size() - 1]; }
   std::size_t size() const { return dims_->size(); }
   bool empty() const { return dims_->empty(); }
   auto begin() const { return dims_->begin(); }
@@ -55,6 +59,8 @@ using Size = std::variant<std::int64_t, Val>;
 using Ints = std::vector<std::int64_t>;
 using Attributes = std::vector<graph::Attribute>;
 
+inline constexpr std::int64_t most_counted = std::numeric_limits<std::int32_t>::max();
+
 class ConvertSession;  // the driver's state: program, graph, value map (convert.cpp)
 
 class Ctx {
@@ -69,13 +75,18 @@ class Ctx {
   std::vector<Val> optional_tensors(std::string_view name);  // Tensor?[]: absent for None
   Val sequence(std::string_view name);                       // Tensor[] of unknown length; absent when it is known
   std::int64_t integer(std::string_view name);
+  // A count or a length, from `least` to `most_counted`: sums and products of two fit 64 bits.
+  std::int64_t count(std::string_view name, std::int64_t least = 1);
+  // The same of each of `axes` axes, for all of which one number may stand.
+  Ints counts(std::string_view name, std::size_t axes, std::int64_t least = 1);
   double number(std::string_view name);  // int, float or bool
   bool flag(std::string_view name);
   std::string text(std::string_view name);
   std::string one_of(std::string_view name, std::initializer_list<std::string_view> allowed);
-  Ints integers(std::string_view name);            // int[] of constants; int[2] given as one int is repeated
-  std::vector<Size> sizes(std::string_view name);  // int[] whose elements may be dynamic
-  Size size(std::string_view name);                // int that may be dynamic
+  // int[]: of constants, or of elements that may be dynamic. For int[2] they are two, or the default.
+  Ints integers(std::string_view name);
+  std::vector<Size> sizes(std::string_view name);
+  Size size(std::string_view name);  // int that may be dynamic
   // A Scalar argument as a 0-d tensor of `dtype`; dynamic scalars are cast.
   Val scalar(std::string_view name, DType dtype);
 
@@ -92,10 +103,10 @@ class Ctx {
   bool writes(std::string_view op_type) const;
   // Recorded type of the operation's i-th result.
   DType output_dtype(int index = 0) const;
-  const std::vector<Dim>* output_dims(int index = 0) const;  // nullptr when unknown
-  int output_count() const;                                  // number of elements for list results
-  bool yields_sequence() const;                              // a list result whose length depends on sizes or data
-  bool result_used(int index) const;                         // true if anything reads the operation's i-th result
+  std::optional<Dims> output_dims(int index = 0) const;  // nothing when unknown
+  int output_count() const;                              // number of elements for list results
+  bool yields_sequence() const;                          // a list result whose length depends on sizes or data
+  bool result_used(int index) const;                     // true if anything reads the operation's i-th result
 
   // ---- making nodes
   Val emit(std::string_view op_type, std::vector<Val> inputs, Attributes attributes = {});
@@ -145,6 +156,11 @@ class Ctx {
     if (!holds) refuse(what, "save the model again; PyTorch refuses this too");
   }
 
+  // The product of the sizes of a table that is to stand in the file, which refuses one that does not fit: of more than
+  // 16,777,216 elements.
+  bool table_fits(const Ints& sizes) const;
+  std::size_t table_size(const Ints& sizes) const;
+
   const Node& node() const { return node_; }
   const OpSchema& schema() const { return schema_; }
   graph::Graph& graph();
@@ -156,6 +172,7 @@ class Ctx {
   Val value_of(const Argument& argument);  // tensors, and scalars as 0-d values
   std::optional<TensorData> known(const Argument& argument) const;
   Size size_of(const Argument& argument, std::string_view name);
+  void require_count(std::string_view name, std::int64_t value, std::int64_t least) const;
   bool same_size(const Size& size, Val value, std::int64_t axis) const;
   struct ReshapeTarget;
   Val emit_reshape(Val value, std::vector<ReshapeTarget> target);

@@ -6,7 +6,9 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "annotator/convert/missing_axis.h"
 #include "annotator/operators/onnx_operators.h"
+#include "schema/element_count.h"
 
 namespace whence::convert {
 
@@ -80,6 +82,13 @@ std::int64_t wrapped(std::int64_t axis, std::size_t rank) {
   return axis < 0 ? axis + static_cast<std::int64_t>(rank) : axis;
 }
 
+// The size of an axis, which may count from the end.
+Dim& size_at(std::vector<Dim>& dims, std::int64_t axis) {
+  axis = wrapped(axis, dims.size());
+  if (axis < 0 || axis >= static_cast<std::int64_t>(dims.size())) throw MissingAxis(dims.size());
+  return dims[static_cast<std::size_t>(axis)];
+}
+
 // ---- rules ------------------------------------------------------------------------------------------------------
 
 void like_first(const Typing& t) { t.set(0, t.dtype(0), t.dims(0)); }
@@ -116,7 +125,7 @@ void transpose(const Typing& t) {
     std::vector<Dim> moved(dims->rbegin(), dims->rend());
     if (const Attribute* attribute = t.node.find("perm")) {
       const auto& order = std::get<std::vector<std::int64_t>>(attribute->value);
-      for (std::size_t i = 0; i < moved.size() && i < order.size(); ++i) moved[i] = (*dims)[order[i]];
+      for (std::size_t i = 0; i < moved.size() && i < order.size(); ++i) moved[i] = size_at(*dims, order[i]);
     }
     dims = std::move(moved);
   }
@@ -127,8 +136,10 @@ void transpose(const Typing& t) {
 Dims shape_from(const Typing& t, std::size_t input) {
   if (const auto sizes = t.integers(input)) return static_dims(*sizes);
   Dims dims;
-  if (const Dims length = t.dims(input); length && length->size() == 1 && length->front().is_static()) {
-    dims.emplace(static_cast<std::size_t>(length->front().size));
+  constexpr std::int64_t most_axes = 1024;
+  const Dims length = t.dims(input);
+  if (length && length->size() == 1 && length->front().is_static() && length->front().size <= most_axes) {
+    dims.emplace(static_cast<std::size_t>(std::max<std::int64_t>(length->front().size, 0)));
   }
   return dims;
 }
@@ -139,7 +150,10 @@ void reshape(const Typing& t) {
   if (t.integers(1)) {
     const bool zero_copies = t.node.int_attribute("allowzero", 0) == 0;
     std::int64_t rest = 1;  // elements that the -1 has to hold; 0 when unknown
-    for (std::size_t i = 0; before && i < before->size(); ++i) rest *= (*before)[i].is_static() ? (*before)[i].size : 0;
+    for (std::size_t i = 0; before && i < before->size(); ++i) {
+      const Dim& dim = (*before)[i];
+      if (!dim.is_static() || __builtin_mul_overflow(rest, dim.size, &rest)) rest = 0;
+    }
     Dim* open = nullptr;
     for (std::size_t i = 0; i < dims->size(); ++i) {
       Dim& dim = (*dims)[i];
@@ -205,8 +219,8 @@ void gather(const Typing& t) {
   Dims dims = t.dims(0);
   const Dims indices = t.dims(1);
   if (!dims || !indices) return t.set(0, t.dtype(0), std::nullopt);
-  const auto place = dims->begin() + wrapped(t.node.int_attribute("axis", 0), dims->size());
-  const auto next = dims->erase(place);
+  const Dim& gone = size_at(*dims, t.node.int_attribute("axis", 0));
+  const auto next = dims->erase(dims->begin() + (&gone - dims->data()));
   dims->insert(next, indices->begin(), indices->end());
   t.set(0, t.dtype(0), std::move(dims));
 }
@@ -216,12 +230,12 @@ void like_indices(const Typing& t) { t.set(0, t.dtype(0), t.dims(1)); }
 void concat(const Typing& t) {
   Dims dims = t.dims(0);
   if (!dims) return t.set(0, t.dtype(0), std::nullopt);
-  const std::int64_t axis = wrapped(t.node.int_attribute("axis", 0), dims->size());
+  Dim& joined = size_at(*dims, t.node.int_attribute("axis", 0));
+  const auto axis = static_cast<std::size_t>(&joined - dims->data());
   for (std::size_t i = 1; i < t.node.inputs.size(); ++i) {
     const Dims other = t.dims(i);
-    Dim& joined = (*dims)[axis];
     const bool known = other && other->size() == dims->size() && joined.is_static() && (*other)[axis].is_static();
-    joined = known ? Dim{joined.size + (*other)[axis].size, false, none_id} : Dim{};
+    joined = known ? Dim{saturated_sum(joined.size, (*other)[axis].size), false, none_id} : Dim{};
   }
   t.set(0, t.dtype(0), std::move(dims));
 }
@@ -231,17 +245,17 @@ void slice(const Typing& t) {
   Dims dims = t.dims(0);
   const auto axes = t.integers(3);
   if (!dims || !axes) return rank_like_first(t);
-  for (const std::int64_t axis : *axes) (*dims)[wrapped(axis, dims->size())] = Dim{};
+  for (const std::int64_t axis : *axes) size_at(*dims, axis) = Dim{};
   t.set(0, t.dtype(0), std::move(dims));
 }
 
 void split(const Typing& t) {
   Dims dims = t.dims(0);
-  const std::int64_t axis = dims ? wrapped(t.node.int_attribute("axis", 0), dims->size()) : 0;
+  const std::int64_t axis = t.node.int_attribute("axis", 0);
   const auto sizes = t.integers(1);
   for (std::size_t i = 0; i < t.node.outputs.size(); ++i) {
     if (dims) {
-      (*dims)[axis] = sizes && i < sizes->size() ? Dim{(*sizes)[i], false, none_id} : Dim{};
+      size_at(*dims, axis) = sizes && i < sizes->size() ? Dim{(*sizes)[i], false, none_id} : Dim{};
     }
     t.set(i, t.dtype(0), dims);
   }
@@ -289,7 +303,7 @@ void gemm(const Typing& t) {
 
 void top_k(const Typing& t) {
   Dims dims = t.dims(0);
-  if (dims) (*dims)[wrapped(t.node.int_attribute("axis", -1), dims->size())] = Dim{};
+  if (dims) size_at(*dims, t.node.int_attribute("axis", -1)) = Dim{};
   t.set(0, t.dtype(0), dims);
   t.set(1, DType::int64, dims);
 }

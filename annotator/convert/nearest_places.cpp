@@ -18,15 +18,9 @@ float inverse_of(const NearestAxis& nearest) {
   return static_cast<float>(*nearest.size) / static_cast<float>(*nearest.result_size);
 }
 
-// Rounded down, within what an integer holds: a file may name any factor.
-std::int64_t whole_part(float at) {
-  constexpr float most = 1e18F;
-  return static_cast<std::int64_t>(std::min(at, most));
-}
-
 std::int64_t place_in_pytorch(std::int64_t k, float inverse, bool exact) {
   const auto centre = static_cast<float>(static_cast<double>(inverse) * (static_cast<double>(k) + 0.5) - 0.5);
-  return whole_part(exact ? std::max(centre, 0.0F) + 0.5F : static_cast<float>(k) * inverse);
+  return whole_size(exact ? std::max(centre, 0.0F) + 0.5F : static_cast<float>(k) * inverse);
 }
 
 bool is_power_of_two(float factor) {
@@ -38,7 +32,7 @@ bool is_power_of_two(float factor) {
 // a seventh of 14 is 6 by 2 / 14. By the centres of pixels runtimes round in ways of their own, at the border between
 // two elements.
 bool may_misread(std::int64_t k, std::int64_t place, float inverse, float factor, bool exact) {
-  if (!exact) return whole_part(static_cast<float>(k) / factor) != place;
+  if (!exact) return whole_size(static_cast<float>(k) / factor) != place;
   constexpr double near = 1e-4;
   const double at = (static_cast<double>(k) + 0.5) * static_cast<double>(inverse);
   return !is_power_of_two(factor) && std::abs(at - std::round(at)) < near;

@@ -1,6 +1,5 @@
 #include "annotator/convert/scaled_size.h"
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -9,10 +8,8 @@ namespace whence::convert {
 namespace {
 
 constexpr std::int64_t largest = std::int64_t{1} << 14U;
-constexpr double most = 1e18;  // a file may name any factor
-
 std::int64_t size_in_pytorch(std::int64_t size, double factor) {
-  return static_cast<std::int64_t>(std::min(static_cast<double>(size) * factor, most));
+  return whole_size(static_cast<double>(size) * factor);
 }
 
 bool any_size(const auto& holds) {
@@ -24,9 +21,12 @@ bool any_size(const auto& holds) {
 
 }  // namespace
 
-std::int64_t scaled_size(std::int64_t size, float factor) {
-  return static_cast<std::int64_t>(std::min(std::floor(static_cast<float>(size) * factor), static_cast<float>(most)));
+std::int64_t whole_size(double at) {
+  constexpr double most = 1e18;
+  return at >= 0 && at <= most ? static_cast<std::int64_t>(std::floor(at)) : -1;
 }
+
+std::int64_t scaled_size(std::int64_t size, float factor) { return whole_size(static_cast<float>(size) * factor); }
 
 float factor_for_any_size(double factor) {
   const auto rounded = static_cast<float>(factor);

@@ -6,6 +6,9 @@
 
 namespace whence::convert {
 
+// Rounded down; -1 for what no size can be, since a file may name any factor.
+std::int64_t whole_size(double at);
+
 // floor(size * factor), as ONNX Runtime computes it.
 std::int64_t scaled_size(std::int64_t size, float factor);
 

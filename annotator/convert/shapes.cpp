@@ -146,9 +146,8 @@ Val Ctx::reshape(Val value, const std::vector<Size>& shape) {
 }
 
 Val Ctx::reshape_to_output(Val value, int index) {
-  const std::vector<Dim>* recorded = output_dims(index);
-  if (recorded == nullptr)
-    refuse("the shape of its result is not known", "give example inputs with --input or --inputs");
+  const auto recorded = output_dims(index);
+  if (!recorded) refuse("the shape of its result is not known", "give example inputs with --input or --inputs");
   using Kind = ReshapeTarget::Kind;
   const auto before = session_.graph().values[value.id].dims;
   std::vector<ReshapeTarget> target;
@@ -240,6 +239,8 @@ Val Ctx::transpose(Val value, const Ints& permutation) {
   Ints sorted = permutation;
   std::ranges::sort(sorted);
   expect(sorted == axis_order(static_cast<int>(permutation.size())), "each axis once");
+  const auto& dims = session_.graph().values[value.id].dims;
+  if (dims && dims->size() != permutation.size()) throw MissingAxis(dims->size());
   return permutation == axis_order(static_cast<int>(permutation.size()))
              ? value
              : emit("Transpose", {value}, {{"perm", permutation}});

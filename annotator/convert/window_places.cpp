@@ -17,6 +17,7 @@ constexpr std::int64_t longest_table = std::int64_t{1} << 16U;   // the same of 
 
 Val window_places(Ctx& c, Val x, std::int64_t axis, std::optional<std::int64_t> size, const Windows& windows,
                   PlacesOrder order) {
+  c.expect(!size || windows.reach() < *size, "windows that fit into the axis");
   if (windows.elements > longest_window) {
     c.refuse("windows of " + std::to_string(windows.elements) + " elements", "use as_strided or slices");
   }

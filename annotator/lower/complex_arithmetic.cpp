@@ -90,7 +90,7 @@ Argument reciprocal(PairSteps& c) {
 Argument conj(PairSteps& c) { return c.conjugate(c.argument("self")); }
 
 Argument magnitude(PairSteps& c, const Argument& z) {
-  std::vector<Dim> dims = c.steps.dims(z);
+  std::vector<Dim> dims = c.steps.dims(z, 1);
   dims.pop_back();
   return c.steps.add("aten::linalg_vector_norm",
                      {{"self", z}, {"ord", {2.0}}, {"dim", {ArgumentList{{std::int64_t{-1}}}}}}, c.steps.dtype(z),
@@ -190,8 +190,7 @@ Argument to(PairSteps& c) {
 Argument product(PairSteps& c) {
   const bool two = c.node().find("mat2") != nullptr;
   const Argument &a = c.argument("self"), &b = c.argument(two ? "mat2" : "other");
-  std::vector<Dim> dims = c.result_dims();
-  dims.pop_back();
+  const std::vector<Dim> dims = c.part_dims();
   const auto times = [&](const Argument& l, const Argument& r) {
     return c.steps.add("aten::matmul", {{"self", l}, {"other", r}}, c.real_dtype(), dims);
   };
@@ -222,8 +221,7 @@ Argument copy(PairSteps& c) {
 
 // A tensor of one complex number: of the shape given, or that of `self`.
 Argument filled_with(PairSteps& c, ComplexNumber value) {
-  std::vector<Dim> dims = c.result_dims();
-  dims.pop_back();
+  const std::vector<Dim> dims = c.part_dims();
   const auto part = [&](double number) {
     std::vector<NamedArgument> arguments{{"fill_value", {number}}, {"dtype", {c.real_dtype()}}};
     if (c.node().find("size") != nullptr) {
@@ -247,8 +245,7 @@ Argument einsum(PairSteps& c) {
   if (operands == nullptr || operands->empty() || operands->size() > 2) {
     c.refuse("aten::einsum of more than two operands computes with complex numbers");
   }
-  std::vector<Dim> dims = c.result_dims();
-  dims.pop_back();
+  const std::vector<Dim> dims = c.part_dims();
   const auto product = [&](ArgumentList parts) {
     return c.steps.add("aten::einsum", {{"equation", c.argument("equation")}, {"tensors", {std::move(parts)}}},
                        c.real_dtype(), dims);

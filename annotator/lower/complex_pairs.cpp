@@ -25,8 +25,14 @@ std::vector<Dim> PairSteps::result_dims() const {
   return *dims;
 }
 
+std::vector<Dim> PairSteps::part_dims() const {
+  std::vector<Dim> dims = result_dims();
+  if (result_is_pair()) dims.pop_back();
+  return dims;
+}
+
 Argument PairSteps::part(const Argument& pair, std::int64_t index) {
-  std::vector<Dim> dims = steps.dims(pair);
+  std::vector<Dim> dims = steps.dims(pair, 1);
   dims.pop_back();
   return steps.add("aten::select.int", {{"self", pair}, {"dim", {std::int64_t{-1}}}, {"index", {index}}},
                    steps.dtype(pair), std::move(dims));
@@ -284,7 +290,8 @@ class ComplexPairs {
     const Argument* self = node.find("self");
     const auto* value = self == nullptr ? nullptr : self->as<ValueRef>();
     if (value != nullptr && program_.values[value->id].type.dims) {
-      name_all_axes(adapted, program_.values[value->id].type.dims->size() - 1);
+      const std::size_t rank = program_.values[value->id].type.dims->size();
+      name_all_axes(adapted, rank - std::min<std::size_t>(rank, 1));
     }
     const bool one_axis = rule.how == Moves::one_axis;  // counted on the operand, whatever the result is
     if ((!dims && !one_axis) || !move(program_, rule, adapted, dims && !dims->empty() ? dims->size() - 1 : 0)) {

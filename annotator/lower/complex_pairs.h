@@ -25,6 +25,7 @@ class PairSteps {
   bool result_is_pair() const { return pairs_.contains(node_.outputs.front()); }
   DType real_dtype() const;              // the result's, or that of its parts
   std::vector<Dim> result_dims() const;  // with the last axis of 2, where the result is a pair
+  std::vector<Dim> part_dims() const;    // without it
 
   // ---- parts and pairs
   Argument real(const Argument& pair) { return part(pair, 0); }

@@ -1,6 +1,7 @@
 // Fourier transforms as PyTorch's three kernels, which have converters on pairs: real to complex, complex to complex,
 // complex to real. As in aten/src/ATen/native/SpectralOps.cpp, PyTorch 2.13.
 #include <algorithm>
+#include <limits>
 #include <string>
 
 #include "annotator/lower/complex_pairs.h"
@@ -10,12 +11,18 @@ namespace {
 
 enum Scale : std::int64_t { none = 0, by_root = 1, by_count = 2 };
 
+// For what PyTorch checks itself, and a damaged archive may say all the same.
+void expect(PairSteps& c, bool holds, const std::string& what) {
+  if (!holds) c.steps.refuse(what, "save the model again; PyTorch refuses this too");
+}
+
 // Unless told otherwise the way back is divided by the number of elements.
 Scale scale_of(PairSteps& c, bool forward) {
   if (!c.has("norm")) return forward ? none : by_count;
-  const std::string& norm = *c.argument("norm").as<std::string>();
-  if (norm == "ortho") return by_root;
-  return (norm == "backward") == forward ? none : by_count;
+  const auto* norm = c.argument("norm").as<std::string>();
+  expect(c, norm != nullptr, "'norm' is not a string");
+  if (*norm == "ortho") return by_root;
+  return (*norm == "backward") == forward ? none : by_count;
 }
 
 std::size_t axes_in(PairSteps& c, const Argument& x) { return c.steps.dims(x).size() - (c.is_pair(x) ? 1 : 0); }
@@ -51,9 +58,24 @@ Axes axes_of(PairSteps& c, const Argument& x, std::vector<std::int64_t> otherwis
     const auto count = result.sizes.empty() ? rank : static_cast<std::int64_t>(result.sizes.size());
     for (std::int64_t axis = rank - count; axis < rank; ++axis) result.axes.push_back(axis);
   }
-  for (std::int64_t& axis : result.axes) axis += axis < 0 ? rank : 0;
+  for (std::int64_t& axis : result.axes) {
+    expect(c, axis >= -rank && axis < rank, "axis " + std::to_string(axis) + " is out of range");
+    axis += axis < 0 ? rank : 0;
+  }
   if (result.sizes.empty()) result.sizes.assign(result.axes.size(), -1);
+  expect(c, result.sizes.size() == result.axes.size(), "a length for each axis to transform");
+  constexpr std::int64_t longest = std::numeric_limits<std::int32_t>::max();
+  for (const std::int64_t size : result.sizes) {
+    if (size > longest) c.steps.refuse("a transform of " + std::to_string(size) + " elements", "use a smaller number");
+  }
   return result;
+}
+
+// At least one axis.
+Axes some_axes(PairSteps& c, const Argument& x, std::vector<std::int64_t> otherwise) {
+  Axes axes = axes_of(c, x, std::move(otherwise));
+  expect(c, !axes.axes.empty(), "an axis to transform");
+  return axes;
 }
 
 // Cut, or filled up with zeros, to `size` along an axis.
@@ -108,7 +130,7 @@ Argument transform(PairSteps& c, bool forward, std::vector<std::int64_t> otherwi
 // The half of the spectrum of a real signal that tells the other: over the last axis, the others as any.
 Argument real_transform(PairSteps& c, std::vector<std::int64_t> otherwise) {
   Argument x = floating(c, c.argument("self"));
-  const Axes axes = axes_of(c, c.argument("self"), std::move(otherwise));
+  const Axes axes = some_axes(c, c.argument("self"), std::move(otherwise));
   for (std::size_t i = 0; i < axes.axes.size(); ++i) x = resized(c, x, axes.axes[i], axes.sizes[i]);
   return c.steps.add("aten::_fft_r2c",
                      {{"self", x},
@@ -122,12 +144,13 @@ Argument real_transform(PairSteps& c, std::vector<std::int64_t> otherwise) {
 // conjugate backwards, of which half is given (true).
 Argument to_real(PairSteps& c, std::vector<std::int64_t> otherwise, bool forward) {
   const Argument& given = c.argument("self");
-  Axes axes = axes_of(c, given, std::move(otherwise));
+  Axes axes = some_axes(c, given, std::move(otherwise));
   std::int64_t& last = axes.sizes.back();
   Argument x = c.as_pair(floating(c, given));
   if (last < 0) {
     const Dim& dim = c.steps.dims(x)[static_cast<std::size_t>(axes.axes.back())];
     if (!dim.is_static()) c.refuse("the way back from a half spectrum of dynamic size");
+    expect(c, dim.size <= std::numeric_limits<std::int32_t>::max(), "an axis of a length that can be");
     last = 2 * (dim.size - 1);
   }
   for (std::size_t i = 0; i < axes.axes.size(); ++i) {
@@ -151,7 +174,7 @@ Argument to_real(PairSteps& c, std::vector<std::int64_t> otherwise, bool forward
 // The way back of a real signal: half a spectrum, conjugated, and the other axes backwards.
 Argument inverse_of_real(PairSteps& c, std::vector<std::int64_t> otherwise) {
   Argument x = floating(c, c.argument("self"));
-  const Axes axes = axes_of(c, c.argument("self"), std::move(otherwise));
+  const Axes axes = some_axes(c, c.argument("self"), std::move(otherwise));
   for (std::size_t i = 0; i < axes.axes.size(); ++i) x = resized(c, x, axes.axes[i], axes.sizes[i]);
   const Argument half = c.steps.add("aten::_fft_r2c",
                                     {{"self", x},

@@ -18,7 +18,8 @@ class Compose {
   const Argument& argument(std::string_view name) const;  // None when it was not given
   std::int64_t integer(std::string_view name) const;      // known numbers and flags; Error converter_refused otherwise
   double number(std::string_view name) const;
-  const std::vector<Dim>& dims(const Argument& value) const;  // Error converter_refused when the rank is unknown
+  // Error converter_refused when the rank is unknown, or less than `least`.
+  const std::vector<Dim>& dims(const Argument& value, std::size_t least = 0) const;
   DType dtype(const Argument& value) const;
 
   // While the result lives, nodes are of the module that holds `weight`, if it is below that of the composite.

@@ -1,5 +1,6 @@
 // The fast path of torch.nn.MultiheadAttention and torch.nn.TransformerEncoderLayer, which a trace under no_grad takes:
 // one fused kernel each. Written out as in aten/src/ATen/native/transformers/{attention,transformer}.cpp, PyTorch 2.13.
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -9,8 +10,8 @@ namespace whence::lower {
 namespace {
 
 Argument linear(Compose& c, const Argument& x, const Argument& weight, const Argument& bias) {
-  std::vector<Dim> dims = c.dims(x);
-  dims.back() = c.dims(weight).front();
+  std::vector<Dim> dims = c.dims(x, 1);
+  dims.back() = c.dims(weight, 1).front();
   return c.add("aten::linear", {{"input", x}, {"weight", weight}, {"bias", bias}}, c.dtype(x), std::move(dims));
 }
 
@@ -19,14 +20,14 @@ Argument plus(Compose& c, const Argument& a, const Argument& b) {
 }
 
 Argument transposed(Compose& c, const Argument& x, std::int64_t a, std::int64_t b) {
-  std::vector<Dim> dims = c.dims(x);
+  std::vector<Dim> dims = c.dims(x, static_cast<std::size_t>(std::max(a, b)) + 1);
   std::swap(dims[static_cast<std::size_t>(a)], dims[static_cast<std::size_t>(b)]);
   return c.add("aten::transpose.int", {{"self", x}, {"dim0", {a}}, {"dim1", {b}}}, c.dtype(x), std::move(dims));
 }
 
 // Queries, keys or values: [batch, length, 3, heads, size] -> [batch, heads, length, size]
 Argument projection(Compose& c, const Argument& all, std::int64_t which) {
-  std::vector<Dim> dims = c.dims(all);
+  std::vector<Dim> dims = c.dims(all, 3);
   dims.erase(dims.begin() + 2);
   return transposed(
       c, c.add("aten::select.int", {{"self", all}, {"dim", {std::int64_t{2}}}, {"index", {which}}}, c.dtype(all), dims),
@@ -44,6 +45,7 @@ Argument kept(Compose& c) {
                       ? c.add("aten::logical_not", {{"self", mask}}, DType::boolean, dims)
                       : c.add("aten::eq.Scalar", {{"self", mask}, {"other", {0.0}}}, DType::boolean, dims);
   const bool per_key = !c.argument("mask_type").is_none() && c.integer("mask_type") == 1;
+  if (per_key) c.dims(mask, 1);
   for (int added = 0; per_key && added < 2; ++added) {
     dims.insert(dims.begin() + 1, fixed(1));
     keep = c.add("aten::unsqueeze", {{"self", keep}, {"dim", {std::int64_t{1}}}}, DType::boolean, dims);
@@ -53,7 +55,7 @@ Argument kept(Compose& c) {
 
 // softmax(query key^T / sqrt(size)) over what is kept, [batch, heads, length, length]
 Argument attention_weights(Compose& c, const Argument& query, const Argument& key, const Argument& keep) {
-  std::vector<Dim> dims = c.dims(query);
+  std::vector<Dim> dims = c.dims(query, 3);
   const double scale = 1 / std::sqrt(static_cast<double>(dims.back().size));
   const Argument scaled = c.add("aten::mul.Scalar", {{"self", query}, {"other", {scale}}}, c.dtype(query), dims);
   dims.back() = dims[2];
@@ -78,6 +80,9 @@ Attended attend(Compose& c, const Argument& x, std::int64_t heads, bool weights_
   const DType dtype = c.dtype(x);
   if (in.size() != 3 || !in[2].is_static()) {
     c.refuse("the input is not [batch, length, embedding] with a fixed embedding", "keep the last axis fixed");
+  }
+  if (heads <= 0 || in[2].size % heads != 0) {
+    c.refuse("an embedding that the heads do not divide", "save the model again; PyTorch refuses this too");
   }
   const Compose::Inside attention(c, c.argument("qkv_weight"));
   const std::int64_t size = in[2].size / heads;
@@ -109,7 +114,7 @@ Argument layer_norm(Compose& c, const Argument& x, std::string_view number) {
   const Compose::Inside norm(c, c.argument("norm_weight_" + suffix));
   return c.add("aten::layer_norm",
                {{"input", x},
-                {"normalized_shape", {ArgumentList{{c.dims(x).back().size}}}},
+                {"normalized_shape", {ArgumentList{{c.dims(x, 1).back().size}}}},
                 {"weight", c.argument("norm_weight_" + suffix)},
                 {"bias", c.argument("norm_bias_" + suffix)},
                 {"eps", {c.number("eps")}}},

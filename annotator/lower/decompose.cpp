@@ -30,11 +30,17 @@ double Compose::number(std::string_view name) const {
   return static_cast<double>(integer(name));
 }
 
-const std::vector<Dim>& Compose::dims(const Argument& value) const {
+const std::vector<Dim>& Compose::dims(const Argument& value, std::size_t least) const {
   const auto* reference = value.as<ValueRef>();
-  if (reference != nullptr && program_.values[reference->id].type.dims)
-    return *program_.values[reference->id].type.dims;
-  refuse("the shape of an argument is unknown", "give example inputs with --input or --inputs");
+  if (reference == nullptr || !program_.values[reference->id].type.dims) {
+    refuse("the shape of an argument is unknown", "give example inputs with --input or --inputs");
+  }
+  const std::vector<Dim>& dims = *program_.values[reference->id].type.dims;
+  if (dims.size() < least) {
+    refuse("a tensor of " + std::to_string(dims.size()) + " axes, which is not what it takes",
+           "save the model again; PyTorch refuses this too");
+  }
+  return dims;
 }
 
 DType Compose::dtype(const Argument& value) const {

@@ -53,6 +53,7 @@ void drop(const Lowering& lowering, Block& block, program::Replacements& replace
     for (Block& nested : node.blocks) drop(lowering, nested, replacements);
     const Identity identity = facts_of(node.target).identity;
     if (identity == Identity::never || node.outputs.size() != 1 || node.list_output) continue;
+    if (node.arguments.empty()) continue;  // a damaged archive, refused when it is converted
     if (program::named_in(lowering.untouched, qualified(node)) != nullptr) continue;
     const auto* input = node.arguments.front().value.as<ValueRef>();
     if (input == nullptr || !holds(program, node, identity, input->id)) continue;

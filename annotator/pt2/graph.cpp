@@ -385,7 +385,9 @@ void ExportedGraph::require_tensors(const Node& node) const {
   const bool writes = is_in_place_name(node.target) && !node.arguments.empty();
   const bool of_lists = node.target.starts_with("aten::_foreach_") || !node.target.starts_with("aten::");
   const bool a_list = of_lists && writes && node.arguments[0].value.as<ArgumentList>() != nullptr;
-  if (writes && !a_list && !is_value(node.arguments[0].value)) {
+  const Argument* out = node.overload.ends_with("out") ? node.find("out") : nullptr;
+  const bool to_number = out != nullptr && !is_value(*out) && out->as<ArgumentList>() == nullptr;
+  if (to_number || (writes && !a_list && !is_value(node.arguments[0].value))) {
     reading_.corrupt("it writes to something that is not a tensor");
   }
   const OpSchema* schema = OpTable::get().schema(qualified(node));

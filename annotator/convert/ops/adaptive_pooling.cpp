@@ -22,16 +22,12 @@ struct Adaptive {
   bool batched = true;  // [N, C, *spatial]
 };
 
-constexpr std::int64_t most_windows = 1 << 24;  // along an axis
-
 Adaptive read(Ctx& c) {
   Adaptive pool;
   pool.input = c.tensor("self");
   pool.axes = c.schema().find("output_size")->type.list_size;
-  pool.output = c.integers("output_size");
-  if (pool.output.size() == 1) pool.output.resize(pool.axes, pool.output.front());
-  const bool sane = std::ranges::all_of(pool.output, [](auto size) { return size >= 1 && size <= most_windows; });
-  c.expect(sane && std::ssize(pool.output) == pool.axes, "it needs a size of the result for each spatial axis");
+  pool.output = c.counts("output_size", static_cast<std::size_t>(pool.axes));
+  for (const std::int64_t size : pool.output) c.table_size({size});
   c.expect(c.rank(pool.input) > pool.axes, "its input needs an axis of channels before the spatial ones");
   pool.batched = c.rank(pool.input) == pool.axes + 2;
   return pool;
@@ -125,7 +121,7 @@ bool divisible(const Ints& in, const Ints& out) {
 
 // [out, in] or, transposed, [in, out]: row i holds 1 / length over the window of output i.
 Val averaging_matrix(Ctx& c, std::int64_t in, std::int64_t out, bool transpose) {
-  std::vector<float> weights(static_cast<std::size_t>(in * out), 0.0F);
+  std::vector<float> weights(c.table_size({in, out}), 0.0F);
   for (std::int64_t i = 0; i < out; ++i) {
     const std::int64_t begin = i * in / out, end = ((i + 1) * in + out - 1) / out;
     for (std::int64_t j = begin; j < end; ++j) {
@@ -178,7 +174,9 @@ void adaptive_avg_pool(Ctx& c) {
   if (pool.batched && divisible(*in, pool.output)) {
     return c.yield(c.emit("AveragePool", {pool.input}, fixed_window(*in, pool.output)));
   }
-  c.yield(average_by_matrices(c, pool, *in));
+  bool fits = true;
+  for (std::size_t i = 0; i < in->size(); ++i) fits = fits && c.table_fits({(*in)[i], pool.output[i]});
+  c.yield(fits ? average_by_matrices(c, pool, *in) : by_axis(c, pool, average_of_windows));
 }
 
 // Values and indices within the plane; uneven windows give values only.

@@ -13,6 +13,7 @@
 #include "annotator/convert/mask_values.h"
 #include "annotator/convert/ops/families.h"
 #include "annotator/program/number_range.h"
+#include "schema/element_count.h"
 
 namespace whence::convert {
 namespace {
@@ -96,7 +97,7 @@ Val mask_causally(Ctx& c, Val scores, const Attention& attention) {
   const DType dtype = c.output_dtype();
   const Val minus_infinity = c.constant_number(-std::numeric_limits<double>::infinity(), dtype);
   const auto rows = c.static_dim(attention.query, -2), columns = c.static_dim(attention.key, -2);
-  if (rows && columns && *rows * *columns <= kLargestConstantMask) {
+  if (rows && columns && whence::element_count(Ints{*rows, *columns}) <= kLargestConstantMask) {
     std::string keep(static_cast<std::size_t>(*rows * *columns), '\0');
     for (std::int64_t row = 0; row < *rows; ++row) {
       for (std::int64_t column = 0; column <= row && column < *columns; ++column) keep[row * *columns + column] = 1;
@@ -183,7 +184,8 @@ Val repeated_heads(Ctx& c, Val x, std::int64_t heads) {
   const auto few = c.static_dim(x, axis);
   if (!few) c.refuse("enable_gqa with a dynamic number of heads", "keep the axis of the heads fixed");
   if (*few == heads) return x;
-  std::vector<std::int64_t> places(static_cast<std::size_t>(heads));
+  c.expect(*few > 0 && heads % *few == 0, "a number of heads that is a multiple of those that share them");
+  Ints places(c.table_size({heads}));
   for (std::int64_t head = 0; head < heads; ++head) places[static_cast<std::size_t>(head)] = head / (heads / *few);
   return c.emit("Gather", {x, c.constant_ints(places)}, {{"axis", axis}});
 }
@@ -194,6 +196,7 @@ Val attend(Ctx& c, Attention attention) {
   if (!may_group) return plain(c, attention);
   const auto heads = c.static_dim(attention.query, -3), key_heads = c.static_dim(attention.key, -3);
   if (!heads || !key_heads) c.refuse("enable_gqa with a dynamic number of heads", "keep the axis of the heads fixed");
+  c.expect(*key_heads > 0 && *heads % *key_heads == 0, "query heads that are a multiple of the key's");
   if (*heads != *key_heads && c.static_dim(attention.value, -3) == key_heads)
     return grouped(c, attention, *key_heads, *heads / *key_heads);
   attention.key = repeated_heads(c, attention.key, *heads);

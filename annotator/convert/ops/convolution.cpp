@@ -26,12 +26,8 @@ std::size_t spatial_rank(Ctx& c) {
 }
 
 // One value stands for all spatial axes.
-Ints per_axis(Ctx& c, std::string_view argument) {
-  Ints values = c.integers(argument);
-  const std::size_t axes = spatial_rank(c);
-  if (values.size() == 1) values.resize(axes, values.front());
-  c.expect(values.size() == axes, "a value of '" + std::string(argument) + "' for each axis of the kernel");
-  return values;
+Ints per_axis(Ctx& c, std::string_view argument, std::int64_t least) {
+  return c.counts(argument, spatial_rank(c), least);
 }
 
 // Reads the arguments that all forms have in common; the caller reads padding and the transposed form's arguments.
@@ -40,9 +36,9 @@ Convolution read(Ctx& c) {
   conv.input = c.tensor("input");
   conv.weight = c.tensor("weight");
   conv.bias = c.optional_tensor("bias");
-  conv.stride = per_axis(c, "stride");
-  conv.dilation = per_axis(c, "dilation");
-  conv.groups = c.integer("groups");
+  conv.stride = per_axis(c, "stride", 1);
+  conv.dilation = per_axis(c, "dilation", 1);
+  conv.groups = c.count("groups");
   return conv;
 }
 
@@ -107,16 +103,16 @@ void emit(Ctx& c, Convolution conv) {
 
 void convolution(Ctx& c) {
   Convolution conv = read(c);
-  conv.begin = conv.end = per_axis(c, "padding");
+  conv.begin = conv.end = per_axis(c, "padding", 0);
   if (c.schema().find("transposed")) conv.transposed = c.flag("transposed");
-  if (conv.transposed) conv.output_padding = per_axis(c, "output_padding");
+  if (conv.transposed) conv.output_padding = per_axis(c, "output_padding", 0);
   emit(c, conv);
 }
 
 void convolution_transposed(Ctx& c) {
   Convolution conv = read(c);
-  conv.begin = conv.end = per_axis(c, "padding");
-  conv.output_padding = per_axis(c, "output_padding");
+  conv.begin = conv.end = per_axis(c, "padding", 0);
+  conv.output_padding = per_axis(c, "output_padding", 0);
   conv.transposed = true;
   emit(c, conv);
 }
@@ -130,6 +126,7 @@ void convolution_mode(Ctx& c) {
     const auto kernel = kernel_shape(c, conv);
     if (!kernel) c.refuse("padding='same' with a kernel of dynamic size", "give the padding as numbers");
     for (std::size_t i = 0; i < axes; ++i) {
+      c.expect((*kernel)[i] >= 1 && (*kernel)[i] <= most_counted, "a kernel of some elements, and not too many");
       const std::int64_t total = conv.dilation[i] * ((*kernel)[i] - 1);
       conv.begin[i] = total / 2;
       conv.end[i] = total - total / 2;
@@ -140,7 +137,7 @@ void convolution_mode(Ctx& c) {
 
 // Along time-major sequences: x [T, N, in], weight [kernel, in, out] -> [T + 2 * pad - kernel + 1, N, out]
 void conv_tbc(Ctx& c) {
-  const std::int64_t pad = c.integer("pad");
+  const std::int64_t pad = c.count("pad", 0);
   const Val x = c.transpose(c.tensor("self"), {1, 2, 0}), weight = c.transpose(c.tensor("weight"), {2, 1, 0});
   Attributes pads;
   if (pad != 0) pads.push_back({"pads", Ints{pad, pad}});

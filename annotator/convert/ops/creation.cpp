@@ -79,7 +79,7 @@ void arange(Ctx& c) {
   const bool by_count = fractional && c.output_dtype() != DType::int64;
   Val end = by_count ? end_between_fractions(c, start, step) : c.scalar("end", dtype);
   // Bounds are counted in float64 by PyTorch: in float32 an end that is barely past an element may be lost or met.
-  const auto* dims = c.output_dims();
+  const auto dims = c.output_dims();
   if (dtype == DType::float32 && dims && dims->front().is_static() && number(start) && number(step) && number(end)) {
     const double half = static_cast<double>(dims->front().size) - 0.5;
     if (half > 0) end = c.constant_number(*number(start) + half * *number(step), dtype);
@@ -111,7 +111,8 @@ Val evenly_spaced(Ctx& c) {
   const Size count = c.size("steps");
   if (!c.static_size(count)) return linspace_of(c, start, end, std::get<Val>(count));
   const std::int64_t steps = *c.static_size(count);
-  std::vector<double> shares(static_cast<std::size_t>(std::max<std::int64_t>(steps, 0)), 0);
+  if (!c.table_fits({steps})) return linspace_of(c, start, end, c.constant_int(steps));
+  std::vector<double> shares(c.table_size({steps}), 0);
   for (std::size_t i = 1; i < shares.size(); ++i) {
     shares[i] = static_cast<double>(i) / static_cast<double>(shares.size() - 1);
   }
@@ -153,6 +154,7 @@ Val triangle_by_mask(Ctx& c, Val x, std::int64_t diagonal, bool upper) {
   const auto rows = c.static_dim(x, -2), columns = c.static_dim(x, -1);
   if (!rows || !columns) c.refuse("ONNX has triangles of dynamic matrices from opset 14", "use --opset 14 or newer");
   std::vector<std::uint8_t> stays;
+  stays.reserve(c.table_size({*rows, *columns}));
   for (std::int64_t i = 0; i < *rows; ++i) {
     for (std::int64_t j = 0; j < *columns; ++j) stays.push_back(upper ? j - i >= diagonal : j - i <= diagonal);
   }

@@ -77,7 +77,9 @@ void roi_pool(Ctx& c) {
 void ps_roi_align(Ctx& c) {
   if (c.result_used(1)) c.refuse("ONNX does not say which channels were read", "use the first result alone");
   if (c.opset() < 16) c.refuse("RoiAlign knows no aligned regions before opset 16", "use --opset 16 or newer");
-  const std::int64_t height = c.integer("pooled_height"), width = c.integer("pooled_width"), parts = height * width;
+  const std::int64_t height = c.count("pooled_height"), width = c.count("pooled_width");
+  Ints diagonal(c.table_size({height, width}));
+  const std::int64_t parts = height * width;
   const auto [regions, images] = apart(c, c.tensor("rois"));
   const auto [boxes, scale] = to_features(c, regions);
   const Val every = c.emit("RoiAlign", {c.tensor("input"), boxes, images},
@@ -88,7 +90,6 @@ void ps_roi_align(Ctx& c) {
                             {"coordinate_transformation_mode", std::string("half_pixel")}});
   // [K, C / parts, parts of the channel * parts of the region], of which the diagonal is taken.
   const Val flat = c.emit("Reshape", {every, c.constant_ints({0, -1, parts * parts})});
-  Ints diagonal(static_cast<std::size_t>(parts));
   for (std::int64_t part = 0; part < parts; ++part) diagonal[static_cast<std::size_t>(part)] = part * (parts + 1);
   const Val own = c.emit("Gather", {flat, c.constant_ints(diagonal)}, {{"axis", 2}});
   c.yield({c.emit("Reshape", {own, c.constant_ints({0, 0, height, width})}), absent});

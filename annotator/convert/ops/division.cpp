@@ -125,7 +125,7 @@ std::int64_t rounds_for(DType dtype) {
 // The greatest common divisor of the absolute values, int64; gcd(0, b) is |b|. A round takes a and b to b and a mod b,
 // and leaves them as they are once b is 0.
 Val common_divisor(Ctx& c, Val x, Val y) {
-  const auto dims = c.output_dims() == nullptr ? std::nullopt : std::optional(*c.output_dims());
+  const auto dims = c.output_dims() ? std::optional<std::vector<Dim>>(*c.output_dims()) : std::nullopt;
   const auto start = [&](Val value, Val other) { return c.typed(broadcast(c, value, {other}), DType::int64, dims); };
   const auto step = [&](Val, const std::vector<Val>& carried) -> std::vector<Val> {
     const Val a = carried[0], b = carried[1];

@@ -68,7 +68,7 @@ std::vector<double> coordinates(std::int64_t size, bool align_corners) {
 // (x, y, 1) of every pixel of the wanted size in row-major order, as a constant [pixels, axes + 1] of `dtype`.
 Val base_grid(Ctx& c, const Ints& spatial, bool align_corners, DType dtype) {
   std::int64_t pixels = 1;
-  for (const std::int64_t size : spatial) pixels *= size;
+  for (const std::int64_t size : spatial) pixels = static_cast<std::int64_t>(c.table_size({pixels, size}));
   std::vector<std::vector<double>> places;
   for (const std::int64_t size : spatial) places.push_back(coordinates(size, align_corners));
   std::vector<double> grid;

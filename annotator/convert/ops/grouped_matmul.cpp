@@ -2,6 +2,7 @@
 // ends along the grouped axis, mostly computed by a router while the model runs. ONNX has no ragged product, so every
 // group multiplies everything and a mask picks, for each place, its own group's result: G times the arithmetic of a
 // ragged product, but no loop, and any routing.
+#include <numeric>
 #include <vector>
 
 #include "annotator/convert/ops/families.h"
@@ -16,8 +17,8 @@ Val membership(Ctx& c, const Size& length, std::int64_t groups) {
   const Val place = c.emit("Range", {c.constant_int(0), c.to_scalar_value(length), c.constant_int(1)});
   const Val passed = c.typed(c.emit("GreaterOrEqual", {place, ends}), DType::boolean);
   const Val group = reduce(c, "ReduceSum", c.cast(passed, DType::int64), {0}, true);
-  Ints numbers;
-  for (std::int64_t g = 0; g < groups; ++g) numbers.push_back(g);
+  Ints numbers(c.table_size({groups}));
+  std::iota(numbers.begin(), numbers.end(), 0);
   const Val column = c.constant_tensor(
       {DType::int64, {groups, 1}, Bytes::copy_of(numbers.data(), numbers.size() * sizeof numbers[0])});
   return c.emit("Equal", {group, column});

@@ -90,11 +90,15 @@ void split_by_size(Ctx& c, Val x, std::int64_t axis, const Size& size) {
     return c.yield(c.emit("SplitToSequence", {x, c.to_scalar_value(size)}, {{"axis", axis}}));
   }
   const int pieces = c.output_count();
+  c.expect(pieces > 0, "pieces that it yields");
   std::vector<Size> sizes(pieces, size);
   const auto axis_size = c.static_dim(x, axis), piece = c.static_size(size);
   if (axis_size && piece) {
+    std::int64_t before = 0;  // the last piece
+    c.expect(*piece >= 0 && !__builtin_mul_overflow(*piece, pieces - 1, &before) && before <= *axis_size,
+             "as many pieces as fit into the axis");
     std::fill(sizes.begin(), sizes.end(), *piece);
-    sizes.back() = *axis_size - *piece * (pieces - 1);
+    sizes.back() = *axis_size - before;
   } else if (pieces > 1) {
     const Val used = c.emit("Mul", {c.to_scalar_value(size), c.constant_int(pieces - 1)});
     sizes.back() = c.emit("Sub", {c.dim_of(x, axis), used});
@@ -121,7 +125,7 @@ void chunk(Ctx& c) {
   const Size chunks = c.size("chunks");
   const auto axis_size = c.static_dim(x, axis), count = c.static_size(chunks);
   c.expect(!count || *count >= 1, "it needs at least one chunk");
-  if (axis_size && count) return split_by_size(c, x, axis, (*axis_size + *count - 1) / *count);
+  if (axis_size && count) return split_by_size(c, x, axis, *axis_size / *count + (*axis_size % *count > 0 ? 1 : 0));
   if (count && !c.yields_sequence() && c.output_count() < *count) {
     c.refuse("the axis is dynamic, and the example is cut into fewer pieces than " + std::to_string(*count),
              "give an example that is long enough, or keep that axis fixed");
@@ -148,7 +152,9 @@ void split_dynamic_axis(Ctx& c, Val x, std::int64_t axis, std::int64_t sections)
 // `sections` pieces, the first n % sections of them one longer than the others.
 void tensor_split_sections(Ctx& c) {
   const Val x = c.tensor("self");
-  const std::int64_t axis = c.axis(c.integer("dim"), c.rank(x)), sections = c.integer("sections");
+  const std::int64_t axis = c.axis(c.integer("dim"), c.rank(x)), sections = c.count("sections");
+  c.expect(c.yields_sequence() || sections == c.output_count(), "a piece for each section");
+  c.table_size({sections});
   const auto axis_size = c.static_dim(x, axis);
   if (!axis_size) return split_dynamic_axis(c, x, axis, sections);
   std::vector<Size> sizes;

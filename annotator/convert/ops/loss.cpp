@@ -206,7 +206,7 @@ void cross_entropy_loss(Ctx& c) {
 Ints class_numbers(Ctx& c, Val scores) {
   const auto count = c.static_dim(scores, -1);
   if (!count) c.refuse("the number of classes is dynamic", "keep the last axis of the scores fixed when exporting");
-  Ints numbers(static_cast<std::size_t>(*count));
+  Ints numbers(c.table_size({*count}));
   std::iota(numbers.begin(), numbers.end(), 0);
   return numbers;
 }
@@ -255,8 +255,8 @@ void multilabel_margin_loss(Ctx& c) {
   const Val loss = c.emit("Where", {other, c.emit("Max", {margin, number(c, 0)}), number(c, 0)});
   const Val sum = c.typed(reduce(c, "ReduceSum", loss, {1, 2}, false), dtype);
   const Val result = reduced(c, c.emit("Div", {sum, number(c, static_cast<double>(classes.size()))}));
-  const auto* dims = c.output_dims();  // torch.export says [1] of what is a number
-  c.yield(reduction(c) == "none" && rank == 1 && dims != nullptr && dims->empty() ? c.squeeze(result, {0}) : result);
+  const auto dims = c.output_dims();  // torch.export says [1] of what is a number
+  c.yield(reduction(c) == "none" && rank == 1 && dims && dims->empty() ? c.squeeze(result, {0}) : result);
 }
 
 const OpEntry kLoss[] = {

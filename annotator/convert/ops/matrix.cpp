@@ -19,7 +19,7 @@ namespace {
            "use the Frobenius norm, or order 1 or infinity");
 }
 
-// The two axes of the matrices, not negative.
+// The axes of the matrices, not negative.
 Ints matrix_axes(Ctx& c, Val x) {
   Ints axes = c.schema().find("dim") && c.has("dim") ? c.integers("dim") : Ints{-2, -1};
   for (std::int64_t& axis : axes) axis = c.axis(axis, c.rank(x));
@@ -29,7 +29,11 @@ Ints matrix_axes(Ctx& c, Val x) {
 // The greatest (for a negative order the least) sum of absolute values of a column, or with infinity of a row. The
 // greatest of none is 0.
 Val norm_of_sums(Ctx& c, Val x, double order, const Ints& axes, bool keep) {
-  if (std::abs(order) != 1 && !std::isinf(order)) refuse_singular_values(c, std::to_string(static_cast<int>(order)));
+  if (std::abs(order) != 1 && !std::isinf(order)) {
+    const bool whole = std::abs(order) < 1e9 && order == std::floor(order);
+    refuse_singular_values(c, whole ? std::to_string(static_cast<int>(order)) : std::to_string(order));
+  }
+  c.expect(axes.size() == 2, "the two axes of its matrices");
   const std::int64_t summed = std::isinf(order) ? axes[1] : axes[0], other = std::isinf(order) ? axes[0] : axes[1];
   const Val sums = reduce(c, "ReduceL1", x, {summed}, true);
   Val found = reduce_with_nan(c, order > 0 ? "ReduceMax" : "ReduceMin", sums, {other}, true);

@@ -16,13 +16,17 @@ float epsilon(Ctx& c, std::string_view argument = "eps") { return static_cast<fl
 // The argument, or a constant [size] of ones or zeros where PyTorch allows none and ONNX does not.
 Val weight_or(Ctx& c, std::string_view argument, const Ints& shape, double value) {
   if (const Val weight = c.optional_tensor(argument)) return weight;
+  c.table_size(shape);
   return c.constant_tensor(filled(shape, value, c.output_dtype()));
 }
 
 // The argument, or as many ones or zeros as there are channels.
 Val per_channel_or(Ctx& c, std::string_view argument, Val x, double value) {
   if (const Val weight = c.optional_tensor(argument)) return weight;
-  if (const auto size = c.static_dim(x, 1)) return c.constant_tensor(filled({*size}, value, c.output_dtype()));
+  if (const auto size = c.static_dim(x, 1)) {
+    c.table_size({*size});
+    return c.constant_tensor(filled({*size}, value, c.output_dtype()));
+  }
   return c.emit("Expand", {c.constant_number(value, c.output_dtype()), c.to_vector({c.dim_of(x, 1)})});
 }
 
@@ -293,9 +297,8 @@ void fused_rms_norm(Ctx& c) { c.yield({rms_norm_result(c), absent}); }
 // `normal` in x's shape, which is the result's. Where a reshape would have to compute more than one size, x gives them
 // all at run time.
 Val in_shape_of(Ctx& c, Val normal, Val x) {
-  const std::vector<Dim>* dims = c.output_dims();
-  const bool many =
-      dims == nullptr || std::ranges::count_if(*dims, [](const Dim& dim) { return !dim.is_static(); }) > 1;
+  const auto dims = c.output_dims();
+  const bool many = !dims || std::ranges::count_if(*dims, [](const Dim& dim) { return !dim.is_static(); }) > 1;
   return many ? c.emit("Reshape", {normal, c.emit("Shape", {x})}) : c.reshape_to_output(normal);
 }
 
@@ -306,9 +309,9 @@ Val in_shape_of(Ctx& c, Val normal, Val x) {
 Val group_norm_result(Ctx& c, std::string_view groups_argument) {
   const Val x = c.tensor("input");
   const int rank = c.rank(x);
-  const std::int64_t groups = c.integer(groups_argument);
-  c.expect(rank >= 2 && groups > 0 && c.static_dim(x, 1).value_or(groups) % groups == 0,
-           "the channels are a multiple of the groups");
+  const std::int64_t groups = c.count(groups_argument);
+  c.table_size({groups});
+  c.expect(rank >= 2 && c.static_dim(x, 1).value_or(groups) % groups == 0, "the channels are a multiple of the groups");
   if (c.opset() >= 21 && c.output_dtype() != DType::float64) {  // runtimes compute it in 32 bits
     const Ints per_channel{channels(c, x)};
     return c.emit("GroupNormalization",

@@ -1,12 +1,11 @@
 // Pooling with a sliding window: max_pool and avg_pool. input [N, C, *spatial] or [C, *spatial].
 // ONNX pools batches only, so an unbatched input gets a batch of one for the while.
 #include <algorithm>
-#include <functional>
-#include <numeric>
 #include <optional>
 #include <utility>
 
 #include "annotator/convert/ops/families.h"
+#include "schema/element_count.h"
 
 namespace whence::convert {
 namespace {
@@ -18,21 +17,14 @@ struct Window {
   bool ceil = false;  // the last window may reach past the padding
 };
 
-Ints per_axis(Ctx& c, std::string_view argument, std::size_t axes) {
-  Ints values = c.integers(argument);
-  if (values.size() == 1) values.resize(axes, values.front());
-  return values;
-}
-
 // `axes` is read off the operator: the size its kernel_size has in the schema.
 Window read(Ctx& c) {
   Window window;
   window.axes = c.schema().find("kernel_size")->type.list_size;
-  window.kernel = per_axis(c, "kernel_size", window.axes);
-  window.stride = per_axis(c, "stride", window.axes);
-  if (window.stride.empty()) window.stride = window.kernel;
-  window.padding = per_axis(c, "padding", window.axes);
-  window.dilation = c.schema().find("dilation") ? per_axis(c, "dilation", window.axes) : Ints(window.axes, 1);
+  window.kernel = c.counts("kernel_size", window.axes);
+  window.stride = c.integers("stride").empty() ? window.kernel : c.counts("stride", window.axes);
+  window.padding = c.counts("padding", window.axes, 0);
+  window.dilation = c.schema().find("dilation") ? c.counts("dilation", window.axes) : Ints(window.axes, 1);
   window.end = window.padding;
   window.ceil = c.flag("ceil_mode");
   return window;
@@ -41,11 +33,13 @@ Window read(Ctx& c) {
 // Returns the end of the last window of spatial axis `i`, counted from the start of the padding; nullopt for dynamic
 // sizes.
 std::optional<std::int64_t> reach(Ctx& c, const Window& window, std::size_t i) {
-  const std::vector<Dim>* result = c.output_dims();
+  const auto result = c.output_dims();
   if (!result) return std::nullopt;
   const Dim& out = (*result)[result->size() - window.axes + i];
   if (!out.is_static()) return std::nullopt;
-  return (out.size - 1) * window.stride[i] + window.dilation[i] * (window.kernel[i] - 1) + 1;
+  std::int64_t last = 0;  // the place of the last window
+  c.expect(!__builtin_mul_overflow(out.size - 1, window.stride[i], &last), "windows within its input");
+  return last + window.dilation[i] * (window.kernel[i] - 1) + 1;
 }
 
 // ceil_mode leaves out a last window that would start in the padding after the input. The ONNX checker counts it, so
@@ -151,8 +145,8 @@ Val divided_by(Ctx& c, Window window, std::int64_t divisor) {
   Attributes attributes = attributes_of(window);
   attributes.push_back({"count_include_pad", 1});
   const Val mean = c.emit("AveragePool", {x}, std::move(attributes));
-  const std::int64_t count =
-      std::accumulate(window.kernel.begin(), window.kernel.end(), std::int64_t{1}, std::multiplies<>());
+  c.expect(divisor != 0, "a divisor that is not 0");
+  const std::int64_t count = element_count(window.kernel);
   const double factor = static_cast<double>(count) / static_cast<double>(divisor);
   return c.emit("Mul", {mean, c.constant_number(factor, c.output_dtype())});
 }
@@ -173,6 +167,7 @@ void max_unpool(Ctx& c) {
   const Val x = c.tensor("self"), indices = c.tensor("indices");
   const Ints size = c.integers("output_size");
   const int leading = c.rank(x) - static_cast<int>(size.size());
+  c.expect(leading >= 0, "a size for no more axes than there are");
   Ints flat(static_cast<std::size_t>(leading), 0);
   flat.push_back(-1);
   std::vector<Size> planes;
@@ -180,7 +175,7 @@ void max_unpool(Ctx& c) {
     const auto known = c.static_dim(x, axis);
     planes.push_back(known ? Size{*known} : Size{c.dim_of(x, axis)});
   }
-  planes.emplace_back(std::accumulate(size.begin(), size.end(), std::int64_t{1}, std::multiplies<>()));
+  planes.emplace_back(element_count(size));
   const Val empty = c.emit("Expand", {c.constant_number(0, c.dtype(x)), c.to_vector(planes)});
   const auto in_planes = [&](Val v) { return c.emit("Reshape", {v, c.constant_ints(flat)}); };
   const Val filled = c.emit("ScatterElements", {empty, in_planes(indices), in_planes(x)}, {{"axis", -1}});

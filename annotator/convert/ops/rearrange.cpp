@@ -6,6 +6,7 @@
 #include "annotator/convert/broadcast.h"
 #include "annotator/convert/ops/families.h"
 #include "annotator/convert/window_places.h"
+#include "schema/element_count.h"
 
 namespace whence::convert {
 namespace {
@@ -57,7 +58,7 @@ Size divided(Ctx& c, const Size& size, std::int64_t by) {
 
 // [*, C * r * r, H, W] -> [*, C, H * r, W * r]
 void pixel_shuffle(Ctx& c) {
-  const std::int64_t factor = c.integer("upscale_factor");
+  const std::int64_t factor = c.count("upscale_factor");
   if (!has_own_operator(c)) {
     const Val x = c.tensor("self");
     const Size count = divided(c, size_of_axis(c, x, -3), factor * factor);
@@ -73,6 +74,7 @@ Val unshuffled_order(Ctx& c, std::int64_t block) {
   const std::int64_t axis = c.rank(x) - 3;
   Ints order;
   const auto count = c.static_dim(x, axis);
+  order.reserve(c.table_size({count.value_or(1), block}));
   if (!count) {
     for (std::int64_t place = 0; place < block; ++place) order.push_back(place);
     const Val channels = c.dim_of(x, axis);
@@ -89,7 +91,7 @@ Val unshuffled_order(Ctx& c, std::int64_t block) {
 // [*, C, H * r, W * r] -> [*, C * r * r, H, W]. SpaceToDepth puts the place in the block before the channel, PyTorch
 // after it, so the channels are picked in PyTorch's order.
 void pixel_unshuffle(Ctx& c) {
-  const std::int64_t factor = c.integer("downscale_factor");
+  const std::int64_t factor = c.count("downscale_factor");
   if (!has_own_operator(c)) {
     const Val x = c.tensor("self");
     const Size height = divided(c, size_of_axis(c, x, -2), factor), width = divided(c, size_of_axis(c, x, -1), factor);
@@ -105,25 +107,23 @@ void pixel_unshuffle(Ctx& c) {
 // Channels [groups, C / groups] read column by column.
 void channel_shuffle(Ctx& c) {
   const Val x = c.tensor("self");
-  const std::int64_t count = channels(c, x, 1), groups = c.integer("groups"), each = count / groups;
+  const std::int64_t count = channels(c, x, 1), groups = c.count("groups"), each = count / groups;
+  c.expect(count % groups == 0, "channels that the groups divide");
   Ints order;
+  order.reserve(c.table_size({count}));
   for (std::int64_t i = 0; i < each; ++i) {
     for (std::int64_t group = 0; group < groups; ++group) order.push_back(group * each + i);
   }
   c.yield(c.emit("Gather", {x, c.constant_ints(order)}, {{"axis", 1}}));
 }
 
-Ints twice(Ints values) {
-  if (values.size() == 1) values.push_back(values.front());
-  return values;
-}
-
 // [N, C, H, W] -> [N, C * kh * kw, blocks]: rows, then columns are gathered, [N, C, kh, bh, kw, bw], and reordered.
 void im2col(Ctx& c) {
   const Val x = c.tensor("self");
-  const Ints kernel = twice(c.integers("kernel_size")), dilation = twice(c.integers("dilation"));
-  const Ints padding = twice(c.integers("padding")), stride = twice(c.integers("stride"));
+  const Ints kernel = c.counts("kernel_size", 2), dilation = c.counts("dilation", 2);
+  const Ints padding = c.counts("padding", 2, 0), stride = c.counts("stride", 2);
   const bool batched = c.rank(x) == 4;
+  c.expect(batched || c.rank(x) == 3, "images of channels, rows and columns");
   const std::int64_t count = channels(c, x, -3);
   Val y = batched ? x : c.unsqueeze(x, {0});
   if (padding != Ints{0, 0}) {
@@ -135,12 +135,12 @@ void im2col(Ctx& c) {
     const Windows windows{kernel[i], dilation[i], stride[i]};
     auto size = c.static_dim(x, i - 2);
     if (size) *size += 2 * padding[i];
-    blocks = blocks && size ? std::optional(*blocks * windows.count(*size)) : std::nullopt;
     const Val places = window_places(c, padded, 2 + i, size, windows, PlacesOrder::elements_first);
+    blocks = blocks && size ? std::optional(whence::element_count(Ints{*blocks, windows.count(*size)})) : std::nullopt;
     y = c.emit("Gather", {y, places}, {{"axis", 2 + 2 * i}});
   }
   y = c.transpose(y, {0, 1, 2, 4, 3, 5});
-  Ints shape{count * kernel[0] * kernel[1], blocks.value_or(-1)};
+  Ints shape{whence::element_count(Ints{count, kernel[0], kernel[1]}), blocks.value_or(-1)};
   if (batched) shape.insert(shape.begin(), 0);
   c.yield(c.emit("Reshape", {y, c.constant_ints(shape)}));
 }
@@ -150,13 +150,13 @@ void col2im(Ctx& c) {
   if (c.opset() < 18) c.refuse("fold", "export with --opset 18 or newer");
   const Val x = c.tensor("self");
   const bool batched = c.rank(x) == 3;
-  const Ints padding = twice(c.integers("padding"));
+  const Ints padding = c.counts("padding", 2, 0);
   const Val y = c.emit("Col2Im",
                        {batched ? x : c.unsqueeze(x, {0}), c.to_vector(c.sizes("output_size")),
-                        c.constant_ints(twice(c.integers("kernel_size")))},
-                       {{"dilations", twice(c.integers("dilation"))},
+                        c.constant_ints(c.counts("kernel_size", 2))},
+                       {{"dilations", c.counts("dilation", 2)},
                         {"pads", Ints{padding[0], padding[1], padding[0], padding[1]}},
-                        {"strides", twice(c.integers("stride"))}});
+                        {"strides", c.counts("stride", 2)}});
   c.yield(batched ? y : c.squeeze(y, {0}));
 }
 

@@ -6,6 +6,7 @@
 #include "annotator/convert/broadcast.h"
 #include "annotator/convert/ops/families.h"
 #include "annotator/convert/reduce.h"
+#include "schema/element_count.h"
 
 namespace whence::convert {
 namespace {
@@ -22,8 +23,9 @@ Interleaved input(Ctx& c) {
   if (c.rank(x) == 1) return {x, 0};
   std::optional<std::vector<Dim>> flat;
   if (c.all_static(x)) {
-    std::int64_t count = 1;
-    for (const Dim& dim : c.dims(x)) count *= dim.size;
+    Ints sizes;
+    for (const Dim& dim : c.dims(x)) sizes.push_back(dim.size);
+    const std::int64_t count = whence::element_count(sizes);
     flat = std::vector<Dim>{Dim{count, false, none_id}};
   }
   return {c.typed(c.reshape(x, {std::int64_t{-1}}), c.dtype(x), flat), 0};
@@ -34,8 +36,14 @@ Val gather(Ctx& c, const Interleaved& x, Val indices) {
 }
 
 // Element i repeats[i] times.
-Ints constant_indices(const Ints& repeats) {
+Ints constant_indices(Ctx& c, const Ints& repeats) {
+  std::int64_t count = 0;
+  for (const std::int64_t each : repeats) {
+    c.expect(each >= 0, "numbers of copies that are not negative");
+    count = saturated_sum(count, each);
+  }
   Ints indices;
+  indices.reserve(c.table_size({count}));
   for (std::size_t i = 0; i < repeats.size(); ++i) indices.insert(indices.end(), repeats[i], i);
   return indices;
 }
@@ -57,7 +65,7 @@ Val computed_indices(Ctx& c, Val repeats) {
 
 Val indices_from(Ctx& c, Val repeats) {
   const auto known = c.graph().integers(repeats.id);
-  return known ? c.constant_ints(constant_indices(*known)) : computed_indices(c, repeats);
+  return known ? c.constant_ints(constant_indices(c, *known)) : computed_indices(c, repeats);
 }
 
 bool surely_one_each(Ctx& c, const Interleaved& x, Val repeats) {
@@ -67,11 +75,14 @@ bool surely_one_each(Ctx& c, const Interleaved& x, Val repeats) {
   return counts.symbol != none_id && counts.symbol == elements.symbol;
 }
 
-// Every element `repeats` times. Over a dynamic size the copies are made on an axis of their own and joined.
+// Every element `repeats` times. Over a dynamic or a large size the copies are made on an axis of their own and joined.
 void same_number(Ctx& c, const Interleaved& x, const Size& repeats) {
   const auto known = c.static_size(repeats);
   const auto size = c.static_dim(x.input, x.axis);
-  if (known && size) return c.yield(gather(c, x, c.constant_ints(constant_indices(Ints(*size, *known)))));
+  c.expect(!known || *known >= 0, "a number of copies that is not negative");
+  if (known && size && c.table_fits({*size}) && c.table_fits({*size, *known})) {
+    return c.yield(gather(c, x, c.constant_ints(constant_indices(c, Ints(c.table_size({*size}), *known)))));
+  }
   std::vector<Size> copies(static_cast<std::size_t>(c.rank(x.input)) + 1, std::int64_t{1});
   copies[static_cast<std::size_t>(x.axis) + 1] = repeats;
   const Val repeated = c.emit("Expand", {c.unsqueeze(x.input, {x.axis + 1}), c.to_vector(copies)});

@@ -78,7 +78,7 @@ std::vector<double> scale_factors(Ctx& c) {
 
 // As ONNX's shape inference has it, in float64.
 std::int64_t inferred_size(std::int64_t size, float factor) {
-  return static_cast<std::int64_t>(std::floor(static_cast<double>(size) * static_cast<double>(factor)));
+  return whole_size(static_cast<double>(size) * static_cast<double>(factor));
 }
 
 // The factor in float32, moved by a rounding error where it gives another size than in PyTorch's float64.
@@ -115,8 +115,8 @@ double mapping_factor(const Sampling& sampling, double given, std::int64_t size,
 // True if a Resize keeps all sizes: ONNX Runtime copies then, whatever the factors are. `unknown`: the answer for axes
 // that are dynamic.
 bool keeps_sizes(Ctx& c, Val x, bool unknown) {
-  const std::vector<Dim>* result = c.output_dims();
-  if (result == nullptr) return false;
+  const auto result = c.output_dims();
+  if (!result) return false;
   const std::vector<Dim> dims = c.dims(x);
   for (std::size_t i = 2; i < dims.size() && i < result->size(); ++i) {
     const Dim &before = dims[i], &after = (*result)[i];
@@ -138,7 +138,7 @@ Val computed_factor(Ctx& c, Val x, std::int64_t axis, const Sampling& sampling, 
 }
 
 Scaling scaling(Ctx& c, Val x, const std::vector<double>& factors, const Sampling& sampling) {
-  const std::vector<Dim>* result = c.output_dims();
+  const auto result = c.output_dims();
   c.expect(!result || (result->size() == factors.size() + 2 && c.dims(x).size() == result->size()),
            "it needs a factor for each axis behind batch and channels");
   Scaling found;
@@ -224,8 +224,8 @@ bool doubles(const Dim& before, const Dim& after) {
 // x with the axes gathered of which a Resize would read other elements than PyTorch does; `scales` keeps them as they
 // are from there on. Without factors the sizes give them.
 Val gathered(Ctx& c, Val x, const std::vector<double>& factors, const Sampling& sampling, Scaling& scales) {
-  const std::vector<Dim>* result = c.output_dims();
-  if (result == nullptr) return x;
+  const auto result = c.output_dims();
+  if (!result) return x;
   const auto known = [](const Dim& dim) { return dim.is_static() ? std::optional(dim.size) : std::nullopt; };
   const bool copied = keeps_sizes(c, x, true);
   std::vector<Dim> dims = c.dims(x);
@@ -259,10 +259,10 @@ Val gathered(Ctx& c, Val x, const std::vector<double>& factors, const Sampling& 
 
 // The sizes that PyTorch makes by the factors.
 std::vector<Size> scaled_sizes(Ctx& c, Val x, const std::vector<double>& factors) {
-  const std::vector<Dim>* result = c.output_dims();
+  const auto result = c.output_dims();
   std::vector<Size> sizes;
   for (std::size_t i = 0; i < factors.size(); ++i) {
-    const bool known = result != nullptr && (*result)[i + 2].is_static();
+    const bool known = result && (*result)[i + 2].is_static();
     sizes.emplace_back(known ? Size{(*result)[i + 2].size}
                              : Size{size_by_factor(c, x, static_cast<std::int64_t>(i) + 2, factors[i])});
   }

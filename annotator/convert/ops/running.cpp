@@ -37,6 +37,7 @@ Parts running(Ctx& c, Parts parts, const std::vector<double>& fills,
   if (dims.empty()) return parts;
   const std::int64_t axis = c.axis(c.integer("dim"), c.rank(parts[0]));
   const auto size = c.static_dim(parts[0], axis);
+  if (*size > most_counted) c.refuse("an axis of " + std::to_string(*size) + " elements", "use smaller sizes");
   for (std::int64_t distance = 1; distance < *size; distance *= 2) {
     Parts before;
     for (std::size_t i = 0; i < parts.size(); ++i) before.push_back(moved(c, parts[i], axis, distance, fills[i]));
@@ -146,7 +147,7 @@ void running_extreme(Ctx& c, const char* holds, bool greatest) {
     const Val within = c.emit("Min", {places, ends});
     return c.yield({axis_back(c, values, c.rank(x)), axis_back(c, within, c.rank(x))});
   }
-  Ints numbers(*size), shape(c.rank(x), 1);
+  Ints numbers(c.table_size({*size})), shape(c.rank(x), 1);
   for (std::int64_t i = 0; i < *size; ++i) numbers[i] = i;
   shape[axis] = *size;
   const Val line = c.emit("Reshape", {c.constant_ints(numbers), c.constant_ints(shape)});

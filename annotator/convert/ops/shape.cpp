@@ -9,6 +9,7 @@
 #include "annotator/convert/ops/families.h"
 #include "annotator/convert/uses.h"
 #include "annotator/program/program_facts.h"
+#include "schema/element_count.h"
 
 namespace whence::convert {
 
@@ -20,7 +21,7 @@ namespace {
 // for, some of which are then computed at run time.
 void reshape(Ctx& c, std::string_view sizes) {
   const Val x = c.tensor("self");
-  const std::vector<Dim>* target = c.output_dims();
+  const auto target = c.output_dims();
   const auto dynamic = [](const Dim& dim) { return !dim.is_static(); };
   if (target && std::count_if(target->begin(), target->end(), dynamic) <= 1) return c.yield(c.reshape_to_output(x));
   c.yield(c.reshape(x, c.sizes(sizes)));
@@ -71,6 +72,7 @@ Val in_memory_order(Ctx& c, Val x) {
   const ArgumentList& layout = *memory->as<ArgumentList>();
   const auto number = [&](std::size_t i) { return *layout[i].as<std::int64_t>(); };
   Ints order = axis_order(c.rank(x));
+  c.expect(layout.size() == order.size() + 1, "a stride for each axis of its tensor");
   std::stable_sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) {
     return number(static_cast<std::size_t>(a) + 1) > number(static_cast<std::size_t>(b) + 1);
   });
@@ -81,7 +83,7 @@ Val in_memory_order(Ctx& c, Val x) {
     if (size == std::int64_t{1}) continue;
     const bool outermost = i == 0;  // nothing lies beyond it, so that its size does not matter
     plain &= (size || outermost) && number(static_cast<std::size_t>(order[i]) + 1) == dense;
-    dense *= size.value_or(1);
+    plain &= !__builtin_mul_overflow(dense, size.value_or(1), &dense);
   }
   if (!plain) c.refuse("as_strided of a view that leaves gaps in memory", "use unfold, reshape or slices");
   return c.transpose(x, order);
@@ -104,7 +106,7 @@ std::optional<Ints> order_in_memory(Ctx& c, const std::vector<Size>& sizes, cons
     --axis;
     const auto size = c.static_size(sizes[axis_of(*axis)]);
     if (*c.static_size(strides[axis_of(*axis)]) != dense || (!size && axis != rest)) return {};
-    dense *= size.value_or(1);
+    if (__builtin_mul_overflow(dense, size.value_or(1), &dense)) return {};
   }
   return order;
 }
@@ -115,7 +117,7 @@ std::optional<Val> as_reshaped(Ctx& c, Val x, const std::vector<Size>& sizes) {
   if (!order) return {};
   std::optional<std::int64_t> count = 1, input_count = 1;
   const auto multiply = [](std::optional<std::int64_t>& by, std::optional<std::int64_t> size) {
-    by = by && size ? std::optional(*by * *size) : std::nullopt;
+    by = by && size ? std::optional(whence::element_count(Ints{*by, *size})) : std::nullopt;
   };
   for (const Size& size : sizes) multiply(count, c.static_size(size));
   for (int axis = 0; axis < c.rank(x); ++axis) multiply(input_count, c.static_dim(x, axis));
@@ -135,18 +137,22 @@ void as_strided(Ctx& c) {
   c.expect(size.size() == stride.size(), "it needs a stride for each size");
   const Val x = in_memory_order(c, c.tensor("self"));
   const std::int64_t offset = c.has("storage_offset") ? c.integer("storage_offset") : 0;
+  c.expect(offset >= 0, "an offset that is not negative");
   if (const auto all = offset == 0 ? as_reshaped(c, x, size) : std::nullopt) return c.yield(*all);
   // Axes of known size and stride make a table, in which the others have one entry each; those are added to it.
   Ints known_size(size.size(), 1), known_stride(size.size(), 0);
   std::vector<Val> added;
-  std::int64_t count = 1;
+  std::int64_t count = 1, last = offset;
   for (std::size_t axis = 0; axis < size.size(); ++axis) {
     const auto elements = c.static_size(size[axis]), apart = c.static_size(stride[axis]);
     if (elements && apart) {
-      c.expect(*elements >= 0, "its sizes must not be negative");
+      std::int64_t reach = 0;
+      const bool fits = !__builtin_mul_overflow(std::max<std::int64_t>(*elements - 1, 0), *apart, &reach) &&
+                        !__builtin_add_overflow(last, reach, &last);
+      c.expect(*elements >= 0 && *apart >= 0 && fits, "sizes and strides that are not negative, within memory");
       known_size[axis] = *elements;
       known_stride[axis] = *apart;
-      count *= *elements;
+      count = static_cast<std::int64_t>(c.table_size({count, *elements}));
       if (count > 1 << 20) c.refuse("as_strided with more than a million elements", "use unfold, reshape or slices");
       continue;
     }
@@ -213,7 +219,7 @@ void squeeze_in_run(Ctx& c, Val x, const Ints& axes) {
     if (c.opset() >= 14) attributes.push_back({"allowzero", 1});
     squeezed = c.emit("Reshape", {x, left}, std::move(attributes));
   }
-  if (c.output_dims() == nullptr) {
+  if (!c.output_dims()) {
     std::vector<Dim> rest;
     for (std::int64_t axis = 0; axis < c.rank(x); ++axis) {
       const bool requested = std::ranges::find(axes, axis) != axes.end();
@@ -234,13 +240,13 @@ void squeeze_ones(Ctx& c, Val x, const Ints& axes) {
   for (const std::int64_t axis : axes) {
     const auto size = c.static_dim(x, axis);
     if (size == 1) ones.push_back(axis);
-    if (!size && c.output_dims() == nullptr) {
+    if (!size && !c.output_dims()) {
       c.refuse("the rank of the result depends on a dynamic size", "keep that axis fixed, or squeeze others by number");
     }
     if (!size && c.dims(x)[axis].size == 1) dynamic_ones.push_back(axis);
   }
-  const auto* result = c.output_dims();
-  if (result != nullptr && result->size() + ones.size() + dynamic_ones.size() == c.dims(x).size()) {
+  const auto result = c.output_dims();
+  if (result && result->size() + ones.size() + dynamic_ones.size() == c.dims(x).size()) {
     ones.insert(ones.end(), dynamic_ones.begin(), dynamic_ones.end());
   }
   std::sort(ones.begin(), ones.end());
@@ -368,10 +374,14 @@ void diagonal(Ctx& c) {
   }
   order.insert(order.end(), {row, column});
   const std::int64_t offset = c.integer("offset");
+  c.expect(std::max(offset, -most_counted) == offset && offset <= most_counted, "an offset within its matrices");
   if (!rows || !columns) return c.yield(dynamic_diagonal(c, c.transpose(x, order), flat, offset));
-  flat.push_back(*rows * *columns);
+  flat.push_back(whence::element_count(Ints{*rows, *columns}));
+  c.expect(row != column, "two axes");
   Ints places;
-  for (std::int64_t i = std::max<std::int64_t>(0, -offset); i < *rows && i + offset < *columns; ++i) {
+  const std::int64_t first = offset < 0 ? -offset : 0, last = std::min(*rows, *columns - offset);
+  if (first < last) places.reserve(c.table_size({last - first}));
+  for (std::int64_t i = first; i < last; ++i) {
     places.push_back(i * *columns + i + offset);
   }
   const Val matrices = c.emit("Reshape", {c.transpose(x, order), c.constant_ints(flat)});
@@ -382,8 +392,8 @@ void diagonal(Ctx& c) {
 
 // True if broadcasting to `sizes` leaves the value as it is, in every run.
 bool has_output_shape(Ctx& c, Val x, const std::vector<Size>& sizes) {
-  const std::vector<Dim>* target = c.output_dims();
-  if (target == nullptr || !(c.dims(x) == Dims(*target))) return false;
+  const auto target = c.output_dims();
+  if (!target || !(c.dims(x) == *target)) return false;
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     if (program::may_widen(c.session().program(), c.dims(x)[i], c.static_size(sizes[i]))) return false;
   }
@@ -399,11 +409,11 @@ void expand(Ctx& c) {
   const auto rank = static_cast<std::size_t>(c.rank(x));
   c.expect(sizes.size() >= rank, "it needs a size for each axis");
   const std::size_t added = sizes.size() - rank;
-  const std::vector<Dim>* result = c.output_dims();
+  const auto result = c.output_dims();
   for (std::size_t i = added; i < sizes.size(); ++i) {
     const Dim& dim = c.dims(x)[i - added];
     // A size with a name is 1 where that is what grows: in the result it has another name then, or none.
-    const bool stays = dim.symbol != none_id && result != nullptr && (*result)[i].symbol == dim.symbol;
+    const bool stays = dim.symbol != none_id && result && (*result)[i].symbol == dim.symbol;
     const bool may_be_one = dim.is_static() ? dim.size == 1 : !stays;
     if (!may_be_one || sizes[i] == Size{-1}) sizes[i] = 1;
   }

@@ -148,7 +148,7 @@ void nanmedian_along(Ctx& c) {
 void nanmedian(Ctx& c) {
   const Val x = c.tensor("self");
   if (!is_floating(c.dtype(x))) return median(c);
-  const auto* dims = c.output_dims();
+  const auto dims = c.output_dims();
   const Val flat = c.rank(x) == 1 ? x : c.reshape(x, {std::int64_t{-1}});
   c.yield(c.emit("Reshape", {median_of_numbers(c, flat, 0).values, c.constant_ints(Ints(dims ? dims->size() : 0, 1))}));
 }

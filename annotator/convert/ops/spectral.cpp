@@ -4,6 +4,7 @@
 
 #include "annotator/convert/ops/families.h"
 #include "annotator/convert/weights.h"
+#include "schema/element_count.h"
 
 namespace whence::convert {
 namespace {
@@ -29,9 +30,11 @@ void stft(Ctx& c) {
   const Val x = c.tensor("self");
   const DType dtype = c.dtype(x);
   const bool batched = c.rank(x) == 2;
-  const std::int64_t frame = c.integer("n_fft");
-  const std::int64_t hop = c.has("hop_length") ? c.integer("hop_length") : frame / 4;
-  const std::int64_t length = c.has("win_length") ? c.integer("win_length") : frame;
+  const std::int64_t frame = c.count("n_fft");
+  const std::int64_t hop = c.has("hop_length") ? c.count("hop_length") : frame / 4;
+  const std::int64_t length = c.has("win_length") ? c.count("win_length") : frame;
+  c.expect(length <= frame, "a window that is no longer than the frame");
+  c.table_size({frame});
   const bool onesided = !c.has("onesided") || c.flag("onesided");
   const Val signal = c.unsqueeze(x, batched ? Ints{2} : Ints{0, 2});
   const Val window = framed_window(c, c.optional_tensor("window"), length, frame, dtype);
@@ -77,7 +80,7 @@ Val normalized(Ctx& c, Val y, Val x, const Ints& axes, DType dtype, bool divided
   Val count;
   for (const std::int64_t axis : axes) {
     if (const auto size = c.static_dim(x, axis)) {
-      fixed *= *size;
+      fixed = whence::element_count(Ints{fixed, *size});
     } else {
       const Val dynamic = c.cast(c.typed(c.dim_of(x, axis), DType::int64), dtype);
       count = count ? c.emit("Mul", {count, dynamic}) : dynamic;
@@ -107,12 +110,19 @@ void fft_c2c(Ctx& c) {
   c.yield(normalized(c, y, x, axes, c.dtype(x), !forward));
 }
 
+// At least one.
+Ints axes_to_transform(Ctx& c) {
+  Ints axes = c.integers("dim");
+  c.expect(!axes.empty(), "an axis to transform");
+  return axes;
+}
+
 // A real signal; the last of the axes gives half a spectrum.
 void fft_r2c(Ctx& c) {
   const Val x = c.tensor("self");
   const int rank = c.rank(x);
   const DType dtype = c.output_dtype();
-  Ints axes = c.integers("dim");
+  Ints axes = axes_to_transform(c);
   const Ints all = axes;
   const bool onesided = c.flag("onesided");
   const std::int64_t last = axes.back();
@@ -137,21 +147,23 @@ void fft_c2r(Ctx& c) {
   const Val x = c.tensor("self");
   const int rank = c.rank(x) - 1;
   const DType dtype = c.dtype(x);
-  Ints axes = c.integers("dim");
-  const std::int64_t last = axes.back(), n = c.integer("last_dim_size");
+  Ints axes = axes_to_transform(c);
+  const std::int64_t last = axes.back(), n = c.count("last_dim_size");
   axes.pop_back();
   Val y = axes.empty() ? x : over_axes(c, x, rank, axes, false);
   y = whole_spectrum(c, y, last, n, dtype);
   y = over_axes(c, y, rank, {last}, false);
   y = c.emit("Gather", {y, c.constant_int(0)}, {{"axis", rank}});
   axes.push_back(last);
+  c.expect(c.output_dims().has_value(), "sizes of its result");
   const Val real = c.typed(y, dtype, *c.output_dims());
   c.yield(normalized(c, real, real, axes, dtype, true));
 }
 
 // The frequencies of a transform of n elements `d` apart: 0, 1, ..., and, if there are two sides, the negative ones.
 void frequencies(Ctx& c, bool two_sides) {
-  const std::int64_t n = c.integer("n");
+  const std::int64_t n = c.count("n");
+  c.table_size({n});
   const double unit = 1 / (static_cast<double>(n) * c.number("d"));
   const DType dtype = c.output_dtype();
   std::vector<TensorData> each;

@@ -47,6 +47,7 @@ void pdist(Ctx& c) {
   const Val x = c.tensor("self");
   const auto count = c.static_dim(x, 0);
   if (!count) c.refuse("pdist of a dynamic number of rows", "keep axis 0 fixed, or use cdist");
+  c.table_size({*count, *count});
   Ints first, second;
   for (std::int64_t i = 0; i < *count; ++i) {
     for (std::int64_t j = i + 1; j < *count; ++j) first.push_back(i), second.push_back(j);
