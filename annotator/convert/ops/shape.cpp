@@ -147,7 +147,7 @@ void as_strided(Ctx& c) {
     const auto elements = c.static_size(size[axis]), apart = c.static_size(stride[axis]);
     if (elements && apart) {
       std::int64_t reach = 0;
-      const bool fits = !__builtin_mul_overflow(std::max<std::int64_t>(*elements - 1, 0), *apart, &reach) &&
+      const bool fits = !__builtin_mul_overflow(std::max<std::int64_t>(*elements, 1) - 1, *apart, &reach) &&
                         !__builtin_add_overflow(last, reach, &last);
       c.expect(*elements >= 0 && *apart >= 0 && fits, "sizes and strides that are not negative, within memory");
       known_size[axis] = *elements;
