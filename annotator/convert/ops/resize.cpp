@@ -159,12 +159,29 @@ Scaling scaling(Ctx& c, Val x, const std::vector<double>& factors, const Samplin
     if (!fixed && may_round_up(factor)) cut_to = size_by_factor(c, x, axis, factor);
     found.cut_to.push_back(cut_to);
   }
-  const bool copied = std::ranges::all_of(found.factors, [](float factor) { return factor == 1; });
-  if (std::string_view(sampling.mode) == "cubic" && !sampling.antialias && !copied && keeps_sizes(c, x, false)) {
-    c.refuse("bicubic sampling by a factor that leaves the sizes as they are, where ONNX Runtime copies",
-             "pass the output size, or leave the call out");
-  }
   return found;
+}
+
+// ONNX Runtime copies where a Resize keeps all sizes, and PyTorch samples cubic ones by the factor all the same. An
+// axis that repeats its last element so often that it grows lets it sample; what that adds is cut off.
+Val lengthened(Ctx& c, Val x, const std::vector<double>& factors, Scaling& scales) {
+  const auto grows_little = [](double factor) { return factor > 1 && factor < 1.5; };
+  const auto may_stay = [&](double factor) { return factor == 1 || grows_little(factor); };
+  const auto growing = std::ranges::find_if(factors, grows_little);
+  if (growing == factors.end() || !std::ranges::all_of(factors, may_stay) || !keeps_sizes(c, x, true)) return x;
+  const auto i = static_cast<std::size_t>(growing - factors.begin());
+  const auto rank = static_cast<std::size_t>(c.rank(x));
+  constexpr double most = 1 << 24;
+  const double added = std::ceil(1 / (*growing - 1));
+  if (added > most) c.refuse("bicubic sampling by a factor of nearly 1", "leave the call out, or pass the output size");
+  Ints pads(2 * rank, 0);
+  pads[rank + i + 2] = static_cast<std::int64_t>(added);
+  const auto axis = static_cast<std::int64_t>(i) + 2;
+  const auto known = c.static_dim(x, axis);
+  scales.cut_to[i] =
+      known ? Size{whole_size(static_cast<double>(*known) * *growing)} : Size{size_by_factor(c, x, axis, *growing)};
+  scales.factors[i] = factor_for_any_size(*growing);
+  return c.emit("Pad", {x, c.constant_ints(pads)}, {{"mode", std::string("edge")}});
 }
 
 // One factor for each axis, batch and channels too, float32 [N].
@@ -278,6 +295,8 @@ Val resized(Ctx& c, Val x, const Sampling& sampling) {
   if (cuts && aligns_corners(c)) return resize_to_size(c, x, scaled_sizes(c, x, factors), std::move(attributes));
   if (std::string_view(sampling.mode) == "nearest") x = gathered(c, x, factors, sampling, scales);
   if (!scales.done.empty() && scales.done.size() == c.dims(x).size() - 2) return x;
+  const bool cubic = std::string_view(sampling.mode) == "cubic" && !sampling.antialias && !aligns_corners(c);
+  if (cubic && !factors.empty()) x = lengthened(c, x, factors, scales);
   if (!factors.empty()) return resize_by_factors(c, x, scales, std::move(attributes));
   return resize_to_size(c, x, c.sizes("output_size"), std::move(attributes));
 }
