@@ -134,9 +134,10 @@ class Ctx {
   Val transpose(Val value, const Ints& permutation);       // nothing when it is the identity
   Val unsqueeze(Val value, const Ints& axes);              // axes of the result, not negative
   Val squeeze(Val value, const Ints& axes);
-  Val dim_of(Val value, std::int64_t axis);       // int64 scalar; a constant when static
-  Val to_scalar_value(const Size& size);          // int64 scalar
-  Val to_vector(const std::vector<Size>& sizes);  // int64 rank 1; a constant when all are static
+  Val dim_of(Val value, std::int64_t axis);                              // int64 scalar; a constant when static
+  Val to_scalar_value(const Size& size);                                 // int64 scalar
+  Val to_vector(const std::vector<Size>& sizes);                         // int64 rank 1; a constant when all are static
+  bool same_size(const Size& size, Val value, std::int64_t axis) const;  // certain to be that axis' size, not negative
   // The size when it is known while exporting, also when it came as a value that is a constant.
   std::optional<std::int64_t> static_size(const Size& size) const;
   // Both operands cast to the dtype PyTorch computes in; Python scalars and 0-d tensors do not widen within a category.
@@ -173,7 +174,6 @@ class Ctx {
   std::optional<TensorData> known(const Argument& argument) const;
   Size size_of(const Argument& argument, std::string_view name);
   void require_count(std::string_view name, std::int64_t value, std::int64_t least) const;
-  bool same_size(const Size& size, Val value, std::int64_t axis) const;
   struct ReshapeTarget;
   Val emit_reshape(Val value, std::vector<ReshapeTarget> target);
 

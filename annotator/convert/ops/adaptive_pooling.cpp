@@ -18,17 +18,42 @@ namespace {
 struct Adaptive {
   Val input;
   int axes = 0;         // number of spatial axes
-  Ints output;          // wanted size of each
+  Ints output;          // wanted size of each; `kept` where it is that of the input, which is dynamic
   bool batched = true;  // [N, C, *spatial]
 };
+
+constexpr std::int64_t kept = -1;
+
+// None: nn.AdaptiveAvgPool2d((1, None)).
+Ints output_sizes(Ctx& c, Val input, std::int64_t first_axis, std::size_t axes) {
+  const std::vector<Size> asked = c.sizes("output_size");
+  const auto result = c.output_dims();
+  const auto keeps = [&](std::size_t i) {
+    if (c.static_size(asked[i])) return false;
+    const std::int64_t axis = first_axis + static_cast<std::int64_t>(i);
+    const SymbolId size = c.dims(input)[axis].symbol;
+    return c.same_size(asked[i], input, axis) || (result && size != none_id && (*result)[axis].symbol == size);
+  };
+  bool any = false;
+  for (std::size_t i = 0; i < asked.size(); ++i) any |= keeps(i);
+  if (!any || asked.size() != axes) return c.counts("output_size", axes);
+  Ints sizes;
+  for (std::size_t i = 0; i < axes; ++i) {
+    const auto known = c.static_size(asked[i]);
+    if (!known && !keeps(i)) return c.counts("output_size", axes);
+    if (known) c.expect(*known > 0, "sizes of the result above 0");
+    sizes.push_back(known.value_or(kept));
+  }
+  return sizes;
+}
 
 Adaptive read(Ctx& c) {
   Adaptive pool;
   pool.input = c.tensor("self");
   pool.axes = c.schema().find("output_size")->type.list_size;
-  pool.output = c.counts("output_size", static_cast<std::size_t>(pool.axes));
-  for (const std::int64_t size : pool.output) c.table_size({size});
   c.expect(c.rank(pool.input) > pool.axes, "its input needs an axis of channels before the spatial ones");
+  pool.output = output_sizes(c, pool.input, c.rank(pool.input) - pool.axes, static_cast<std::size_t>(pool.axes));
+  for (const std::int64_t size : pool.output) c.table_size({std::max<std::int64_t>(size, 1)});
   pool.batched = c.rank(pool.input) == pool.axes + 2;
   return pool;
 }
@@ -92,6 +117,24 @@ Val maximum_of_windows(Ctx& c, Val x, std::int64_t out) {
   return reduce(c, "ReduceMax", c.typed(gathered, dtype, std::vector<Dim>(rank + 1, Dim{-1, true})), {-1}, false);
 }
 
+// Axes that are pooled to one element are reduced, beside others that keep their size.
+void reduce_ones(Ctx& c, Adaptive& pool, Val (*reduced)(Ctx&, Val, const Ints&)) {
+  if (std::ranges::find(pool.output, kept) == pool.output.end()) return;
+  std::vector<Dim> dims = c.dims(pool.input);
+  Ints ones;
+  for (int i = 0; i < pool.axes; ++i) {
+    const std::int64_t axis = c.rank(pool.input) - pool.axes + i;
+    if (pool.output[i] != 1) continue;
+    ones.push_back(axis);
+    dims[axis] = Dim{1, false, none_id};
+  }
+  const DType dtype = c.dtype(pool.input);
+  if (!ones.empty()) pool.input = c.typed(reduced(c, pool.input, ones), dtype, std::move(dims));
+}
+
+Val mean_of(Ctx& c, Val x, const Ints& axes) { return reduce(c, "ReduceMean", x, axes, true); }
+Val maximum_of(Ctx& c, Val x, const Ints& axes) { return reduce(c, "ReduceMax", x, axes, true); }
+
 // Every spatial axis on its own.
 Val by_axis(Ctx& c, const Adaptive& pool, Val (*pooled)(Ctx&, Val, std::int64_t)) {
   Val x = pool.input;
@@ -99,7 +142,7 @@ Val by_axis(Ctx& c, const Adaptive& pool, Val (*pooled)(Ctx&, Val, std::int64_t)
   std::vector<Dim> dims = c.dims(x);
   for (int i = 0; i < pool.axes; ++i) {
     const std::int64_t axis = c.rank(pool.input) - pool.axes + i;
-    if (dims[axis].is_static() && dims[axis].size == pool.output[i]) continue;
+    if (pool.output[i] == kept || (dims[axis].is_static() && dims[axis].size == pool.output[i])) continue;
     dims[axis] = Dim{pool.output[i], false, none_id};
     x = c.typed(along(c, x, axis, [&](Val y) { return pooled(c, y, pool.output[i]); }), dtype, dims);
   }
@@ -163,11 +206,12 @@ Ints plane_axes(const Adaptive& pool) {
 bool has_global_pooling(Ctx& c, const Adaptive& pool) { return pool.batched && c.output_dtype() != DType::float64; }
 
 void adaptive_avg_pool(Ctx& c) {
-  const Adaptive pool = read(c);
+  Adaptive pool = read(c);
   if (to_one(pool)) {
     if (has_global_pooling(c, pool)) return c.yield(c.emit("GlobalAveragePool", {pool.input}));
     return c.yield(reduce_mean(c, pool.input, plane_axes(pool), true));
   }
+  reduce_ones(c, pool, mean_of);
   const auto in = input_sizes(c, pool);
   if (!in) return c.yield(by_axis(c, pool, average_of_windows));
   if (*in == pool.output) return c.yield(pool.input);
@@ -181,11 +225,12 @@ void adaptive_avg_pool(Ctx& c) {
 
 // Values and indices within the plane; uneven windows give values only.
 void adaptive_max_pool(Ctx& c) {
-  const Adaptive pool = read(c);
+  Adaptive pool = read(c);
   if (to_one(pool) && pool.batched && !c.result_used(1)) {
     if (has_global_pooling(c, pool)) return c.yield({c.emit("GlobalMaxPool", {pool.input}), absent});
     return c.yield({reduce(c, "ReduceMax", pool.input, plane_axes(pool), true), absent});
   }
+  if (!c.result_used(1)) reduce_ones(c, pool, maximum_of);
   const auto sizes = input_sizes(c, pool);
   if (!sizes || !divisible(*sizes, pool.output)) {
     if (!c.result_used(1)) return c.yield({by_axis(c, pool, maximum_of_windows), absent});

@@ -149,10 +149,18 @@ void split_dynamic_axis(Ctx& c, Val x, std::int64_t axis, std::int64_t sections)
   c.yield(c.emit_many("Split", {x, sizes}, {{"axis", axis}}, static_cast<int>(sections)));
 }
 
+// hsplit, vsplit and dsplit have their axis in the name.
+std::int64_t split_axis(Ctx& c, Val x) {
+  const int rank = c.rank(x);
+  if (c.schema().find("dim")) return c.axis(c.integer("dim"), rank);
+  const std::string_view name = c.node().target;
+  return c.axis(name == "aten::vsplit" ? 0 : name == "aten::dsplit" ? 2 : rank == 1 ? 0 : 1, rank);
+}
+
 // `sections` pieces, the first n % sections of them one longer than the others.
 void tensor_split_sections(Ctx& c) {
   const Val x = c.tensor("self");
-  const std::int64_t axis = c.axis(c.integer("dim"), c.rank(x)), sections = c.count("sections");
+  const std::int64_t axis = split_axis(c, x), sections = c.count("sections");
   c.expect(c.yields_sequence() || sections == c.output_count(), "a piece for each section");
   c.table_size({sections});
   const auto axis_size = c.static_dim(x, axis);
@@ -177,7 +185,7 @@ void slice_between(Ctx& c, Val x, std::int64_t axis, std::vector<Size> cuts) {
 // Cuts before each of `indices`.
 void tensor_split_indices(Ctx& c) {
   const Val x = c.tensor("self");
-  const std::int64_t axis = c.axis(c.integer("dim"), c.rank(x));
+  const std::int64_t axis = split_axis(c, x);
   const auto axis_size = c.static_dim(x, axis);
   std::vector<Size> given = c.sizes("indices");
   if (!axis_size || std::any_of(given.begin(), given.end(), [&](const Size& cut) { return !c.static_size(cut); })) {
@@ -233,6 +241,12 @@ const OpEntry kJoining[] = {
     {"aten::split_with_sizes(Tensor(a -> *) self, SymInt[] split_sizes, int dim=0) -> Tensor(a)[]",
      split_sizes<kSplitSizes>},
     {"aten::stack(Tensor[] tensors, int dim=0) -> Tensor", stack},
+    {"aten::hsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]", tensor_split_sections},
+    {"aten::hsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]", tensor_split_indices},
+    {"aten::vsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]", tensor_split_sections},
+    {"aten::vsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]", tensor_split_indices},
+    {"aten::dsplit.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]", tensor_split_sections},
+    {"aten::dsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]", tensor_split_indices},
     {"aten::tensor_split.indices(Tensor(a -> *) self, SymInt[] indices, int dim=0) -> Tensor(a)[]",
      tensor_split_indices},
     {"aten::tensor_split.sections(Tensor(a -> *) self, SymInt sections, int dim=0) -> Tensor(a)[]",

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "annotator/convert/ops/families.h"
+#include "annotator/convert/reduce.h"
 #include "schema/element_count.h"
 
 namespace whence::convert {
@@ -28,6 +29,33 @@ Window read(Ctx& c) {
   window.end = window.padding;
   window.ceil = c.flag("ceil_mode");
   return window;
+}
+
+// The axes of a window as large as the input, whose size is dynamic: F.avg_pool2d(x, x.shape[2:]). Empty for any other
+// window: an axis of which it takes less has one element of it, and the next one in the next.
+Ints whole_axes(Ctx& c) {
+  const Val x = c.tensor("self");
+  const auto axes = static_cast<std::int64_t>(c.schema().find("kernel_size")->type.list_size);
+  const std::vector<Size> kernel = c.sizes("kernel_size"), stride = c.sizes("stride");
+  if (std::ssize(kernel) != axes || c.rank(x) <= axes) return {};
+  const auto are = [&](std::string_view name, std::int64_t wanted) {
+    if (c.schema().find(name) == nullptr) return true;
+    return std::ranges::all_of(c.sizes(name), [&](const Size& size) { return c.static_size(size) == wanted; });
+  };
+  if (!are("padding", 0) || !are("dilation", 1)) return {};
+  Ints whole;
+  for (std::int64_t i = 0; i < axes; ++i) {
+    const std::int64_t axis = c.rank(x) - axes + i;
+    if (const auto known = c.static_size(kernel[i])) {
+      const bool each = stride.empty() || c.static_size(stride[i]) == 1;
+      if (*known != 1 || !each) return {};
+    } else if (c.same_size(kernel[i], x, axis)) {
+      whole.push_back(axis);
+    } else {
+      return {};
+    }
+  }
+  return whole;
 }
 
 // Returns the end of the last window of spatial axis `i`, counted from the start of the padding; nullopt for dynamic
@@ -92,6 +120,9 @@ Window read_max(Ctx& c) {
 }
 
 void max_pool(Ctx& c) {
+  if (const Ints whole = whole_axes(c); !whole.empty()) {
+    return c.yield(reduce(c, "ReduceMax", c.tensor("self"), whole, true));
+  }
   const Window window = read_max(c);
   c.yield(without_batch(c, window, c.emit("MaxPool", {with_batch(c, window)}, max_attributes(window))));
 }
@@ -116,11 +147,15 @@ Val plane_size(Ctx& c, const Window& window) {
 
 // ONNX counts indices through the whole tensor, PyTorch from the start of each plane: the remainder is the latter.
 void max_pool_with_indices(Ctx& c) {
-  const Window window = read_max(c);
   if (!c.result_used(1)) {
+    if (const Ints whole = whole_axes(c); !whole.empty()) {
+      return c.yield({reduce(c, "ReduceMax", c.tensor("self"), whole, true), absent});
+    }
+    const Window window = read_max(c);
     const Val values = c.emit("MaxPool", {with_batch(c, window)}, max_attributes(window));
     return c.yield({without_batch(c, window, values), absent});
   }
+  const Window window = read_max(c);
   const auto results = c.emit_many("MaxPool", {with_batch(c, window)}, max_attributes(window), 2);
   const Val indices = c.emit("Mod", {results[1], plane_size(c, window)});
   c.yield({without_batch(c, window, results[0]), without_batch(c, window, indices)});
@@ -146,14 +181,17 @@ Val divided_by(Ctx& c, Window window, std::int64_t divisor) {
   attributes.push_back({"count_include_pad", 1});
   const Val mean = c.emit("AveragePool", {x}, std::move(attributes));
   c.expect(divisor != 0, "a divisor that is not 0");
-  const std::int64_t count = element_count(window.kernel);
+  const std::int64_t count = whence::element_count(window.kernel);
   const double factor = static_cast<double>(count) / static_cast<double>(divisor);
   return c.emit("Mul", {mean, c.constant_number(factor, c.output_dtype())});
 }
 
 void avg_pool(Ctx& c) {
-  Window window = read(c);
   const bool override = c.schema().find("divisor_override") && c.has("divisor_override");
+  if (const Ints whole = whole_axes(c); !whole.empty() && !override) {
+    return c.yield(reduce(c, "ReduceMean", c.tensor("self"), whole, true));
+  }
+  Window window = read(c);
   if (override) return c.yield(without_batch(c, window, divided_by(c, window, c.integer("divisor_override"))));
   const bool pads_count = c.flag("count_include_pad") && window.padding != Ints(window.axes, 0);
   settle_ceil_mode(c, window, !pads_count);
@@ -175,7 +213,7 @@ void max_unpool(Ctx& c) {
     const auto known = c.static_dim(x, axis);
     planes.push_back(known ? Size{*known} : Size{c.dim_of(x, axis)});
   }
-  planes.emplace_back(element_count(size));
+  planes.emplace_back(whence::element_count(size));
   const Val empty = c.emit("Expand", {c.constant_number(0, c.dtype(x)), c.to_vector(planes)});
   const auto in_planes = [&](Val v) { return c.emit("Reshape", {v, c.constant_ints(flat)}); };
   const Val filled = c.emit("ScatterElements", {empty, in_planes(indices), in_planes(x)}, {{"axis", -1}});
