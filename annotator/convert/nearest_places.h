@@ -10,7 +10,7 @@ namespace whence::convert {
 
 struct NearestAxis {
   std::optional<std::int64_t> size = {}, result_size = {};  // absent: not known before the file runs
-  std::optional<Size> asked_size = {};  // of the result, as the file knows it; needed without a factor
+  std::optional<Size> asked_size = {};  // the result's, as the file knows it; needed without a factor
   std::optional<double> factor = {};    // by which PyTorch maps coordinates; else the sizes give it
   float written = 1;                    // the factor as a Resize would hold it, where there is one
   bool exact = false;                   // by the centres of pixels instead of their corners

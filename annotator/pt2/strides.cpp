@@ -56,8 +56,8 @@ bool in_rows(const Strided& tensor) {
   return true;
 }
 
-// contiguous() and to() give their argument back where that has the strides asked for. A reshape of rows is a view; of other
-// memory it may be one, which does not lie in rows either: a copy does.
+// contiguous() and to() give their argument back where that has the strides asked for. A reshape of rows is a view; of
+// other memory it may be one, which does not lie in rows either: a copy does.
 std::optional<bool> shares_memory(const Node& reshape, const Strided& argument, const Strided& result) {
   const bool arranges = reshape.target == "aten::contiguous" || reshape.target == "aten::to";
   if (arranges ? same_strides(argument, result) : in_rows(argument)) return true;

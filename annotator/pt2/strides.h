@@ -1,4 +1,4 @@
-// Where the elements of an archive's tensors lie in memory, for any dynamic sizes.
+// Sizes and strides of an archive's tensors, for any dynamic sizes: the places of elements in memory.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ std::optional<Strided> strided(const Part& graph, const std::optional<Part>& ope
 // True if the elements lie row after row without gaps, whatever the dynamic sizes are.
 bool in_rows(const Strided& tensor);
 
-// Whether the result of `reshape` shares its argument's memory; nullopt where that depends on dynamic sizes.
+// True if the result of `reshape` shares its argument's memory; nullopt where that depends on dynamic sizes.
 std::optional<bool> shares_memory(const Node& reshape, const Strided& argument, const Strided& result);
 
 // Offset and strides as memory_argument has them; nullopt where they depend on dynamic sizes.
