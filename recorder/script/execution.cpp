@@ -12,7 +12,7 @@ namespace jit = torch::jit;
 
 namespace {
 
-// PyTorch's recurrent kernels do not compare the batch size of the initial state with the input's, nor the input's
+// PyTorch's recurrent kernels do not compare the batch size of the initial states with the input's, nor the input's
 // features with the weights', and access memory out of bounds if they differ, as they may when one is a dynamic axis.
 void check_recurrent_state(const jit::Node& node, const jit::Stack& stack) {
   if (!facts_of(node.kind().toQualString()).recurrent) return;
@@ -22,19 +22,27 @@ void check_recurrent_state(const jit::Node& node, const jit::Stack& stack) {
   const at::Tensor& input = stack[0].toTensor();
   const bool packed = stack[1].isTensor() && stack[1].toTensor().scalar_type() == at::kLong;
   const c10::IValue& states = stack[packed ? 2 : 1];
-  const at::Tensor state = states.isTensorList() ? states.toTensorList().get(0) : states.toTensor();
+  std::vector<at::Tensor> initial;
+  if (states.isTensor()) initial.push_back(states.toTensor());
+  if (states.isTensorList()) initial = states.toTensorVector();
   const c10::IValue& weights = stack[packed ? 3 : 2];
   const std::int64_t features = weights.isTensorList() ? weights.toTensorList().get(0).sizes().back() : -1;
   if (features >= 0 && input.size(-1) != features) {
     throw std::invalid_argument("the weights are for " + std::to_string(features) + " features, the input has " +
                                 std::to_string(input.size(-1)));
   }
-  if (state.dim() != 3 || (!packed && input.dim() != 3)) return;
+  if (!packed && input.dim() != 3) return;
   const std::int64_t batch =
       packed ? stack[1].toTensor()[0].item<std::int64_t>() : input.size(stack[argument_count - 1].toBool() ? 0 : 1);
-  if (state.size(1) == batch) return;
-  throw std::invalid_argument("the initial state is of batch " + std::to_string(state.size(1)) + ", the input of " +
-                              std::to_string(batch));
+  for (const at::Tensor& state : initial) {
+    if (state.dim() == 3 && state.size(1) != batch) {
+      throw std::invalid_argument("the initial state is of batch " + std::to_string(state.size(1)) + ", the input of " +
+                                  std::to_string(batch));
+    }
+    if (state.dim() == 3 && state.size(0) != initial.front().size(0)) {
+      throw std::invalid_argument("the initial states are of different numbers of layers");
+    }
+  }
 }
 
 // Results with another layout than strides have no bytes of their shape; a nested tensor has no shape, though its

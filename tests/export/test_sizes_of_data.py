@@ -305,3 +305,31 @@ def test_chunks_of_a_dynamic_axis_in_a_script(tmp_path):
         want, pieces = Chunks()(x)
         np.testing.assert_allclose(total, want.numpy(), rtol=1e-5, atol=1e-6)
         assert count == pieces
+
+
+class States(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lstm = torch.nn.LSTM(4, 3)
+
+    def forward(self, x, h, c):
+        return self.lstm(x, (h, c))[0]
+
+
+@pytest.mark.parametrize("axes", ["h:1=other", "c:1=other", "c:0=layers", "x:1=other"])
+def test_states_of_another_size_than_the_input(axes, tmp_path):
+    """PyTorch does not compare them and reads beyond their end."""
+    given = torch.zeros(5, 2, 4), torch.zeros(1, 2, 3), torch.zeros(1, 2, 3)
+    torch.jit.trace(States(), given).save(str(tmp_path / "m.pt"))
+    torch.save(given, tmp_path / "inputs.pt")
+    said = command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--inputs", tmp_path / "inputs.pt",
+                       "--dynamic", axes, code=4).stderr
+    assert "E0304" in said and "the initial state" in said
+    command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--inputs", tmp_path / "inputs.pt",
+                "--dynamic", "x:0=length,1=batch", "--dynamic", "h:1=batch", "--dynamic", "c:1=batch")
+    session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"), providers=["CPUExecutionProvider"])
+    model = torch.jit.load(str(tmp_path / "m.pt"))
+    for length, batch in [(5, 2), (1, 1), (9, 4)]:
+        inputs = torch.randn(length, batch, 4), torch.randn(1, batch, 3), torch.randn(1, batch, 3)
+        feeds = {name: each.numpy() for name, each in zip("xhc", inputs, strict=True)}
+        np.testing.assert_allclose(session.run(None, feeds)[0], model(*inputs).detach().numpy(), rtol=1e-4, atol=1e-5)
