@@ -293,7 +293,8 @@ def _traced(job: Job, archive: torch.jit.ScriptModule, inputs: Mapping[str, Any]
         job.archive = str(archive.graph)
         calls.save_inputs(inputs, given)
         words = ["--inputs", given, *_default_dtype(), *library_words(archive)]
-        left = wishes.honoured(axes, lambda chosen: job.command(saved, *words, axes=chosen, folder=Path(folder)))
+        left = wishes.honoured(axes, lambda chosen: job.command(saved, *words, axes=chosen, folder=Path(folder)),
+                               lambda name, axis: inputs[name].shape[axis])
     return job.finish(), left
 
 

@@ -12,12 +12,14 @@ from .errors import Diagnostic, WhenceError, WhenceWarning
 from .surroundings import log
 
 
-def honoured(axes: Axes, export: Callable[[Axes], None]) -> Axes:
+def honoured(axes: Axes, export: Callable[[Axes], None], length: Callable[[str, int], int]) -> Axes:
     """Exports with those automatic axes that the model does not fix, of one size all or none, and returns them;
-    torch.export finds out by itself."""
-    sizes: dict[Any, list] = {}  # by name; an axis without a name is a size of its own
+    torch.export finds out by itself. Of two that differ, one whose ``length`` in the example is 1 is fixed: it is there
+    to be broadcast."""
+    found: dict[Any, list] = {}  # by name; an axis without a name is a size of its own
     for name, axis, what in automatic(axes):
-        sizes.setdefault(what.name or (name, axis), []).append((name, axis))
+        found.setdefault(what.name or (name, axis), []).append((name, axis))
+    sizes = dict(sorted(found.items(), key=lambda each: all(length(*axis) != 1 for axis in each[1])))
 
     try:
         export(axes)
@@ -39,7 +41,7 @@ def honoured(axes: Axes, export: Callable[[Axes], None]) -> Axes:
     fixed = next(([one] for one in sizes if works([one])), None)
     if fixed is None:
         fixed = list(sizes)
-        for one in sizes:
+        for one in reversed(sizes):
             if works([size for size in fixed if size != one]):
                 fixed.remove(one)
         export(without(axes, [axis for size in fixed for axis in sizes[size]]))

@@ -271,6 +271,21 @@ def test_auto_leaves_axes_fixed_that_the_model_fixes(backend):
 
 
 @pytest.mark.parametrize("backend", NATIVE)
+@pytest.mark.parametrize("rows", [(4, 1), (1, 4)])
+def test_auto_fixes_the_axis_that_is_broadcast(backend, rows):
+    class Product(torch.nn.Module):
+        def forward(self, x, y):
+            return x * y
+
+    given = torch.rand(rows[0], 5), torch.rand(rows[1], 5)
+    program = whence.export(Product(), given, dynamic_shapes={"x": {0: Dim.AUTO}, "y": {0: Dim.AUTO}}, backend=backend)
+    inputs = dims(program.model_proto.graph.input)
+    assert [isinstance(size[0], str) for size in inputs] == [each > 1 for each in rows]
+    x, y = (torch.rand(7 if each > 1 else 1, 5) for each in rows)
+    torch.testing.assert_close(program(x, y)[0], x * y)
+
+
+@pytest.mark.parametrize("backend", NATIVE)
 def test_arguments_that_torch_marked_as_dynamic(backend):
     x = torch.ones(2, 3)
     torch._dynamo.mark_dynamic(x, 0)
