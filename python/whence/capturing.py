@@ -20,11 +20,11 @@ def captured(model: torch.nn.Module, tensors: tuple, shapes: Any) -> Any:
              if tensor.shape[axis] < 2]
     if not small:
         return _with_bounds(model, tensors, shapes)
-    with _small_sizes_are_sizes():
-        program = _with_bounds(model, tensors, shapes)
     try:
+        with _small_sizes_are_sizes():
+            program = _with_bounds(model, tensors, shapes)
         _check_small(model, program, tensors, left_open(program, shapes))
-    except WhenceError:
+    except Exception:  # PyTorch raises of every kind where the model broadcasts such an axis
         if any(dim is not torch.export.Dim.AUTO for dim in small):
             raise
         return _with_bounds(model, tensors, shapes)  # fixes them
