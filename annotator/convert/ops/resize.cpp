@@ -100,14 +100,21 @@ struct Scaling {
   std::vector<std::size_t> done;  // axes that need no Resize any more
 };
 
+// Height and width of the result say with which kernel PyTorch looks for the nearest elements. Dynamic sizes count as
+// those of the example.
+bool is_small_image(Ctx& c) {
+  constexpr std::int64_t most = 128;
+  const auto result = c.output_dims();
+  return result && result->size() == 4 && (*result)[2].size + (*result)[3].size <= most;
+}
+
 // The factor by which PyTorch maps the coordinates of an axis, which is not always the one that it was given: an axis
 // whose size stays is copied, and the nearest element of one that is twice as long is its half's, of nearest elements
-// in images alone (aten/src/ATen/native/UpSample.h and cpu/UpSampleKernel.cpp, PyTorch 2.13).
-double mapping_factor(const Sampling& sampling, double given, std::int64_t size, std::int64_t result_size,
-                      std::size_t spatial_axes) {
+// in small images alone (aten/src/ATen/native/UpSample.h and cpu/UpSampleKernel.cpp, PyTorch 2.13).
+double mapping_factor(Ctx& c, const Sampling& sampling, double given, std::int64_t size, std::int64_t result_size) {
   const std::string_view mode = sampling.mode;
   if (sampling.antialias || sampling.exact || mode == "cubic") return given;
-  if (mode == "nearest" && spatial_axes != 2) return given;
+  if (mode == "nearest" && !is_small_image(c)) return given;
   if (size == result_size) return 1;
   return mode == "nearest" && result_size == 2 * size ? 2 : given;
 }
@@ -146,7 +153,7 @@ Scaling scaling(Ctx& c, Val x, const std::vector<double>& factors, const Samplin
     const std::int64_t in = result ? c.dims(x)[i + 2].size : -1, out = result ? (*result)[i + 2].size : -1;
     const bool known = in >= 0 && out >= 0;
     const bool fixed = known && c.dims(x)[i + 2].is_static() && (*result)[i + 2].is_static();
-    const double factor = fixed ? mapping_factor(sampling, factors[i], in, out, factors.size()) : factors[i];
+    const double factor = fixed ? mapping_factor(c, sampling, factors[i], in, out) : factors[i];
     found.factors.push_back(fixed ? rounded_factor(factor, in, out) : factor_for_any_size(factor));
     const std::int64_t made = known ? scaled_size(in, found.factors.back()) : out;
     if (made < out) {
@@ -244,32 +251,37 @@ Val gathered(Ctx& c, Val x, const std::vector<double>& factors, const Sampling& 
   const auto result = c.output_dims();
   if (!result) return x;
   const auto known = [](const Dim& dim) { return dim.is_static() ? std::optional(dim.size) : std::nullopt; };
-  const bool copied = keeps_sizes(c, x, true);
   std::vector<Dim> dims = c.dims(x);
-  for (std::size_t i = 0; i + 2 < dims.size(); ++i) {
+  const auto gather = [&](std::size_t i, bool copied) {
     const std::size_t axis = i + 2;
     NearestAxis nearest{.size = known(dims[axis]),
                         .result_size = known((*result)[axis]),
                         .exact = sampling.exact,
                         .copied = copied,
-                        .image = dims.size() == 4,
+                        .image = is_small_image(c),
                         .doubles = doubles(dims[axis], (*result)[axis])};
     if (factors.empty()) {
       nearest.asked_size = c.sizes("output_size")[i];
     } else {
       const bool fixed = nearest.size && nearest.result_size;
-      nearest.factor = fixed ? mapping_factor(sampling, factors[i], *nearest.size, *nearest.result_size, factors.size())
-                             : factors[i];
+      nearest.factor =
+          fixed ? mapping_factor(c, sampling, factors[i], *nearest.size, *nearest.result_size) : factors[i];
       nearest.written = scales.factors[i];
     }
     const Val places = places_to_gather(c, x, static_cast<std::int64_t>(axis), nearest);
-    if (!places) continue;
+    if (!places) return;
     dims[axis] = (*result)[axis];
     x = c.typed(c.emit("Gather", {x, places}, {{"axis", static_cast<std::int64_t>(axis)}}), c.output_dtype(), dims);
     scales.done.push_back(i);
-    if (factors.empty()) continue;
+    if (factors.empty()) return;
     scales.factors[i] = 1;
     scales.cut_to[i].reset();
+  };
+  const bool copied = keeps_sizes(c, x, true);
+  for (std::size_t i = 0; i + 2 < dims.size(); ++i) gather(i, copied);
+  const std::vector<std::size_t> first = scales.done;  // without them a Resize may keep all sizes
+  for (std::size_t i = 0; i + 2 < dims.size() && !first.empty(); ++i) {
+    if (std::ranges::find(first, i) == first.end()) gather(i, true);
   }
   return x;
 }

@@ -49,6 +49,10 @@ CASES = [
          u8(0, 255, 1, 2, 5, 6), tolerance=(0, 1)),
     resized("aten::upsample_bicubic2d.vec", u8(0, 255, 1, 2, 5, 6), "bicubic", scale_factor=2,
             refused="bicubic sampling of bytes"),
+    # in large images PyTorch maps them by the factor
+    resized("aten::upsample_nearest2d.vec", f32(1, 2, 120, 7), "nearest", scale_factor=1.1),
+    resized("aten::upsample_nearest2d.vec", f32(1, 2, 200, 3), "nearest", scale_factor=1.04),
+    resized("aten::upsample_nearest2d.vec", f32(1, 2, 60, 3), "nearest", scale_factor=2.3),
     # axes whose size stays, and one that is twice as long: PyTorch maps neither by its factor
     resized("aten::upsample_nearest2d.vec", f32(1, 2, 3, 4), "nearest", scale_factor=(2.3, 1.2)),
     resized("aten::upsample_bilinear2d.vec", f32(1, 2, 4, 5), "bilinear", scale_factor=(1.2, 1.7), align_corners=False),
