@@ -78,4 +78,6 @@ def test_changes_of_every_row(family):
     sweep = Sweep()
     rows = swept(family, sweep, 10, 0)
     assert not sweep.findings, "\n".join(sweep.findings)
-    assert rows and sweep.counts.total() >= 5 * rows and sweep.counts["ok"], sweep.counts
+    assert rows and sweep.counts.total() >= 5 * rows, sweep.counts
+    later_opsets = family == "onnx_native"  # than the default, at which the sweep exports
+    assert sweep.counts["ok"] or later_opsets, sweep.counts

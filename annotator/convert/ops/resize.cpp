@@ -261,7 +261,9 @@ Val gathered(Ctx& c, Val x, const std::vector<double>& factors, const Sampling& 
                         .image = is_small_image(c),
                         .doubles = doubles(dims[axis], (*result)[axis])};
     if (factors.empty()) {
-      nearest.asked_size = c.sizes("output_size")[i];
+      const std::vector<Size> asked = c.sizes("output_size");
+      c.expect(asked.size() + 2 == dims.size(), "a size of the result for each spatial axis");
+      nearest.asked_size = asked[i];
     } else {
       const bool fixed = nearest.size && nearest.result_size;
       nearest.factor =
