@@ -108,7 +108,7 @@ void Functionalizer::step(Node node) {
 void Functionalizer::warn_of_write(const Node& node, ValueId self) {
   const ValueId memory = memory_.owner(self);
   reports_.warn_of_write(node, memory);
-  for (const auto& [other, why] : memory_.perhaps_the_same(memory)) reports_.warn_of_write(node, other);
+  for (const Memory::Suspect& other : memory_.perhaps_the_same(self)) reports_.warn_of_write(node, other.memory);
 }
 
 // y[1:] = y[:-1]: PyTorch's result depends on the order in which it goes through memory, and on the device. The value

@@ -1,11 +1,42 @@
 #include "annotator/lower/memory.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <utility>
 
+#include "annotator/program/program_facts.h"
 #include "schema/operator_facts.h"
 
 namespace whence::lower {
+
+namespace {
+
+struct Range {
+  std::int64_t dim = 0, start = 0, end = 0;
+};
+
+// The elements that x[2] and x[2:5] take along an axis; nullopt for places that count from the back or are computed.
+std::optional<Range> range_of(const Program& program, const Node& view) {
+  const auto number = [&](const char* name) -> std::optional<std::int64_t> {
+    const Argument* given = view.find(name);
+    const auto value = given == nullptr ? std::nullopt : program::known_integer(program, *given);
+    return value && *value >= 0 ? value : std::nullopt;
+  };
+  const Argument* along = view.find("dim");
+  const auto dim = along == nullptr ? std::nullopt : program::known_integer(program, *along);
+  if (view.target == "aten::select") {
+    const auto index = number("index");
+    return dim && index ? std::optional(Range{*dim, *index, *index + 1}) : std::nullopt;
+  }
+  if (view.target != "aten::slice") return std::nullopt;
+  const Argument* end = view.find("end");
+  const auto open = end == nullptr || end->is_none() ? std::optional(INT64_MAX) : number("end");
+  const Argument* given = view.find("start");
+  const auto start = given == nullptr || given->is_none() ? std::optional<std::int64_t>(0) : number("start");
+  return dim && start && open ? std::optional(Range{*dim, *start, *open}) : std::nullopt;
+}
+
+}  // namespace
 
 // ---- reading ----------------------------------------------------------------------------------------------------
 
@@ -161,7 +192,7 @@ void Memory::rename(ValueId self, ValueId result, Node view) {
 // ---- writing ----------------------------------------------------------------------------------------------------
 
 void Memory::put(ValueId self, ValueId written) {
-  const ValueId memory = owner(self);
+  const ValueId memory = owner(self), first = self;
   std::vector<std::pair<ValueId, ValueId>> renewed{{self, written}};
   ValueId value = written;
   for (auto view = state_.views.find(self); view != state_.views.end(); view = state_.views.find(self)) {
@@ -179,7 +210,7 @@ void Memory::put(ValueId self, ValueId written) {
     renewed.emplace_back(self, value);
   }
   if (self == memory && state_.views.find(renewed.front().first) == state_.views.end()) recover(memory);
-  const int writes = count_write(memory);
+  const int writes = count_write(first);
   for (const auto& [id, newest] : renewed) state_.versions[id] = {newest, writes};
 }
 
@@ -196,30 +227,56 @@ std::optional<ValueId> Memory::written_base(const View& view, ValueId value) {
 
 void Memory::now_holds(ValueId memory, ValueId value) { state_.versions[memory] = {value, count_write(memory)}; }
 
-std::vector<std::pair<ValueId, Diagnostic>> Memory::perhaps_the_same(ValueId memory) const {
-  std::vector<std::pair<ValueId, Diagnostic>> others;
-  std::vector<ValueId> found{memory};
-  for (std::size_t i = 0; i < found.size() && !state_.doubts.empty(); ++i) {
-    for (const Doubt& doubt : state_.doubts) {
-      const ValueId result = owner(doubt.result), argument = owner(doubt.argument);
-      if (result != found[i] && argument != found[i]) continue;
-      const ValueId other = result == found[i] ? argument : result;
-      if (std::ranges::find(found, other) != found.end()) continue;
-      found.push_back(other);
-      others.emplace_back(other, doubt.why);
+// True for parts of one tensor that do not meet, and views of such: results of one unbind or split, and ranges.
+bool Memory::disjoint(ValueId one, ValueId other) const {
+  const auto path = [&](ValueId id) {  // the views that lead to it, the first one last
+    std::vector<const View*> views;
+    for (auto view = state_.views.find(id); view != state_.views.end(); view = state_.views.find(view->second.base)) {
+      if (view->second.kind != ViewKind::same) views.push_back(&view->second);
     }
+    return views;
+  };
+  const auto to_one = path(one), to_other = path(other);
+  auto a = to_one.rbegin(), b = to_other.rbegin();
+  while (a != to_one.rend() && b != to_other.rend() && (*a)->node.outputs == (*b)->node.outputs) {
+    if ((*a)->output != (*b)->output) return true;
+    ++a, ++b;
   }
-  return others;
+  if (a == to_one.rend() || b == to_other.rend() || (*a)->base != (*b)->base) return false;
+  const auto range = range_of(program_, (*a)->node), too = range_of(program_, (*b)->node);
+  return range && too && range->dim == too->dim && (range->end <= too->start || too->end <= range->start);
 }
 
-// Returns the number of writes so far. What may be the same memory holds something unknown from here on.
-int Memory::count_write(ValueId memory) {
-  for (const auto& [other, why] : perhaps_the_same(memory)) {
-    ++state_.writes[other];
-    state_.versions.erase(other);
-    state_.lost.emplace(other, why);
+std::vector<Memory::Suspect> Memory::perhaps_the_same(ValueId value) const {
+  std::vector<Suspect> found{{owner(value), value, {}}};
+  const auto add = [&](ValueId through, const Diagnostic& why) {
+    const auto known = [&](const Suspect& each) { return each.through == through; };
+    if (std::ranges::none_of(found, known)) found.push_back({owner(through), through, why});
+  };
+  for (std::size_t i = 0; i < found.size() && !state_.doubts.empty(); ++i) {
+    const Suspect from = found[i];
+    for (const Doubt& doubt : state_.doubts) {
+      if (owner(doubt.result) == from.memory) add(doubt.argument, doubt.why);
+      if (owner(doubt.argument) == from.memory && !disjoint(doubt.argument, from.through)) add(doubt.result, doubt.why);
+    }
   }
-  return ++state_.writes[memory];
+  const ValueId own = owner(value);
+  std::erase_if(found, [&](const Suspect& each) { return each.memory == own; });
+  return found;
+}
+
+// Returns the number of writes to the memory of `written` so far. What may be the same memory holds something unknown
+// from here on, but for parts of it that do not meet what was written.
+int Memory::count_write(ValueId written) {
+  for (const Suspect& other : perhaps_the_same(written)) {
+    const int writes = state_.writes[other.memory]++;
+    for (auto& [id, version] : state_.versions) {
+      if (version.writes == writes && owner(id) == other.memory && disjoint(id, other.through)) ++version.writes;
+    }
+    state_.versions.erase(other.memory);
+    state_.lost.emplace(other.memory, other.why);
+  }
+  return ++state_.writes[owner(written)];
 }
 
 void Memory::lose(ValueId memory, const Diagnostic& why) {

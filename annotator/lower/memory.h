@@ -63,8 +63,12 @@ class Memory {
   ValueId renamed(ValueId id) const;
   ValueId owner(ValueId id) const;
   std::vector<ValueId> owners(const std::vector<ValueId>& values) const;  // each once
-  // Other memory that may be this one, and why that is not known.
-  std::vector<std::pair<ValueId, Diagnostic>> perhaps_the_same(ValueId memory) const;
+  // Other memory that may be the value's, which of its values may be in it, and why that is not known.
+  struct Suspect {
+    ValueId memory = none_id, through = none_id;
+    Diagnostic why;
+  };
+  std::vector<Suspect> perhaps_the_same(ValueId value) const;
   bool same_place(ValueId one, ValueId other) const;
   ValueId current(ValueId id);       // its newest value; views that a write has passed by are made anew
   void resolve(Argument& argument);  // every value in it becomes the newest
@@ -91,7 +95,8 @@ class Memory {
 
  private:
   int writes_to(ValueId memory) const;
-  int count_write(ValueId memory);
+  int count_write(ValueId written);
+  bool disjoint(ValueId one, ValueId other) const;
   ValueId made_anew(ValueId id, int writes);
   std::optional<ValueId> written_base(const View& view, ValueId value);
   bool repeats_elements(ValueId id) const;

@@ -132,7 +132,7 @@ void Functionalizer::doubt_variables(const Node& loop, const std::vector<ValueId
   for (std::size_t i = 0; i < starts.size(); ++i) {
     if (starts[i] == none_id) continue;
     const auto others = memory_.perhaps_the_same(starts[i]);
-    const auto changes = [&](const auto& other) { return is_written(other.first); };
+    const auto changes = [&](const Memory::Suspect& other) { return is_written(other.memory); };
     if (!is_written(starts[i]) && std::ranges::none_of(others, changes)) continue;
     memory_.doubt(loop.blocks[0].inputs[1 + i], starts[i], unclear);
   }

@@ -94,6 +94,43 @@ def test_both_are_used(kind, rows, function, tmp_path):
     check_numbers(Program(function), tmp_path, [(rows, 6)])
 
 
+def written_beside_others(x):
+    q, k, v = x.clone().transpose(0, 1).unbind(-1)
+    q, k = q.contiguous(), k.contiguous()
+    q *= 3
+    k += 1
+    return q, k, v * 1
+
+
+def written_beside_ranges(x):
+    y = x.clone().permute(2, 0, 1)
+    q, k, v = y[0].t(), y[1].t(), y[2:]
+    q = q.contiguous()
+    q *= 3
+    return q, k * 1, v * 1
+
+
+@pytest.mark.parametrize("kind", ["traced", "exported"])
+@pytest.mark.parametrize("function", [written_beside_others, written_beside_ranges])
+def test_parts_that_do_not_meet(kind, function, tmp_path):
+    """Attention that scales its queries in place: keys and values are other parts of the same tensor."""
+    exported(kind, Program(function), torch.zeros(4, 6, 3), tmp_path)
+    check_numbers(Program(function), tmp_path, SIZES if kind == "traced" else [size for size in SIZES if 1 not in size])
+
+
+def written_into_another_part(x):
+    y = x.clone()
+    q, k = y[..., :2].transpose(0, 1), y[..., 1:]
+    q = q.contiguous()
+    q *= 3
+    return q, k * 1
+
+
+def test_parts_that_meet(tmp_path):
+    said = exported("traced", Program(written_into_another_part), torch.zeros(4, 6, 3), tmp_path, code=4)
+    assert "whether they share memory depends on sizes" in said.stderr
+
+
 def in_other_order(x):
     a = x[None].permute(0, 3, 1, 2).clone()
     b = a.contiguous(memory_format=torch.channels_last)
