@@ -219,15 +219,17 @@ void follow_rewrites(const Graph& graph, std::unordered_map<ValueId, GraphValueI
   }
 }
 
-// Operators that are refused for what they are given, "aten::lstm.input" with proj_size. Not reshapes: whether one is a
-// view or a copy would be that of the tensors with which ATen is asked.
+// Operators that are refused for what they are given, "aten::lstm.input" with proj_size. Not reshapes, nor casts:
+// whether one is a view or a copy would be that of the tensors with which ATen is asked.
 std::set<std::string> refused_operators(const Diagnostics& diagnostics) {
   std::set<std::string> keys;
   for (const Diagnostic& each : diagnostics) {
     const bool may_be_opened = each.code == Code::converter_refused || each.code == Code::unsupported_feature;
     if (each.severity != Severity::error || !may_be_opened || each.where.op.empty()) continue;
     const std::string target = each.where.op.substr(0, each.where.op.find('.'));
-    if (facts_of(target).memory != ResultMemory::by_strides) keys.insert(each.where.op);
+    const OperatorFacts& facts = facts_of(target);
+    const bool cast = facts.memory == ResultMemory::argument && facts.identity == Identity::same_dtype;
+    if (facts.memory != ResultMemory::by_strides && !cast) keys.insert(each.where.op);
   }
   return keys;
 }

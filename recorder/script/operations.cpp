@@ -1,5 +1,8 @@
 #include "recorder/script/operations.h"
 
+#include <algorithm>
+#include <limits>
+
 #include "recorder/base/torch_error.h"
 #include "recorder/script/size_probe.h"
 #include "schema/operator_facts.h"
@@ -31,9 +34,21 @@ void note_memory(Node& recorded, const std::vector<Term>& arguments) {
   recorded.arguments.push_back({std::string(memory_argument), {std::move(memory)}});
 }
 
+// True if the axes that stay lie in order, so that the tensor does where the dynamic ones are 1 long.
+bool may_lie_in_order(const at::Tensor& tensor, const std::vector<Dim>& dims) {
+  std::int64_t before = std::numeric_limits<std::int64_t>::max();
+  for (std::size_t axis = 0; axis < dims.size(); ++axis) {
+    const auto at = static_cast<std::int64_t>(axis);
+    if (dims[axis].dynamic || tensor.size(at) == 1) continue;
+    if (tensor.stride(at) > before) return false;
+    before = tensor.stride(at);
+  }
+  return true;
+}
+
 // True if the result of a reshape shares its argument's memory; nullopt where that depends on the sizes, as it does if
-// an axis that is transposed may be 1 long.
-std::optional<bool> shares_memory(const Term& argument, const Term& result) {
+// an axis that is transposed may be 1 long. The run of such sizes may have left, or have no elements here.
+std::optional<bool> shares_memory(const Recording& recording, const Term& argument, const Term& result) {
   std::optional<bool> shares;
   for (int run = 0; run < most_runs; ++run) {
     const auto &before = argument.seen[run], &after = result.seen[run];
@@ -42,7 +57,15 @@ std::optional<bool> shares_memory(const Term& argument, const Term& result) {
     if (shares && *shares != here) return std::nullopt;
     shares = here;
   }
-  return shares;
+  if (!argument.is_value() || shares != false) return shares;
+  const auto &first = argument.seen[0], &single = argument.seen[recording.runs.single];
+  const auto& dims = recording.values.type(argument.id).dims;
+  const bool tried = recording.runs.single > 0 && single && single->isTensor() && single->toTensor().numel() > 0;
+  if (tried || !first || !first->isTensor() || !dims) return shares;
+  const at::Tensor& tensor = first->toTensor();
+  const bool changes = std::ranges::any_of(*dims, [](const Dim& dim) { return dim.dynamic && dim.size != 1; });
+  const bool known = !changes || static_cast<std::int64_t>(dims->size()) != tensor.dim();
+  return known || !may_lie_in_order(tensor, *dims) ? shares : std::nullopt;
 }
 
 // The axes that aten::squeeze drops where they are 1 long.
@@ -82,7 +105,7 @@ void Operations::carry_out(const Step& step) {
   const bool known = recording_.known.is_result(node, arguments, results[0]);
   if (!known) recording_.known.after_write(written);
   give_results(recording_, step, results, known, recorded);
-  written_views_.note(recorded, [&] { return shares_memory(arguments[0], step.call.term(node.output())); });
+  written_views_.note(recorded, [&] { return shares_memory(recording_, arguments[0], step.call.term(node.output())); });
   if (node.outputs().size() == 1 && program::changes_first_argument(node)) {
     const Term& result = step.call.term(node.output());
     if (arguments[0].is_value() && result.is_value()) recording_.aliases.note_same(result.id, arguments[0].id);

@@ -146,6 +146,38 @@ def test_memory_formats(kind, tmp_path):
     check_numbers(Program(in_other_order), tmp_path, [(4, 6)])
 
 
+def cast_to_other_order(x):
+    a = x[None].permute(0, 3, 1, 2).clone(memory_format=torch.contiguous_format)
+    b = a.to(memory_format=torch.channels_last)
+    b += 1
+    return a, b
+
+
+def test_a_cast_to_a_memory_format(tmp_path):
+    """A copy, which a `.pt2` with dynamic sizes does not show."""
+    model, x = Program(cast_to_other_order), torch.zeros(4, 6, 3)
+    exported("traced", model, x, tmp_path)
+    check_numbers(model, tmp_path)
+    (tmp_path / "m.onnx").unlink()
+    said = exported("exported", model, x, tmp_path, code=4)
+    assert "aten::to" in said.stderr and "share memory depends on sizes" in said.stderr
+    exported("exported", model, x, tmp_path, dynamic=False)
+    check_numbers(model, tmp_path, [(4, 6)])
+
+
+def overlapping_results(x):
+    y = x.transpose(0, 1)
+    q, k = y[:-1].contiguous(), y[1:].contiguous()
+    q *= 2
+    return q + k
+
+
+def test_results_that_are_views_at_one_row(tmp_path):
+    """No run has one row and several columns."""
+    said = exported("traced", Program(overlapping_results), torch.zeros(4, 6, 3), tmp_path, code=4)
+    assert "share memory depends on sizes" in said.stderr
+
+
 class ViewBySize(torch.nn.Module):
     def forward(self, x):
         a = x * 1
