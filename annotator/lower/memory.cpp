@@ -143,6 +143,14 @@ void Memory::resolve(Argument& argument) {
   }
 }
 
+void Memory::resolve_shape(Argument& argument) {
+  auto* reference = std::get_if<ValueRef>(&argument.data);
+  const ValueId id = reference == nullptr ? none_id : renamed(reference->id);
+  if (id == none_id || !state_.lost.contains(owner(id))) return resolve(argument);
+  const auto version = state_.versions.find(id);
+  reference->id = version == state_.versions.end() ? id : version->second.value;
+}
+
 std::vector<ValueId> Memory::newest(const std::vector<ValueId>& memory,
                                     std::unordered_map<ValueId, Diagnostic>& lost) const {
   std::vector<ValueId> values;

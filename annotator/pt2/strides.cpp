@@ -28,6 +28,20 @@ bool same_strides(const Strided& one, const Strided& other) {
   return true;
 }
 
+// True if two axes of more than one element each lie in another order, whatever the dynamic sizes are.
+bool never_in_rows(const Strided& tensor) {
+  const auto stays = [&](std::size_t axis) {
+    return tensor.sizes[axis].factors.empty() && !is_one(tensor.sizes[axis]);
+  };
+  for (std::size_t outer = 0; outer < tensor.sizes.size(); ++outer) {
+    for (std::size_t inner = outer + 1; inner < tensor.sizes.size(); ++inner) {
+      const SizeProduct &one = tensor.strides[outer], &other = tensor.strides[inner];
+      if (stays(outer) && stays(inner) && one.factors == other.factors && one.number < other.number) return true;
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
 std::optional<Strided> strided(const Part& graph, const std::optional<Part>& operand) {
@@ -61,6 +75,7 @@ bool in_rows(const Strided& tensor) {
 std::optional<bool> shares_memory(const Node& reshape, const Strided& argument, const Strided& result) {
   const bool arranges = reshape.target == "aten::contiguous" || reshape.target == "aten::to";
   if (arranges ? same_strides(argument, result) : in_rows(argument)) return true;
+  if (never_in_rows(argument) && in_rows(result)) return false;
   if (!is_static(argument) || !is_static(result)) return std::nullopt;
   return !arranges && !in_rows(result);
 }

@@ -61,7 +61,14 @@ def base_is_forgotten(x):
     return b, first * 1, rest * 1
 
 
-@pytest.mark.parametrize("function", [view_of_rows, base_is_forgotten])
+def base_gives_its_shape(x):
+    a = x.clone()
+    b = a.transpose(0, 1).contiguous()
+    b += 1
+    return b, torch.ones_like(a), a.new_zeros(a.shape[1:])
+
+
+@pytest.mark.parametrize("function", [view_of_rows, base_is_forgotten, base_gives_its_shape])
 @pytest.mark.parametrize("kind", ["traced", "exported"])
 def test_right_at_every_size(kind, function, tmp_path):
     model = Program(function)
@@ -129,6 +136,20 @@ def written_into_another_part(x):
 def test_parts_that_meet(tmp_path):
     said = exported("traced", Program(written_into_another_part), torch.zeros(4, 6, 3), tmp_path, code=4)
     assert "whether they share memory depends on sizes" in said.stderr
+
+
+def shuffled(x):
+    a = x[..., None].expand(-1, -1, -1, 2).contiguous()
+    b = a.transpose(2, 3).reshape(x.shape[0], x.shape[1], 6)
+    b *= 2
+    return a * 1, b
+
+
+@pytest.mark.parametrize("kind", ["traced", "exported"])
+def test_always_a_copy(kind, tmp_path):
+    """The axes that change places are 2 and 3 long, whatever the others are."""
+    exported(kind, Program(shuffled), torch.zeros(4, 6, 3), tmp_path)
+    check_numbers(Program(shuffled), tmp_path, SIZES if kind == "traced" else [size for size in SIZES if 1 not in size])
 
 
 def in_other_order(x):
