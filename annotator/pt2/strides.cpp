@@ -70,11 +70,14 @@ bool in_rows(const Strided& tensor) {
   return true;
 }
 
-// contiguous() and to() give their argument back where that has the strides asked for. A reshape of rows is a view; of
-// other memory it may be one, which does not lie in rows either: a copy does.
+// contiguous() gives its argument back where that has the strides asked for, and to() where those of axes of one
+// element are the same, too. A reshape of rows is a view; of other memory it may be one, which does not lie in rows
+// either: a copy does.
 std::optional<bool> shares_memory(const Node& reshape, const Strided& argument, const Strided& result) {
-  const bool arranges = reshape.target == "aten::contiguous" || reshape.target == "aten::to";
-  if (arranges ? same_strides(argument, result) : in_rows(argument)) return true;
+  const bool casts = reshape.target == "aten::to", arranges = casts || reshape.target == "aten::contiguous";
+  if (casts ? argument.strides == result.strides : arranges ? same_strides(argument, result) : in_rows(argument)) {
+    return true;
+  }
   if (never_in_rows(argument) && in_rows(result)) return false;
   if (!is_static(argument) || !is_static(result)) return std::nullopt;
   return !arranges && !in_rows(result);

@@ -186,6 +186,20 @@ def test_a_cast_to_a_memory_format(tmp_path):
     check_numbers(model, tmp_path, [(4, 6)])
 
 
+def cast_of_one_channel(x):
+    a = x[:, None] * 1
+    b = a.to(memory_format=torch.channels_last)
+    b += 1
+    return a, b
+
+
+@pytest.mark.parametrize("kind", ["traced", "exported"])
+def test_a_cast_of_one_channel_is_a_copy(kind, tmp_path):
+    """Its elements lie in both orders; PyTorch takes it for the usual one."""
+    exported(kind, Program(cast_of_one_channel), torch.zeros(4, 6, 3), tmp_path, dynamic=False)
+    check_numbers(Program(cast_of_one_channel), tmp_path, [(4, 6)])
+
+
 def overlapping_results(x):
     y = x.transpose(0, 1)
     q, k = y[:-1].contiguous(), y[1:].contiguous()
