@@ -72,7 +72,7 @@ class Memory {
   bool same_place(ValueId one, ValueId other) const;
   ValueId current(ValueId id);             // its newest value; views that a write has passed by are made anew
   void resolve(Argument& argument);        // every value in it becomes the newest
-  void resolve_shape(Argument& argument);  // where shape and dtype alone matter, of which no write is in the way
+  void resolve_shape(Argument& argument);  // reads shape and dtype alone, which no write changes
   // The places of a value's elements in the memory of its owner; nullopt if they are not known.
   std::optional<MemoryLayout> layout(ValueId id) const;
   // The newest value of each, and why some cannot be expressed.
