@@ -111,8 +111,10 @@ def _is_report(file: Path) -> bool:
 
 
 def _concerns(failure: BaseException, file: Path) -> bool:
-    places = (each.where.get("file") for each in failure.diagnostics) if isinstance(failure, WhenceError) else ()
-    return any(os.path.realpath(place) == os.path.realpath(file) for place in places if place)
+    """Returns true for an error of this file, or one that says that it is in the way of ``failure``'s own."""
+    found = failure.diagnostics if isinstance(failure, WhenceError) else ()
+    return any(os.path.realpath(each.where.get("file") or "") == os.path.realpath(file)
+               or each.code == "E0401" and str(file) in each.message for each in found)
 
 
 def _result(failure: BaseException | None, verification: Any, captured: bool) -> str:
