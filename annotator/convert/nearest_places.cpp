@@ -95,8 +95,8 @@ Val places_to_gather(Ctx& c, Val x, std::int64_t axis, const NearestAxis& neares
   if (nearest.factor && !(nearest.written > 0 && std::isfinite(inverse_of(nearest)))) return absent;
   if (known) return known_places(c, nearest);
   const bool whole = *nearest.factor == std::floor(*nearest.factor);
-  const bool may_keep_size = *nearest.factor > 1 && *nearest.factor < 1.5;  // ONNX Runtime copies where all stay
-  if (may_keep_size || may_round_up(*nearest.factor)) return computed_places(c, x, axis, nearest);
+  // ONNX Runtime copies where all sizes stay.
+  if (may_keep_size(*nearest.factor) || may_round_up(*nearest.factor)) return computed_places(c, x, axis, nearest);
   if (nearest.image && !nearest.exact && *nearest.factor > 1 && !whole) return computed_places(c, x, axis, nearest);
   constexpr std::int64_t longest = std::int64_t{1} << 14U;
   const float inverse = inverse_of(nearest);

@@ -39,6 +39,8 @@ bool may_round_up(double factor) {
   return any_size([&](std::int64_t size) { return scaled_size(size, written) > size_in_pytorch(size, factor); });
 }
 
+bool may_keep_size(double factor) { return factor > 1 && factor < 1.5; }
+
 Val size_by_factor(Ctx& c, Val x, std::int64_t axis, double factor) {
   const Val size = c.cast(c.dim_of(x, axis), DType::float64);
   return c.cast(c.emit("Mul", {size, c.constant_number(factor, DType::float64)}), DType::int64);

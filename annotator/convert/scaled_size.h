@@ -18,6 +18,9 @@ float factor_for_any_size(double factor);
 // True if a Resize by that factor makes more elements than PyTorch does, at some size up to 16,384.
 bool may_round_up(double factor);
 
+// True if the factor is above 1 and leaves an axis of two elements or more as long as it is, as 1.1 does 8.
+bool may_keep_size(double factor);
+
 // The number of elements that PyTorch makes of those along `axis`, int64 [].
 Val size_by_factor(Ctx& c, Val x, std::int64_t axis, double factor);
 

@@ -111,7 +111,7 @@ std::vector<ValueId> Functionalizer::carry(Block& body, std::size_t variables, c
   return carried;
 }
 
-// The memory that each variable starts as; none for what is no tensor.
+// The memory that each variable starts as; none_id for numbers.
 std::vector<ValueId> Functionalizer::starts(const ArgumentList& initial) const {
   std::vector<ValueId> memory;
   for (const Argument& start : initial) {

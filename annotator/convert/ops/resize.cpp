@@ -137,7 +137,7 @@ bool keeps_sizes(Ctx& c, Val x, bool unknown) {
 // does 8.
 Val computed_factor(Ctx& c, Val x, std::int64_t axis, const Sampling& sampling, double factor) {
   const bool copies = std::string_view(sampling.mode) == "linear" && !sampling.antialias && !aligns_corners(c);
-  if (!copies || factor <= 1 || factor >= 1.5) return absent;
+  if (!copies || !may_keep_size(factor)) return absent;
   const Val stays = c.emit("Equal", {size_by_factor(c, x, axis, factor), c.dim_of(x, axis)});
   const auto number = [&](double value) { return c.constant_number(value, DType::float32); };
   const Val chosen = c.emit("Where", {stays, number(1), number(factor_for_any_size(factor))});
@@ -172,9 +172,8 @@ Scaling scaling(Ctx& c, Val x, const std::vector<double>& factors, const Samplin
 // ONNX Runtime copies where a Resize keeps all sizes, and PyTorch samples cubic ones by the factor all the same. An
 // axis that repeats its last element so often that it grows lets it sample; what that adds is cut off.
 Val lengthened(Ctx& c, Val x, const std::vector<double>& factors, Scaling& scales) {
-  const auto grows_little = [](double factor) { return factor > 1 && factor < 1.5; };
-  const auto may_stay = [&](double factor) { return factor == 1 || grows_little(factor); };
-  const auto growing = std::ranges::find_if(factors, grows_little);
+  const auto may_stay = [](double factor) { return factor == 1 || may_keep_size(factor); };
+  const auto growing = std::ranges::find_if(factors, may_keep_size);
   if (growing == factors.end() || !std::ranges::all_of(factors, may_stay) || !keeps_sizes(c, x, true)) return x;
   const auto i = static_cast<std::size_t>(growing - factors.begin());
   const auto rank = static_cast<std::size_t>(c.rank(x));
