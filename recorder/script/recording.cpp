@@ -4,6 +4,7 @@
 
 #include "schema/lost_writes.h"
 #include "schema/operator_facts.h"
+#include "schema/program_walk.h"
 
 namespace whence::recorder::script {
 
@@ -16,6 +17,13 @@ std::optional<std::size_t> length_in_first(const Seen& seen) {
   const auto first = std::ranges::find_if(seen, [](const auto& value) { return value.has_value(); });
   if (first == seen.end() || !(*first)->isList()) return std::nullopt;
   return (*first)->toListRef().size();
+}
+
+void add_numbers(const Argument& argument, std::unordered_set<std::int64_t>& numbers) {
+  if (const auto* number = argument.as<std::int64_t>()) numbers.insert(*number);
+  if (const auto* list = argument.as<ArgumentList>()) {
+    for (const Argument& element : *list) add_numbers(element, numbers);
+  }
 }
 
 }  // namespace
@@ -44,8 +52,27 @@ std::optional<std::size_t> Recording::elements_in(const jit::Value& output, cons
   return count;
 }
 
+// Under a condition on sizes that one run alone meets, no two runs tell which sizes are fixed: those that the node's
+// arguments have fixed.
+void Recording::open_sizes_of_single_run(Type& type, const Node& node) const {
+  std::unordered_set<std::int64_t> fixed, dynamic;
+  for (const NamedArgument& argument : node.arguments) add_numbers(argument.value, fixed);
+  each_operand(node, [&](ValueId id) {
+    const auto& dims = values.type(id).dims;
+    if (!dims) return;
+    for (const Dim& dim : *dims) (dim.is_static() ? fixed : dynamic).insert(dim.size);
+  });
+  for (Dim& dim : *type.dims) {
+    if (!fixed.contains(dim.size) || dynamic.contains(dim.size)) dim.dynamic = true;
+  }
+}
+
 Term Recording::element(const std::string& name, const c10::TypePtr& type, Seen seen, bool known_result, Node& node) {
   Type seen_type = values.type_of(seen, type);
+  const auto met = std::ranges::count_if(seen, [](const auto& value) { return value.has_value(); });
+  if (met == 1 && runs.count > 1 && runs.depth > 0 && !known_result && seen_type.dims) {
+    open_sizes_of_single_run(seen_type, node);
+  }
   Term term = Term::of_value(values.add(name, ValueSource::node, std::move(seen_type)), std::move(seen));
   term.known = known_result;
   known.add(term);

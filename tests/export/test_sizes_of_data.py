@@ -235,6 +235,30 @@ def test_a_branch_for_equal_sizes_holds_none_of_them(example, tmp_path):
         np.testing.assert_allclose(session.run(None, {"x": x.numpy(), "y": y.numpy()})[0], wanted, rtol=1e-5, atol=1e-6)
 
 
+class OneMore(torch.nn.Module):
+    """A script computes with sizes under a condition that one of the runs meets, or none."""
+
+    def forward(self, x, y):
+        if x.shape[0] == y.shape[0] + 1:
+            z = x[1:] * y
+            return torch.zeros_like(z) + z.mean(0) + torch.arange(z.size(0)).unsqueeze(1) / z.numel()
+        return x
+
+
+@pytest.mark.parametrize("example", [(5, 4), (6, 6)])
+def test_a_branch_that_hardly_a_run_meets_holds_none_of_its_sizes(example, tmp_path):
+    model = torch.jit.script(OneMore())
+    model.save(str(tmp_path / "m.pt"))
+    np.savez(tmp_path / "inputs.npz", x=np.zeros((example[0], 3), np.float32), y=np.zeros((example[1], 3), np.float32))
+    command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--inputs", tmp_path / "inputs.npz",
+                "--dynamic", "x:0=a,y:0=b")
+    session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"), providers=["CPUExecutionProvider"])
+    for sizes in [(5, 4), (2, 1), (3, 3), (10, 9), (1, 4), (25, 24)]:
+        x, y = (torch.randn(size, 3, generator=torch.Generator().manual_seed(size)) for size in sizes)
+        got = session.run(None, {"x": x.numpy(), "y": y.numpy()})[0]
+        np.testing.assert_allclose(got, model(x, y).numpy(), rtol=1e-5, atol=1e-6)
+
+
 class NamedLengths(torch.nn.Module):
     """Ranges of lengths that the model names: of an axis that is shorter there is less, and every size of it follows."""
 
