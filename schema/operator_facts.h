@@ -22,6 +22,7 @@ enum class ResultMemory : std::uint8_t {
   argument,    // the result is the first argument itself: when `identity` holds
   view,        // the first argument's
   by_strides,  // the first argument's or their own, depending on its strides
+  elements,    // perhaps those of the elements of the list `tensors`, each result of one
 };
 
 // The source of the sizes of the results.
@@ -43,6 +44,7 @@ struct OperatorFacts {
   bool reads_across = false;      // for one element of the result, reads others of the arguments
   bool keeps_content = false;     // writes to its argument, but not to what the tensor holds
   bool asks_type = false;         // the result follows from a tensor's type alone
+  bool asks_strides = false;      // and from its strides
   bool recurrent = false;         // LSTM, GRU, RNN: takes an initial state
 };
 

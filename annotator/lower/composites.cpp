@@ -43,6 +43,7 @@ class Opening {
     for (Type& type : call.inputs) enlarge(type);
     if (!trace(call, second)) return false;
     for (std::size_t i = 0; i < inputs_.size(); ++i) note_axes(i, call.inputs[i]);
+    if (!axes_.empty()) check_smallest(std::move(call), first, second);
     join(first, second);
     return true;
   }
@@ -94,6 +95,35 @@ class Opening {
     auto place = std::ranges::find(inputs_, value->id);
     if (place == inputs_.end()) place = inputs_.insert(inputs_.end(), value->id);
     argument.data = ValueRef{static_cast<ValueId>(place - inputs_.begin())};
+  }
+
+  std::int64_t least(const Dim& dim) const {
+    const auto* symbol = dim.symbol == none_id ? nullptr : &program_.symbols[static_cast<std::size_t>(dim.symbol)];
+    return std::max<std::int64_t>(1, symbol == nullptr ? 1 : symbol->min.value_or(1));
+  }
+
+  // A length that the operator names (irfft with n=7) is cut to where there is more, and filled up to where there is
+  // less: the steps have to be the same where dynamic sizes are the smallest, unless PyTorch takes none of these.
+  void check_smallest(CompositeCall call, const Program& first, const Program& second) const {
+    for (Type& type : call.inputs) {
+      for (Dim& dim : *type.dims) dim.size = dim.dynamic ? least(dim) : dim.size;
+    }
+    Program steps;
+    try {
+      if (!trace(call, steps)) return;
+    } catch (const Error&) {
+      return;
+    }
+    const auto &nodes = first.body.nodes, &larger = second.body.nodes, &smallest = steps.body.nodes;
+    bool same = nodes.size() == smallest.size() && nodes.size() == larger.size();
+    for (std::size_t i = 0; same && i < nodes.size(); ++i) {
+      same = qualified(nodes[i]) == qualified(smallest[i]) && nodes[i].arguments.size() == smallest[i].arguments.size();
+      for (std::size_t k = 0; same && k < nodes[i].arguments.size() && k < larger[i].arguments.size(); ++k) {
+        const Argument& value = nodes[i].arguments[k].value;
+        same = value != larger[i].arguments[k].value || value == smallest[i].arguments[k].value;
+      }
+    }
+    if (!same) refuse(Code::baked_size, "it takes other steps where a dynamic size is small");
   }
 
   // Equal sizes stay equal; sizes of different names become different.

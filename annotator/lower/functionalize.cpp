@@ -98,14 +98,16 @@ void Functionalizer::step(Node node) {
   if (node.target == "prim::If") return branch(std::move(node));
   if (node.target == "prim::Loop") return loop(std::move(node));
   const ViewInfo view = view_info(program_, node);
-  ValueId base = none_id;
-  if (view.kind != ViewKind::none) base = memory_.renamed(node.find(view.argument)->as<ValueRef>()->id);
+  std::vector<ValueId> bases;
+  for (std::size_t i = 0; i < node.outputs.size() && view.kind != ViewKind::none; ++i) {
+    bases.push_back(memory_.renamed(view.viewed_by(i)));
+  }
   const int shape_only = view.kind == ViewKind::none ? facts_of(node.target).shape_only : -1;
   for (std::size_t i = 0; i < node.arguments.size(); ++i) {
     Argument& argument = node.arguments[i].value;
     std::cmp_equal(i, shape_only) ? memory_.resolve_shape(argument) : memory_.resolve(argument);
   }
-  if (view.kind != ViewKind::none) memory_.add_views(node, base, view);
+  if (view.kind != ViewKind::none) memory_.add_views(node, bases, view);
   memory_.sink->push_back(std::move(node));
 }
 

@@ -36,12 +36,11 @@ class Functionalizer {
   // ---- control flow
   using Losses = std::unordered_map<ValueId, Diagnostic>;
   using Aliases = std::vector<std::pair<ValueId, ValueId>>;
+  OuterWrites outer_writes_of(const Node& node) const;
   void branch(Node node);
   void loop(Node node);
   std::vector<ValueId> carry(Block& body, std::size_t variables, const std::vector<ValueId>& written);
-  std::vector<ValueId> starts(const ArgumentList& initial) const;
-  void doubt_variables(const Node& loop, const std::vector<ValueId>& starts, const std::vector<ValueId>& written);
-  std::vector<ValueId> first_written(const Node& loop, const OuterWrites& writes) const;
+  void doubt_variables(const Node& loop, const OuterWrites& writes);
   Aliases kept_variables(Node& loop, const OuterWrites& writes);
   void add_result(Node& node, std::size_t position, ValueId memory);
 

@@ -150,12 +150,16 @@ bool only_writes(const Node& node) {
 }
 
 std::optional<SharedMemory> shared_memory(const Program& program, const Node& node) {
-  const bool written = is_in_place(node);
-  const ViewInfo view = written ? ViewInfo{ViewKind::same, ""} : view_info(program, node);
+  if (is_in_place(node)) {
+    const auto* written = written_argument(node).as<ValueRef>();
+    if (written == nullptr) return std::nullopt;
+    return SharedMemory{std::vector(std::max<std::size_t>(1, node.outputs.size()), written->id), true, true};
+  }
+  const ViewInfo view = view_info(program, node);
   if (view.kind == ViewKind::none) return std::nullopt;
-  const auto* value = (written ? written_argument(node) : *node.find(view.argument)).as<ValueRef>();
-  if (value == nullptr) return std::nullopt;
-  return SharedMemory{value->id, written, view.kind == ViewKind::same};
+  SharedMemory memory{{}, false, view.kind == ViewKind::same};
+  for (std::size_t i = 0; i < node.outputs.size(); ++i) memory.values.push_back(view.viewed_by(i));
+  return memory;
 }
 
 bool has_functional_form(const std::string& key) {

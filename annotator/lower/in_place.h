@@ -18,9 +18,9 @@ bool only_writes(const Node& node);
 // The argument that it writes to.
 const Argument& written_argument(const Node& in_place);
 
-// The value whose memory the results share, as views of it or because the operator writes to it.
+// The values whose memory the results share, as views of them or because the operator writes to one.
 struct SharedMemory {
-  ValueId value = none_id;
+  std::vector<ValueId> values;  // by result
   bool written = false;
   bool same = false;  // the results are the tensor itself, not a part or another arrangement of it
 };

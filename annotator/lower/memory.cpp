@@ -165,19 +165,18 @@ std::vector<ValueId> Memory::newest(const std::vector<ValueId>& memory,
 
 // ---- names and views --------------------------------------------------------------------------------------------
 
-void Memory::add_views(const Node& node, ValueId base, const ViewInfo& view) {
+void Memory::add_views(const Node& node, const std::vector<ValueId>& bases, const ViewInfo& view) {
   if (view.kind == ViewKind::perhaps) {
     const Diagnostic why = reports_.refusal(
         node,
         "what it was made from or its result is written to, the other of the two is read later, and whether they "
         "share memory depends on sizes or strides");
-    for (const ValueId result : node.outputs) doubt(result, base, why);
+    for (std::size_t i = 0; i < node.outputs.size(); ++i) doubt(node.outputs[i], bases[i], why);
     return;
   }
-  const int writes = writes_to(owner(base));
   for (std::size_t i = 0; i < node.outputs.size(); ++i) {
-    state_.views[node.outputs[i]] = {base, view.kind, node, i, view.argument};
-    state_.versions[node.outputs[i]] = {node.outputs[i], writes};
+    state_.views[node.outputs[i]] = {bases[i], view.kind, node, i, view.argument};
+    state_.versions[node.outputs[i]] = {node.outputs[i], writes_to(owner(bases[i]))};
   }
 }
 
@@ -191,7 +190,7 @@ void Memory::stand_for(ValueId name, ValueId other) {
 
 void Memory::rename(ValueId self, ValueId result, Node view) {
   const ValueId renewed = view.outputs.front();
-  add_views(view, self, {ViewKind::view, "self"});
+  add_views(view, {self}, {ViewKind::view, "self", {self}});
   stand_for(self, renewed);
   stand_for(result, renewed);
   sink->push_back(std::move(view));
@@ -199,18 +198,28 @@ void Memory::rename(ValueId self, ValueId result, Node view) {
 
 // ---- writing ----------------------------------------------------------------------------------------------------
 
+bool Memory::holds_all_writes(ValueId id) const {
+  const auto version = state_.versions.find(id);
+  return version != state_.versions.end() && version->second.writes == writes_to(owner(id));
+}
+
 void Memory::put(ValueId self, ValueId written) {
   const ValueId memory = owner(self), first = self;
   std::vector<std::pair<ValueId, ValueId>> renewed{{self, written}};
   ValueId value = written;
   for (auto view = state_.views.find(self); view != state_.views.end(); view = state_.views.find(self)) {
     const View through = view->second;
+    if (state_.lost.contains(memory) && !holds_all_writes(through.base)) {
+      keep_other_parts(first);
+      break;
+    }
     const std::optional<ValueId> base = written_base(through, value);
     if (!base) {
       state_.lost.emplace(memory, reports_.refusal(through.node,
                                                    "a write through this view changes its base, which is read "
                                                    "later, and no operator expresses that"));
       std::erase_if(renewed, [&](const auto& each) { return repeats_elements(each.first); });
+      keep_other_parts(first);
       break;
     }
     value = *base;
@@ -255,17 +264,29 @@ bool Memory::disjoint(ValueId one, ValueId other) const {
   return range && too && range->dim == too->dim && (range->end <= too->start || too->end <= range->start);
 }
 
+// A variable of a loop has a doubt for everything that it is in some iteration. What two of them lead to is not the
+// same in one iteration, so that a chain has one doubt of each loop.
 std::vector<Memory::Suspect> Memory::perhaps_the_same(ValueId value) const {
-  std::vector<Suspect> found{{owner(value), value, {}}};
-  const auto add = [&](ValueId through, const Diagnostic& why) {
-    const auto known = [&](const Suspect& each) { return each.through == through; };
-    if (std::ranges::none_of(found, known)) found.push_back({owner(through), through, why});
+  std::vector<Suspect> found{{owner(value), value, {}, {}}};
+  const auto add = [&](ValueId through, const Doubt& doubt, std::vector<ValueId> loops) {
+    if (doubt.loop != none_id) {
+      if (std::ranges::find(loops, doubt.loop) != loops.end()) return;
+      loops.push_back(doubt.loop);
+    }
+    const auto known = [&](const Suspect& each) {
+      return each.through == through && std::ranges::all_of(each.loops, [&](ValueId loop) {
+               return std::ranges::find(loops, loop) != loops.end();
+             });
+    };
+    if (std::ranges::none_of(found, known)) found.push_back({owner(through), through, doubt.why, loops});
   };
   for (std::size_t i = 0; i < found.size() && !state_.doubts.empty(); ++i) {
     const Suspect from = found[i];
     for (const Doubt& doubt : state_.doubts) {
-      if (owner(doubt.result) == from.memory) add(doubt.argument, doubt.why);
-      if (owner(doubt.argument) == from.memory && !disjoint(doubt.argument, from.through)) add(doubt.result, doubt.why);
+      if (owner(doubt.result) == from.memory) add(doubt.argument, doubt, from.loops);
+      if (owner(doubt.argument) == from.memory && !disjoint(doubt.argument, from.through)) {
+        add(doubt.result, doubt, from.loops);
+      }
     }
   }
   const ValueId own = owner(value);
@@ -273,24 +294,46 @@ std::vector<Memory::Suspect> Memory::perhaps_the_same(ValueId value) const {
   return found;
 }
 
-// Returns the number of writes to the memory of `written` so far. What may be the same memory holds something unknown
-// from here on, but for parts of it that do not meet what was written.
-int Memory::count_write(ValueId written) {
+bool Memory::may_meet(ValueId one, ValueId other) const {
+  if (owner(one) == owner(other)) return !disjoint(one, other);
+  return std::ranges::any_of(perhaps_the_same(one), [&](const Suspect& each) {
+    return each.memory == owner(other) && !disjoint(each.through, other);
+  });
+}
+
+// Parts of its memory that do not meet the value hold after the next write what they hold now.
+void Memory::keep_other_parts(ValueId value) {
+  const ValueId memory = owner(value);
+  const int writes = writes_to(memory);
+  for (auto& [id, version] : state_.versions) {
+    if (version.writes == writes && owner(id) == memory && disjoint(id, value)) ++version.writes;
+  }
+}
+
+// What the memory of a value holds is unknown from here on, but for the parts that do not meet it.
+void Memory::forget(ValueId value) {
+  keep_other_parts(value);
+  ++state_.writes[owner(value)];
+  state_.versions.erase(owner(value));
+}
+
+void Memory::forget_suspects(ValueId written) {
   for (const Suspect& other : perhaps_the_same(written)) {
-    const int writes = state_.writes[other.memory]++;
-    for (auto& [id, version] : state_.versions) {
-      if (version.writes == writes && owner(id) == other.memory && disjoint(id, other.through)) ++version.writes;
-    }
-    state_.versions.erase(other.memory);
+    forget(other.through);
     state_.lost.emplace(other.memory, other.why);
   }
+}
+
+// Returns the number of writes to the memory of `written` so far. What may be the same memory holds something unknown.
+int Memory::count_write(ValueId written) {
+  forget_suspects(written);
   return ++state_.writes[owner(written)];
 }
 
-void Memory::lose(ValueId memory, const Diagnostic& why) {
-  count_write(memory);
-  state_.versions.erase(memory);
-  state_.lost.insert_or_assign(memory, why);
+void Memory::lose(ValueId value, const Diagnostic& why) {
+  forget_suspects(value);
+  forget(value);
+  state_.lost.insert_or_assign(owner(value), why);
 }
 
 ValueId Memory::fresh_like(ValueId like) {

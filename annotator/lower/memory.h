@@ -32,8 +32,9 @@ class Memory {
   };
   // Two memories that may be one.
   struct Doubt {
-    ValueId result = none_id, argument = none_id;  // a reshape and its base, or a loop's variable and its start
+    ValueId result = none_id, argument = none_id;  // a reshape and its base, or a loop's variable and another value
     Diagnostic why;
+    ValueId loop = none_id;  // in some iterations of this one alone
   };
   // The current name of an original value, and how many writes to its memory that name takes account of.
   struct Version {
@@ -67,21 +68,25 @@ class Memory {
   struct Suspect {
     ValueId memory = none_id, through = none_id;
     Diagnostic why;
+    std::vector<ValueId> loops;  // in some iterations of these alone
   };
   std::vector<Suspect> perhaps_the_same(ValueId value) const;
   bool same_place(ValueId one, ValueId other) const;
-  ValueId current(ValueId id);             // its newest value; views that a write has passed by are made anew
-  void resolve(Argument& argument);        // every value in it becomes the newest
-  void resolve_shape(Argument& argument);  // reads shape and dtype alone, which no write changes
+  bool may_meet(ValueId one, ValueId other) const;  // true if a write to one may change the other
+  ValueId current(ValueId id);                      // its newest value; views that a write has passed by are made anew
+  void resolve(Argument& argument);                 // every value in it becomes the newest
+  void resolve_shape(Argument& argument);           // reads shape and dtype alone, which no write changes
   // The places of a value's elements in the memory of its owner; nullopt if they are not known.
   std::optional<MemoryLayout> layout(ValueId id) const;
   // The newest value of each, and why some cannot be expressed.
   std::vector<ValueId> newest(const std::vector<ValueId>& memory, std::unordered_map<ValueId, Diagnostic>& lost) const;
 
   // ---- names and views
-  void add_views(const Node& node, ValueId base, const ViewInfo& view);  // the results of a node, arguments resolved
-  void doubt(ValueId result, ValueId argument, const Diagnostic& why) {
-    state_.doubts.push_back({result, argument, why});
+  // The results of a node whose arguments are resolved, each a view of its base.
+  void add_views(const Node& node, const std::vector<ValueId>& bases, const ViewInfo& view);
+  // `loop`: its number of the iteration, where they are one in some of its iterations alone.
+  void doubt(ValueId result, ValueId argument, const Diagnostic& why, ValueId loop = none_id) {
+    state_.doubts.push_back({result, argument, why, loop});
   }
   void alias(ValueId result, ValueId self);              // result, where there is one, is self
   void stand_for(ValueId name, ValueId other);           // from here on the name means the other one
@@ -90,13 +95,17 @@ class Memory {
   // ---- writing
   void put(ValueId self, ValueId written);  // gives it, and with it all that it is a view of, another value
   void now_holds(ValueId memory, ValueId value);
-  void lose(ValueId memory, const Diagnostic& why);
+  void lose(ValueId value, const Diagnostic& why);  // and what shares its memory
   void recover(ValueId memory) { state_.lost.erase(memory); }
   ValueId fresh_like(ValueId like);
 
  private:
   int writes_to(ValueId memory) const;
   int count_write(ValueId written);
+  void forget_suspects(ValueId written);
+  bool holds_all_writes(ValueId id) const;
+  void keep_other_parts(ValueId value);
+  void forget(ValueId value);
   bool disjoint(ValueId one, ValueId other) const;
   ValueId made_anew(ValueId id, int writes);
   std::optional<ValueId> written_base(const View& view, ValueId value);

@@ -1,6 +1,7 @@
 #include "annotator/lower/outer_writes.h"
 
 #include <algorithm>
+#include <set>
 
 #include "annotator/lower/in_place.h"
 
@@ -9,7 +10,7 @@ namespace {
 
 class Collector {
  public:
-  explicit Collector(const Program& program) : program_(program) {}
+  Collector(const Program& program, const MayMeet& may_meet) : program_(program), may_meet_(may_meet) {}
 
   OuterWrites of(const Node& node) {
     for (const Block& block : node.blocks) visit(block);
@@ -24,14 +25,15 @@ class Collector {
       const auto same = base_.find(node.outputs[i]);
       if (same != base_.end()) found.kept.push_back({i, same->second.id});
     }
-    if (node.target == "prim::Loop") found.changing = changing_variables(node);
+    if (node.target == "prim::Loop") note_variables(node, found);
     return found;
   }
 
  private:
   struct Base {
     ValueId id = none_id;
-    bool same = false;  // the tensor itself, not a part of it
+    bool same = false;           // the tensor itself, not a part of it
+    const Node* made = nullptr;  // by which view
   };
 
   void visit(const Block& block) {
@@ -53,16 +55,17 @@ class Collector {
     if (node.target == "prim::If") return keep_results(node, made_before);
     if (node.target == "prim::Loop") {
       keep_variables(node);
-      for (const std::size_t i : changing_variables(node)) {
-        const auto* before = (*node.find("initial")->as<ArgumentList>())[i].as<ValueRef>();
-        if (before != nullptr) written_.push_back(before->id);
-      }
-      return;
+      OuterWrites inner;
+      note_variables(node, inner, made_before);
+      written_.insert(written_.end(), inner.changing.begin(), inner.changing.end());
+      return join_variables(node);
     }
     const auto memory = shared_memory(program_, node);
     if (!memory) return;
-    if (memory->written) written_.push_back(memory->value);
-    for (const ValueId output : node.outputs) base_[output] = {memory->value, memory->same};
+    if (memory->written) written_.push_back(memory->values.front());
+    for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+      base_[node.outputs[i]] = {memory->values[i], memory->same, &node};
+    }
   }
 
   // The tensor that an argument is, under its first name.
@@ -89,7 +92,28 @@ class Collector {
       const Argument &first = branch.blocks[0].outputs[i], &second = branch.blocks[1].outputs[i];
       const ValueId tensor = first_name(first.is_none() ? second : first);
       const bool same = first.is_none() || second.is_none() || tensor == first_name(second);
-      if (tensor != none_id && same && inside.count(tensor) == 0) base_[branch.outputs[i]] = {tensor, true};
+      if (tensor != none_id && same && inside.count(tensor) == 0) {
+        base_[branch.outputs[i]] = {tensor, true};
+      } else {
+        join(branch.outputs[i], {&first, &second});
+      }
+    }
+  }
+
+  void join(ValueId result, const std::vector<const Argument*>& of) {
+    for (const Argument* each : of) {
+      if (const auto* value = each->as<ValueRef>()) joined_[result].push_back(value->id);
+    }
+  }
+
+  // Where the loop is part of another body: what its variables and results may be.
+  void join_variables(const Node& loop) {
+    const Block& body = loop.blocks[0];
+    const auto& initial = *loop.find("initial")->as<ArgumentList>();
+    for (std::size_t i = 0; i < initial.size(); ++i) {
+      for (const ValueId value : {body.inputs[i + 1], loop.outputs[i]}) {
+        if (base_.count(value) == 0) join(value, {&initial[i], &body.outputs[i + 1]});
+      }
     }
   }
 
@@ -104,26 +128,68 @@ class Collector {
     }
   }
 
-  // Positions of the loop's variables that are written without being kept.
-  std::vector<std::size_t> changing_variables(const Node& loop) const {
-    const std::vector<ValueId>& inputs = loop.blocks[0].inputs;
-    std::vector<std::size_t> positions;
-    for (std::size_t i = 0; i + 1 < inputs.size(); ++i) {
-      const auto writes = [&](ValueId self) { return owner(self) == inputs[i + 1]; };
-      if (std::any_of(written_.begin(), written_.end(), writes)) positions.push_back(i);
+  // The memory that a value may lie in, of `inside` values too.
+  std::vector<Root> roots(ValueId of) const {
+    std::vector<Root> found, open{{of}};
+    std::set<std::pair<ValueId, ValueId>> seen;
+    while (!open.empty()) {
+      Root at = open.back();
+      open.pop_back();
+      if (!seen.emplace(at.memory, at.part).second) continue;
+      const auto base = base_.find(at.memory);
+      const auto joined = joined_.find(at.memory);
+      if (base != base_.end()) {
+        if (!base->second.same) at = {at.memory, at.memory, base->second.made};
+        open.push_back({base->second.id, at.part, at.made});
+      } else if (joined != joined_.end()) {
+        for (const ValueId value : joined->second) open.push_back({value, at.part, at.made});
+      } else {
+        found.push_back(at);
+      }
     }
-    return positions;
+    return found;
+  }
+
+  // What the variables are that stay not the same, and of those that are written what is changed outside.
+  void note_variables(const Node& loop, OuterWrites& writes, std::size_t made_before = 0) {
+    const Block& body = loop.blocks[0];
+    const auto& initial = *loop.find("initial")->as<ArgumentList>();
+    std::vector<PassedOn> variables(loop.outputs.size());
+    for (std::size_t i = 0; i < variables.size(); ++i) {
+      const ValueId variable = body.inputs[i + 1];
+      variables[i].variable = variable;
+      if (base_.count(variable) != 0 || program_.values[variable].type.kind != ValueKind::tensor) continue;
+      if (const auto* start = initial[i].as<ValueRef>()) variables[i].starts = roots(start->id);
+      if (const auto* left = body.outputs[i + 1].as<ValueRef>()) variables[i].left = roots(left->id);
+    }
+    const std::unordered_set<ValueId> inside(made_in_order_.begin() + static_cast<std::ptrdiff_t>(made_before),
+                                             made_in_order_.end());
+    const LoopPassages passages = loop_passages(variables, inside, may_meet_);
+    for (std::size_t i = 0; i < variables.size(); ++i) {
+      const ValueId variable = variables[i].variable;
+      for (const ValueId value : passages.outside[i]) writes.sometimes.push_back({variable, value});
+      const auto writes_it = [&](ValueId self) { return owner(self) == variable; };
+      if (std::ranges::none_of(written_, writes_it)) continue;
+      writes.changing.insert(writes.changing.end(), passages.outside[i].begin(), passages.outside[i].end());
+    }
+    for (const auto& [one, other] : passages.shared) {
+      writes.sometimes.push_back({body.inputs[one + 1], body.inputs[other + 1]});
+    }
   }
 
   const Program& program_;
+  const MayMeet& may_meet_;
   std::vector<ValueId> written_;
   std::unordered_map<ValueId, Base> base_;
+  std::unordered_map<ValueId, std::vector<ValueId>> joined_;  // results of branches and loops that are one of these
   std::unordered_set<ValueId> made_;
   std::vector<ValueId> made_in_order_;
 };
 
 }  // namespace
 
-OuterWrites outer_writes(const Program& program, const Node& node) { return Collector(program).of(node); }
+OuterWrites outer_writes(const Program& program, const Node& node, const MayMeet& may_meet) {
+  return Collector(program, may_meet).of(node);
+}
 
 }  // namespace whence::lower

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "annotator/lower/loop_passages.h"
 #include "annotator/lower/pass.h"
 
 namespace whence::lower {
@@ -18,11 +19,17 @@ struct OuterWrites {
     ValueId tensor = none_id;
   };
   std::vector<Kept> kept;
-  // Other variables of a loop that are written: the first iteration changes what they were before, later ones may not.
-  std::vector<std::size_t> changing;  // positions among the initial values
+  // Other variables of a loop: in some iterations the body's variable is another value, one from outside or another
+  // variable (h *= 2; h = out[i]; last = h).
+  struct Sometimes {
+    ValueId variable = none_id, other = none_id;
+  };
+  std::vector<Sometimes> sometimes;
+  std::vector<ValueId> changing;  // values from outside that such variables are when they are written
 };
 
-// `node` is a prim::If or prim::Loop whose arguments are as the program was read.
-OuterWrites outer_writes(const Program& program, const Node& node);
+// `node` is a prim::If or prim::Loop whose arguments are as the program was read. `may_meet` says of two values from
+// outside whether they may share memory.
+OuterWrites outer_writes(const Program& program, const Node& node, const MayMeet& may_meet);
 
 }  // namespace whence::lower

@@ -29,13 +29,41 @@ bool returns_argument(const Program& program, const Node& node) {
          program.values[viewed->id].type.dtype == program.values[node.outputs.front()].type.dtype;
 }
 
+// True for an einsum that sums over an axis: then its result is new. One that does not permutes its operand, or takes a
+// diagonal.
+bool sums(const Node& einsum) {
+  const Argument* equation = einsum.find("equation");
+  const auto* text = equation == nullptr ? nullptr : equation->as<std::string>();
+  const std::size_t arrow = text == nullptr ? std::string::npos : text->find("->");
+  if (arrow == std::string::npos) return false;
+  const std::string_view all = *text;
+  return all.substr(0, arrow).find_first_not_of(all.substr(arrow)) != std::string_view::npos;
+}
+
+// Operators that make views of the elements of a list, of which nothing in their schemas says so: each result may share
+// the memory of the operand of its number.
+ViewInfo viewed_in_list(const Node& node) {
+  const Argument* tensors = node.find("tensors");
+  const auto* operands = tensors == nullptr ? nullptr : tensors->as<ArgumentList>();
+  if (operands == nullptr || operands->size() != node.outputs.size()) return {};
+  if (node.target == "aten::einsum" && sums(node)) return {};
+  ViewInfo view{ViewKind::perhaps, "tensors", {}};
+  for (const Argument& operand : *operands) {
+    const auto* viewed = operand.as<ValueRef>();
+    if (viewed == nullptr) return {};
+    view.viewed.push_back(viewed->id);
+  }
+  return view;
+}
+
 // A view that has no converter, and so no schema here, or whose schema in ATen does not say that it is one.
 ViewInfo viewed_first(const Program& program, const Node& node) {
   if (facts_of(node.target).memory != ResultMemory::view) return {};
   const NamedArgument& first = node.arguments.front();
+  if (first.value.as<ArgumentList>() != nullptr) return viewed_in_list(node);
   const auto* viewed = first.value.as<ValueRef>();
   const bool tensor = viewed != nullptr && program.values[viewed->id].type.kind == ValueKind::tensor;
-  return tensor ? ViewInfo{ViewKind::view, first.name} : ViewInfo{};
+  return tensor ? ViewInfo{ViewKind::view, first.name, {viewed->id}} : ViewInfo{};
 }
 
 Argument value(ValueId id) { return Argument{ValueRef{id}}; }
@@ -202,11 +230,15 @@ const std::unordered_map<std::string_view, WriteRule>& write_rules() {
 ViewInfo view_info(const Program& program, const Node& node) {
   if (node.outputs.empty() || node.arguments.empty()) return {};
   const OperatorFacts& facts = facts_of(node.target);
+  if (facts.memory == ResultMemory::elements) return viewed_in_list(node);
   const Argument* memory = node.find(memory_argument);
   const bool by_strides = shares_by_strides(node);
   if (by_strides && memory != nullptr && memory->is_none()) return {};  // a copy
   if (returns_argument(program, node)) {
-    return {by_strides && memory == nullptr ? ViewKind::perhaps : ViewKind::same, node.arguments.front().name};
+    const NamedArgument& first = node.arguments.front();
+    const auto* viewed = first.value.as<ValueRef>();
+    if (viewed == nullptr) return {};
+    return {by_strides && memory == nullptr ? ViewKind::perhaps : ViewKind::same, first.name, {viewed->id}};
   }
   if (facts.memory == ResultMemory::argument) return {};
   const OpSchema* schema = convert::OpTable::get().schema(qualified(node));
@@ -219,7 +251,7 @@ ViewInfo view_info(const Program& program, const Node& node) {
     const auto* viewed = given == nullptr ? nullptr : given->as<ValueRef>();
     if (viewed == nullptr) return {};
     const bool known = !by_strides || memory != nullptr;
-    return {known ? ViewKind::view : ViewKind::perhaps, argument.name};
+    return {known ? ViewKind::view : ViewKind::perhaps, argument.name, {viewed->id}};
   }
   return {};
 }

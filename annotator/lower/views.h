@@ -17,7 +17,10 @@ enum class ViewKind : std::uint8_t {
 
 struct ViewInfo {
   ViewKind kind = ViewKind::none;
-  std::string argument;  // the one whose memory is shared
+  std::string argument;         // the one whose memory is shared
+  std::vector<ValueId> viewed;  // which value that is: one for all results, or one for each
+
+  ValueId viewed_by(std::size_t result) const { return viewed[viewed.size() == 1 ? 0 : result]; }
 };
 
 // From the operator's schema (alias annotations), and from recorded dtypes where a cast decides.

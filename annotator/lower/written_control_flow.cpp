@@ -31,8 +31,14 @@ bool is_read(const Block& block, ValueId id) {
 
 }  // namespace
 
+OuterWrites Functionalizer::outer_writes_of(const Node& node) const {
+  return outer_writes(program_, node, [this](ValueId one, ValueId other) {
+    return memory_.may_meet(memory_.renamed(one), memory_.renamed(other));
+  });
+}
+
 void Functionalizer::branch(Node node) {
-  const OuterWrites writes = outer_writes(program_, node);
+  const OuterWrites writes = outer_writes_of(node);
   const std::vector<ValueId> written = memory_.owners(writes.written);
   for (NamedArgument& argument : node.arguments) memory_.resolve(argument.value);
   const Memory::State before = memory_.state();
@@ -60,29 +66,32 @@ void Functionalizer::branch(Node node) {
 }
 
 void Functionalizer::loop(Node node) {
-  const OuterWrites writes = outer_writes(program_, node);
-  const std::vector<ValueId> written = memory_.owners(writes.written), changing = first_written(node, writes);
+  const OuterWrites writes = outer_writes_of(node);
+  const std::vector<ValueId> written = memory_.owners(writes.written);
   const Diagnostic unclear = reports_.refusal(
-      node, "the loop writes to what a variable is before it, which is read later, and gives it another one");
-  for (const ValueId memory : changing) reports_.warn_of_write(node, memory);
+      node, "the loop writes to what a variable is in some iterations, which is read later, and gives it another one");
+  std::vector<ValueId> changing;
+  for (const ValueId value : writes.changing) changing.push_back(memory_.renamed(value));
+  for (const ValueId value : changing) reports_.warn_of_write(node, memory_.owner(value));
   const Aliases aliases = kept_variables(node, writes);
   Block& body = node.blocks[0];
   ArgumentList& initial = std::get<ArgumentList>(node.arguments.back().value.data);
   const std::size_t variables = initial.size();
-  const std::vector<ValueId> started_as = starts(initial);
   for (NamedArgument& argument : node.arguments) memory_.resolve(argument.value);
   for (const ValueId memory : written) initial.push_back({ValueRef{memory_.current(memory)}});
 
   const Memory::State before = memory_.state();
   const std::vector<ValueId> carried = carry(body, variables, written);
-  const auto is_written = [&](ValueId memory) { return std::ranges::find(written, memory) != written.end(); };
+  const auto is_written = [&](ValueId value) {
+    return std::ranges::find(written, memory_.owner(value)) != written.end();
+  };
   if (std::ranges::any_of(changing, is_written)) reports_.report(unclear);
   const auto name_variables = [&] {
     for (const auto& [value, tensor] : aliases) memory_.alias(value, tensor);
-    for (const ValueId memory : changing) memory_.lose(memory, unclear);
+    for (const ValueId value : changing) memory_.lose(value, unclear);
   };
   name_variables();
-  doubt_variables(node, started_as, written);
+  doubt_variables(node, writes);
   run(body, depth_ + 1);
   Losses lost;
   const std::vector<ValueId> left = memory_.newest(written, lost);
@@ -111,43 +120,14 @@ std::vector<ValueId> Functionalizer::carry(Block& body, std::size_t variables, c
   return carried;
 }
 
-// The memory that each variable starts as; none_id for numbers.
-std::vector<ValueId> Functionalizer::starts(const ArgumentList& initial) const {
-  std::vector<ValueId> memory;
-  for (const Argument& start : initial) {
-    const auto* value = start.as<ValueRef>();
-    memory.push_back(value == nullptr ? none_id : memory_.owner(memory_.renamed(value->id)));
-  }
-  return memory;
-}
-
-// A variable that starts as memory to which the body writes is that memory in the first iteration alone:
+// A variable that is other memory in some iterations is memory of its own in the body, and may be the other:
 // `total = x; loop: x.add_(1); total = total + x`.
-void Functionalizer::doubt_variables(const Node& loop, const std::vector<ValueId>& starts,
-                                     const std::vector<ValueId>& written) {
-  const auto is_written = [&](ValueId memory) { return std::ranges::find(written, memory) != written.end(); };
+void Functionalizer::doubt_variables(const Node& loop, const OuterWrites& writes) {
   const Diagnostic unclear = reports_.refusal(
-      loop,
-      "the loop writes to what a variable is in its first iteration, which is read later, and gives it another one");
-  for (std::size_t i = 0; i < starts.size(); ++i) {
-    if (starts[i] == none_id) continue;
-    const auto others = memory_.perhaps_the_same(starts[i]);
-    const auto changes = [&](const Memory::Suspect& other) { return is_written(other.memory); };
-    if (!is_written(starts[i]) && std::ranges::none_of(others, changes)) continue;
-    memory_.doubt(loop.blocks[0].inputs[1 + i], starts[i], unclear);
+      loop, "the loop writes to what a variable is in some iterations, which is read later, and gives it another one");
+  for (const OuterWrites::Sometimes& each : writes.sometimes) {
+    memory_.doubt(each.variable, memory_.renamed(each.other), unclear, loop.blocks[0].inputs[0]);
   }
-}
-
-// Owners of the memory that the first iteration writes to, and later iterations need not.
-std::vector<ValueId> Functionalizer::first_written(const Node& loop, const OuterWrites& writes) const {
-  const auto& initial = *loop.arguments.back().value.as<ArgumentList>();
-  std::vector<ValueId> memory;
-  for (const std::size_t position : writes.changing) {
-    if (const auto* value = initial[position].as<ValueRef>()) {
-      memory.push_back(memory_.owner(memory_.renamed(value->id)));
-    }
-  }
-  return memory;
 }
 
 // Takes variables that are one tensor all along off the loop. What stood for them, inside and after it, with that

@@ -18,8 +18,8 @@ std::vector<WrittenState> written_state(const Program& program) {
   for (const Node& node : program.body.nodes) {
     const auto memory = shared_memory(program, node);
     if (!memory || node.outputs.empty()) continue;
-    const ValueId base = owner(memory->value);
-    for (const ValueId output : node.outputs) viewed.emplace(output, base);
+    for (std::size_t i = 0; i < node.outputs.size(); ++i) viewed.emplace(node.outputs[i], owner(memory->values[i]));
+    const ValueId base = owner(memory->values.front());
     const ValueSource source = program.values[base].source;
     const bool lives_on = source == ValueSource::parameter || source == ValueSource::input;
     if (memory->written && lives_on && !facts_of(node.target).keeps_content) {

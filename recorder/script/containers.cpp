@@ -95,13 +95,31 @@ Term is_none(Recording& recording, const Step& step, const Term& optional) {
   return answer;
 }
 
+// Whether two tensors are one, as they are in the runs: an operation in place gives its argument back under another
+// name, and what branches and loops leave may be one from before. Nothing where no run has both.
+std::optional<bool> same_tensor(const Recording& recording, const Term& a, const Term& b) {
+  std::optional<bool> same;
+  for (int run = 0; run < recording.runs.count; ++run) {
+    const auto one = a.at(run), other = b.at(run);
+    if (!one || !other || !one->isTensor() || !other->isTensor()) continue;
+    const bool here = one->is(*other);
+    if (same.value_or(here) != here || (here && recording.aliases.first_name(a) != recording.aliases.first_name(b))) {
+      refuse("the model asks whether two tensors are one ('is'), which depends on sizes or data",
+             "compare what they were computed from, or their values");
+    }
+    same = here;
+  }
+  return same;
+}
+
 bool compare_objects(Recording& recording, const Step& step) {
   const Term a = step.in(0), b = step.in(1);
   const bool negated = step.node.kind() == c10::aten::__isnot__;
   if (a.is_optional() && b.kind == Term::Kind::none) {
     return give(step, negated ? a.flag() : is_none(recording, step, a));
   }
-  const auto same = program::same_object(a, b);
+  auto same = program::same_object(a, b);
+  if (same == false && a.is_value() && b.is_value()) same = same_tensor(recording, a, b).value_or(false);
   return same && give(step, Term::literal(*same != negated));
 }
 

@@ -64,6 +64,21 @@ void refuse_without_shape(const jit::Node& node, const jit::Stack& results) {
   }
 }
 
+// A number that was traced, as in `ids * 0.5`, is one where an operation reads it; what is computed from it is a tensor
+// (torch.tensor(0.5), which a trace writes as detach of a number), though shallow copies keep the mark.
+void unmark_numbers(const jit::Stack& results, const std::vector<Term>& arguments, int run) {
+  for (const c10::IValue& result : results) {
+    if (!result.isTensor() || !result.toTensor().defined()) continue;
+    c10::TensorImpl* tensor = result.toTensor().unsafeGetTensorImpl();
+    if (!tensor->is_wrapped_number()) continue;
+    const auto is_argument = [&](const Term& argument) {
+      const auto given = argument.at(run);
+      return given && given->isTensor() && given->toTensor().unsafeGetTensorImpl() == tensor;
+    };
+    if (std::ranges::none_of(arguments, is_argument)) tensor->set_wrapped_number(false);
+  }
+}
+
 // Drops PyTorch's warnings: at sizes that whence chose they are none of the user's business.
 struct Silence : c10::WarningHandler {
   void process(const c10::Warning&) override {}
@@ -134,6 +149,7 @@ Results execute(Recording& recording, const Step& step, const std::vector<Term>&
                   "give inputs that the model accepts with --input or --inputs", {.stage = "read"});
     }
     refuse_without_shape(step.node, *stack);
+    unmark_numbers(*stack, arguments, run);
     results[run] = std::vector<c10::IValue>(stack->begin(), stack->end());
   }
   leave_alone_in_extent(runs, step.node, results);

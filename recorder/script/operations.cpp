@@ -140,6 +140,18 @@ void Operations::note_squeeze(const Step& step, const Node& recorded) {
   }
 }
 
+// True if the tensor that is_contiguous asks lies in order in some run and not in another.
+bool Operations::in_order_at_some_sizes(const Step& step, const std::vector<Term>& arguments) {
+  std::array<bool, 2> seen{};
+  for (int run = 0; run < recording_.runs.count; ++run) {
+    auto stack = recording_.runs.takes_part(run) ? program::host_arguments(step.node, arguments, run) : std::nullopt;
+    if (!stack) continue;
+    call_operator(step.node, *stack);
+    seen[stack->front().toBool() ? 1 : 0] = true;
+  }
+  return seen[0] && seen[1];
+}
+
 // Computes an operation at once if it involves no value of the program, or reads only a tensor's type. Records nothing.
 bool Operations::on_host(const Step& step, const std::vector<Term>& arguments) {
   const jit::Node& node = step.node;
@@ -159,6 +171,12 @@ bool Operations::on_host(const Step& step, const std::vector<Term>& arguments) {
     if (recording_.runs.speculative()) return false;
     throw Error(Code::run_failed, torch_message(error), "give example inputs that the model accepts",
                 {.stage = "read"});
+  }
+  if (facts_of(node.kind().toQualString()).asks_strides && in_order_at_some_sizes(step, arguments)) {
+    stack->front() = false;
+    recording_.writer.notes.push_back(
+        warning(Code::baked_size, "is_contiguous() is true at some sizes and false at others: in the file it is false",
+                "call .contiguous(), which copies where it has to, without asking", recording_.writer.place(step)));
   }
   for (std::size_t i = 0; i < node.outputs().size(); ++i) {
     step.call.env[node.outputs()[i]] = objects_.from_host((*stack)[i], "");

@@ -22,6 +22,7 @@ class Operations {
   std::unordered_map<ValueId, Diagnostics> squeezed;
 
  private:
+  bool in_order_at_some_sizes(const Step& step, const std::vector<Term>& arguments);
   bool on_host(const Step& step, const std::vector<Term>& arguments);
   void note_squeeze(const Step& step, const Node& recorded);
 

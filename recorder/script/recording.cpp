@@ -53,14 +53,15 @@ std::optional<std::size_t> Recording::elements_in(const jit::Value& output, cons
 }
 
 // Under a condition on sizes that one run alone meets, no two runs tell which sizes are fixed: those that the node's
-// arguments have fixed.
-void Recording::open_sizes_of_single_run(Type& type, const Node& node) const {
+// arguments have fixed, but for a 1 in the run in which every dynamic size is 1.
+void Recording::open_sizes_of_single_run(Type& type, const Node& node, int run) const {
   std::unordered_set<std::int64_t> fixed, dynamic;
   for (const NamedArgument& argument : node.arguments) add_numbers(argument.value, fixed);
   each_operand(node, [&](ValueId id) {
     const auto& dims = values.type(id).dims;
+    if (!dims || values.type(id).kind == ValueKind::integer) dynamic.insert(run == runs.single ? 1 : -1);
     if (!dims) return;
-    for (const Dim& dim : *dims) (dim.is_static() ? fixed : dynamic).insert(dim.size);
+    for (const Dim& dim : *dims) (dim.is_static() ? fixed : dynamic).insert(values.size_in(dim, run));
   });
   for (Dim& dim : *type.dims) {
     if (!fixed.contains(dim.size) || dynamic.contains(dim.size)) dim.dynamic = true;
@@ -69,9 +70,9 @@ void Recording::open_sizes_of_single_run(Type& type, const Node& node) const {
 
 Term Recording::element(const std::string& name, const c10::TypePtr& type, Seen seen, bool known_result, Node& node) {
   Type seen_type = values.type_of(seen, type);
-  const auto met = std::ranges::count_if(seen, [](const auto& value) { return value.has_value(); });
-  if (met == 1 && runs.count > 1 && runs.depth > 0 && !known_result && seen_type.dims) {
-    open_sizes_of_single_run(seen_type, node);
+  const auto was_met = [](const auto& value) { return value.has_value(); };
+  if (runs.count > 1 && runs.depth > 0 && !known_result && seen_type.dims && std::ranges::count_if(seen, was_met) == 1) {
+    open_sizes_of_single_run(seen_type, node, static_cast<int>(std::ranges::find_if(seen, was_met) - seen.begin()));
   }
   Term term = Term::of_value(values.add(name, ValueSource::node, std::move(seen_type)), std::move(seen));
   term.known = known_result;

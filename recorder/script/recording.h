@@ -50,7 +50,7 @@ struct Recording {
 
  private:
   Term element(const std::string& name, const c10::TypePtr& type, Seen seen, bool known_result, Node& node);
-  void open_sizes_of_single_run(Type& type, const Node& node) const;
+  void open_sizes_of_single_run(Type& type, const Node& node, int run) const;
   std::optional<std::size_t> elements_in(const torch::jit::Value& output, const Seen& seen) const;
   bool static_size(const Node& node, std::size_t axis) const;
 };

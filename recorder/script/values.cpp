@@ -60,6 +60,11 @@ SymbolId Values::symbol_of(const Sizes& sizes) const {
   return found;
 }
 
+std::int64_t Values::size_in(const Dim& dim, int run) const {
+  if (dim.symbol != none_id) return inputs_.symbol_sizes[static_cast<std::size_t>(dim.symbol)][run];
+  return dim.dynamic && run > 0 && run == inputs_.single_run ? 1 : dim.size;
+}
+
 Type Values::type_of(const Seen& seen, const c10::TypePtr& declared) {
   const auto found = std::find_if(seen.begin(), seen.end(), [](const auto& value) { return value.has_value(); });
   const c10::IValue* first = found == seen.end() ? nullptr : &**found;

@@ -26,6 +26,9 @@ class Values {
   // no run computed the value, its type is `declared` (may be null).
   Type type_of(const Seen& seen, const c10::TypePtr& declared);
 
+  // The size in one run: of a dynamic one without a symbol, 1 where all are 1, and else the example's.
+  std::int64_t size_in(const Dim& dim, int run) const;
+
   // True if a size has no symbol because of this run, which is a large one.
   bool hides_symbol(int run) const { return hides_symbol_[run]; }
 

@@ -80,7 +80,9 @@ void name_dropped_axes(Ctx& c, Equation& equation, const std::vector<Val>& opera
 
 void einsum(Ctx& c) {
   Equation equation = parse(c.text("equation"));
-  const std::vector<Val> operands = c.tensors("tensors");
+  std::vector<Val> operands = c.tensors("tensors");
+  const DType dtype = c.promoted_dtype(operands);
+  for (Val& operand : operands) operand = c.cast(operand, dtype);
   c.expect(equation.operands.size() == operands.size(), "an operand for each part of the equation");
   name_dropped_axes(c, equation, operands);
   if (is_matmul(equation)) return c.yield(c.emit("MatMul", operands));

@@ -142,9 +142,10 @@ void diag_embed(Ctx& c) {
 }
 
 // The diagonal replaced by src [*, k]: the axes of the matrix go last, src[i] is gathered for each row that has an
-// element on the diagonal, and chosen there.
+// element on the diagonal, and chosen there. A diagonal that may be empty gets an element more, which is never chosen.
 void diagonal_scatter(Ctx& c) {
-  const Val x = c.tensor("self"), src = c.cast(c.tensor("src"), c.dtype(x));
+  const Val x = c.tensor("self");
+  Val src = c.cast(c.tensor("src"), c.dtype(x));
   const int rank = c.rank(x);
   const std::int64_t offset = c.integer("offset");
   const std::int64_t row = c.axis(c.integer("dim1"), rank), column = c.axis(c.integer("dim2"), rank);
@@ -159,7 +160,14 @@ void diagonal_scatter(Ctx& c) {
   const std::int64_t first = std::max<std::int64_t>(0, -offset);
   const Val numbers =
       c.emit("Range", {c.constant_int(-first), c.emit("Sub", {rows, c.constant_int(first)}), c.constant_int(1)});
-  const Val last = c.emit("Sub", {c.dim_of(src, -1), c.constant_int(1)});
+  const auto length = c.static_dim(src, -1);
+  const bool may_be_empty = !length || *length == 0;
+  const Val last = may_be_empty ? c.dim_of(src, -1) : c.constant_int(*length - 1);
+  if (may_be_empty) {
+    Ints pads(2 * static_cast<std::size_t>(rank - 1), 0);
+    pads.back() = 1;
+    src = c.typed(c.emit("Pad", {src, c.constant_ints(pads)}), c.dtype(src), c.dims(src));
+  }
   const Val places = c.emit("Clip", {numbers, c.constant_int(0), last});
   std::vector<Dim> dims = c.dims(src);
   dims.back() = c.dims(x)[static_cast<std::size_t>(row)];
