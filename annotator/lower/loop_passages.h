@@ -1,4 +1,4 @@
-// What the variables of a loop are from one iteration to the next: h *= 2; h = out[i]; last = h. A body names each
+// Follows the variables of a loop from one iteration to the next: h *= 2; h = out[i]; last = h. A body names each
 // variable anew, so that it does not show whose memory a write changes in a later iteration.
 #pragma once
 
@@ -29,7 +29,7 @@ struct LoopPassages {
   std::vector<std::pair<std::size_t, std::size_t>> shared;  // variables that share memory in some iteration
 };
 
-// Whether two values from outside of the loop may share memory.
+// True if two values from outside of the loop may share memory.
 using MayMeet = std::function<bool(ValueId, ValueId)>;
 
 // `inside` are the values that the body makes, its variables among them.

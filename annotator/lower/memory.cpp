@@ -310,7 +310,7 @@ void Memory::keep_other_parts(ValueId value) {
   }
 }
 
-// What the memory of a value holds is unknown from here on, but for the parts that do not meet it.
+// From here on it is unknown what the memory of a value holds, but for the parts that do not meet it.
 void Memory::forget(ValueId value) {
   keep_other_parts(value);
   ++state_.writes[owner(value)];

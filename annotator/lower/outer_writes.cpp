@@ -106,7 +106,7 @@ class Collector {
     }
   }
 
-  // Where the loop is part of another body: what its variables and results may be.
+  // Notes for a loop that is part of another body what its variables and results may be.
   void join_variables(const Node& loop) {
     const Block& body = loop.blocks[0];
     const auto& initial = *loop.find("initial")->as<ArgumentList>();
@@ -150,7 +150,7 @@ class Collector {
     return found;
   }
 
-  // What the variables are that stay not the same, and of those that are written what is changed outside.
+  // Adds what the variables are that are not one tensor all along, and what those that are written change outside.
   void note_variables(const Node& loop, OuterWrites& writes, std::size_t made_before = 0) {
     const Block& body = loop.blocks[0];
     const auto& initial = *loop.find("initial")->as<ArgumentList>();

@@ -180,6 +180,8 @@ def _native(job: Job, call: calls.Call, axes: Axes) -> Exported:
             lasting_writes.TRACE)
     except WhenceError as failure:
         return _instead_of_trace(job, call, axes, failure)
+    lasting_writes.warn_of_other_results(job.observed, job.model, call.tensors.values(),
+                                         lambda: run_of(trace.module, call.tensors), lasting_writes.TRACE)
     if trace.baked_size:
         return _at_any_size(job, call, axes, trace)
     try:
@@ -189,6 +191,8 @@ def _native(job: Job, call: calls.Call, axes: Axes) -> Exported:
             raise
         return _instead_of_trace(job, call, axes, failure)
     fails = trace.fails and size_baked(job.model, trace.module, call.tensors, left, trace.of_sizes)
+    if fails and _any_proposed(left):
+        exported, left, fails = _with_right_axes(job, call, left, trace, example)
     if told := fails or baked_at_long_sizes(job.model, run_of(trace.module, call.tensors), call.tensors, left,
                                             trace.of_sizes):
         warnings.warn(str(told), WhenceWarning, stacklevel=4)
@@ -230,13 +234,21 @@ def _at_any_size(job: Job, call: calls.Call, axes: Axes, trace: Trace) -> Export
     except WhenceError:
         if not _all_wishes(axes):
             raise
+    exported, _, told = _with_right_axes(job, call, axes, trace, call.tensors)
+    if told:
+        warnings.warn(str(told), WhenceWarning, stacklevel=5)
+    return exported
+
+
+def _with_right_axes(job: Job, call: calls.Call, axes: Axes, trace: Trace,
+                     example: Mapping[str, torch.Tensor]) -> tuple[Exported, Axes, Diagnostic | None]:
+    """The export with those of the proposed axes along which the trace is right, the axes that are dynamic in it, and
+    what is wrong all the same."""
     if _any_proposed(axes):
         axes = wishes.without_baked(
             axes, lambda chosen: size_baked(job.model, trace.module, call.tensors, chosen) is None)
-    exported, left = _traced(job, trace.module, call.tensors, named_by_pytorch(axes))
-    if told := size_baked(job.model, trace.module, call.tensors, left, trace.of_sizes):
-        warnings.warn(str(told), WhenceWarning, stacklevel=5)
-    return exported
+    exported, left = _traced(job, trace.module, example, named_by_pytorch(axes))
+    return exported, left, size_baked(job.model, trace.module, call.tensors, left, trace.of_sizes)
 
 
 def _any_proposed(axes: Axes) -> bool:
@@ -316,6 +328,8 @@ def _native_export(job: Job, call: calls.Call, axes: Axes) -> Exported:
     lasting_writes.refuse_what_was_missed(job.observed, job.model, call.tensors.values(),
                                           [lambda: program.module(check_guards=False),
                                            lambda: exported.reloaded(program)], lasting_writes.EXPORTED)
+    lasting_writes.warn_of_other_results(job.observed, job.model, call.tensors.values(),
+                                         lambda: program.module(check_guards=False), lasting_writes.EXPORTED)
     name_in_program = dict(zip(call.tensors, program.graph_signature.user_inputs))
     left = dict(zip(call.tensors, capturing.left_open(program, shapes)))
     fixed = [(name, axis) for name, axis, _ in wishes.automatic(axes) if axis not in left[name]]

@@ -173,6 +173,42 @@ def refuse_what_was_missed(seen: Observed | None, model: torch.nn.Module, tensor
                     "before the call")
 
 
+def warn_of_other_results(seen: Observed | None, model: torch.nn.Module, tensors: Sequence[torch.Tensor],
+                          program: Callable[[], Callable], what: str) -> None:
+    """Warns, E0303, where a captured program computes something else than the model on the example: libraries ask
+    whether a model is captured, and take another way then. Models that draw random numbers are not compared."""
+    if seen is None or seen.in_place or not seen.repeatable:
+        return
+    tensors, wanted = tuple(tensors), nested.tensors_in(seen.result)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the model has said all that
+        found = _results(model, program, tensors)
+        if found is None or _near(found, wanted):
+            return
+        again = [_results(model, lambda: model, tensors, seed) for seed in (0, 1)]
+    if any(each is None or not _near(each, wanted) for each in again):
+        return
+    warnings.warn(str(Diagnostic(
+        "E0303", "unsupported_feature", "warning", f"with the example itself the {what} computes something else than the "
+        "model: what it calls takes another way while it is captured, and the file has that way",
+        "compare them by whence.verify; give the model what it decides on otherwise (a mask, token types), or another "
+        "implementation (attn_implementation='eager')")), WhenceWarning, stacklevel=5)
+
+
+def _near(found: Sequence[torch.Tensor], wanted: Sequence[torch.Tensor]) -> bool:
+    """But for rounding, by the largest number: a captured program may call other kernels."""
+    def one(a: torch.Tensor, b: torch.Tensor) -> bool:
+        if a.shape != b.shape or a.is_complex() != b.is_complex():
+            return False
+        a, b = (torch.nan_to_num(each.to(torch.complex128 if each.is_complex() else torch.float64)) for each in (a, b))
+        return not a.numel() or bool((a - b).abs().max() <= 0.02 * b.abs().max() + 1e-4)
+
+    try:
+        return len(found) == len(wanted) and all(map(one, found, wanted))
+    except (NotImplementedError, RuntimeError):  # layouts that cannot be compared
+        return True
+
+
 @contextmanager
 def _said_to_be_captured(what: str) -> Iterator[None]:
     """Sets torch.compiler.is_exporting(): what a model leaves out then is not missing in an exported program."""

@@ -25,6 +25,13 @@ void Aliases::note_passage(ValueId result, const std::vector<const Term*>& from)
   if (any) passages_.push_back(std::move(passage));
 }
 
+bool Aliases::may_be_one(const Term& a, const Term& b) const {
+  return std::ranges::any_of(passages_, [&](const Passage& passage) {
+    return (passage.result == first_name(a) && passage.may_be(b)) ||
+           (passage.result == first_name(b) && passage.may_be(a));
+  });
+}
+
 void Aliases::note_element(const Term& element) {
   for (int run = 0; run < most_runs; ++run) {
     if (memory_of(element, run) != nullptr) note_element(element.seen[run]->toTensor());

@@ -14,6 +14,8 @@ class Aliases {
   void note_same(ValueId result, ValueId tensor) { same_as_[result] = tensor; }
   // Notes that `result` of a branch or loop may share the memory of any of `from`.
   void note_passage(ValueId result, const std::vector<const Term*>& from);
+  // True if one of the two is the result of a branch or loop that may hand out the memory of the other.
+  bool may_be_one(const Term& a, const Term& b) const;
   // Notes that the tensor, in each run, is put into a list whose length depends on data.
   void note_element(const Term& element);
   void note_element(const at::Tensor& tensor);

@@ -95,21 +95,18 @@ Term is_none(Recording& recording, const Step& step, const Term& optional) {
   return answer;
 }
 
-// Whether two tensors are one, as they are in the runs: an operation in place gives its argument back under another
-// name, and what branches and loops leave may be one from before. Nothing where no run has both.
-std::optional<bool> same_tensor(const Recording& recording, const Term& a, const Term& b) {
-  std::optional<bool> same;
+// True if two tensors are one: an operation in place gives its argument back under another name, and what branches and
+// loops leave may be one from before.
+bool same_tensor(const Recording& recording, const Term& a, const Term& b) {
+  const bool same = recording.aliases.first_name(a) == recording.aliases.first_name(b);
+  bool as_seen = !recording.aliases.may_be_one(a, b);
   for (int run = 0; run < recording.runs.count; ++run) {
     const auto one = a.at(run), other = b.at(run);
-    if (!one || !other || !one->isTensor() || !other->isTensor()) continue;
-    const bool here = one->is(*other);
-    if (same.value_or(here) != here || (here && recording.aliases.first_name(a) != recording.aliases.first_name(b))) {
-      refuse("the model asks whether two tensors are one ('is'), which depends on sizes or data",
-             "compare what they were computed from, or their values");
-    }
-    same = here;
+    if (one && other) as_seen &= one->is(*other) == same;
   }
-  return same;
+  if (same || as_seen) return same;
+  refuse("the model asks whether two tensors are one ('is'), which depends on sizes or data",
+         "compare what they were computed from, or their values");
 }
 
 bool compare_objects(Recording& recording, const Step& step) {
@@ -119,7 +116,7 @@ bool compare_objects(Recording& recording, const Step& step) {
     return give(step, negated ? a.flag() : is_none(recording, step, a));
   }
   auto same = program::same_object(a, b);
-  if (same == false && a.is_value() && b.is_value()) same = same_tensor(recording, a, b).value_or(false);
+  if (same == false && a.is_value() && b.is_value()) same = same_tensor(recording, a, b);
   return same && give(step, Term::literal(*same != negated));
 }
 

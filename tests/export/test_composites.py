@@ -174,3 +174,13 @@ def test_all_that_is_missing_is_said_at_once(tmp_path):
     path = exported(tmp_path, lambda x: (torch.linalg.eigvalsh(x @ x.T), torch.linalg.qr(x)[0], torch.kron(x, x)), 1)
     said = command.run("export", path, "-o", tmp_path / "m.onnx", code=4).stderr
     assert "aten::linalg_eigvalsh" in said and "aten::linalg_qr" in said and "aten::kron" not in said
+
+
+def test_a_composite_that_cuts_or_fills_up_by_the_size_is_refused(tmp_path):
+    """irfft with n=7 takes four elements of an axis: it cuts one that is longer, and fills up one that is shorter."""
+    model = Net(lambda x: torch.fft.irfft(x + 0j, n=7), 1)
+    torch.jit.trace(model, torch.randn(4, 6), check_trace=False).save(str(tmp_path / "m.pt"))
+    words = ["export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--input", "x=float32[4,6]"]
+    command.run(*words)
+    ran = command.run(*words, "--overwrite", "--dynamic", "x:1=m", code=4)
+    assert "fft_irfft" in ran.stderr

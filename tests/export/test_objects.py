@@ -1,4 +1,5 @@
-"""Instances of TorchScript classes in branches and loops on data: their attributes may change, not which one a name has."""
+"""Instances of TorchScript classes in branches and loops on data: their attributes may change, not which one a name has.
+Scripts that ask whether two tensors are one, or how one lies in memory."""
 
 import pytest
 import torch
@@ -58,3 +59,46 @@ class Chosen(nn.Module):
 def test_objects_that_take_each_others_place_are_refused(tmp_path, model):
     path, said = export(model, tmp_path, code=4)
     assert "E0303" in said and "object" in said and "attributes of one object" in said and not path.exists()
+
+
+class OneUnderTwoNames(nn.Module):
+    def forward(self, x, n):
+        z = x * 2
+        y = z.add_(1)
+        if y is z and x is not z:
+            return y * 2
+        return y * 3
+
+
+def test_what_an_operation_in_place_returns_is_its_argument(tmp_path):
+    path, _ = export(OneUnderTwoNames, tmp_path)
+    assert_equal(path, OneUnderTwoNames(), torch.rand(6, 4), torch.tensor(1))
+
+
+class PerhapsOne(nn.Module):
+    def forward(self, x, n):
+        z = x
+        if int(n) > 2:
+            z = x * 2
+        if z is x:
+            return z * 3
+        return z
+
+
+def test_whether_two_tensors_are_one_is_refused_where_data_decide(tmp_path):
+    path, said = export(PerhapsOne, tmp_path, code=4)
+    assert "E0303" in said and "'is'" in said and not path.exists()
+
+
+class AsksForOrder(nn.Module):
+    def forward(self, x, n):
+        y = x.transpose(0, 1)
+        if y.is_contiguous():
+            return y * 2
+        return y + n
+
+
+def test_an_order_in_memory_that_depends_on_sizes_is_told(tmp_path):
+    path, said = export(AsksForOrder, tmp_path, "--dynamic", "x:0=rows")
+    assert "E0304" in said and "is_contiguous" in said
+    assert_equal(path, AsksForOrder(), torch.rand(5, 4), torch.tensor(1))

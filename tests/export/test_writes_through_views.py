@@ -28,6 +28,7 @@ VIEWS = {
     "contiguous": lambda y: y.contiguous()[0].add_(1),
     "reshape_as": lambda y: y.reshape_as(torch.zeros(4, 3))[1].mul_(3),
     "reshape_of_view": lambda y: y[1:].reshape(2, 2, 2)[0].neg_(),
+    "broadcast": lambda y: torch.broadcast_tensors(y, y[:1])[0].add_(1),
     "transposed_diagonal": lambda y: y.t().diagonal(1).fill_(5.0),
 }
 REFUSED = {"bits": (lambda y: y.view(torch.int32)[0].zero_(), "aten::view.dtype"),
@@ -93,6 +94,43 @@ def test_a_view_that_a_trace_does_not_see(tmp_path):
     session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"), providers=["CPUExecutionProvider"])
     x = torch.randn(3, 4)
     torch.testing.assert_close(torch.as_tensor(session.run(None, {"x": x.numpy()})[0]), model(x))
+
+
+SHARED = {  # no schema says that these are views
+    "einsum": lambda y: torch.einsum("ij->ji", y),
+    "diagonal by einsum": lambda y: torch.einsum("ii->i", y[:, :3]),
+    "broadcast": lambda y: torch.broadcast_tensors(y, y[:1])[0],
+    "meshgrid": lambda y: torch.meshgrid(y[0], y[:, 0], indexing="ij")[0],
+}
+
+
+class ReadsBoth(torch.nn.Module):
+    def __init__(self, view):
+        super().__init__()
+        self.view = view
+
+    def forward(self, x):
+        y = x.clone()
+        view = self.view(y)
+        y.mul_(3)
+        return y, view + 1
+
+
+@pytest.mark.parametrize("route", ["trace", "pt2"])
+@pytest.mark.parametrize("name", SHARED)
+def test_what_a_view_without_a_schema_holds(name, route, tmp_path):
+    model = ReadsBoth(SHARED[name])
+    if route == "trace":
+        torch.jit.trace(model, torch.randn(3, 4), check_trace=False).save(str(tmp_path / "m.pt"))
+        words = [tmp_path / "m.pt", "--input", "x=float32[3,4]"]
+    else:
+        torch.export.save(torch.export.export(model, (torch.randn(3, 4),)), tmp_path / "m.pt2")
+        words = [tmp_path / "m.pt2"]
+    command.run("export", *words, "-o", tmp_path / "m.onnx")
+    session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"), providers=["CPUExecutionProvider"])
+    x = torch.randn(3, 4)
+    for got, want in zip(session.run(None, {"x": x.numpy()}), model(x), strict=True):
+        torch.testing.assert_close(torch.as_tensor(got), want, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", REFUSED)

@@ -59,6 +59,12 @@ def granite_hybrid():
                  num_experts_per_tok=2, shared_intermediate_size=48)
 
 
+def minimax():
+    """Linear attention, which goes through the blocks of the tokens, and attention."""
+    return _made("MiniMaxForCausalLM", num_key_value_heads=2, head_dim=8, num_local_experts=2, num_experts_per_tok=1, block_size=4,
+                 layer_types=["linear_attention", "full_attention"])
+
+
 DECODERS = {
     "llama": lambda: _made("LlamaForCausalLM", num_key_value_heads=2),
     "qwen3": lambda: _made("Qwen3ForCausalLM", num_key_value_heads=2, head_dim=8),

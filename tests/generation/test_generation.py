@@ -7,7 +7,7 @@ import pytest
 import torch
 import whence
 
-from generation.decoders import DECODERS, granite_hybrid, qwen2_vl
+from generation.decoders import DECODERS, granite_hybrid, minimax, qwen2_vl
 from generation.loop import by_generate, by_model, differences, filled_call, in_runtime, prompt
 
 QUICK = {("llama", True, True), ("gpt2", True, False), ("mistral", False, False)}
@@ -118,6 +118,17 @@ def test_experts_behind_a_state():
     actual = program(**other)[0]
     with torch.no_grad():
         torch.testing.assert_close(actual, model(**other).logits, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.matrix
+def test_a_proposed_axis_at_which_the_trace_fails_is_fixed():
+    """Blocks of the tokens are a loop of Python: the file has those of the example."""
+    model = minimax()
+    program = whence.export(model, (), kwargs=filled_call(model, mask=False, positions=False, sequence=9))
+    assert program.dynamic_axes["input_ids"] == {0: "batch"}
+    other = filled_call(model, mask=False, positions=False, batch=3, past=5, sequence=9)
+    with torch.no_grad():
+        torch.testing.assert_close(program(**other)[0], model(**other).logits, rtol=1e-3, atol=1e-3)
 
 
 def windowed(past):

@@ -320,6 +320,25 @@ def test_an_exported_program(backend):
     assert len(said) == 2 and "writes to 'total'" in said[0] and "its input 'y'" in said[1]
 
 
+class AsksForCapture(torch.nn.Module):
+    """As transformers' attention does, which leaves a mask out where it is not captured."""
+
+    def forward(self, x):
+        captured = torch.jit.is_tracing() or torch.compiler.is_exporting()
+        return x.cumsum(0) if captured else x.sum(0, keepdim=True).expand(x.shape)
+
+
+@pytest.mark.parametrize("backend", ["native", "native-export"])
+def test_a_model_that_goes_another_way_while_it_is_captured_is_warned_of(backend):
+    with pytest.warns(whence.WhenceWarning, match="E0303.*with the example itself"):
+        whence.export(AsksForCapture(), (torch.rand(3, 4),), backend=backend)
+    random = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Dropout(0.5)).train()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        whence.export(random, (torch.rand(3, 4),), backend=backend, training=torch.onnx.TrainingMode.TRAINING)
+    assert not [each for each in caught if "E0303" in str(each.message)]
+
+
 # ---- arguments ------------------------------------------------------------------------------------------------------
 
 

@@ -12,6 +12,7 @@ CASES = [
     case("aten::einsum", lambda x, y: torch.einsum("i,j->ij", x, y), f32(3), f32(4)),
     case("aten::einsum", lambda x, y: torch.einsum("...i,oi->...o", x, y), f32(2, 3, 4), f32(5, 4)),
     case("aten::einsum", lambda x: torch.einsum("ij->ji", x), f32(3, 4)),
+    case("aten::einsum", lambda x, y: torch.einsum("i,j->ij", x.to(torch.int64), y), f32(3), f32(4)),
     case("aten::einsum", lambda x: torch.einsum("...i->i", x), f32(3, 4, 5), dynamic="x:0=n"),
     case("aten::einsum", lambda x, y: torch.einsum("...ij,...jk->ik", x, y), f32(2, 3, 4, 5), f32(3, 5, 2)),
     case("aten::einsum", lambda x, y: torch.einsum("i...,i...->i", x, y), f32(3, 4, 5), f32(3, 4, 5)),

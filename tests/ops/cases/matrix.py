@@ -71,4 +71,6 @@ CASES = [
     close("aten::diagonal_scatter", lambda x, y: torch.diagonal_scatter(x, y, -2, 0, 2), f32(4, 2, 5), f32(2, 2)),
     close("aten::diagonal_scatter", lambda x, y: torch.diagonal_scatter(x, y), f32(4, 4), f32(4),
           dynamic="x:0=n,1=n y:0=n"),
+    # of a single row it is empty
+    close("aten::diagonal_scatter", lambda x: torch.diagonal_scatter(x, x.diagonal(-1) * 2, -1), f32(4, 6), dynamic="x:0=n,1=m"),
 ]

@@ -1,0 +1,75 @@
+"""Variables of scripted loops that are one tensor in some iterations and another, or each other, in others: what a later
+iteration writes to them is in the file, or the model is refused."""
+
+import importlib.util
+import textwrap
+
+import numpy as np
+import onnxruntime
+import pytest
+import torch
+
+import command
+
+HEADER = ("import torch\nfrom typing import Dict, List, Tuple\nfrom torch import Tensor\n\n\n"
+          "class Scripted(torch.nn.Module):\n    def forward(self, x):\n        y = x * 1\n")
+SERVED = {
+    "two that are exchanged": ("a = y\nb = y * 2", "a, b = b, a\na += 1", "a, b"),
+    "three that are exchanged": ("a = y * 1\nb = y * 2\nc = y * 3", "a, b, c = b, c, a\na += 1", "a, b, c, y"),
+    "the one before": ("last = y * 0\nh = y * 1", "last = h\nh = h * 2\nh += 1", "h, last"),
+    "the one before, written": ("last = y * 0\nh = y * 1", "last += h\nh = last", "h, last"),
+    "written under both names": ("a = y\nb = y * 2", "b = a\nb += 1", "a, b, y"),
+    "states": ("h = y[0] * 1\nc = y[0] * 2", "h = h + y[i]\nc.mul_(0.5).add_(h)\nh = c * 1", "h, c"),
+    "gates": ("h = torch.zeros(4)", "i1, f = (torch.cat([y[i], h]) + 1).chunk(2)\ni1.sigmoid_()\nf.tanh_()\nh = i1 * f", "h"),
+    "parts of one tensor": ("h, c = (y[0] * 2).chunk(2)", "g = torch.cat([h, c]) + y[i]\nh, c = g.chunk(2)\nc += 1\nh = h * c",
+                            "h, c"),
+    "a row of what is written": ("out = y * 0\nrow = y[0]", "out[i] = row * 2\nrow = out[i]", "out, row"),
+    "written to the end": ("k = y[0] * 1\nm = k.clone()", "k = k + y[i]\nm.copy_(k)\nk += 1", "k, m"),
+}
+REFUSED = {
+    "one that becomes the other": ("h = y\nres = torch.zeros_like(y)", "h += 1\nh = h * 2 + res\nres = h", "h, res"),
+    "a view of the other": ("h = y[0] * 1\nc = y[0] * 2", "c *= 0.5\nc = c + h\nh = c[:]", "h, c"),
+    "a tensor from before": ("a = y\nb = y * 2", "a, b = b, a\na += 1", "y"),
+    "a row from before": ("c = y[0] * 2", "c[0] = 3.0\nc = y[i]", "y"),
+    "what stays": ("c = y * 2\nd = y * 3\ne = d", "c += 1\nc = d\nd = d * 1", "e, c, d"),
+    "two of one tensor": ("c = y * 2\nt = (c, c)", "a, b = t\na += 1\nt = (b * 1, a)", "t[0], t[1]"),
+    "items of a list": ("c = y * 2\nl = [c, c * 2]", "l[0].add_(1)\nl = [l[1], l[1]]", "l[0], l[1]"),
+    "values of a dict": ("c = y * 2\nd = {'a': c, 'b': c * 2}", "d['a'].add_(1)\nd['a'] = d['b']", "d['a'], d['b']"),
+    "under a break": ("a = y * 1\nb = y * 2", "b += 1\na = a + b\nb = a\nif i == 1: break", "a, b"),
+    "in a loop around": ("a = y * 1\nb = y * 2",
+                         "for j in range(int(x.sum() * 0) + 2):\n    b += 1\n    a = a + b\nb = a", "a, b"),
+}
+
+
+def exported(name, lines, folder, code=0):
+    """The script and the file of a loop over the rows of the input."""
+    before, body, result = lines
+    text = before + "\nfor i in range(x.size(0)):\n" + textwrap.indent(body, "    ") + "\nreturn " + result
+    source = folder / f"loop_{abs(hash(name))}.py"
+    source.write_text(HEADER + textwrap.indent(text, " " * 8) + "\n")
+    spec = importlib.util.spec_from_file_location(source.stem, source)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    script = torch.jit.script(module.Scripted())
+    script.save(str(folder / "m.pt"))
+    ran = command.run("export", folder / "m.pt", "-o", folder / "m.onnx", "--input", "x=float32[3,4]", "--dynamic", "x:0=n",
+                      code=code)
+    return script, ran
+
+
+@pytest.mark.parametrize("name", SERVED)
+def test_what_later_iterations_write_is_in_the_file(name, tmp_path):
+    script, _ = exported(name, SERVED[name], tmp_path)
+    session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"), providers=["CPUExecutionProvider"])
+    for rows in (1, 2, 3, 6):
+        x = torch.randn(rows, 4, generator=torch.Generator().manual_seed(rows))
+        wanted = script(x)
+        wanted = wanted if isinstance(wanted, tuple) else (wanted,)
+        for got, want in zip(session.run(None, {"x": x.numpy()}), wanted, strict=True):
+            np.testing.assert_allclose(got, want.numpy(), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_no_value_expresses_is_refused(name, tmp_path):
+    _, ran = exported(name, REFUSED[name], tmp_path, code=4)
+    assert "E0303" in ran.stderr and not (tmp_path / "m.onnx").exists()
