@@ -128,13 +128,26 @@ void Operations::note_squeeze(const Step& step, const Node& recorded) {
   if (input == nullptr || !recording_.values.type(input->id).dims) return;
   const std::vector<Dim>& dims = *recording_.values.type(input->id).dims;
   const auto rank = static_cast<std::int64_t>(dims.size());
+  std::vector<std::int64_t> dynamic;
+  std::size_t ones = 0;
   for (const std::int64_t axis : squeezed_axes(recorded, rank)) {
+    if (axis < rank && dims[axis].dynamic) dynamic.push_back(axis);
+    if (axis < rank && !dims[axis].dynamic && dims[axis].size == 1) ++ones;
+  }
+  const auto& left = recording_.values.type(recorded.outputs.front()).dims;
+  const bool drops = left && left->size() + ones + dynamic.size() == dims.size();
+  if (drops && dynamic.size() < 2) return;  // under a condition that it is 1
+  for (const std::int64_t axis : dynamic) {
     // If the size is 1 in the example and larger in another run, the ranks differ, and export refuses the program.
-    if (axis >= rank || !dims[axis].dynamic || dims[axis].size == 1) continue;
+    if (dims[axis].size == 1) continue;
+    const std::string number = std::to_string(axis);
     squeezed[recorded.outputs.front()].push_back(
         warning(Code::baked_size,
-                "squeeze keeps axis " + std::to_string(axis) +
-                    ", whose size is dynamic, as it did for the example inputs; PyTorch drops it where it is 1",
+                drops ? "squeeze drops axis " + number +
+                            ", whose size is dynamic, as it did where all such sizes are 1; PyTorch " +
+                            "keeps it where it is not, and the file does not run there"
+                      : "squeeze keeps axis " + number +
+                            ", whose size is dynamic, as it did for the example inputs; PyTorch drops it where it is 1",
                 "squeeze by number the axes that are always 1, or run the result at sizes above 1 only",
                 recording_.writer.place(step)));
   }

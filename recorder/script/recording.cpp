@@ -19,13 +19,6 @@ std::optional<std::size_t> length_in_first(const Seen& seen) {
   return (*first)->toListRef().size();
 }
 
-void add_numbers(const Argument& argument, std::unordered_set<std::int64_t>& numbers) {
-  if (const auto* number = argument.as<std::int64_t>()) numbers.insert(*number);
-  if (const auto* list = argument.as<ArgumentList>()) {
-    for (const Argument& element : *list) add_numbers(element, numbers);
-  }
-}
-
 }  // namespace
 
 bool becomes_sequence(const jit::Value& output) {
@@ -52,26 +45,41 @@ std::optional<std::size_t> Recording::elements_in(const jit::Value& output, cons
   return count;
 }
 
-// Under a condition on sizes that one run alone meets, no two runs tell which sizes are fixed: those that the node's
-// arguments have fixed, but for a 1 in the run in which every dynamic size is 1.
+// Under a condition on sizes that one run alone meets, no two runs tell which sizes are fixed: those that a list of
+// sizes names, else those that the node's arguments have fixed, along the axis in that place, and that none of their
+// dynamic sizes is too.
 void Recording::open_sizes_of_single_run(Type& type, const Node& node, int run) const {
-  std::unordered_set<std::int64_t> fixed, dynamic;
-  for (const NamedArgument& argument : node.arguments) add_numbers(argument.value, fixed);
+  std::unordered_set<std::int64_t> fixed, dynamic, dynamic_places;  // places: axes counted from the last
+  const ArgumentList* named = nullptr;
+  for (const NamedArgument& argument : node.arguments) {
+    const auto* list = argument.value.as<ArgumentList>();
+    const bool sizes = argument.name == "size" || argument.name == "shape";
+    if (sizes && list != nullptr && list->size() == type.dims->size()) named = list;
+  }
   each_operand(node, [&](ValueId id) {
-    const auto& dims = values.type(id).dims;
-    if (!dims || values.type(id).kind == ValueKind::integer) dynamic.insert(run == runs.single ? 1 : -1);
-    if (!dims) return;
-    for (const Dim& dim : *dims) (dim.is_static() ? fixed : dynamic).insert(values.size_in(dim, run));
+    const Type& operand = values.type(id);
+    if (operand.kind != ValueKind::tensor || !operand.dims) return void(dynamic.insert(run == runs.single ? 1 : -1));
+    for (std::size_t axis = 0; axis < operand.dims->size(); ++axis) {
+      const Dim& dim = (*operand.dims)[axis];
+      (dim.is_static() ? fixed : dynamic).insert(values.size_in(dim, run));
+      if (!dim.is_static()) dynamic_places.insert(static_cast<std::int64_t>(operand.dims->size() - axis));
+    }
   });
-  for (Dim& dim : *type.dims) {
-    if (!fixed.contains(dim.size) || dynamic.contains(dim.size)) dim.dynamic = true;
+  for (std::size_t axis = 0; axis < type.dims->size(); ++axis) {
+    Dim& dim = (*type.dims)[axis];
+    const auto place = static_cast<std::int64_t>(type.dims->size() - axis);
+    const bool stays = named != nullptr
+                           ? (*named)[axis] == Argument{dim.size}
+                           : fixed.contains(dim.size) && !dynamic.contains(dim.size) && !dynamic_places.contains(place);
+    if (!stays) dim.dynamic = true;
   }
 }
 
 Term Recording::element(const std::string& name, const c10::TypePtr& type, Seen seen, bool known_result, Node& node) {
   Type seen_type = values.type_of(seen, type);
   const auto was_met = [](const auto& value) { return value.has_value(); };
-  if (runs.count > 1 && runs.depth > 0 && !known_result && seen_type.dims && std::ranges::count_if(seen, was_met) == 1) {
+  if (runs.count > 1 && runs.depth > 0 && !known_result && seen_type.dims &&
+      std::ranges::count_if(seen, was_met) == 1) {
     open_sizes_of_single_run(seen_type, node, static_cast<int>(std::ranges::find_if(seen, was_met) - seen.begin()));
   }
   Term term = Term::of_value(values.add(name, ValueSource::node, std::move(seen_type)), std::move(seen));

@@ -267,9 +267,9 @@ class StartsAsWrittenUntil(torch.nn.Module):
 @pytest.mark.parametrize(("model", "why"), [
     (ViewBySize, "may have made another one's alias"),
     (CopyOrView, "may have made another one's alias"),
-    (StartsAsWritten, "writes to what a variable is in its first iteration"),
-    (StartsAsCopyOfWritten, "writes to what a variable is in its first iteration"),
-    (StartsAsWrittenUntil, "writes to what a variable is in its first iteration")])
+    (StartsAsWritten, "writes to what a variable is in some iterations"),
+    (StartsAsCopyOfWritten, "writes to what a variable is in some iterations"),
+    (StartsAsWrittenUntil, "writes to what a variable is in some iterations")])
 def test_refused_scripts(model, why, tmp_path):
     said = exported("scripted", model(), torch.ones(4, 6, 3), tmp_path, code=4)
     assert "E0303" in said.stderr and why in said.stderr

@@ -259,6 +259,32 @@ def test_a_branch_that_hardly_a_run_meets_holds_none_of_its_sizes(example, tmp_p
         np.testing.assert_allclose(got, model(x, y).numpy(), rtol=1e-5, atol=1e-6)
 
 
+class OneRow(torch.nn.Module):
+    """Under the condition an axis is dropped, and a size of the other one is computed with: no run but that of sizes of 1
+    meets it."""
+
+    def forward(self, x):
+        if x.size(0) == 1:
+            y = x.squeeze(0)
+            return torch.cat([y, torch.zeros(2, 3)]).reshape(-1, 3).cumsum(0) * y.size(0), y.view(1, 3, x.size(1))
+        return x[0], x[:1].transpose(1, 2)
+
+
+@pytest.mark.parametrize("example", [(4, 6), (1, 6)])
+def test_an_axis_that_is_dropped_under_a_condition(example, tmp_path):
+    model = torch.jit.script(OneRow())
+    model.save(str(tmp_path / "m.pt"))
+    torch.save((torch.zeros(*example, 3),), tmp_path / "inputs.pt")
+    ran = command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--inputs", tmp_path / "inputs.pt",
+                      "--dynamic", "x:0=n,1=m")
+    assert "squeeze keeps" not in ran.stderr
+    session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"), providers=["CPUExecutionProvider"])
+    for sizes in [(4, 6), (1, 6), (1, 1), (1, 9), (3, 1)]:
+        x = torch.randn(*sizes, 3, generator=torch.Generator().manual_seed(sizes[1]))
+        for got, want in zip(session.run(None, {"x": x.numpy()}), model(x), strict=True):
+            np.testing.assert_allclose(got, want.numpy(), rtol=1e-5, atol=1e-5)
+
+
 class NamedLengths(torch.nn.Module):
     """Ranges of lengths that the model names: of an axis that is shorter there is less, and every size of it follows."""
 

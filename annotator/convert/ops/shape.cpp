@@ -236,18 +236,21 @@ void squeeze_in_run(Ctx& c, Val x, const Ints& axes) {
 void squeeze_ones(Ctx& c, Val x, const Ints& axes) {
   const auto uncertain = [&](std::int64_t axis) { return may_be_one(c, x, axis); };
   if (std::ranges::any_of(axes, uncertain) && is_output_alone(c)) return squeeze_in_run(c, x, axes);
-  Ints ones, dynamic_ones;
+  Ints ones, dynamic, dynamic_ones;
   for (const std::int64_t axis : axes) {
     const auto size = c.static_dim(x, axis);
     if (size == 1) ones.push_back(axis);
     if (!size && !c.output_dims()) {
       c.refuse("the rank of the result depends on a dynamic size", "keep that axis fixed, or squeeze others by number");
     }
+    if (!size) dynamic.push_back(axis);
     if (!size && c.dims(x)[axis].size == 1) dynamic_ones.push_back(axis);
   }
-  const auto result = c.output_dims();
-  if (result && result->size() + ones.size() + dynamic_ones.size() == c.dims(x).size()) {
-    ones.insert(ones.end(), dynamic_ones.begin(), dynamic_ones.end());
+  if (const auto result = c.output_dims()) {
+    const std::size_t gone = c.dims(x).size() - std::min(c.dims(x).size(), result->size() + ones.size());
+    // All of them under a condition that the example does not meet: if x.size(0) == 1: x = x.squeeze(0).
+    const Ints& went = gone == dynamic.size() ? dynamic : dynamic_ones;
+    if (gone == went.size()) ones.insert(ones.end(), went.begin(), went.end());
   }
   std::sort(ones.begin(), ones.end());
   c.yield(ones.empty() ? x : c.squeeze(x, ones));
