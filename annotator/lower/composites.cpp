@@ -1,6 +1,7 @@
 #include "annotator/lower/composites.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <map>
 #include <optional>
@@ -36,15 +37,16 @@ class Opening {
     call.convertible = &convertible;
     call.call.arguments = composite_.arguments;
     for (NamedArgument& argument : call.call.arguments) number_inputs(argument.value);
-    for (const ValueId input : inputs_) call.inputs.push_back(program_.values[input].type);
-    Program first, second;
-    if (!trace(call, first)) return false;
-    call.seed = 1;
-    for (Type& type : call.inputs) enlarge(type);
-    if (!trace(call, second)) return false;
-    for (std::size_t i = 0; i < inputs_.size(); ++i) note_axes(i, call.inputs[i]);
-    if (!axes_.empty()) check_smallest(std::move(call), first, second);
-    join(first, second);
+    Runs runs;
+    for (std::size_t run = 0; run < runs.size(); ++run) {
+      call.seed = run;
+      call.inputs.clear();
+      for (const ValueId input : inputs_) call.inputs.push_back(enlarged(program_.values[input].type, run));
+      if (!trace(call, runs[run])) return false;
+    }
+    note_axes();
+    if (!axes_.empty()) check_smallest(std::move(call), runs);
+    join(runs);
     return true;
   }
 
@@ -52,6 +54,9 @@ class Opening {
   const std::vector<Argument>& results() const { return results_; }
 
  private:
+  // The steps at the example's sizes and at two larger ones: a number may be a size by coincidence in two of them.
+  using Runs = std::array<Program, 3>;
+
   [[noreturn]] void refuse(Code code, const std::string& why,
                            const std::string& remedy = "write the model without this operator") const {
     const bool archive = code == Code::converter_refused && program_.source.kind == "torch.export";
@@ -104,7 +109,7 @@ class Opening {
 
   // A length that the operator names (irfft with n=7) is cut to where there is more, and filled up to where there is
   // less: the steps have to be the same where dynamic sizes are the smallest, unless PyTorch takes none of these.
-  void check_smallest(CompositeCall call, const Program& first, const Program& second) const {
+  void check_smallest(CompositeCall call, const Runs& runs) const {
     for (Type& type : call.inputs) {
       for (Dim& dim : *type.dims) dim.size = dim.dynamic ? least(dim) : dim.size;
     }
@@ -114,7 +119,7 @@ class Opening {
     } catch (const Error&) {
       return;
     }
-    const auto &nodes = first.body.nodes, &larger = second.body.nodes, &smallest = steps.body.nodes;
+    const auto &nodes = runs[0].body.nodes, &larger = runs[1].body.nodes, &smallest = steps.body.nodes;
     bool same = nodes.size() == smallest.size() && nodes.size() == larger.size();
     for (std::size_t i = 0; same && i < nodes.size(); ++i) {
       same = qualified(nodes[i]) == qualified(smallest[i]) && nodes[i].arguments.size() == smallest[i].arguments.size();
@@ -126,11 +131,16 @@ class Opening {
     if (!same) refuse(Code::baked_size, "it takes other steps where a dynamic size is small");
   }
 
-  // Equal sizes stay equal; sizes of different names become different.
-  static void enlarge(Type& type) {
-    for (Dim& dim : *type.dims) {
-      if (dim.dynamic) dim.size = 2 * dim.size + 1 + 2 * (dim.symbol == none_id ? 0 : dim.symbol);
-    }
+  // The size in a run. Equal sizes stay equal; those of different names become different, in other ratios in each run.
+  static std::int64_t size_in(std::size_t run, const Dim& dim) {
+    const std::int64_t symbol = dim.symbol == none_id ? 0 : dim.symbol;
+    if (!dim.dynamic || run == 0) return dim.size;
+    return run == 1 ? 2 * dim.size + 1 + 2 * symbol : dim.size + 3 + 5 * symbol;
+  }
+
+  static Type enlarged(Type type, std::size_t run) {
+    for (Dim& dim : *type.dims) dim.size = size_in(run, dim);
+    return type;
   }
 
   struct Axis {
@@ -138,62 +148,75 @@ class Opening {
     std::int64_t axis = 0;
     SymbolId symbol = none_id;
   };
-  using Sizes = std::pair<std::int64_t, std::int64_t>;  // in the two runs
+  using Sizes = std::array<std::int64_t, 3>;  // by run
 
-  void note_axes(std::size_t input, const Type& enlarged) {
-    const std::vector<Dim>& dims = *program_.values[inputs_[input]].type.dims;
-    for (std::size_t i = 0; i < dims.size(); ++i) {
-      if (!dims[i].dynamic) continue;
-      axes_.try_emplace(Sizes{dims[i].size, (*enlarged.dims)[i].size},
-                        Axis{inputs_[input], static_cast<std::int64_t>(i), dims[i].symbol});
-    }
-  }
-
-  Dim dim_of(const Dim& first, const Dim& second) const {
-    if (first.size == second.size) return {first.size, false, none_id};
-    const auto axis = axes_.find({first.size, second.size});
-    return {first.size, true, axis == axes_.end() ? none_id : axis->second.symbol};
-  }
-
-  void join(const Program& first, const Program& second) {
-    if (first.body.nodes.size() != second.body.nodes.size() || first.values.size() != second.values.size() ||
-        first.outputs.size() != second.outputs.size()) {
-      refuse(Code::baked_size, "it takes other steps at another size");
-    }
-    to_ = inputs_;
-    for (std::size_t i = inputs_.size(); i < first.values.size(); ++i) add_value(first, second, i);
-    for (std::size_t i = 0; i < first.body.nodes.size(); ++i) {
-      const Node &node = first.body.nodes[i], &again = second.body.nodes[i];
-      if (qualified(node) != qualified(again) || node.outputs.size() != again.outputs.size() ||
-          node.arguments.size() != again.arguments.size()) {
-        refuse(Code::baked_size, "it takes other steps at another size");
+  void note_axes() {
+    for (const ValueId value : inputs_) {
+      const std::vector<Dim>& dims = *program_.values[value].type.dims;
+      for (std::size_t i = 0; i < dims.size(); ++i) {
+        if (!dims[i].dynamic) continue;
+        axes_.try_emplace(Sizes{size_in(0, dims[i]), size_in(1, dims[i]), size_in(2, dims[i])},
+                          Axis{value, static_cast<std::int64_t>(i), dims[i].symbol});
       }
-      Node rewritten = node;
+    }
+  }
+
+  Dim dim_of(const Sizes& sizes) const {
+    if (sizes[0] == sizes[1] && sizes[0] == sizes[2]) return {sizes[0], false, none_id};
+    const auto axis = axes_.find(sizes);
+    return {sizes[0], true, axis == axes_.end() ? none_id : axis->second.symbol};
+  }
+
+  void require_same_steps(const Program& first, const Program& other) const {
+    bool same = first.body.nodes.size() == other.body.nodes.size() && first.values.size() == other.values.size() &&
+                first.outputs.size() == other.outputs.size();
+    for (std::size_t i = 0; same && i < first.body.nodes.size(); ++i) {
+      const Node &node = first.body.nodes[i], &again = other.body.nodes[i];
+      same = qualified(node) == qualified(again) && node.outputs.size() == again.outputs.size() &&
+             node.arguments.size() == again.arguments.size();
+    }
+    if (!same) refuse(Code::baked_size, "it takes other steps at another size");
+  }
+
+  void join(const Runs& runs) {
+    const Program& first = runs[0];
+    for (const Program& other : runs) require_same_steps(first, other);
+    to_ = inputs_;
+    for (std::size_t i = inputs_.size(); i < first.values.size(); ++i) add_value(runs, i);
+    for (std::size_t i = 0; i < first.body.nodes.size(); ++i) {
+      Node rewritten = first.body.nodes[i];
       rewritten.origin = composite_.origin;
       for (std::size_t k = 0; k < rewritten.arguments.size(); ++k) {
-        rewritten.arguments[k].value = joined(node.arguments[k].value, again.arguments[k].value);
+        const auto value = [&](std::size_t run) { return &runs[run].body.nodes[i].arguments[k].value; };
+        rewritten.arguments[k].value = joined({value(0), value(1), value(2)});
       }
       for (ValueId& output : rewritten.outputs) output = to_.at(static_cast<std::size_t>(output));
       nodes_.push_back(std::move(rewritten));
     }
     for (std::size_t i = 0; i < first.outputs.size(); ++i) {
-      results_.push_back(joined(first.outputs[i].value, second.outputs[i].value));
+      results_.push_back(joined({&runs[0].outputs[i].value, &runs[1].outputs[i].value, &runs[2].outputs[i].value}));
     }
   }
 
-  void add_value(const Program& first, const Program& second, std::size_t i) {
+  void add_value(const Runs& runs, std::size_t i) {
+    const Program& first = runs[0];
     Value value = first.values[i];
-    const Type& again = second.values[i].type;
-    if (value.type.dims->size() != again.dims->size()) refuse(Code::baked_size, "a rank depends on a size");
-    for (std::size_t k = 0; k < again.dims->size(); ++k) {
-      (*value.type.dims)[k] = dim_of((*value.type.dims)[k], (*again.dims)[k]);
+    const auto dims = [&](std::size_t run) -> const std::vector<Dim>& { return *runs[run].values[i].type.dims; };
+    if (dims(0).size() != dims(1).size() || dims(0).size() != dims(2).size()) {
+      refuse(Code::baked_size, "a rank depends on a size");
+    }
+    for (std::size_t k = 0; k < dims(0).size(); ++k) {
+      (*value.type.dims)[k] = dim_of({dims(0)[k].size, dims(1)[k].size, dims(2)[k].size});
     }
     const auto id = static_cast<ValueId>(program_.values.size());
     value.name = composite_.target.substr(composite_.target.find("::") + 2) + ".step." + std::to_string(id);
     if (value.source == ValueSource::constant) {
       const Constant& constant = first.constants.at(static_cast<std::size_t>(value.index));
-      const ConstantId other = second.values[i].index;
-      if (other == none_id || !same_content(constant.data, second.constants.at(static_cast<std::size_t>(other)).data)) {
+      for (const Program& run : runs) {
+        const ConstantId other = run.values[i].index;
+        if (other != none_id && same_content(constant.data, run.constants.at(static_cast<std::size_t>(other)).data)) {
+          continue;
+        }
         refuse(Code::baked_size, "a tensor on the way is made by something else than an operator");
       }
       value.index = value.known = static_cast<ConstantId>(program_.constants.size());
@@ -203,41 +226,69 @@ class Opening {
     program_.values.push_back(std::move(value));
   }
 
-  Argument joined(const Argument& first, const Argument& second) {
-    const auto *list = first.as<ArgumentList>(), *other = second.as<ArgumentList>();
-    if (list != nullptr && other != nullptr && list->size() == other->size()) {
+  // By run, one argument.
+  using Seen = std::array<const Argument*, 3>;
+
+  Argument joined(const Seen& seen) {
+    const auto all = [&](const auto& holds) { return std::ranges::all_of(seen, holds); };
+    const auto* list = seen[0]->as<ArgumentList>();
+    const auto is_as_long = [&](const Argument* each) {
+      const auto* other = each->as<ArgumentList>();
+      return other != nullptr && list != nullptr && other->size() == list->size();
+    };
+    if (all(is_as_long)) {
       ArgumentList result;
-      for (std::size_t i = 0; i < list->size(); ++i) result.push_back(joined((*list)[i], (*other)[i]));
+      for (std::size_t i = 0; i < list->size(); ++i) {
+        const auto element = [&](std::size_t run) { return &(*seen[run]->as<ArgumentList>())[i]; };
+        result.push_back(joined({element(0), element(1), element(2)}));
+      }
       return {std::move(result)};
     }
-    if (first == second) {
-      const auto* value = first.as<ValueRef>();
-      return value == nullptr ? first : Argument{ValueRef{to_.at(static_cast<std::size_t>(value->id))}};
+    if (all([&](const Argument* each) { return *each == *seen[0]; })) {
+      const auto* value = seen[0]->as<ValueRef>();
+      return value == nullptr ? *seen[0] : Argument{ValueRef{to_.at(static_cast<std::size_t>(value->id))}};
     }
-    const auto *size = first.as<std::int64_t>(), *larger = second.as<std::int64_t>();
-    const auto computed = size == nullptr || larger == nullptr ? std::nullopt : size_as_axes({*size, *larger});
-    if (!computed) {
+    std::optional<Argument> found;
+    if (all([](const Argument* each) { return each->as<std::int64_t>() != nullptr; })) {
+      found = size_as_axes({*seen[0]->as<std::int64_t>(), *seen[1]->as<std::int64_t>(), *seen[2]->as<std::int64_t>()});
+    }
+    if (!found) {
       refuse(Code::baked_size, "a number in its steps depends on a dynamic size, in a way that is not known");
     }
-    return *computed;
+    return *found;
   }
 
-  // A number that was this in the two runs: n, n + k, n * k or n * m of axes n and m.
+  // True if the rule gives the number in every run.
+  static bool gives(const Sizes& number, const Sizes& axis, const auto& rule) {
+    return std::ranges::equal(number, axis, [&](std::int64_t want, std::int64_t size) { return want == rule(size); });
+  }
+
+  // A number of the runs: n, n + k, n * k, n // 2, (n + 1) // 2 or n * m of axes n and m.
   std::optional<Argument> size_as_axes(const Sizes& sizes) {
     if (const auto axis = axes_.find(sizes); axis != axes_.end()) return size_of_axis(axis->second);
     for (const auto& [n, axis] : axes_) {
-      if (sizes.second - sizes.first == n.second - n.first) {
-        return computed("aten::add", size_of_axis(axis), {sizes.first - n.first});
+      const std::int64_t more = sizes[0] - n[0];
+      if (gives(sizes, n, [&](std::int64_t size) { return size + more; })) {
+        return computed("aten::add", size_of_axis(axis), {more});
       }
     }
     for (const auto& [n, axis] : axes_) {
-      if (n.first == 0 || sizes.first % n.first != 0) continue;
-      const std::int64_t factor = sizes.first / n.first;
-      if (n.second * factor == sizes.second) return computed("aten::mul", size_of_axis(axis), {factor});
+      const std::int64_t factor = n[0] == 0 ? 0 : sizes[0] / n[0];
+      if (factor != 0 && gives(sizes, n, [&](std::int64_t size) { return size * factor; })) {
+        return computed("aten::mul", size_of_axis(axis), {factor});
+      }
+    }
+    for (const auto& [n, axis] : axes_) {  // fftshift and its inverse
+      for (const std::int64_t more : {0, 1}) {
+        if (!gives(sizes, n, [&](std::int64_t size) { return (size + more) / 2; })) continue;
+        Argument size = size_of_axis(axis);
+        if (more != 0) size = computed("aten::add", std::move(size), {more});
+        return computed("aten::floordiv", std::move(size), {std::int64_t{2}});
+      }
     }
     for (const auto& [n, axis] : axes_) {
       for (const auto& [m, other] : axes_) {
-        if (sizes == Sizes{n.first * m.first, n.second * m.second}) {
+        if (sizes == Sizes{n[0] * m[0], n[1] * m[1], n[2] * m[2]}) {
           return computed("aten::mul", size_of_axis(axis), size_of_axis(other));
         }
       }

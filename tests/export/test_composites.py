@@ -176,6 +176,20 @@ def test_all_that_is_missing_is_said_at_once(tmp_path):
     assert "aten::linalg_eigvalsh" in said and "aten::linalg_qr" in said and "aten::kron" not in said
 
 
+class Shifted(torch.nn.Module):
+    def forward(self, x):
+        return torch.fft.fftshift(x, dim=1), torch.fft.ifftshift(x, dim=1), torch.fft.fftshift(x)
+
+
+@pytest.mark.parametrize("example", [(4, 8), (3, 5), (5, 8)])
+def test_half_a_dynamic_size_is_not_another_that_it_equals(example, tmp_path):
+    torch.jit.trace(Shifted(), torch.randn(example), check_trace=False).save(str(tmp_path / "m.pt"))
+    command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--input", f"x=float32[{example[0]},{example[1]}]",
+                "--dynamic", "x:0=n,1=m")
+    for sizes in [example, (1, 1), (2, 7), (9, 4)]:
+        assert_same(tmp_path / "m.onnx", Shifted(), {"x": torch.randn(sizes)})
+
+
 def test_a_composite_that_cuts_or_fills_up_by_the_size_is_refused(tmp_path):
     """irfft with n=7 takes four elements of an axis: it cuts one that is longer, and fills up one that is shorter."""
     model = Net(lambda x: torch.fft.irfft(x + 0j, n=7), 1)
