@@ -108,14 +108,17 @@ void leave_alone_in_extent(Lockstep& runs, const jit::Node& node, Results& resul
 
 // A run that goes through a side of a condition which it does not take shows sizes, but not the rank that a squeeze
 // leaves there: if x.size(0) == 1: x = x.squeeze(0).
-void leave_out_pretended_extents(const Lockstep& runs, Results& results) {
+void leave_out_pretended_ranks(const Lockstep& runs, Results& results) {
   std::optional<int> proper;
   for (int run = 0; run < runs.count && !proper; ++run) {
     if (results[run] && !runs.pretends[run]) proper = run;
   }
+  const auto has_rank_of = [](const c10::IValue& value, const c10::IValue& other) {
+    return !value.isTensor() || !other.isTensor() || extent(value) == extent(other);
+  };
   for (int run = 0; run < runs.count && proper; ++run) {
     if (!results[run] || !runs.pretends[run]) continue;
-    if (!std::ranges::equal(*results[run], *results[*proper], {}, extent, extent)) results[run].reset();
+    if (!std::ranges::equal(*results[run], *results[*proper], has_rank_of)) results[run].reset();
   }
 }
 
@@ -165,7 +168,7 @@ Results execute(Recording& recording, const Step& step, const std::vector<Term>&
     unmark_numbers(*stack, arguments, run);
     results[run] = std::vector<c10::IValue>(stack->begin(), stack->end());
   }
-  leave_out_pretended_extents(runs, results);
+  leave_out_pretended_ranks(runs, results);
   leave_alone_in_extent(runs, step.node, results);
   return results;
 }

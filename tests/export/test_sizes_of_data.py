@@ -285,6 +285,27 @@ def test_an_axis_that_is_dropped_under_a_condition(example, tmp_path):
             np.testing.assert_allclose(got, want.numpy(), rtol=1e-5, atol=1e-5)
 
 
+class PartsOfLong(torch.nn.Module):
+    """A list of as many parts as the size gives, under a condition that the longest runs alone meet."""
+
+    def forward(self, x):
+        total = x.sum() * 0
+        if x.size(0) > 20:
+            for part in x.split(7):
+                total = total * 2 + part.sum()
+        return total
+
+
+def test_parts_under_a_condition_are_as_many_as_there_are(tmp_path):
+    model = torch.jit.script(PartsOfLong())
+    model.save(str(tmp_path / "m.pt"))
+    command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--input", "x=float32[4,3]", "--dynamic", "x:0=n")
+    session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"), providers=["CPUExecutionProvider"])
+    for rows in (1, 4, 21, 30, 43, 107):
+        x = torch.randn(rows, 3, generator=torch.Generator().manual_seed(rows))
+        np.testing.assert_allclose(session.run(None, {"x": x.numpy()})[0], model(x).numpy(), rtol=1e-4, atol=1e-3)
+
+
 class NamedLengths(torch.nn.Module):
     """Ranges of lengths that the model names: of an axis that is shorter there is less, and every size of it follows."""
 
