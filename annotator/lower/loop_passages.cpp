@@ -3,14 +3,17 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "annotator/lower/views.h"
+
 namespace whence::lower {
 
 namespace {
 
 class Passages {
  public:
-  Passages(const std::vector<PassedOn>& variables, const std::unordered_set<ValueId>& inside, const MayMeet& may_meet)
-      : variables_(variables), inside_(inside), may_meet_(may_meet), gives_to_(variables.size()) {
+  Passages(const Program& program, const std::vector<PassedOn>& variables, const std::unordered_set<ValueId>& inside,
+           const MayMeet& may_meet)
+      : program_(program), variables_(variables), inside_(inside), may_meet_(may_meet), gives_to_(variables.size()) {
     found_.outside.resize(variables.size());
   }
 
@@ -58,13 +61,14 @@ class Passages {
     }
   }
 
-  // False for different parts of one chunk, split or unbind.
+  // False for different parts of one chunk, split or unbind, and for ranges that do not meet.
   bool meet(const Root& one, const Root& other) const {
     if (one.memory != other.memory) {
       const bool outside = !inside_.contains(one.memory) && !inside_.contains(other.memory);
       return outside && may_meet_(value_outside(one), value_outside(other));
     }
-    return one.made == nullptr || one.made != other.made || one.part == other.part;
+    if (one.made == nullptr || other.made == nullptr) return true;
+    return one.made == other.made ? one.part == other.part : !takes_other_range(program_, *one.made, *other.made);
   }
 
   bool meet(const std::vector<Root>& some, const std::vector<Root>& others) const {
@@ -93,6 +97,7 @@ class Passages {
     }
   }
 
+  const Program& program_;
   const std::vector<PassedOn>& variables_;
   const std::unordered_set<ValueId>& inside_;
   const MayMeet& may_meet_;
@@ -102,9 +107,9 @@ class Passages {
 
 }  // namespace
 
-LoopPassages loop_passages(const std::vector<PassedOn>& variables, const std::unordered_set<ValueId>& inside,
-                           const MayMeet& may_meet) {
-  return Passages(variables, inside, may_meet).find();
+LoopPassages loop_passages(const Program& program, const std::vector<PassedOn>& variables,
+                           const std::unordered_set<ValueId>& inside, const MayMeet& may_meet) {
+  return Passages(program, variables, inside, may_meet).find();
 }
 
 }  // namespace whence::lower

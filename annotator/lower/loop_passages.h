@@ -33,7 +33,7 @@ struct LoopPassages {
 using MayMeet = std::function<bool(ValueId, ValueId)>;
 
 // `inside` are the values that the body makes, its variables among them.
-LoopPassages loop_passages(const std::vector<PassedOn>& variables, const std::unordered_set<ValueId>& inside,
-                           const MayMeet& may_meet);
+LoopPassages loop_passages(const Program& program, const std::vector<PassedOn>& variables,
+                           const std::unordered_set<ValueId>& inside, const MayMeet& may_meet);
 
 }  // namespace whence::lower

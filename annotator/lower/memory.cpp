@@ -9,35 +9,6 @@
 
 namespace whence::lower {
 
-namespace {
-
-struct Range {
-  std::int64_t dim = 0, start = 0, end = 0;
-};
-
-// The elements that x[2] and x[2:5] take along an axis; nullopt for places that count from the back or are computed.
-std::optional<Range> range_of(const Program& program, const Node& view) {
-  const auto number = [&](const char* name) -> std::optional<std::int64_t> {
-    const Argument* given = view.find(name);
-    const auto value = given == nullptr ? std::nullopt : program::known_integer(program, *given);
-    return value && *value >= 0 ? value : std::nullopt;
-  };
-  const Argument* along = view.find("dim");
-  const auto dim = along == nullptr ? std::nullopt : program::known_integer(program, *along);
-  if (view.target == "aten::select") {
-    const auto index = number("index");
-    return dim && index ? std::optional(Range{*dim, *index, *index + 1}) : std::nullopt;
-  }
-  if (view.target != "aten::slice") return std::nullopt;
-  const Argument* end = view.find("end");
-  const auto open = end == nullptr || end->is_none() ? std::optional(INT64_MAX) : number("end");
-  const Argument* given = view.find("start");
-  const auto start = given == nullptr || given->is_none() ? std::optional<std::int64_t>(0) : number("start");
-  return dim && start && open ? std::optional(Range{*dim, *start, *open}) : std::nullopt;
-}
-
-}  // namespace
-
 // ---- reading ----------------------------------------------------------------------------------------------------
 
 ValueId Memory::renamed(ValueId id) const {
@@ -260,8 +231,7 @@ bool Memory::disjoint(ValueId one, ValueId other) const {
     ++a, ++b;
   }
   if (a == to_one.rend() || b == to_other.rend() || (*a)->base != (*b)->base) return false;
-  const auto range = range_of(program_, (*a)->node), too = range_of(program_, (*b)->node);
-  return range && too && range->dim == too->dim && (range->end <= too->start || too->end <= range->start);
+  return takes_other_range(program_, (*a)->node, (*b)->node);
 }
 
 // A variable of a loop has a doubt for everything that it is in some iteration. What two of them lead to is not the

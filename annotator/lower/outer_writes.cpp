@@ -4,9 +4,18 @@
 #include <set>
 
 #include "annotator/lower/in_place.h"
+#include "annotator/lower/views.h"
 
 namespace whence::lower {
 namespace {
+
+// True for transpose_ and its like: which part of the tensor a view takes is not the same before it and after it.
+bool gives_other_shape(const Program& program, const Node& node) {
+  if (!is_in_place(node) || node.outputs.empty()) return false;
+  Node view = node;
+  view.target.pop_back();
+  return view_info(program, view).kind == ViewKind::view;
+}
 
 class Collector {
  public:
@@ -139,7 +148,9 @@ class Collector {
       const auto base = base_.find(at.memory);
       const auto joined = joined_.find(at.memory);
       if (base != base_.end()) {
-        if (!base->second.same) at = {at.memory, at.memory, base->second.made};
+        const Base& step = base->second;
+        if (!step.same) at = {at.memory, at.memory, step.made};
+        if (step.same && step.made != nullptr && gives_other_shape(program_, *step.made)) at.made = nullptr;
         open.push_back({base->second.id, at.part, at.made});
       } else if (joined != joined_.end()) {
         for (const ValueId value : joined->second) open.push_back({value, at.part, at.made});
@@ -164,7 +175,7 @@ class Collector {
     }
     const std::unordered_set<ValueId> inside(made_in_order_.begin() + static_cast<std::ptrdiff_t>(made_before),
                                              made_in_order_.end());
-    const LoopPassages passages = loop_passages(variables, inside, may_meet_);
+    const LoopPassages passages = loop_passages(program_, variables, inside, may_meet_);
     for (std::size_t i = 0; i < variables.size(); ++i) {
       const ValueId variable = variables[i].variable;
       for (const ValueId value : passages.outside[i]) writes.sometimes.push_back({variable, value});

@@ -189,6 +189,9 @@ const std::unordered_map<std::string_view, WriteRule>& write_rules() {
       {"aten::split_with_sizes", part},
       {"aten::tensor_split", part},
       {"aten::chunk", part},
+      {"aten::unsafe_chunk", part},
+      {"aten::unsafe_split", part},
+      {"aten::unsafe_split_with_sizes", part},
       {"aten::hsplit", columns},
       {"aten::vsplit", [](const Write& w) { return part_along(w, 0); }},
       {"aten::dsplit", [](const Write& w) { return part_along(w, 2); }},
@@ -225,6 +228,31 @@ const std::unordered_map<std::string_view, WriteRule>& write_rules() {
   return table;
 }
 
+struct Range {
+  std::int64_t dim = 0, start = 0, end = 0;
+};
+
+// The elements that x[2] and x[2:5] take along an axis; nullopt for places that count from the back or are computed.
+std::optional<Range> range_of(const Program& program, const Node& view) {
+  const auto number = [&](const char* name) -> std::optional<std::int64_t> {
+    const Argument* given = view.find(name);
+    const auto value = given == nullptr ? std::nullopt : program::known_integer(program, *given);
+    return value && *value >= 0 ? value : std::nullopt;
+  };
+  const Argument* along = view.find("dim");
+  const auto dim = along == nullptr ? std::nullopt : program::known_integer(program, *along);
+  if (view.target == "aten::select") {
+    const auto index = number("index");
+    return dim && index ? std::optional(Range{*dim, *index, *index + 1}) : std::nullopt;
+  }
+  if (view.target != "aten::slice") return std::nullopt;
+  const Argument* end = view.find("end");
+  const auto open = end == nullptr || end->is_none() ? std::optional(INT64_MAX) : number("end");
+  const Argument* given = view.find("start");
+  const auto start = given == nullptr || given->is_none() ? std::optional<std::int64_t>(0) : number("start");
+  return dim && start && open ? std::optional(Range{*dim, *start, *open}) : std::nullopt;
+}
+
 }  // namespace
 
 ViewInfo view_info(const Program& program, const Node& node) {
@@ -254,6 +282,11 @@ ViewInfo view_info(const Program& program, const Node& node) {
     return {known ? ViewKind::view : ViewKind::perhaps, argument.name, {viewed->id}};
   }
   return {};
+}
+
+bool takes_other_range(const Program& program, const Node& one, const Node& other) {
+  const auto range = range_of(program, one), too = range_of(program, other);
+  return range && too && range->dim == too->dim && (range->end <= too->start || too->end <= range->start);
 }
 
 std::optional<Node> write_through(const Program& program, const Node& view, std::size_t output,

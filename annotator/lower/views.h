@@ -26,6 +26,9 @@ struct ViewInfo {
 // From the operator's schema (alias annotations), and from recorded dtypes where a cast decides.
 ViewInfo view_info(const Program& program, const Node& node);
 
+// True for two views of one tensor that take parts of it which do not meet: x[2] and x[3:5].
+bool takes_other_range(const Program& program, const Node& one, const Node& other);
+
 // The operation that puts `written` in the place of result `output` of `view`, giving a new value of what was viewed:
 //   select(base, 0, 2)   ->   select_scatter(old_base, written, 0, 2)
 // `view` has its arguments resolved, its viewed argument replaced by `old_base`. The node has no outputs yet. nullopt

@@ -61,7 +61,8 @@ bool Aliases::Passage::may_alias_after_write(const Term& written, const Term& ot
   return other.is_value() && (other.id < result) != (written.id < result) && may_be(other);
 }
 
-void Aliases::refuse_writes(const std::vector<const Term*>& written, const std::vector<const Call*>& running) const {
+void Aliases::refuse_writes(const std::vector<const Term*>& written, const std::vector<const Call*>& running,
+                            const Attributes& attributes) const {
   for (const Term* term : written) {
     for (int run = 0; run < most_runs; ++run) {
       const auto held = in_sequences_.find(memory_of(*term, run));
@@ -73,12 +74,11 @@ void Aliases::refuse_writes(const std::vector<const Term*>& written, const std::
   for (const Term* term : written) {
     for (const Passage& passage : passages_) {
       if (!passage.may_be(*term)) continue;
-      for (const Call* call : running) {
-        const auto in_doubt = [&](const auto& entry) { return passage.may_alias_after_write(*term, entry.second); };
-        if (std::ranges::none_of(call->env, in_doubt)) continue;
-        refuse("a tensor is written in place that a branch or loop may have made another one's alias",
-               "write into a clone");
-      }
+      const auto in_doubt = [&](const auto& entry) { return passage.may_alias_after_write(*term, entry.second); };
+      const auto holds = [&](const Call* call) { return std::ranges::any_of(call->env, in_doubt); };
+      if (std::ranges::none_of(running, holds) && std::ranges::none_of(attributes, in_doubt)) continue;
+      refuse("a tensor is written in place that a branch or loop may have made another one's alias",
+             "write into a clone");
     }
   }
 }

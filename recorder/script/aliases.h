@@ -3,9 +3,16 @@
 // or loop is a tensor from before it or a new one: a write into either is refused while the other is still in use.
 #pragma once
 
+#include <map>
+#include <string>
+#include <utility>
+
 #include "recorder/script/call.h"
 
 namespace whence::recorder::script {
+
+// Attributes that the program sets, and lists and dicts that it may change: tuples of one item, by object and name.
+using Attributes = std::map<std::pair<const c10::ivalue::Object*, std::string>, Term>;
 
 class Aliases {
  public:
@@ -20,9 +27,10 @@ class Aliases {
   void note_element(const Term& element);
   void note_element(const at::Tensor& tensor);
 
-  // Throws Error unsupported_feature if one of the `running` calls or a sequence still holds a `written` tensor under
-  // another name.
-  void refuse_writes(const std::vector<const Term*>& written, const std::vector<const Call*>& running) const;
+  // Throws Error unsupported_feature if one of the `running` calls, an attribute or a sequence still holds a `written`
+  // tensor under another name.
+  void refuse_writes(const std::vector<const Term*>& written, const std::vector<const Call*>& running,
+                     const Attributes& attributes) const;
 
  private:
   using Memory = c10::weak_intrusive_ptr<c10::StorageImpl>;

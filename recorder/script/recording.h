@@ -42,8 +42,7 @@ struct Recording {
   Aliases aliases;
   NodeWriter writer;
   std::vector<const Call*> running;  // calls that are being evaluated, the outermost first
-  // Attributes that the program sets, and lists and dicts that it may change: tuples of one item, by object and name.
-  std::map<std::pair<const c10::ivalue::Object*, std::string>, Term> attributes;
+  Attributes attributes;
   // Results of branches whose sides leave tensors of different ranks. What is computed from one has sizes as from the
   // example's; the Program itself says in the end that their rank is not known.
   std::unordered_set<ValueId> of_two_ranks;

@@ -61,6 +61,23 @@ def test_objects_that_take_each_others_place_are_refused(tmp_path, model):
     assert "E0303" in said and "object" in said and "attributes of one object" in said and not path.exists()
 
 
+class PerhapsHolds(nn.Module):
+    """The attribute is what is written afterwards, where the loop runs at all."""
+
+    def forward(self, x, n):
+        row = (x * 2)[0]
+        state = State(x[1])
+        for t in range(int(n)):
+            state.h = row
+        row.mul_(0.5)
+        return state.h
+
+
+def test_what_an_object_may_hold_is_not_written_unseen(tmp_path):
+    path, said = export(PerhapsHolds, tmp_path, code=4)
+    assert "E0303" in said and "alias" in said and not path.exists()
+
+
 class OneUnderTwoNames(nn.Module):
     def forward(self, x, n):
         z = x * 2

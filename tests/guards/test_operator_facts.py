@@ -72,6 +72,9 @@ CALLS = {  # of rows whose schemas do not say that the result may be the argumen
     "aten::positive": lambda x: +x,
     "aten::to": lambda x: x.to(x.dtype),
     "aten::type_as": lambda x: x.type_as(x),
+    "aten::unsafe_chunk": lambda x: torch.unsafe_chunk(x, 2)[0],
+    "aten::unsafe_split": lambda x: torch.unsafe_split(x, 1)[0],
+    "aten::unsafe_split_with_sizes": lambda x: torch.unsafe_split_with_sizes(x, [1, 1])[0],
 }
 
 
