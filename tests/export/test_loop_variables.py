@@ -23,8 +23,8 @@ SERVED = {
     "gates": ("h = torch.zeros(4)", "i1, f = (torch.cat([y[i], h]) + 1).chunk(2)\ni1.sigmoid_()\nf.tanh_()\nh = i1 * f", "h"),
     "parts of one tensor": ("h, c = (y[0] * 2).chunk(2)", "g = torch.cat([h, c]) + y[i]\nh, c = g.chunk(2)\nc += 1\nh = h * c",
                             "h, c"),
-    "ranges of one tensor": ("k = y[0, :2] * 1\nq = y[0, 2:] * 1\ns = y[0, 0]",
-                             "g = y * 1.5\nk += 1\ns = s + q.mean()\nk = g[i, :2]\nq = g[i, 2:4]", "s, k, q"),
+    "ranges of one tensor": ("k = y[:, :2] * 1\nq = y[:, 2:] * 1\ns = y[0, 0]",
+                             "g = y * 1.5\nk += 1\ns = s + q.mean()\nk = g[..., :2]\nq = g[..., 2:4]", "s, k, q"),
     "a row of what is written": ("out = y * 0\nrow = y[0]", "out[i] = row * 2\nrow = out[i]", "out, row"),
     "written to the end": ("k = y[0] * 1\nm = k.clone()", "k = k + y[i]\nm.copy_(k)\nk += 1", "k, m"),
 }
