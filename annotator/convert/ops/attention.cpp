@@ -24,21 +24,24 @@ constexpr std::int64_t kLargestConstantMask = std::int64_t{1} << 22;
 struct Attention {
   Val query, key, value, mask;
   double scale = 1;
+  Val divisor = absent;  // of the queries, where the size of the heads is known when the graph runs
   bool causal = false;
   double dropout = 0;
 };
 
 Attention read(Ctx& c, std::string_view mask_argument = "attn_mask") {
-  Attention attention{c.tensor("query"), c.tensor("key"), c.tensor("value"), c.optional_tensor(mask_argument)};
+  Attention attention;
+  attention.query = c.tensor("query"), attention.key = c.tensor("key"), attention.value = c.tensor("value");
+  attention.mask = c.optional_tensor(mask_argument);
   attention.causal = c.flag("is_causal");
   attention.dropout = c.number("dropout_p");
   if (c.has("scale")) {
     attention.scale = c.number("scale");
-  } else if (const auto size = c.static_dim(attention.query, -1)) {
-    attention.scale = 1.0 / std::sqrt(static_cast<double>(*size));
+  } else if (const auto size = c.static_dim(attention.query, -1), of_key = c.static_dim(attention.key, -1);
+             size || of_key) {
+    attention.scale = 1.0 / std::sqrt(static_cast<double>(size ? *size : *of_key));
   } else {
-    c.refuse("the size of the heads is not known at export",
-             "pass scale=, or give the query a last axis of a fixed size");
+    attention.divisor = c.emit("Sqrt", {c.cast(c.dim_of(attention.query, -1), c.dtype(attention.query))});
   }
   return attention;
 }
@@ -90,6 +93,11 @@ Val attention_operator(Ctx& c, const Attention& attention) {
 
 // ---- written out ------------------------------------------------------------------------------------------------
 
+Val scaled(Ctx& c, const Attention& attention, Val query) {
+  if (attention.divisor) return c.emit("Div", {query, attention.divisor});
+  return attention.scale == 1 ? query : c.emit("Mul", {query, c.constant_number(attention.scale, c.output_dtype())});
+}
+
 Val swap_last_two(Ctx& c, Val x, int rank) { return c.transpose(x, exchanged_axes(rank, rank - 2, rank - 1)); }
 
 // scores where column <= row, -inf elsewhere
@@ -140,9 +148,7 @@ Val probabilities(Ctx& c, Val scores, Val mask, const Attention& attention) {
 }
 
 Val plain(Ctx& c, const Attention& attention) {
-  const DType dtype = c.output_dtype();
-  Val query = attention.query;
-  if (attention.scale != 1) query = c.emit("Mul", {query, c.constant_number(attention.scale, dtype)});
+  const Val query = scaled(c, attention, attention.query);
   const Val scores = c.emit("MatMul", {query, swap_last_two(c, attention.key, c.rank(attention.key))});
   const Val weights = probabilities(c, scores, attention.mask, attention);
   return c.emit("MatMul", {training_dropout(c, weights, attention.dropout), attention.value});
@@ -165,9 +171,7 @@ Val grouped(Ctx& c, Attention attention, std::int64_t key_heads, std::int64_t gr
     }
     return c.reshape(x, shape);
   };
-  const DType dtype = c.output_dtype();
-  Val query = split(attention.query);
-  if (attention.scale != 1) query = c.emit("Mul", {query, c.constant_number(attention.scale, dtype)});
+  const Val query = scaled(c, attention, split(attention.query));
   const Val key = swap_last_two(c, c.unsqueeze(attention.key, {rank - 2}), rank + 1);
   Val mask = attention.mask;
   if (mask && c.rank(mask) >= 3) {
