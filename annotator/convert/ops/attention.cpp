@@ -24,7 +24,7 @@ constexpr std::int64_t kLargestConstantMask = std::int64_t{1} << 22;
 struct Attention {
   Val query, key, value, mask;
   double scale = 1;
-  Val divisor = absent;  // of the queries, where the size of the heads is known when the graph runs
+  Val divisor = absent;  // divides the queries, where the size of the heads is known when the graph runs
   bool causal = false;
   double dropout = 0;
 };
