@@ -107,6 +107,13 @@ class Opening {
     return std::max<std::int64_t>(1, symbol == nullptr ? 1 : symbol->min.value_or(1));
   }
 
+  // True if the steps are some of these, in their order: at small sizes PyTorch leaves out what changes nothing there.
+  static bool leaves_out(const std::vector<Node>& nodes, const std::vector<Node>& steps) {
+    std::size_t found = 0;
+    for (const Node& node : nodes) found += found < steps.size() && qualified(steps[found]) == qualified(node) ? 1 : 0;
+    return found == steps.size();
+  }
+
   // A length that the operator names (irfft with n=7) is cut to where there is more, and filled up to where there is
   // less: the steps have to be the same where dynamic sizes are the smallest, unless PyTorch takes none of these.
   void check_smallest(CompositeCall call, const Runs& runs) const {
@@ -120,8 +127,9 @@ class Opening {
       return;
     }
     const auto &nodes = runs[0].body.nodes, &larger = runs[1].body.nodes, &smallest = steps.body.nodes;
-    bool same = nodes.size() == smallest.size() && nodes.size() == larger.size();
-    for (std::size_t i = 0; same && i < nodes.size(); ++i) {
+    if (larger.size() != nodes.size()) return;  // refused where the runs are joined
+    bool same = smallest.size() < nodes.size() ? leaves_out(nodes, smallest) : nodes.size() == smallest.size();
+    for (std::size_t i = 0; same && i < nodes.size() && nodes.size() == smallest.size(); ++i) {
       same = qualified(nodes[i]) == qualified(smallest[i]) && nodes[i].arguments.size() == smallest[i].arguments.size();
       for (std::size_t k = 0; same && k < nodes[i].arguments.size() && k < larger[i].arguments.size(); ++k) {
         const Argument& value = nodes[i].arguments[k].value;

@@ -5,6 +5,7 @@
 
 #include "annotator/lower/in_place.h"
 #include "annotator/lower/views.h"
+#include "schema/operator_facts.h"
 
 namespace whence::lower {
 namespace {
@@ -72,8 +73,10 @@ class Collector {
     const auto memory = shared_memory(program_, node);
     if (!memory) return;
     if (memory->written) written_.push_back(memory->values.front());
+    // Results for elements of a list may be views of one tensor, and are no parts of it.
+    const Node* made = facts_of(node.target).memory == ResultMemory::elements ? nullptr : &node;
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
-      base_[node.outputs[i]] = {memory->values[i], memory->same, &node};
+      base_[node.outputs[i]] = {memory->values[i], memory->same, made};
     }
   }
 

@@ -35,6 +35,8 @@ REFUSED = {
     "a row from before": ("c = y[0] * 2", "c[0] = 3.0\nc = y[i]", "y"),
     "what stays": ("c = y * 2\nd = y * 3\ne = d", "c += 1\nc = d\nd = d * 1", "e, c, d"),
     "two of one tensor": ("c = y * 2\nt = (c, c)", "a, b = t\na += 1\nt = (b * 1, a)", "t[0], t[1]"),
+    "two views of one": ("c = y * 2\nd = y * 3",
+                         "c += 1\ne = y * 2 + d\nc, d = torch.broadcast_tensors(e, e)", "c, d"),
     "items of a list": ("c = y * 2\nl = [c, c * 2]", "l[0].add_(1)\nl = [l[1], l[1]]", "l[0], l[1]"),
     "values of a dict": ("c = y * 2\nd = {'a': c, 'b': c * 2}", "d['a'].add_(1)\nd['a'] = d['b']", "d['a'], d['b']"),
     "under a break": ("a = y * 1\nb = y * 2", "b += 1\na = a + b\nb = a\nif i == 1: break", "a, b"),
