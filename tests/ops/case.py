@@ -220,8 +220,9 @@ class Case:
         axes = self.axes()
         shapes = tuple({axis: torch.export.Dim.DYNAMIC for axis in axes.get(name, {})} or None
                        for name in self.argument_names)
+        given = tuple(tensor.clone() for tensor in self.tensors())  # torch.export marks what is dynamic, and that is saved
         with torch.no_grad():
-            return torch.export.export(self.module(), tuple(self.tensors()), dynamic_shapes=shapes if axes else None)
+            return torch.export.export(self.module(), given, dynamic_shapes=shapes if axes else None)
 
     def __str__(self) -> str:
         kinds = ",".join(str(given.dtype).removeprefix("torch.") + str(list(given.shape)) for given in self.inputs)
