@@ -40,7 +40,7 @@ class Functionalizer {
   void branch(Node node);
   void loop(Node node);
   std::vector<ValueId> carry(Block& body, std::size_t variables, const std::vector<ValueId>& written);
-  void doubt_variables(const Node& loop, const OuterWrites& writes);
+  void doubt_variables(const Node& loop, const OuterWrites& writes, const Diagnostic& unclear);
   Aliases kept_variables(Node& loop, const OuterWrites& writes);
   void add_result(Node& node, std::size_t position, ValueId memory);
 

@@ -91,7 +91,7 @@ void Functionalizer::loop(Node node) {
     for (const ValueId value : changing) memory_.lose(value, unclear);
   };
   name_variables();
-  doubt_variables(node, writes);
+  doubt_variables(node, writes, unclear);
   run(body, depth_ + 1);
   Losses lost;
   const std::vector<ValueId> left = memory_.newest(written, lost);
@@ -122,9 +122,7 @@ std::vector<ValueId> Functionalizer::carry(Block& body, std::size_t variables, c
 
 // A variable that is other memory in some iterations is memory of its own in the body, and may be the other:
 // `total = x; loop: x.add_(1); total = total + x`.
-void Functionalizer::doubt_variables(const Node& loop, const OuterWrites& writes) {
-  const Diagnostic unclear = reports_.refusal(
-      loop, "the loop writes to what a variable is in some iterations, which is read later, and gives it another one");
+void Functionalizer::doubt_variables(const Node& loop, const OuterWrites& writes, const Diagnostic& unclear) {
   for (const OuterWrites::Sometimes& each : writes.sometimes) {
     memory_.doubt(each.variable, memory_.renamed(each.other), unclear, loop.blocks[0].inputs[0]);
   }

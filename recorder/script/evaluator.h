@@ -25,7 +25,7 @@ class Evaluator {
   void run(const torch::jit::Module& root);
 
   // Returns the witnesses that the model does not accept, and whose large sizes hide what the others show: where a
-  // table of positions ends, a slice is no longer as long as the input. The last comes first.
+  // table of positions ends, a slice is shorter than the input. The last comes first.
   std::vector<int> misleading_runs() const;
 
   // Returns notes for the user about the evaluated program: attributes that it sets.

@@ -58,7 +58,10 @@ void Recording::open_sizes_of_single_run(Type& type, const Node& node, int run) 
   }
   each_operand(node, [&](ValueId id) {
     const Type& operand = values.type(id);
-    if (operand.kind != ValueKind::tensor || !operand.dims) return void(dynamic.insert(run == runs.single ? 1 : -1));
+    if (operand.kind != ValueKind::tensor || !operand.dims) {
+      if (run == runs.single) dynamic.insert(1);
+      return;
+    }
     for (std::size_t axis = 0; axis < operand.dims->size(); ++axis) {
       const Dim& dim = (*operand.dims)[axis];
       (dim.is_static() ? fixed : dynamic).insert(values.size_in(dim, run));

@@ -222,17 +222,22 @@ class EqualSizes(torch.nn.Module):
         return x.sum(0) + y.sum(0)
 
 
-@pytest.mark.parametrize("example", [(4, 6), (4, 4)])
-def test_a_branch_for_equal_sizes_holds_none_of_them(example, tmp_path):
-    torch.jit.script(EqualSizes()).save(str(tmp_path / "m.pt"))
+def assert_equal_at(sizes, model, example, tmp_path):
+    """Exports the script of a model of two tensors [a, 3] and [b, 3], and compares it at other a and b."""
+    torch.jit.script(model).save(str(tmp_path / "m.pt"))
     np.savez(tmp_path / "inputs.npz", x=np.zeros((example[0], 3), np.float32), y=np.zeros((example[1], 3), np.float32))
     command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--inputs", tmp_path / "inputs.npz",
                 "--dynamic", "x:0=a,y:0=b")
     session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"), providers=["CPUExecutionProvider"])
-    for sizes in [(4, 6), (6, 4), (1, 1), (4, 4), (7, 7), (20, 20)]:
-        x, y = (torch.randn(size, 3, generator=torch.Generator().manual_seed(size)) for size in sizes)
-        wanted = EqualSizes()(x, y).numpy()
-        np.testing.assert_allclose(session.run(None, {"x": x.numpy(), "y": y.numpy()})[0], wanted, rtol=1e-5, atol=1e-6)
+    for each in sizes:
+        x, y = (torch.randn(size, 3, generator=torch.Generator().manual_seed(size)) for size in each)
+        got = session.run(None, {"x": x.numpy(), "y": y.numpy()})[0]
+        np.testing.assert_allclose(got, model(x, y).numpy(), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("example", [(4, 6), (4, 4)])
+def test_a_branch_for_equal_sizes_holds_none_of_them(example, tmp_path):
+    assert_equal_at([(4, 6), (6, 4), (1, 1), (4, 4), (7, 7), (20, 20)], EqualSizes(), example, tmp_path)
 
 
 class OneMore(torch.nn.Module):
@@ -247,16 +252,7 @@ class OneMore(torch.nn.Module):
 
 @pytest.mark.parametrize("example", [(5, 4), (6, 6)])
 def test_a_branch_that_hardly_a_run_meets_holds_none_of_its_sizes(example, tmp_path):
-    model = torch.jit.script(OneMore())
-    model.save(str(tmp_path / "m.pt"))
-    np.savez(tmp_path / "inputs.npz", x=np.zeros((example[0], 3), np.float32), y=np.zeros((example[1], 3), np.float32))
-    command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--inputs", tmp_path / "inputs.npz",
-                "--dynamic", "x:0=a,y:0=b")
-    session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"), providers=["CPUExecutionProvider"])
-    for sizes in [(5, 4), (2, 1), (3, 3), (10, 9), (1, 4), (25, 24)]:
-        x, y = (torch.randn(size, 3, generator=torch.Generator().manual_seed(size)) for size in sizes)
-        got = session.run(None, {"x": x.numpy(), "y": y.numpy()})[0]
-        np.testing.assert_allclose(got, model(x, y).numpy(), rtol=1e-5, atol=1e-6)
+    assert_equal_at([(5, 4), (2, 1), (3, 3), (10, 9), (1, 4), (25, 24)], OneMore(), example, tmp_path)
 
 
 class OneRow(torch.nn.Module):

@@ -46,8 +46,8 @@ class Writes(torch.nn.Module):
         return y * 1
 
 
-def archive(write, route, folder):
-    model, x = Writes(write), torch.randn(3, 4)
+def archive(write, route, folder, module=Writes):
+    model, x = module(write), torch.randn(3, 4)
     path = folder / ("m.pt" if route == "trace" else "m.pt2")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -119,13 +119,7 @@ class ReadsBoth(torch.nn.Module):
 @pytest.mark.parametrize("route", ["trace", "pt2"])
 @pytest.mark.parametrize("name", SHARED)
 def test_what_a_view_without_a_schema_holds(name, route, tmp_path):
-    model = ReadsBoth(SHARED[name])
-    if route == "trace":
-        torch.jit.trace(model, torch.randn(3, 4), check_trace=False).save(str(tmp_path / "m.pt"))
-        words = [tmp_path / "m.pt", "--input", "x=float32[3,4]"]
-    else:
-        torch.export.save(torch.export.export(model, (torch.randn(3, 4),)), tmp_path / "m.pt2")
-        words = [tmp_path / "m.pt2"]
+    model, words = archive(SHARED[name], route, tmp_path, ReadsBoth)
     command.run("export", *words, "-o", tmp_path / "m.onnx")
     session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"), providers=["CPUExecutionProvider"])
     x = torch.randn(3, 4)
