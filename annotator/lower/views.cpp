@@ -36,8 +36,7 @@ bool sums(const Node& einsum) {
   const auto* text = equation == nullptr ? nullptr : equation->as<std::string>();
   const std::size_t arrow = text == nullptr ? std::string::npos : text->find("->");
   if (arrow == std::string::npos) return false;
-  const std::string_view all = *text;
-  return all.substr(0, arrow).find_first_not_of(all.substr(arrow)) != std::string_view::npos;
+  return text->substr(0, arrow).find_first_not_of(text->substr(arrow) + " ") != std::string::npos;
 }
 
 // Operators that make views of the elements of a list, of which nothing in their schemas says so: each result may share

@@ -98,6 +98,7 @@ def test_a_view_that_a_trace_does_not_see(tmp_path):
 
 SHARED = {  # no schema says that these are views
     "einsum": lambda y: torch.einsum("ij->ji", y),
+    "einsum with a space": lambda y: torch.einsum("ij ->ji", y),
     "diagonal by einsum": lambda y: torch.einsum("ii->i", y[:, :3]),
     "broadcast": lambda y: torch.broadcast_tensors(y, y[:1])[0],
     "meshgrid": lambda y: torch.meshgrid(y[0], y[:, 0], indexing="ij")[0],
