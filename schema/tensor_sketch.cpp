@@ -11,7 +11,6 @@ namespace whence {
 namespace {
 
 constexpr std::int64_t short_row = 8;  // elements; of shorter rows there are more
-constexpr std::int64_t fewest_elements = 24;
 constexpr std::int64_t longest = std::int64_t{1} << 48;
 constexpr std::int64_t most_rows = 16;
 constexpr std::int64_t most_elements_kept = 192;  // 256 characters of base64
@@ -77,7 +76,7 @@ MatrixForm matrix_form(std::span<const std::int64_t> shape) {
 
 SketchPlaces sketch_places(MatrixForm form) {
   SketchPlaces places;
-  if (form.rows < 1 || form.columns < 1 || form.rows * form.columns < fewest_elements) return places;
+  if (form.rows < 1 || form.columns < 1 || form.rows * form.columns < fewest_sketched) return places;
   if (std::max(form.rows, form.columns) > longest) return places;  // stated, not real; their products must fit
   const std::int64_t rows =
       std::min(form.rows, form.columns < short_row ? most_elements_kept / form.columns : most_rows);

@@ -31,8 +31,10 @@ struct SketchPlaces {
 };
 SketchPlaces sketch_places(MatrixForm form);
 
-// A row of 0 where its elements are all 0 or one is not finite. Nothing for tensors of less than 24 elements, of a
-// dtype that is not floating-point, and where the bytes are not at hand.
+constexpr std::int64_t fewest_sketched = 24;  // elements of a tensor
+
+// A row of 0 where its elements are all 0 or one is not finite. Nothing for tensors of less than fewest_sketched
+// elements, of a dtype that is not floating-point, and where the bytes are not at hand.
 std::vector<std::int8_t> sketch_of(const TensorData& data);
 
 }  // namespace whence

@@ -159,7 +159,7 @@ class ProgramKeys : public KeySource {
   bool wants(std::string_view key) const override { return keys_.wants(key); }
   std::string program() const override { return digest_; }
   std::optional<NodeOrigin> origin_of(const NodeMatch& match) const override {
-    if (match.units.empty()) return std::nullopt;
+    if (match.units.empty() || !knows_operations(match)) return std::nullopt;
     NodeOrigin origin;
     for (const match::UnitIndex unit : match.units) origin.ops.push_back(unit.number());
     if (match.units.size() > 1) origin.kind = match.shared ? origin::OriginKind::shared : origin::OriginKind::fused;
@@ -167,6 +167,15 @@ class ProgramKeys : public KeySource {
   }
 
  private:
+  // Returns false for an `ancestor`: the module around it is known and not the operation, unless the recording itself
+  // does not know more of the operation than that.
+  bool knows_operations(const NodeMatch& match) const {
+    return match.confidence != origin::Confidence::ancestor ||
+           std::ranges::all_of(match.units, [&](match::UnitIndex unit) {
+             return keys_.confidence({.ops = {unit.number()}}) == origin::Confidence::ancestor;
+           });
+  }
+
   const NodeKeys& keys_;
   const Program& program_;
   std::string digest_;
@@ -186,6 +195,18 @@ MatchReport nothing_found(const OnnxSummary& model) {
   return found;
 }
 
+std::string weights_compared(const match::WeightCounts& weights) {
+  if (weights.compared == 0) return "";
+  return "of " + std::to_string(weights.compared) + " matrices whose elements can be compared, " +
+         std::to_string(weights.recognised) + " hold those of a parameter; ";
+}
+
+// Weights that are not the reference's show nothing of a node but its place in a structure that other models share.
+void lower_confidence(MatchReport& found, const AnnotateOptions& options) {
+  if (!found.fit.with_other_weights() || options.is_made_from_it) return;
+  for (NodeMatch& match : found.nodes) match.confidence = std::max(match.confidence, origin::Confidence::inferred);
+}
+
 // Before anything is written. `told_by`: what the file is compared with, "the sidecar".
 void require_fit(const match::ModelFit& fit, const AnnotateOptions& options, const Place& place,
                  const std::string& told_by) {
@@ -202,17 +223,20 @@ void require_fit(const match::ModelFit& fit, const AnnotateOptions& options, con
     throw Error(Code::sidecar_mismatch, told_by + " describes another model: " + places,
                 "give that of the model that the file was made from", place);
   }
-  if (!fit.with_other_weights() || options.allow_different_weights) return;
-  throw Error(Code::sidecar_mismatch, "the file has the structure of " + told_by + " and other weights: " + parameters,
+  if (!fit.with_other_weights() || options.allow_different_weights || options.is_made_from_it) return;
+  throw Error(Code::sidecar_mismatch,
+              "the file has other weights than " + told_by + ": " + weights_compared(fit.weights) + parameters,
               "give that of the model with these weights, or --allow-different-weights to go on by structure", place);
 }
 
 // A name alone says little: all models of one architecture share them.
-void require_weights(const match::ParameterCounts& counts, const AnnotateOptions& options, const Place& place) {
+void require_weights(const match::ModelFit& fit, const AnnotateOptions& options, const Place& place) {
   constexpr std::int64_t few = 10;  // one in so many may be the same in any training
+  const match::ParameterCounts& counts = fit.parameters;
   const std::int64_t met = counts.all_by_content;
   const std::int64_t by_name_alone = counts.by_bytes + counts.by_name + counts.by_sketch - met;
-  if (met > 0 && (met * few >= counts.all || by_name_alone <= met * few)) return;
+  const bool enough = met > 0 && (met * few >= counts.all || by_name_alone <= met * few);
+  if (enough && !fit.weights.are_others()) return;
   if (counts.by_name == 0) {
     throw Error(Code::sidecar_mismatch,
                 "the file holds none of the " + std::to_string(counts.all) + " parameters of the checkpoint",
@@ -220,8 +244,8 @@ void require_weights(const match::ParameterCounts& counts, const AnnotateOptions
   }
   if (options.allow_different_weights) return;
   throw Error(Code::sidecar_mismatch,
-              "the file has the checkpoint's names and other weights: of " + std::to_string(counts.all) +
-                  " parameters " + std::to_string(met) + " are there by their elements, " +
+              "the file has the checkpoint's names and other weights: " + weights_compared(fit.weights) + "of " +
+                  std::to_string(counts.all) + " parameters " + std::to_string(met) + " are there by their elements, " +
                   std::to_string(by_name_alone) + " more by name",
               "give the weights that the file was made with, or --allow-different-weights to go on by names", place);
 }
@@ -252,11 +276,12 @@ AnnotateReport annotate_by(const ModelSource& input, const ModelOutput& output, 
   match::Reference reference = make(*model);
   const TextKeys source(reference, before, program, wanted_keys(options));
   const bool done = fully_annotated(*model, digest);
-  const MatchReport found = done ? nothing_found(*model)
-                                 : match_model(*model, reference, changed_nodes(nodes_with_functions(*model), before));
+  MatchReport found = done ? nothing_found(*model)
+                           : match_model(*model, reference, changed_nodes(nodes_with_functions(*model), before));
   if (!done) {
-    reference.of_weights ? require_weights(found.fit.parameters, options, place)
+    reference.of_weights ? require_weights(found.fit, options, place)
                          : require_fit(found.fit, options, place, "the file before");
+    lower_confidence(found, options);
   }
   reference.keep_units_and_scopes();
   give_back_freed_memory();
@@ -339,6 +364,7 @@ Result<AnnotateReport> annotate_file(const ModelSource& input, const Sidecar& si
           reference.equal_values = read_value_pairs(options.value_pairs, sidecar.program);
         found = match_model(*model, reference);
         require_fit(found.fit, options, place, "the sidecar");
+        lower_confidence(found, options);
         if (annotated_at_all_nodes(*model)) notes.push_back(nothing_left_to_annotate("the sidecar", place));
       }
       return write_matches(*model, found, source, digest, input, output, options);

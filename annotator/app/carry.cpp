@@ -107,7 +107,7 @@ AnnotateOptions carried_from(const std::string& model, bool overwrite) {
   options.from = model;
   options.names = false;
   // A tool may have changed all of them, and it is known what it made its file of.
-  options.allow_different_weights = true;
+  options.is_made_from_it = true;
   options.tokens_go = true;
   options.overwrite = overwrite;
   return options;

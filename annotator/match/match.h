@@ -25,9 +25,19 @@ struct ParameterCounts {
   std::int64_t all_by_name = 0, all_by_shape = 0, all_by_content = 0;
 };
 
+// Matrices of the file that have the sizes of a parameter whose elements are known, and those of them that hold the
+// elements of a parameter, whatever a tool did to their bytes. Vectors do not count: new models have the same scales
+// and biases.
+struct WeightCounts {
+  std::int64_t compared = 0, recognised = 0;
+
+  bool are_others() const;  // almost none is recognised
+};
+
 struct ModelFit {
   ParameterCounts parameters;
-  std::int64_t distinct = 0;  // parameters found by bytes; of equal ones a tensor is one, or none if it is one number
+  WeightCounts weights;
+  std::int64_t distinct = 0;  // parameters found by bytes; of equal ones a tensor is one, of one number throughout none
   std::int64_t sketched = 0;  // parameters found by a sketch that no other parameter fits as well
   // Nodes of the foreign graph that read matrices, and those of them matched to a parameter of the same size.
   std::int64_t nodes = 0, placed = 0;

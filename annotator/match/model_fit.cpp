@@ -26,9 +26,17 @@ bool ModelFit::of_another_model() const {
   return all_shapes ? placed * 2 < nodes : placed * 4 < nodes * 3;
 }
 
+// A tool may have changed one or two of the weights that should have kept their bytes.
 bool ModelFit::with_other_weights() const {
-  constexpr std::int64_t enough = 3, few_bytes = 10;  // one or two may have been changed by a tool
-  return comparable >= enough && same == 0 && distinct * few_bytes < parameters.all;
+  constexpr std::int64_t enough = 3, few_bytes = 10;
+  return weights.are_others() || (comparable >= enough && same == 0 && distinct * few_bytes < parameters.all);
+}
+
+// Quantising, folding a norm and splitting leave the elements of a weight alike, so most of them are recognised in a
+// file of the model. A table that all models of a kind have, or one layer that was not trained again, is not enough.
+bool WeightCounts::are_others() const {
+  constexpr std::int64_t enough = 2, few = 4;  // one in so many
+  return compared >= enough && recognised * few < compared;
 }
 
 namespace {
@@ -52,15 +60,6 @@ std::vector<ForeignTensor> matrices_of(const ForeignStructure& s, const Structur
       matrices.push_back(tensor);
   }
   return matrices;
-}
-
-// Returns true for one number throughout: what an exporter writes where an operator wants a scale or bias that the
-// model does not have.
-bool uniform(const StructureTensor& tensor) {
-  const DType dtype = from_onnx(tensor.data_type);
-  const std::size_t element = dtype == DType::undefined ? tensor.bytes.size() : size_of(dtype);
-  return tensor.bytes.size() >= element &&
-         tensor.bytes.substr(element) == tensor.bytes.substr(0, tensor.bytes.size() - element);
 }
 
 // Returns true if one of the parameters that these units read has the sizes of one of the matrices that the node reads.
@@ -89,6 +88,7 @@ ModelFit model_fit(const Placement& placement, const TensorSources& tensors) {
   const Reference& reference = placement.reference;
   ModelFit fit;
   fit.parameters = tensors.counts();
+  fit.weights = tensors.weights();
   FlatMap<std::string_view, int> sharers;
   sharers.reserve(reference.parameters.size());
   for (const ReferenceParameter& parameter : reference.parameters) ++sharers[parameter.digests.content];
@@ -99,7 +99,8 @@ ModelFit model_fit(const Placement& placement, const TensorSources& tensors) {
       fit.sketched += source.how == TensorSource::How::sketch && source.candidates == 1;
       if (!source.by_content() || met[source.parameter]) continue;
       const bool shared = sharers[reference.parameters[source.parameter].digests.content] > 1;
-      if (shared && (counted || uniform(foreign.tensors[i]))) continue;
+      // Ones and zeros are in every new model.
+      if ((shared && counted) || foreign.tensors[i].is_uniform()) continue;
       met[source.parameter] = counted = true;
       ++fit.distinct;
     }
@@ -121,7 +122,7 @@ ModelFit model_fit(const Placement& placement, const TensorSources& tensors) {
       if (!input.exists() || !foreign.values[input].constant) continue;
       const ForeignTensor tensor = foreign.root_tensor(input);
       if (!tensor.exists() || foreign.tensors[tensor].bytes.empty() || foreign.tensors[tensor].elements() < 2) continue;
-      if (uniform(foreign.tensors[tensor])) continue;
+      if (foreign.tensors[tensor].is_uniform()) continue;
       for (const ParameterIndex id : reference.parameters_of_unit[placement.matches[node].units.front()]) {
         const ReferenceParameter& parameter = reference.parameters[id];
         if (parameter.digests.content.empty() || sharers[parameter.digests.content] > 1) continue;

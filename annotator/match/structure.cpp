@@ -4,6 +4,7 @@
 
 #include "annotator/match/op_class.h"
 #include "annotator/operators/onnx_operators.h"
+#include "schema/dtype.h"
 #include "schema/element_count.h"
 #include "schema/result.h"
 
@@ -13,6 +14,13 @@ std::int64_t StructureTensor::elements() const { return element_count(dims); }
 
 bool StructureTensor::is_vector() const {
   return std::count_if(dims.begin(), dims.end(), [](std::int64_t size) { return size != 1; }) <= 1;
+}
+
+bool StructureTensor::is_uniform() const {
+  const DType dtype = from_onnx(data_type);
+  const auto count = static_cast<std::size_t>(std::max<std::int64_t>(elements(), 1));
+  const std::size_t element = dtype == DType::undefined ? bytes.size() / count : size_of(dtype);
+  return element > 0 && bytes.size() >= element && bytes.substr(element) == bytes.substr(0, bytes.size() - element);
 }
 
 bool is_filled_up(const std::vector<std::int64_t>& dims, const std::vector<std::int64_t>& to) {

@@ -66,6 +66,9 @@ struct StructureTensor {
 
   std::int64_t elements() const;
   bool is_vector() const;  // at most one axis longer than 1
+  // Returns true if all elements have the same bytes, as the scales of new norms have; false where the bytes are not
+  // known. Reads them.
+  bool is_uniform() const;
 };
 
 // ONNX Runtime fills channels up to whole blocks, of 8 or 16, where it computes in them.

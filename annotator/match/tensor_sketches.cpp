@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <numeric>
 #include <optional>
 #include <span>
@@ -15,8 +16,13 @@ constexpr double deviations = 6;          // above what chance makes, in standar
 constexpr std::int64_t max_places = 64;   // places of a block in a tensor, or of a tensor in a parameter
 constexpr std::size_t fewest_in_row = 4;  // elements that a row needs to say anything, where it has so many
 constexpr std::size_t short_row = 8;      // elements; shorter rows are compared as they are, not around their mean
-constexpr std::size_t fewest = 24;        // elements in all
-constexpr std::size_t max_rivals = 16;    // parameters that are as like; more of them say nothing
+constexpr std::size_t fewest = fewest_sketched;
+constexpr std::size_t max_rivals = 16;  // parameters that are as like; more of them say nothing
+
+// Returns true for other numbers than one in all places.
+bool is_varied(const std::vector<std::int8_t>& sketch) {
+  return std::ranges::adjacent_find(sketch, std::not_equal_to()) != sketch.end();
+}
 
 // A way in which a parameter's matrix may lie in a tensor's, or the tensor's in it: the parameter's element (row,
 // column) is the tensor's (row - row_shift, column - column_shift), or that with row and column exchanged.
@@ -164,15 +170,16 @@ class Likest {
   }
 
   // Rivals within what the tool's rounding explains count as well.
-  void add_to(std::vector<TensorSource>& sources) const {
+  void add_to(SketchFindings& findings) const {
     const double enough = 1 - 2 * (1 - best_) - 0.01;
     std::vector<ParameterIndex> alike;
     for (const auto& [parameter, like] : found_) {
       if (like >= enough) alike.push_back(parameter);
     }
+    findings.recognised = findings.recognised || !alike.empty();
     if (alike.size() > max_rivals) return;
     for (const ParameterIndex parameter : alike) {
-      sources.push_back({parameter, TensorSource::How::sketch, static_cast<double>(alike.size())});
+      findings.sources.push_back({parameter, TensorSource::How::sketch, static_cast<double>(alike.size())});
     }
   }
 
@@ -190,11 +197,13 @@ ParameterSketches::ParameterSketches(const Reference& reference) : reference_(re
     const MatrixForm form = matrix_form(parameter.dims);
     Form& entry = forms_[form];
     if (entry.parameters.empty()) entry.places = sketch_places(form);
-    if (parameter.sketch.size() == entry.places.columns.size()) entry.parameters.push_back(i);
+    if (parameter.sketch.size() != entry.places.columns.size()) continue;
+    entry.parameters.push_back(i);
+    entry.is_varied = entry.is_varied || is_varied(parameter.sketch);
   }
 }
 
-std::vector<TensorSource> ParameterSketches::find(const WeightElements& tensor) const {
+SketchFindings ParameterSketches::find(const WeightElements& tensor) const {
   std::map<std::int64_t, Likest> likest;  // by the part of the tensor
   const auto compare = [&](MatrixForm form, const Form& entry, std::int64_t part, const Arrangement& lies) {
     const std::vector<double> elements = elements_at(tensor, form, entry.places, lies);
@@ -203,25 +212,28 @@ std::vector<TensorSource> ParameterSketches::find(const WeightElements& tensor) 
       if (like) likest[part].offer(parameter, *like);
     }
   };
-  std::vector<TensorSource> sources;
+  SketchFindings findings;
   const auto take = [&] {
-    for (const auto& [part, found] : likest) found.add_to(sources);
+    for (const auto& [part, found] : likest) found.add_to(findings);
     likest.clear();
-    return !sources.empty();
+    return findings.recognised;
   };
   for (const auto& [form, entry] : forms_) {
-    for (const Arrangement& lies : whole(tensor, form)) compare(form, entry, 0, lies);
+    for (const Arrangement& lies : whole(tensor, form)) {
+      findings.comparable = findings.comparable || entry.is_varied;
+      compare(form, entry, 0, lies);
+    }
   }
-  if (take()) return sources;
+  if (take()) return findings;
   for (const auto& [form, entry] : forms_) {
     for (const auto& [part, lies] : blocks(tensor, form)) compare(form, entry, part, lies);
   }
-  if (take()) return sources;
+  if (take()) return findings;
   for (const auto& [form, entry] : forms_) {
     for (const auto& [part, lies] : pieces(tensor, form)) compare(form, entry, 0, lies);
   }
   take();
-  return sources;
+  return findings;
 }
 
 }  // namespace whence::match

@@ -13,20 +13,28 @@
 
 namespace whence::match {
 
+struct SketchFindings {
+  // Those that are more like the tensor than chance and than any rival allow; of a tensor made of several, one or more
+  // for each block. Empty where too many are alike.
+  std::vector<TensorSource> sources;
+  bool recognised = false;  // some parameter is alike, perhaps too many
+  bool comparable = false;  // some parameter of varied elements has as many of them as the tensor, in rows as long
+};
+
 class ParameterSketches {
  public:
   explicit ParameterSketches(const Reference& reference);
 
   bool empty() const { return forms_.empty(); }
 
-  // Those that are more like the tensor than chance and than any rival allow; of a tensor made of several, one or more
-  // for each block. Reads some hundred elements. Safe from any thread.
-  std::vector<TensorSource> find(const WeightElements& tensor) const;
+  // Reads some hundred elements. Safe from any thread.
+  SketchFindings find(const WeightElements& tensor) const;
 
  private:
   struct Form {
     SketchPlaces places;
     std::vector<ParameterIndex> parameters;
+    bool is_varied = false;  // the elements of one of them are not all alike
   };
   const Reference& reference_;
   std::map<MatrixForm, Form> forms_;

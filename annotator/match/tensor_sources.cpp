@@ -48,6 +48,27 @@ bool sizes_allow(const StructureTensor& tensor, const ReferenceParameter& parame
   return tensor.elements() == element_count(parameter.dims);
 }
 
+// Returns true for a matrix of numbers that may be a weight, also a quantised one; false for tables of indices and for
+// constants of one number.
+bool may_be_weights(const StructureTensor& tensor) {
+  const DType dtype = from_onnx(tensor.data_type);
+  const bool counts = dtype == DType::int64 || dtype == DType::int32 || dtype == DType::boolean;
+  return !counts && !tensor.is_vector() && tensor.elements() >= fewest_sketched && !tensor.is_uniform();
+}
+
+// Weights that ONNX Runtime reordered for its blocked layout: their elements lie elsewhere.
+IndexedVector<ForeignTensor, bool> tensors_in_blocks(const ForeignStructure& foreign) {
+  IndexedVector<ForeignTensor, bool> in_blocks(foreign.tensors.size(), false);
+  for (const auto& node : foreign.nodes) {
+    if (!computes_in_blocks(node.domain)) continue;
+    for (const ForeignValue input : node.inputs) {
+      const ForeignTensor tensor = input.exists() ? foreign.root_tensor(input) : ForeignTensor();
+      if (tensor.exists()) in_blocks[tensor] = true;
+    }
+  }
+  return in_blocks;
+}
+
 // The bytes and sizes of a parameter.
 struct Content {
   std::string_view digest;
@@ -114,10 +135,20 @@ void TensorSources::match_bytes(const onnx_file::OnnxSummary& model, const FileS
   work();
   for (std::thread& thread : threads) thread.join();
   content.find_split(foreign.tensors.items(), found.items());
+  const IndexedVector<ForeignTensor, bool> in_blocks = tensors_in_blocks(foreign);
   for (const ForeignTensor i : found.keys()) {
     const StructureTensor& tensor = foreign.tensors[i];
-    if (!found[i].empty() || sketches.empty() || tensor.bytes.empty()) continue;
-    if (const auto elements = weights.of(tensor)) found[i] = sketches.find(*elements);
+    if (sketches.empty() || tensor.bytes.empty()) continue;
+    SketchFindings alike;
+    const bool by_bytes = !found[i].empty();
+    if (!by_bytes) {
+      if (const auto elements = weights.of(tensor)) alike = sketches.find(*elements);
+      found[i] = std::move(alike.sources);
+    }
+    if (may_be_weights(tensor) && !in_blocks[i]) {
+      weights_.recognised += by_bytes || alike.recognised;
+      weights_.compared += by_bytes || alike.recognised || alike.comparable;
+    }
     release_bytes(model, tensor);
   }
   for (const ForeignTensor i : found.keys()) {

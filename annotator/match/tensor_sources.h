@@ -40,6 +40,7 @@ class TensorSources {
   const std::vector<TensorSource>& of(ForeignTensor tensor) const { return sources_[tensor]; }
 
   const ParameterCounts& counts() const { return counts_; }
+  const WeightCounts& weights() const { return weights_; }
 
  private:
   void match_names(const ForeignStructure& foreign, const Reference& reference);
@@ -51,6 +52,7 @@ class TensorSources {
 
   IndexedVector<ForeignTensor, std::vector<TensorSource>> sources_;
   ParameterCounts counts_;
+  WeightCounts weights_;
 };
 
 }  // namespace whence::match

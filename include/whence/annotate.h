@@ -31,13 +31,15 @@ struct AnnotateOptions {
   // With neither, the sidecar beside the file is taken (model.whence.json), or else the entries of the file itself.
   std::string sidecar = {}, from = {};
   std::string weights = {};  // instead of both, what is known of modules is in a checkpoint: safetensors, torch.save's
-  std::string value_pairs = {};          // values of the file that are results of the sidecar's operations: matching.md
-  std::vector<std::string> keys = {};    // which to write, full or by last segment; empty: all of them
-  bool names = true;                     // name nodes after their module
-  bool carry = false;                    // also write the names into doc_strings, which many tools leave alone
-  bool allow_different_weights = false;  // go on when the parameters are not the sidecar's
-  std::string functions = {};            // modules as ONNX functions: "auto", "types=A,B", "modules=GLOB", "depth=N"
-  bool tokens_go = false;                // takes away what `carry` left in the doc_strings of the file before
+  std::string value_pairs = {};        // values of the file that are results of the sidecar's operations: matching.md
+  std::vector<std::string> keys = {};  // which to write, full or by last segment; empty: all of them
+  bool names = true;                   // name nodes after their module
+  bool carry = false;                  // also write the names into doc_strings, which many tools leave alone
+  // Go on by structure when the parameters are not the sidecar's; then no node is surer than `inferred`.
+  bool allow_different_weights = false;
+  bool is_made_from_it = false;  // a tool is known to have made the file of `from`: it may change any weight
+  std::string functions = {};    // modules as ONNX functions: "auto", "types=A,B", "modules=GLOB", "depth=N"
+  bool tokens_go = false;        // takes away what `carry` left in the doc_strings of the file before
   bool overwrite = false;  // replaces files of weights that stand where those of the output go and hold something else
   bool copy_data = false;  // files of weights of its own for an output in the model's folder, which could share them
 };

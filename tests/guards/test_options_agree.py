@@ -16,7 +16,7 @@ ROW = re.compile(r'OptionRow\{\s*"(?P<name>[\w-]+)(?:,\w)?",\s*Kind::(?P<kind>\w
 FIELDS_OF_LIVE_MODULES = {"archive", "training", "command"}
 FIELDS_OF_TWO_FORMS = {"dynamic"}  # the text form of dynamic_axes
 FIELDS_WITHOUT_ROW = {"Options": FIELDS_OF_LIVE_MODULES | FIELDS_OF_TWO_FORMS,
-                      "AnnotateOptions": {"overwrite", "copy_data", "tokens_go"}, "ValidateOptions": set()}
+                      "AnnotateOptions": {"overwrite", "copy_data", "tokens_go", "is_made_from_it"}, "ValidateOptions": set()}
 KEYWORDS_WITHOUT_ROW = {"annotate": {"model", "output", "outputs", "overwrite", "copy_data"},
                         "validate": {"model", "values"}}
 

@@ -14,12 +14,7 @@ namespace whence::match {
 
 namespace {
 
-// True where all elements have the same bytes, as the scales of new norms, and where that is not known.
-bool may_be_uniform(const StructureTensor& tensor) {
-  const auto size = static_cast<std::size_t>(std::max<std::int64_t>(tensor.elements(), 1));
-  const std::size_t width = tensor.bytes.size() / size;
-  return width == 0 || tensor.bytes.substr(width) == tensor.bytes.substr(0, tensor.bytes.size() - width);
-}
+bool may_be_uniform(const StructureTensor& tensor) { return tensor.bytes.empty() || tensor.is_uniform(); }
 
 // Says of which tensors the name is no evidence of one module, since tools store equal tensors of several modules once,
 // under the name of one, and tied weights have one of their names.
