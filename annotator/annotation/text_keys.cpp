@@ -33,6 +33,11 @@ bool taken_over(std::string_view key) {
          key == keys::source;
 }
 
+// Returns true for those of them that say more than the module's call.
+bool describes_operation(std::string_view key) {
+  return taken_over(key) && key != keys::call && key != keys::calls && key != keys::scopes;
+}
+
 }  // namespace
 
 std::vector<std::string> TextKeys::modules_of(const NodeMatch& match) const {
@@ -120,12 +125,19 @@ std::vector<std::pair<std::string_view, std::string>> TextKeys::keys_of(const No
       if (auto ids = metadata::ids_text(ids_of(match))) result.emplace_back(key, *std::move(ids));
     } else if (way && (key == keys::call || key == keys::calls || key == keys::scopes)) {
       if (auto value = value_in_way(key, *way)) result.emplace_back(key, *std::move(value));
-    } else if (taken_over(key)) {
+    } else if (taken_over(key) && (!describes_operation(key) || knows_operations(match))) {
       if (const auto value = find_property(existing_metadata, key)) result.emplace_back(key, std::string(*value));
     }
   }
   metadata::state_confidence(match.confidence, result);
   return result;
+}
+
+bool TextKeys::knows_operations(const NodeMatch& match) const {
+  constexpr auto ancestor = origin::Confidence::ancestor;
+  return match.confidence != ancestor || std::ranges::all_of(match.units, [&](match::UnitIndex unit) {
+           return reference_.units[unit].confidence == ancestor;
+         });
 }
 
 const OnnxNode* TextKeys::node_of(match::UnitIndex unit) const {
@@ -147,7 +159,7 @@ bool TextKeys::wants(std::string_view key) const {
 }
 
 std::optional<NodeOrigin> TextKeys::origin_of(const NodeMatch& match) const {
-  if (match.units.empty()) return std::nullopt;
+  if (match.units.empty() || !knows_operations(match)) return std::nullopt;
   std::vector<NodeOrigin> all;
   for (const match::UnitIndex unit : match.units) {
     const OnnxNode* node = node_of(unit);

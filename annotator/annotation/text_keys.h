@@ -36,6 +36,8 @@ class TextKeys : public KeySource {
  private:
   const onnx_file::OnnxNode* node_of(match::UnitIndex unit) const;            // null when units are not nodes
   const onnx_file::OnnxNode* only_node(const match::NodeMatch& match) const;  // null when there are several or none
+  // False for an `ancestor`, of which the module around it is known and not which of its nodes it was.
+  bool knows_operations(const match::NodeMatch& match) const;
   std::vector<std::string> modules_of(const match::NodeMatch& match) const;
   std::vector<std::string> ids_of(const match::NodeMatch& match) const;
   // The calls that the match's scope was made in, root first; nullopt when the nodes do not number them.

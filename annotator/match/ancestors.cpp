@@ -27,7 +27,10 @@ class Ancestors {
         r_(placement.reference.structure),
         nodes_of_unit_(placement.reference.units.size()),
         behind_(placement.reference.units.size()),
-        bounds_(f_.nodes.size()) {
+        bounds_(f_.nodes.size()),
+        outside_(f_.nodes.size(), false),
+        inside_(f_.nodes.size(), false) {
+    for (const ForeignNode node : f_.order) inside_[node] = reads_placed(node);
     for (const ReferenceNode i : r_.nodes.keys()) {
       for (const UnitIndex unit : placement.reference.units_of_node[i]) {
         nodes_of_unit_[unit].push_back(i);
@@ -38,6 +41,7 @@ class Ancestors {
   void raise() {
     for (auto node = f_.order.rbegin(); node != f_.order.rend(); ++node) {
       bounds_[*node] = bound_of(*node);
+      outside_[*node] = is_before_the_recording(*node);
       NodeMatch& match = placement_.matches[*node];
       if (match.confidence != Confidence::ancestor || match.rule == MatchRule::carried) continue;
       if (placement_.surest(match.units) == Confidence::ancestor) continue;  // as high as the reference has it
@@ -67,7 +71,48 @@ class Ancestors {
     return placement_.scope_of(placement_.vanished_between(placement_.sources(node), placement_.readers(node)));
   }
 
+  // Returns true if the node depends on a result of a node that is known.
+  bool reads_placed(ForeignNode node) const {
+    return std::ranges::any_of(placement_.sources(node),
+                               [&](ForeignNode source) { return inside_[source] || is_known(source); });
+  }
+
+  bool is_known(ForeignNode node) const {
+    const NodeMatch& match = placement_.matches[node];
+    return match.confidence < Confidence::ancestor && match.rule != MatchRule::inserted;
+  }
+
+  // Returns true for a node between the inputs of the file and operations that read nothing but inputs of the recorded
+  // program: it may be of a wrapper around the recorded model, which prepares its inputs.
+  bool is_before_the_recording(ForeignNode node) {
+    if (inside_[node] || is_known(node)) return false;
+    bool any = false;
+    for (const ForeignNode reader : placement_.readers(node)) {
+      if (!placement_.placed(reader)) continue;
+      any = true;
+      if (outside_[reader]) continue;
+      const NodeMatch& match = placement_.matches[reader];
+      if (!is_known(reader) || match.units.empty() || !read_inputs_alone(match.units)) return false;
+    }
+    return any;
+  }
+
+  bool read_inputs_alone(const std::vector<UnitIndex>& units) const {
+    const auto is_own = [&](ReferenceNode producer) {
+      return std::ranges::any_of(placement_.reference.units_of_node[producer],
+                                 [&](UnitIndex unit) { return std::ranges::binary_search(units, unit); });
+    };
+    return std::ranges::all_of(units, [&](UnitIndex unit) {
+      return std::ranges::all_of(nodes_of_unit_[unit], [&](ReferenceNode node) {
+        return std::ranges::all_of(r_.nodes[node].inputs, [&](ReferenceValue input) {
+          return !input.exists() || std::ranges::all_of(r_.values[input].producers, is_own);
+        });
+      });
+    });
+  }
+
   ScopeIndex scope_of(ForeignNode node) const {
+    if (outside_[node]) return root_scope;
     ScopeIndex scope = together(placement_.matches[node].scope, std::max(bounds_[node], root_scope));
     scope = together(scope, around_vanished(node));
     for (const ForeignNode source : placement_.sources(node)) {
@@ -135,6 +180,8 @@ class Ancestors {
   IndexedVector<UnitIndex, std::vector<ReferenceNode>> nodes_of_unit_;
   IndexedVector<UnitIndex, ScopeIndex> behind_;
   IndexedVector<ForeignNode, ScopeIndex> bounds_;
+  IndexedVector<ForeignNode, bool> outside_;  // may run before the recorded program
+  IndexedVector<ForeignNode, bool> inside_;   // depend on results of known nodes
 };
 
 }  // namespace

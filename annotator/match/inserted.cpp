@@ -27,8 +27,11 @@ bool computes_in_integers(std::string_view op_type) {
 
 class Inserted {
  public:
-  explicit Inserted(Placement& placement) : placement_(placement), f_(placement.foreign), seen_(f_.nodes.size()) {
-    for (const ForeignNode i : f_.nodes.keys()) seen_[i] = may_be_inserted(i);
+  Inserted(Placement& placement, bool quantizers_only)
+      : placement_(placement), f_(placement.foreign), seen_(f_.nodes.size()) {
+    for (const ForeignNode i : f_.nodes.keys()) {
+      seen_[i] = may_be_inserted(i) && (!quantizers_only || operators::has(f_.nodes[i].op_type, operators::quantizes));
+    }
     for (const ForeignNode i : f_.nodes.keys()) {
       if (seen_[i] && is_among(where_the_program_has_none, f_.nodes[i].op_type)) seen_[i] = !may_be_recorded(i);
     }
@@ -157,6 +160,6 @@ class Inserted {
 
 }  // namespace
 
-void place_inserted(Placement& placement) { Inserted(placement).place(); }
+void place_inserted(Placement& placement, bool quantizers_only) { Inserted(placement, quantizers_only).place(); }
 
 }  // namespace whence::match

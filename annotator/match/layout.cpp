@@ -236,19 +236,29 @@ class Ways {
   IndexedVector<ForeignNode, std::vector<Vote>> votes_;
 };
 
-// Returns the product of integers whose result or operand a Reshape is, through what rescales and quantizes; none if it
-// is none's.
-ForeignNode integer_product_beside(const Placement& placement, ForeignNode node) {
+// Returns the nearest product of integers or Reshape before (`back`) or behind a node, through what rescales and
+// quantizes; none if there is none.
+ForeignNode product_or_reshape_beside(const Placement& placement, ForeignNode node, bool back) {
+  const ForeignStructure& f = placement.foreign;
+  for (int steps = 0; steps < 6; ++steps) {
+    const auto next = back ? placement.sources(node) : placement.readers(node);
+    if (next.empty()) return {};
+    node = next.front();
+    if (is_integer_product(f, node) || is_reshape(f.nodes[node].op_type)) return node;
+    if (f.nodes[node].kind != NodeKind::transparent) return {};
+  }
+  return {};
+}
+
+// Returns the product of integers that a Reshape was put there for; none if it is none's. Tools flatten the operand and
+// put the axes of the result back, so there is one on either side; a single one is the model's.
+ForeignNode flattened_product_beside(const Placement& placement, ForeignNode node) {
   const ForeignStructure& f = placement.foreign;
   for (const bool back : {true, false}) {
-    ForeignNode at = node;
-    for (int steps = 0; steps < 6; ++steps) {
-      const auto next = back ? placement.sources(at) : placement.readers(at);
-      if (next.empty()) break;
-      at = next.front();
-      if (is_integer_product(f, at)) return at;
-      if (f.nodes[at].kind != NodeKind::transparent || is_reshape(f.nodes[at].op_type)) break;
-    }
+    const ForeignNode product = product_or_reshape_beside(placement, node, back);
+    if (!product.exists() || !is_integer_product(f, product)) continue;
+    const ForeignNode other = product_or_reshape_beside(placement, product, back);
+    if (other.exists() && is_reshape(f.nodes[other].op_type)) return product;
   }
   return {};
 }
@@ -278,7 +288,7 @@ void place_leftover(Placement& placement, ForeignNode node) {
     }
   }
   if (is_reshape(entry.op_type)) {
-    const ForeignNode product = integer_product_beside(placement, node);
+    const ForeignNode product = flattened_product_beside(placement, node);
     if (product.exists() && placed(product)) return take(product, Confidence::inferred);
   }
   for (const ForeignNode a : before) {

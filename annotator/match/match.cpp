@@ -3,6 +3,7 @@
 #include "annotator/match/match.h"
 
 #include <algorithm>
+#include <set>
 
 #include "annotator/match/contradicted_names.h"
 #include "annotator/match/correspondence.h"
@@ -208,20 +209,57 @@ void speak_softly(Placement& placement, const ForeignStructure& structure, Forei
   if (fused && match.confidence == Confidence::inferred) raise_to_parent(match, placement.reference);
 }
 
+// Returns the first scope that evidence of a kind says; none if there is none.
+ScopeIndex scope_said(const std::vector<Evidence>& evidence, const auto& is_of_kind) {
+  const auto found = std::ranges::find_if(
+      evidence, [&](const Evidence& each) { return each.scope.exists() && is_of_kind(each.rule); });
+  return found == evidence.end() ? ScopeIndex() : found->scope;
+}
+
 // Exporters fold a BatchNorm into the convolution before it and name the result after either. The sign of it is a bias
 // that is not the module's own, or any bias where nothing but parameters names the module; which module was folded in
-// the file does not say, so the enclosing one has to do.
-void leave_folded_to_parent(Placement& placement, const ForeignStructure& structure, ForeignNode node) {
+// the file does not say, so the enclosing one has to do. PyTorch's exporter gives a folded convolution the keys of the
+// norm, and its weight the name of the convolution: then the module around both is known, and nothing was folded where
+// both are of one module.
+void leave_folded_to_parent(Placement& placement, const ForeignStructure& structure, ForeignNode node,
+                            const std::vector<Evidence>& evidence) {
   const auto& entry = structure.nodes[node];
   constexpr std::size_t bias = 2;
   const bool convolves = entry.op_type == "Conv" || entry.op_type == "ConvTranspose";
-  if (!convolves || entry.inputs.size() <= bias || !entry.inputs[bias].exists()) return;
   NodeMatch& match = placement.matches[node];
-  if (!placement.placed(node) || match.confidence == Confidence::exact) return;
+  if (!convolves || !placement.placed(node) || match.confidence == Confidence::exact) return;
+  const ScopeIndex weights = scope_said(evidence, is_of_parameter);
+  const ScopeIndex keys = scope_said(evidence, [](MatchRule rule) { return rule == MatchRule::carried; });
+  if (weights.exists() && keys.exists() && weights != keys) {
+    match.scope = placement.reference.scopes.common(weights, keys);
+    match.units.clear();
+    match.confidence = Confidence::ancestor;
+    return;
+  }
+  if (entry.inputs.size() <= bias || !entry.inputs[bias].exists()) return;
+  if (weights.exists() && weights == keys) return;
   const std::string& path = placement.reference.scopes[match.scope].path;
   const bool named = match.rule != MatchRule::initializers;
   if (path.empty() || (named && structure.values[entry.inputs[bias]].name == path + ".bias")) return;
   raise_to_parent(match, placement.reference);
+}
+
+// A convolution of integers has no bias to show that it took in a norm; the name of its weight does, which is no longer
+// that of a parameter. All nodes that are named after it stand for both: they scale its operands and its result.
+void leave_folded_integers_to_parent(Placement& placement, const ForeignStructure& structure) {
+  std::set<ScopeIndex> folded;
+  for (const ForeignNode i : structure.nodes.keys()) {
+    const auto& node = structure.nodes[i];
+    const std::size_t weight = node.op_type == "ConvInteger" ? 1 : node.op_type == "QLinearConv" ? 3 : 0;
+    const NodeMatch& match = placement.matches[i];
+    if (weight == 0 || weight >= node.inputs.size() || !node.inputs[weight].exists()) continue;
+    if (match.rule != MatchRule::names || !match.scope.exists()) continue;
+    const std::string own = placement.reference.scopes[match.scope].path + ".weight";
+    if (!structure.values[node.inputs[weight]].name.starts_with(own)) folded.insert(match.scope);
+  }
+  for (NodeMatch& match : placement.matches) {
+    if (match.rule == MatchRule::names && folded.contains(match.scope)) raise_to_parent(match, placement.reference);
+  }
 }
 
 // Matches without a structure to compare with, by names and keys, and by what lies between nodes of one module.
@@ -243,8 +281,13 @@ MatchReport match_by_names(const onnx_file::OnnxSummary& model, const FileStruct
       match.scope = settled[i].scope;
       match.confidence = std::max(match.confidence, settled[i].surest);
     }
-    leave_folded_to_parent(placement, structure, i);
+    leave_folded_to_parent(placement, structure, i, evidence[i]);
     speak_softly(placement, structure, i);
+  }
+  leave_folded_integers_to_parent(placement, structure);
+  place_inserted(placement, /*quantizers_only=*/true);
+  for (NodeMatch& match : placement.matches) {
+    if (match.rule == MatchRule::inserted) match.confidence = std::max(match.confidence, Confidence::inferred);
   }
   place_between(placement);
   return collect(model, foreign, reference, std::move(evidence), placement.matches);
@@ -260,6 +303,7 @@ MatchReport match_by_weights(const onnx_file::OnnxSummary& model, const FileStru
   place_by_weights(placement, tensors, evidence);
   MatchReport report = collect(model, foreign, reference, std::move(evidence), placement.matches);
   report.fit.parameters = tensors.counts();
+  report.fit.weights = tensors.weights();
   return report;
 }
 
@@ -344,7 +388,10 @@ ModelFit match_by_structure(const FileStructure<Side::foreign>& foreign, const R
   weigh(false);
   place_by_dataflow(placement);
   weigh(true);
+  join_twins(placement);
+  lower_contradicted(placement, found.evidence);
   raise_ancestors(placement);
+  place_fx_named(placement, found.evidence);
   const ModelFit fit = model_fit(placement, found.tensors);
   matches = std::move(placement.matches);
   return fit;

@@ -10,8 +10,9 @@
 //   other rearrangements (layout.cpp)
 //   constants that the reference has, too (constants.cpp)
 //   nodes that serve placed nodes: constants, sizes (dataflow.cpp)
-// At the end, the scopes of nodes with confidence `ancestor` are raised until they enclose all candidates
-// (ancestors.cpp).
+// Then nodes that stand for what several modules compute alike get all of them (twins.cpp), nodes that their neighbours
+// contradict are lowered (contradictions.cpp), the scopes of nodes with confidence `ancestor` are raised until they
+// enclose all candidates (ancestors.cpp), and some of those are known by an exporter's name (fx_named.cpp).
 #pragma once
 
 #include <algorithm>
@@ -61,12 +62,16 @@ void place_stamped(Placement& placement,
 void place_corresponding(Placement& placement);
 void place_stretches(Placement& placement);
 void place_layout(Placement& placement);
-void place_inserted(Placement& placement);
+// `quantizers_only`: not casts and layouts, which may be the model's where there is no reference to show it.
+void place_inserted(Placement& placement, bool quantizers_only = false);
 void place_leftovers(Placement& placement);
 void place_constants(Placement& placement, const EvidenceTable& evidence);
 void place_kept(Placement& placement, const SameNames& names);  // when the reference is the file before a tool
 void place_by_dataflow(Placement& placement);
+void join_twins(Placement& placement);
+void lower_contradicted(Placement& placement, const EvidenceTable& evidence);
 void raise_ancestors(Placement& placement);
+void place_fx_named(Placement& placement, const EvidenceTable& evidence);
 void place_between(Placement& placement);  // only nodes between nodes of one scope, and constants
 
 // Returns the units of a linear layer whose bias a fused node adds, if the node reads more vectors than `needed`; else

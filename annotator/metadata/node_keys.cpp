@@ -39,6 +39,11 @@ std::string* find_entry(KeyEntries& entries, std::string_view key) {
   return found == entries.end() ? nullptr : &found->second;
 }
 
+// Keys that describe one fx node with its modules, so they never hold for several.
+bool is_of_pytorch(std::string_view key) {
+  return key == keys::name_space || key == keys::class_hierarchy || key == keys::name_scopes || key == keys::fx_node;
+}
+
 // The way that PyTorch's scopes state, without the last of them, which is the operation.
 std::optional<std::string> way_in(std::string_view name_scopes) {
   auto names = text::parse_python_list(name_scopes);
@@ -153,7 +158,7 @@ std::vector<std::pair<std::string_view, std::string>> NodeKeys::of(const NodePla
 }
 
 // If there are several operations and a key has room for one, it describes the first; without any, keys of operations
-// are left out.
+// are left out. Of an `ancestor` it is not known which of them the node is: then a key says only what holds for all.
 std::optional<std::string> NodeKeys::value(std::string_view key, const NodePlace& place) const {
   if (key == keys::module) return program_.module_path(place.scope);
   if (key == keys::call) return std::to_string(program_.scopes[place.scope].call);
@@ -162,7 +167,17 @@ std::optional<std::string> NodeKeys::value(std::string_view key, const NodePlace
   if (key == keys::rule) return std::string(place.rule);
   if (key == keys::version) return WHENCE_VERSION;
   if (place.origin.ops.empty()) return key == keys::scopes ? std::optional(way(place.scope)) : std::nullopt;
-  const std::int32_t op = place.origin.ops.front();
+  if (key == keys::modules) return modules(place.origin);
+  if (key == keys::id) return id(place);
+  std::optional<std::string> text = value(key, place, place.origin.ops.front());
+  if (place.confidence < Confidence::ancestor || key == keys::scopes) return text;
+  const bool holds_for_all = std::ranges::all_of(place.origin.ops, [&](std::int32_t op) {
+    return value(key, place, op) == text && (!is_of_pytorch(key) || op == place.origin.ops.front());
+  });
+  return holds_for_all ? text : std::nullopt;
+}
+
+std::optional<std::string> NodeKeys::value(std::string_view key, const NodePlace& place, std::int32_t op) const {
   const Node& node = *operations_[op];
   // PyTorch's keys speak of one fx node: of a shared helper, of the first that it serves.
   const ScopeId keyed_scope = place.origin.kind == OriginKind::shared ? node.origin.scope : place.scope;
@@ -175,8 +190,6 @@ std::optional<std::string> NodeKeys::value(std::string_view key, const NodePlace
   if (key == keys::name_scopes) return name_scopes(node, keyed_scope);
   if (key == keys::fx_node) return names_.format(op);
   if (key == keys::stack_trace) return stack_trace(node);
-  if (key == keys::modules) return modules(place.origin);
-  if (key == keys::id) return id(place);
   if (key == keys::source) return source(node);
   return std::nullopt;
 }

@@ -69,6 +69,7 @@ class NodeKeys {
  private:
   bool of_one_scope(const origin::NodeOrigin& origin) const;  // false: a helper that serves several
   std::optional<std::string> value(std::string_view key, const NodePlace& place) const;
+  std::optional<std::string> value(std::string_view key, const NodePlace& place, std::int32_t op) const;
   std::vector<ModuleId> modules_on_path(ScopeId scope) const;  // root first
   std::vector<CalledModule> way_to(ScopeId scope) const;       // root first, the scope itself last
   std::optional<std::string> calls(ScopeId scope) const;

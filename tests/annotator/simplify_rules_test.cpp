@@ -571,7 +571,7 @@ TEST(ShareConstants, LeavesParametersTheirIdentity) {
   EXPECT_EQ(g.graph.initializers.size(), 2U);
 }
 
-TEST(ShareNodes, MergesEqualHelpersIntoASharedOne) {
+TEST(ShareNodes, MergesEqualHelpersIntoOneOfBoth) {
   GraphBuilder g;
   const auto mask = g.input("mask", DType::boolean, {2});
   const auto x = g.input("x", float32, {2});
@@ -579,7 +579,7 @@ TEST(ShareNodes, MergesEqualHelpersIntoASharedOne) {
   const auto a = g.node("Mul", {x, cast()}, {}, float32, {2});
   g.output(g.node("Add", {a, cast()}, {}, float32, {2}));
   EXPECT_EQ(simplified(g), "Cast Mul Add");
-  EXPECT_EQ(g.graph.nodes[0].origin.kind, OriginKind::shared);
+  EXPECT_EQ(g.graph.nodes[0].origin.kind, OriginKind::fused);
   EXPECT_EQ(g.graph.nodes[0].origin.ops, (std::vector<std::int32_t>{0, 2}));
 }
 

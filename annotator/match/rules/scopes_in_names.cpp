@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "annotator/match/rules/rule.h"
+#include "annotator/operators/onnx_operators.h"
 #include "annotator/origin/keys/undo.h"
 
 namespace whence::match {
@@ -49,6 +50,13 @@ Confidence surest_by(std::string_view name, const Named& found, const RuleContex
                   !unit.exists() ? Confidence::inferred : context.reference.units[unit].confidence);
 }
 
+// Returns true for a quantizer that a tool named after the value that it put it on,
+// "/stem/Conv_output_0_QuantizeLinear": that name is not its own.
+bool is_named_after_value(const StructureNode<Side::foreign>& node, std::string_view name) {
+  return operators::has(node.op_type, operators::quantizes) &&
+         !name.substr(name.rfind('/') + 1).starts_with(node.op_type);
+}
+
 }  // namespace
 
 void scopes_in_names(const RuleContext& context, EvidenceTable& table) {
@@ -58,6 +66,7 @@ void scopes_in_names(const RuleContext& context, EvidenceTable& table) {
   context.each_node([&](ForeignNode i) {
     const auto& node = structure.nodes[i];
     const auto say = [&](std::string_view name, double strength) {
+      if (is_named_after_value(node, name)) return true;
       const Named found = scopes_in(context, name);
       if (found.scopes == nullptr) return false;
       const Confidence surest = by_annotate || found.below ? surest_by(name, found, context) : Confidence::matched;

@@ -2,8 +2,8 @@
 // x -> Shape -> a and b                                after
 // Nodes that rearrange, select or prepare sizes and masks are shared across modules. What a module computes is shared
 // within one call of it alone: it stays its own, even when another module happens to compute the same.
-// Condition: operator, inputs and attributes are equal. Origins: the union, as a shared helper, unless it is one
-// operation's.
+// Condition: operator, inputs and attributes are equal. Origins: the union, fused, since the node does the work of all
+// of them; a shared helper if one of them was, unless it is one operation's.
 #include <algorithm>
 #include <bit>
 #include <string>
@@ -82,7 +82,8 @@ std::optional<std::string> key(const GraphNode& node) {
 
 NodeOrigin shared_origin(const NodeOrigin& a, const NodeOrigin& b) {
   if (a.kind == b.kind && a.ops == b.ops) return a;
-  NodeOrigin both = origin::merge_origins(a, b, origin::OriginKind::shared);
+  const bool helper = a.kind == origin::OriginKind::shared || b.kind == origin::OriginKind::shared;
+  NodeOrigin both = origin::merge_origins(a, b, helper ? origin::OriginKind::shared : origin::OriginKind::fused);
   if (both.ops.size() == 1) both.kind = origin::OriginKind::own;
   return both;
 }

@@ -1,0 +1,126 @@
+"""What a node's neighbours and an exporter's names say: layers whose tables are computed alike are told apart by what
+reads them, and an `ancestor` states nothing of an operation that it may not be."""
+
+import ast
+
+import onnx
+import onnxslim
+import pytest
+import torch
+from transformers import ModernBertConfig, ModernBertModel
+
+import command
+import whence
+from match.test_calls import keys
+
+OF_AN_OPERATION = {"namespace", "pkg.torch.onnx.class_hierarchy", "pkg.torch.onnx.name_scopes", "pkg.torch.onnx.fx_node",
+                   "pkg.torch.onnx.stack_trace", "pkg.whence.source", "pkg.whence.modules", "pkg.whence.op"}
+
+
+def metadata(node: onnx.NodeProto) -> dict[str, str]:
+    return {entry.key: entry.value for entry in node.metadata_props}
+
+
+@pytest.fixture(scope="module")
+def rotary(tmp_path_factory):
+    """A model of two kinds of layers, each kind with its own tables of angles, recorded with dynamic sizes; PyTorch's
+    file without its metadata, that file optimised, and the modules that the metadata named, by result."""
+    folder = tmp_path_factory.mktemp("rotary")
+    torch.manual_seed(0)
+    config = ModernBertConfig(vocab_size=60, hidden_size=32, intermediate_size=48, num_hidden_layers=4,
+                              num_attention_heads=4, max_position_embeddings=64, local_attention=8, pad_token_id=0,
+                              global_attn_every_n_layers=3, reference_compile=False, attn_implementation="sdpa",
+                              bos_token_id=1, eos_token_id=2, cls_token_id=1, sep_token_id=2)
+    model = ModernBertModel(config).eval()
+    for parameter in model.parameters():
+        parameter.data += 0.01 * torch.randn_like(parameter)
+    ids = torch.randint(3, 60, (2, 16))
+    sizes = {0: torch.export.Dim("batch", max=64), 1: torch.export.Dim("seq", min=2, max=64)}
+    arguments = {"kwargs": {"input_ids": ids, "attention_mask": torch.ones_like(ids)},
+                 "dynamic_shapes": {"input_ids": sizes, "attention_mask": sizes}}
+    with whence.record(folder / "model.json"):
+        torch.export.export(model, (), **arguments)
+    torch.onnx.export(model, (), folder / "model.onnx", dynamo=True, verbose=False, external_data=False, **arguments)
+    file = onnx.load(folder / "model.onnx")
+    truth = {}
+    for node in file.graph.node:
+        scopes = metadata(node).get("pkg.torch.onnx.name_scopes", "[]")
+        truth[node.output[0]] = ast.literal_eval(scopes)[-2:-1]
+        del node.metadata_props[:]
+    onnx.save(file, folder / "plain.onnx")
+    onnx.save(onnxslim.slim(str(folder / "plain.onnx")), folder / "slim.onnx")
+    return folder, truth
+
+
+@pytest.mark.parametrize("file", ["plain", "slim"])
+def test_a_node_that_its_neighbours_contradict(rotary, file, tmp_path):
+    folder, truth = rotary
+    command.run("annotate", folder / f"{file}.onnx", "--sidecar", folder / "model.json", "-o", tmp_path / "out.onnx")
+    compared, wrong = 0, []
+    for node in onnx.load(tmp_path / "out.onnx").graph.node:
+        said = keys(node)
+        [module] = truth.get(node.output[0], []) or [None]
+        if module is None or module.startswith("_empty") or said["confidence"] not in {"matched", "inferred"}:
+            continue
+        compared += 1
+        if module not in {said["module"], *ast.literal_eval(said.get("modules", "[]"))}:
+            wrong.append((said["confidence"], node.name, module))
+    assert compared > 150
+    assert not [each for each in wrong if each[0] == "matched"]
+    assert len(wrong) <= 1  # one Unsqueeze of a table, after onnxslim; inferred
+
+
+def test_an_ancestor_says_nothing_of_one_operation(rotary, tmp_path):
+    folder, _ = rotary
+    command.run("annotate", folder / "plain.onnx", "--sidecar", folder / "model.json", "-o", tmp_path / "out.onnx")
+    nodes = onnx.load(tmp_path / "out.onnx").graph.node
+    ancestors = [node for node in nodes if keys(node)["confidence"] == "ancestor"]
+    assert ancestors
+    for node in ancestors:
+        assert not OF_AN_OPERATION & set(metadata(node)), node.name
+    told = command.run("explain", tmp_path / "out.onnx", ancestors[0].name, "--sidecar", folder / "model.json").stdout
+    assert "\n  source" not in told and ".py:" not in told and "operation" not in told
+    cosines = [keys(node) for node in nodes if node.op_type == "Cos"]
+    assert len(cosines) == 2 and {said["module"] for said in cosines} == {"rotary_emb"}
+
+
+class Tables(torch.nn.Module):
+    """Sines and cosines of positions, of each layer's own frequencies."""
+
+    def __init__(self, base: float):
+        super().__init__()
+        self.base = base
+
+    def forward(self, x):
+        angles = torch.arange(x.shape[1]).unsqueeze(-1) * torch.linspace(self.base, 0.1, x.shape[2] // 2)
+        return torch.cat([angles.cos(), angles.sin()], -1)
+
+
+class Layer(torch.nn.Module):
+    def __init__(self, base: float):
+        super().__init__()
+        self.tables, self.proj = Tables(base), torch.nn.Linear(16, 16)
+
+    def forward(self, x):
+        return x + self.proj(x * self.tables(x))
+
+
+def test_names_of_torch_export_place_what_is_else_an_ancestor(tmp_path):
+    """The recording has fixed sizes and computes the tables at once; the file, of dynamic sizes, does it at each run."""
+    model, x = torch.nn.Sequential(Layer(1), Layer(2), Layer(3)).eval(), torch.randn(2, 6, 16)
+    sizes = ({0: torch.export.Dim("batch"), 1: torch.export.Dim("seq", min=2)},)
+    with whence.record(tmp_path / "model.json"):
+        torch.export.export(model, (x,))
+    torch.onnx.export(model, (x,), tmp_path / "model.onnx", dynamo=True, verbose=False, external_data=False,
+                      dynamic_shapes=sizes)
+    file = onnx.load(tmp_path / "model.onnx")
+    truth = {node.output[0]: ast.literal_eval(metadata(node)["pkg.torch.onnx.name_scopes"])[-2] for node in file.graph.node
+             if node.op_type in {"Cos", "Sin"}}
+    for node in file.graph.node:
+        del node.metadata_props[:]
+    onnx.save(file, tmp_path / "plain.onnx")
+    command.run("annotate", tmp_path / "plain.onnx", "--sidecar", tmp_path / "model.json", "-o", tmp_path / "out.onnx")
+    found = {node.output[0]: keys(node) for node in onnx.load(tmp_path / "out.onnx").graph.node}
+    for result, module in truth.items():
+        assert module in {found[result]["module"], *ast.literal_eval(found[result].get("modules", "[]"))}
+        assert found[result]["confidence"] in {"matched", "inferred"}

@@ -1,0 +1,105 @@
+"""A node that stands for what two modules compute alike is of both, in whence's own export and in a foreign file."""
+
+import json
+
+import onnx
+import pytest
+import torch
+
+import command
+import whence
+from accuracy import rename
+from match.test_calls import keys
+
+
+class Branch(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.proj = torch.nn.Linear(8, 8)
+
+    def forward(self, x):
+        return self.proj(torch.sin(torch.softmax(x, -1)))
+
+
+class Branches(torch.nn.Module):
+    def __init__(self, swapped: bool):
+        super().__init__()
+        self.left, self.right, self.swapped = Branch(), Branch(), swapped
+
+    def forward(self, x):
+        if self.swapped:
+            return self.right(x) - self.left(x)
+        return self.left(x) - self.right(x)
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+@pytest.mark.parametrize("renamed", [False, True], ids=["as exported", "renamed"])
+def test_an_exporter_that_merges_equal_nodes(renamed, swapped, tmp_path):
+    model, x = Branches(swapped).eval(), torch.randn(4, 8)
+    with whence.record(tmp_path / "model.json"):
+        torch.export.export(model, (x,))
+    torch.onnx.export(model, (x,), tmp_path / "plain.onnx", dynamo=False, opset_version=17)
+    file = onnx.load(tmp_path / "plain.onnx")
+    if renamed:
+        rename.rename_everything(file)
+        onnx.save(file, tmp_path / "plain.onnx")
+    assert [node.op_type for node in file.graph.node].count("Softmax") == 1
+    command.run("annotate", tmp_path / "plain.onnx", "--sidecar", tmp_path / "model.json", "-o", tmp_path / "out.onnx")
+    found = {node.op_type: (node.name, keys(node)) for node in onnx.load(tmp_path / "out.onnx").graph.node}
+    for operator in ("Softmax", "Sin"):
+        name, said = found[operator]
+        assert sorted(json.loads(said["modules"])) == ["left", "right"]
+        assert (said["module"], said["confidence"]) == ("", "matched")
+        told = command.run("explain", tmp_path / "out.onnx", name).stdout
+        assert "left" in told and "right" in told
+    assert "modules" not in found["Sub"][1]
+
+
+def test_a_node_of_one_branch_alone_stays_its_own(tmp_path):
+    """The file has the second branch as well, with a Softmax of its own."""
+    model, x = Branches(False).eval(), torch.randn(4, 8)
+    with whence.record(tmp_path / "model.json"):
+        torch.export.export(model, (x,))
+    whence.export(model, (x,), tmp_path / "model.onnx")
+    file = onnx.load(tmp_path / "model.onnx")
+    for node in file.graph.node:
+        del node.metadata_props[:]
+    del file.metadata_props[:]
+    rename.rename_everything(file)
+    onnx.save(file, tmp_path / "plain.onnx")
+    command.run("annotate", tmp_path / "plain.onnx", "--sidecar", tmp_path / "model.json", "-o", tmp_path / "out.onnx")
+    found = [keys(node) for node in onnx.load(tmp_path / "out.onnx").graph.node if node.op_type == "Softmax"]
+    assert sorted(said["module"] for said in found) == ["left", "right"]
+    assert not [said for said in found if "modules" in said]
+
+
+class Masks(torch.nn.Module):
+    """Each head makes the same float mask of one of booleans."""
+
+    def __init__(self):
+        super().__init__()
+        self.proj = torch.nn.Linear(6, 6)
+
+    def forward(self, x, mask):
+        return self.proj(x) * mask.to(torch.float32)
+
+
+class Heads(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = Masks(), Masks()
+
+    def forward(self, x, mask):
+        return self.first(x, mask) + self.second(x, mask)
+
+
+def test_whences_own_export(tmp_path):
+    """Of which `covered` counts the merged node once, at the module around both."""
+    whence.export(Heads().eval(), (torch.randn(2, 6), torch.rand(2, 6) > 0.5), tmp_path / "model.onnx")
+    [cast] = [node for node in onnx.load(tmp_path / "model.onnx").graph.node if node.op_type == "Cast"]
+    said = keys(cast)
+    assert json.loads(said["modules"]) == ["first", "second"] and (said["module"], said["confidence"]) == ("", "exact")
+    told = command.run("explain", tmp_path / "model.onnx", cast.name).stdout
+    assert "first" in told and "second" in told
+    rows = {row["path"]: row for row in command.run_json("show", tmp_path / "model.onnx")["modules"]}
+    assert rows[""]["nodes"] == len(onnx.load(tmp_path / "model.onnx").graph.node)

@@ -1,0 +1,59 @@
+"""A file of a wrapper around the recorded model: what prepares its inputs is of no module within it."""
+
+import onnx
+import pytest
+import torch
+
+import command
+from accuracy import rename
+from match.test_calls import keys
+
+
+class Network(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.stem = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3, padding=1, bias=False), torch.nn.BatchNorm2d(8))
+        self.body, self.head = torch.nn.Conv2d(8, 8, 3, stride=2), torch.nn.Linear(8, 5)
+
+    def forward(self, x):
+        return self.head(torch.relu(self.body(torch.relu(self.stem(x)))).mean((2, 3)))
+
+
+class Wrapper(torch.nn.Module):
+    def __init__(self, model: torch.nn.Module, prepare):
+        super().__init__()
+        self.model, self.prepare = model, prepare
+
+    def forward(self, x):
+        return torch.softmax(self.model((self.prepare(x) - 0.4) / 0.25), -1).max(-1)
+
+
+PREPARED = {
+    "normalised": (lambda x: x, torch.randn(1, 3, 16, 16)),
+    "bytes": (lambda x: x.permute(0, 3, 1, 2).float() / 255, torch.randint(0, 255, (1, 16, 16, 3), dtype=torch.uint8)),
+    "resized": (lambda x: torch.nn.functional.interpolate(x, size=(16, 16), mode="bilinear"), torch.randn(1, 3, 24, 24)),
+}
+
+
+@pytest.mark.parametrize("way", PREPARED)
+def test_what_prepares_the_inputs(way, tmp_path):
+    torch.manual_seed(3)
+    model = Network().eval()
+    model.stem[1].running_mean.normal_()
+    model.stem[1].running_var.uniform_(0.5, 2)
+    torch.jit.trace(model, torch.randn(1, 3, 16, 16)).save(tmp_path / "model.pt")
+    command.run("record", tmp_path / "model.pt", "-o", tmp_path / "model.json", "--input", "x=float32[1,3,16,16]")
+    prepare, x = PREPARED[way]
+    torch.onnx.export(Wrapper(model, prepare).eval(), (x,), tmp_path / "plain.onnx", dynamo=False, opset_version=18)
+    file = onnx.load(tmp_path / "plain.onnx")
+    rename.rename_everything(file)
+    onnx.save(file, tmp_path / "plain.onnx")
+    command.run("annotate", tmp_path / "plain.onnx", "--sidecar", tmp_path / "model.json", "-o", tmp_path / "out.onnx")
+    nodes = list(onnx.load(tmp_path / "out.onnx").graph.node)
+    first = next(at for at, node in enumerate(nodes) if node.op_type == "Conv")
+    assert sorted(keys(nodes[first])["module"] for node in nodes[first:first + 1]) == ["stem"]
+    before = [node for node in nodes[:first] if node.op_type != "Constant"]
+    assert len(before) >= 2
+    for node in before:
+        assert (keys(node).get("module"), keys(node)["confidence"]) == ("", "ancestor"), node.op_type
+        assert "modules" not in keys(node)
