@@ -251,7 +251,7 @@ class ProgramReader {
   }
 
   // Every module that holds a parameter under one of its names counts it once.
-  void sum_parameters(const ExportedModules& modules) {
+  void sum_parameters(ExportedModules& modules) {
     for (const Parameter& parameter : program_.parameters) {
       if (parameter.kind != ParameterKind::parameter) continue;
       std::vector<ModuleId> holders;

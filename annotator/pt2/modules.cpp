@@ -1,6 +1,7 @@
 #include "annotator/pt2/modules.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <optional>
 #include <unordered_set>
@@ -44,6 +45,26 @@ void add_text(std::string_view line, Frame& frame) {
   frame.text += line;
 }
 
+// Returns true for names that PyTorch gives to the graphs and checks that it captures: "submod_1" of a region under
+// no_grad or autocast, "true_graph_0" of torch.cond, "_guards_fn". A captured program that is captured again lists them
+// among its modules.
+bool is_name_of_captured_region(std::string_view name) {
+  constexpr std::array<std::string_view, 8> stems = {"submod",
+                                                     "true_graph",
+                                                     "false_graph",
+                                                     "repeated_subgraph",
+                                                     "while_loop_cond_graph",
+                                                     "while_loop_body_graph",
+                                                     "scan_combine_graph",
+                                                     "sdpa_score"};
+  if (name == "_guards_fn") return true;
+  const std::size_t digits = name.find_last_not_of("0123456789") + 1;
+  if (digits == name.size() || digits == 0) return false;
+  std::string_view stem = name.substr(0, digits);
+  if (stem.ends_with('_')) stem.remove_suffix(1);
+  return std::ranges::find(stems, stem) != stems.end();
+}
+
 }  // namespace
 
 ExportedModules::ExportedModules(const Part& module_call_graph, Program& program) : program_(program) {
@@ -51,28 +72,37 @@ ExportedModules::ExportedModules(const Part& module_call_graph, Program& program
     const std::string& path = module_call_graph[i].at("fqn").text();
     if ((i == 0) != path.empty())
       module_call_graph.reading().corrupt("the module call graph does not begin with the root");
-    if (!by_path_.emplace(path, static_cast<ModuleId>(program_.modules.size())).second) continue;
-    const ModuleId parent = path.empty() ? none_id : find(module_around(path));
-    const ModuleId id = add_module(program_, path, "", parent);
-    if (parent != none_id) program_.modules[parent].children.push_back(id);
+    if (by_path_.contains(path)) continue;
+    if (is_name_of_captured_region(last_segment(path))) {
+      captured_regions_.insert(path);
+    } else {
+      add(path);
+    }
   }
   if (program_.modules.empty()) program_.modules.emplace_back();
   program_.scopes.push_back({});
 }
 
+ModuleId ExportedModules::add(const std::string& path) {
+  const ModuleId parent = path.empty() ? none_id : find(module_around(path));
+  const ModuleId id = add_module(program_, path, "", parent);
+  by_path_.emplace(path, id);
+  if (parent != none_id) program_.modules[parent].children.push_back(id);
+  return id;
+}
+
 // The module of that path, or the nearest one above it that is listed.
-ModuleId ExportedModules::find(std::string_view path) const {
+ModuleId ExportedModules::find(std::string_view path) {
   while (true) {
     const auto found = by_path_.find(std::string(path));
     if (found != by_path_.end()) return found->second;
+    if (captured_regions_.contains(std::string(path))) return add(std::string(path));
     if (path.empty()) return 0;
     path = module_around(path);
   }
 }
 
-ModuleId ExportedModules::owner_of(std::string_view qualified_name) const {
-  return find(module_around(qualified_name));
-}
+ModuleId ExportedModules::owner_of(std::string_view qualified_name) { return find(module_around(qualified_name)); }
 
 ScopeId ExportedModules::scope_of(std::string_view nn_module_stack) {
   if (const auto known = by_chain_.find(std::string(nn_module_stack)); known != by_chain_.end()) return known->second;

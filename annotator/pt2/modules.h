@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "annotator/pt2/part.h"
@@ -16,7 +17,8 @@ namespace whence::pt2 {
 
 class ExportedModules {
  public:
-  // Fills program.modules, without types and parameters: those come with the nodes and the signature.
+  // Fills program.modules, without types and parameters: those come with the nodes and the signature. What PyTorch
+  // itself added (captured regions, guards) becomes a module only where a node or a parameter names it as one.
   ExportedModules(const Part& module_call_graph, Program& program);
 
   // "L__self__,,models.Net;L__self__block@1,block,models.Block": the innermost call. The empty text is the root's.
@@ -28,19 +30,21 @@ class ExportedModules {
   StackId stack_of(std::string_view stack_trace);
 
   // The module that a parameter's qualified name belongs to; the root for names that belong to none.
-  ModuleId owner_of(std::string_view qualified_name) const;
+  ModuleId owner_of(std::string_view qualified_name);
 
   // Modules whose every tensor is another's, of the same class, become one under the first name, the others aliases;
   // and calls are counted. For when all nodes are read. `storage_of`: what tells tensors apart, by qualified name.
   void join_aliases(const std::map<std::string, std::string>& storage_of);
 
  private:
-  ModuleId find(std::string_view path) const;
+  ModuleId add(const std::string& path);
+  ModuleId find(std::string_view path);
   std::string content_of(const Module& module, const std::map<std::string, std::string>& storage_of) const;
   void number_calls();
 
   Program& program_;
   std::unordered_map<std::string, ModuleId> by_path_;
+  std::unordered_set<std::string> captured_regions_;  // listed, and not modules so far
   std::unordered_map<std::string, ScopeId> by_chain_;
   std::map<std::pair<ScopeId, ModuleId>, ScopeId> below_;
   std::unordered_map<std::string, StackId> by_trace_;
