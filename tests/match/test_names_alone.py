@@ -172,3 +172,51 @@ def test_a_convolution_that_may_have_taken_a_norm_in_is_of_the_module_around(con
     command.run("annotate", tmp_path / "plain.onnx", "-o", tmp_path / "annotated.onnx")
     found = [keys(node) for node in onnx.load(tmp_path / "annotated.onnx").graph.node if "Conv" in node.op_type]
     assert [(each["module"], each["confidence"]) for each in found] == [("block", "ancestor")]
+
+
+class Bottleneck(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.down, self.norm = nn.Conv2d(6, 4, 1, bias=False), nn.BatchNorm2d(4)
+        self.fc1, self.fc2 = nn.Conv2d(4, 2, 1), nn.Conv2d(2, 4, 1)  # of squeeze and excitation: with biases, no norms
+
+    def forward(self, x):
+        x = torch.relu(self.norm(self.down(x)))
+        return x * torch.sigmoid(self.fc2(torch.relu(self.fc1(x.mean((2, 3), keepdim=True)))))
+
+
+def test_a_convolution_whose_keys_and_weights_agree(tmp_path):
+    """Of PyTorch's own file. A convolution that took in a norm has the norm's keys, so it is not known."""
+    model = nn.Sequential(nn.Conv2d(3, 6, 3), Bottleneck(), nn.ConvTranspose2d(4, 3, 2)).eval()
+    model[1].norm.running_var.uniform_(0.5, 2)
+    torch.onnx.export(model, (torch.randn(1, 3, 9, 9),), tmp_path / "plain.onnx", dynamo=True, external_data=False,
+                      verbose=False)
+    command.run("annotate", tmp_path / "plain.onnx", "-o", tmp_path / "out.onnx")
+    found = [keys(node) for node in onnx.load(tmp_path / "out.onnx").graph.node if node.op_type.startswith("Conv")]
+    assert [(said["module"], said["confidence"]) for said in found] == [
+        ("0", "inferred"), ("1", "ancestor"), ("1.fc1", "inferred"), ("1.fc2", "inferred"), ("2", "inferred")]
+
+
+class Stem(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv, self.norm, self.head = nn.Conv2d(3, 6, 3, bias=False), nn.BatchNorm2d(6), nn.Conv2d(6, 4, 1)
+
+    def forward(self, x):
+        return self.head(torch.relu(self.norm(self.conv(x))))
+
+
+def test_a_convolution_of_integers_that_took_in_a_norm(tmp_path):
+    """Its weight has no parameter's name any more; what scales its operands and its result is of both as well."""
+    model = nn.Sequential(Stem()).eval()
+    model[0].norm.running_mean.normal_()
+    torch.onnx.export(model, (torch.randn(1, 3, 9, 9),), tmp_path / "plain.onnx", dynamo=False, opset_version=17)
+    quantize_dynamic(tmp_path / "plain.onnx", tmp_path / "int8.onnx")
+    command.run("annotate", tmp_path / "int8.onnx", "-o", tmp_path / "out.onnx")
+    found = {}
+    for node in onnx.load(tmp_path / "out.onnx").graph.node:
+        found.setdefault(node.op_type, []).append((keys(node).get("module"), keys(node)["confidence"]))
+    assert found["ConvInteger"] == [("0", "ancestor"), ("0.head", "inferred")]
+    for operator in ("Cast", "Mul", "Add"):
+        assert {module for module, word in found[operator] if word == "inferred"} <= {"0.head", "0", None}
+        assert "0.conv" not in [module for module, _ in found[operator]]
