@@ -42,6 +42,16 @@ class Part:
         return next(iter(self._clear([each for each in self.begun if each.lasts]) or
                          self._clear([each for each in self.begun if each.weighs])), None)
 
+    def status(self, each: Measured) -> str:
+        """The word of a row for a value that is observable; the first line of the report is of one mind with it."""
+        if not self.limits.above(self.flow, each):
+            return "equal"
+        first = self.first
+        if first is None:
+            return "passing" if self.begun else "adds up"
+        passing = {other.measured.value for other in self.begun if not other.lasts and other is not first}
+        return "passing" if each.value in passing else "differs"
+
     def _clear(self, begun: list[Beginning]) -> list[Beginning]:
         """In files of few bits, without those that are hardly above the limit beside one that is far above it: some
         modules round worse than others."""
@@ -81,8 +91,7 @@ def modules_of(part: Part) -> tuple[ModuleAccuracy, ...]:
         worst = max(seen, key=lambda each: each.figures.relative)
         figures = worst.figures
         rows.append(ModuleAccuracy(
-            call.module, call.call, call.type, "differs" if part.limits.above(part.flow, worst) else "equal",
-            worst.value, figures.relative, figures.largest, figures.sqnr, figures.cosine, figures.unequal,
+            call.module, call.call, call.type, part.status(worst), worst.value, figures.relative, figures.largest, figures.sqnr, figures.cosine, figures.unequal,
             figures.estimated, part.flow.before(worst.value), figures.not_finite, figures.layout,
             part.made.relative.get((call.module, call.call)), _source(part.flow.file, worst.value),
             part.evidence.prove(part.flow, part.limits, seen)))

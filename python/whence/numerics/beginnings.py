@@ -52,7 +52,7 @@ class Beginning:
     calls: list[int]            # the calls that the nodes belong to
     around: int | None          # the innermost call that holds all of those
     lasts: bool                 # the difference reaches an output of the file, or everything seen behind it
-    weighs: bool                # its figures are numbers that weights of one module have a part in: not another mask
+    weighs: bool                # its figures are numbers that the module's weights have a part in: not another mask
 
 
 def limits(flow: Flow, kind: Kind) -> Limits:
@@ -87,10 +87,8 @@ def find(flow: Flow, limits: Limits) -> list[Beginning]:
         if each.figures.relative <= before * (_STEP if before <= limits.whole else _STEP_BEHIND):
             continue
         calls = _calls_of(flow.measurement, nodes)
-        # With another module's nodes among them, a tool has made it another value: a scale multiplied into the weights.
-        weighs = each.certain and len(calls) == 1 and math.isfinite(each.figures.relative) and flow.has_weights(nodes)
         found.append(Beginning(each, nodes, reads, calls, _around(flow.measurement, calls), _lasts(flow, each, limits),
-                               weighs))
+                               _weighs(flow, each, nodes, calls)))
     return found
 
 
@@ -157,6 +155,16 @@ def _lasts(flow: Flow, measured: Measured, limits: Limits) -> bool:
         return other.figures.relative > max(limit / _STEP, _STEP * before)
 
     return reaches or not behind or any(each.differs(limit) or is_diluted(each) for each in behind)
+
+
+def _weighs(flow: Flow, each: Measured, nodes: Iterable[Node], calls: list[int]) -> bool:
+    """True for a value in which the module's weights have a part, and no others: with those of another module a tool has
+    made it another value, by a scale multiplied into them. A node that tools fused of several modules is each one's."""
+    weighing = [node for node in nodes if flow.has_weights([node])]
+    if not each.certain or not weighing or not math.isfinite(each.figures.relative):
+        return False
+    maker, known = each.point.maker, flow.measurement.calls
+    return len(calls) == 1 or maker is not None and all(known.touches(node, maker) for node in weighing)
 
 
 def settle_layouts(flow: Flow, limits: Limits) -> None:

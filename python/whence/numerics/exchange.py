@@ -26,8 +26,8 @@ def to_sarif(report: AccuracyReport) -> dict[str, Any]:
     results = [_result(0, "error", f"{report.path.name}: {each['message']}", each["module"], each["source"], report)
                for each in report.findings]
     if report.first is not None:
-        results.append(_result(1, "note", f"{report.path.name}: {report.first} is the first module that differs, by "
-                               f"{report.first.relative:.3g}", report.first.module, report.first.source, report))
+        results.append(_result(1, "note", f"{report.path.name}: {report.verdict}, by {report.first.relative:.3g}",
+                               report.first.module, report.first.source, report))
     driver = {"name": "whence", "version": importlib.import_module("whence").__version__, "rules": _RULES}
     return {"$schema": "https://json.schemastore.org/sarif-2.1.0.json", "version": "2.1.0",
             "runs": [{"tool": {"driver": driver}, "results": results}]}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -18,6 +18,7 @@ from .points import Calls, Point
 from .recorded_program import RecordedProgram
 from .runtimes import Runtime
 
+_LIKE = 0.9        # cosine above which the value of a fused node is one of its modules' results, however far it is off
 _NEAR = 0.5        # relative difference below which a constant may be a result that was computed while exporting
 MEMORY = 2 << 30  # bytes of values that are held at once, by default
 
@@ -93,7 +94,7 @@ def observed(file: File, values: Values, calls: Calls, points: list[Point], runt
     """Each point with the candidate that it is, and the number of rounds that it took."""
     of_value: dict[str, list[Point]] = {}
     for point in points:
-        for name in point.candidates:
+        for name in dict.fromkeys(form for each in point.candidates for form in _forms(file, each)):
             of_value.setdefault(name, []).append(point)
     found: dict[tuple[str, str], Figures] = {}
     rounds = 0
@@ -124,29 +125,47 @@ def _rounds(of_value: Mapping[str, list[Point]], memory: int) -> Iterator[list[s
         yield names
 
 
+def _forms(file: File, name: str) -> list[str]:
+    """A value as it is made, and as what quantises it leaves it. A Relu that a tool dropped into the clip of a QuantizeLinear
+    is in the second alone."""
+    return [name, *file.dequantised(name)]
+
+
 def _chosen(file: File, calls: Calls, point: Point, found: Mapping[tuple[str, str], Figures],
             agreeing: float) -> Measured:
     key = point.recorded.key
-    stated = [name for name in point.stated if (key, name) in found]
-    likely = [name for name in point.likely if (key, name) in found]
-    for names in (stated, likely):
-        best = min(names, key=lambda name: found[key, name].nearest, default=None)
+
+    def nearest(names: Iterable[str]) -> str | None:
+        return min(names, key=lambda name: found[key, name].nearest, default=None)
+
+    def seen(names: Iterable[str]) -> dict[str, str]:
+        """The nearest form of each candidate that was observed."""
+        forms = ((name, nearest(each for each in _forms(file, name) if (key, each) in found)) for name in names)
+        return {name: form for name, form in forms if form is not None}
+
+    stated, likely = seen(point.stated), seen(point.likely)
+    for forms in (stated, likely):
+        best = nearest(forms.values())
         if best is not None and found[key, best].nearest <= agreeing:
             return Measured(point, best, found[key, best], True)
     if stated:
-        best = min(stated, key=lambda name: found[key, name].nearest)
+        best = nearest(stated.values())
         return Measured(point, best, found[key, best], True)
     if point.within is not None:
         return Measured(point, reason=f"fused into {point.within.title}")
     # Nothing is equal: what the module alone makes last is its result, if anything is.
-    own = [name for name in likely if point.maker is not None and _made_alone(file, calls, name, point.maker)]
-    if not own and len(likely) == 1 and (not point.returned_by or
-                                         likely[0] in file.constants and found[key, likely[0]].relative < _NEAR):
-        own = likely
+    own = [form for name, form in likely.items() if point.maker is not None and _made_alone(file, calls, name, point.maker)]
+    if not own and len(likely) == 1:
+        (name, form), = likely.items()
+        if not point.returned_by or name in file.constants and found[key, form].relative < _NEAR:
+            own = [form]
+    if not own and point.maker is not None:
+        own = [form for name, form in likely.items() if _made_last(file, calls, name, point.maker)
+               and found[key, form].cosine > _LIKE]
     if own:
         alike = [each for at in point.returned_by[:1] for each in calls.run.calls[at].results
                  if each.count == point.recorded.count]
-        return Measured(point, own[-1], found[key, own[-1]], len(own) == 1 and len(alike) < 2)
+        return Measured(point, own[-1], found[key, own[-1]], len(set(own)) == 1 and len(alike) < 2)
     return Measured(point, reason="no value of the file is it" if not point.candidates else
                     "no value of the file has its size and values")
 
@@ -156,6 +175,16 @@ def _made_alone(file: File, calls: Calls, value: str, call: int) -> bool:
     bias, for instance."""
     made = value in file.maker and calls.within(file.maker[value], call) and not file.maker[value].quantized
     return made and not any(calls.touches(reader, call) for reader in file.readers.get(value, ()))
+
+
+def _made_last(file: File, calls: Calls, value: str, call: int) -> bool:
+    """A node that stands for several modules side by side, a convolution with its norm, makes what the last of them does."""
+    if value not in file.maker or file.maker[value].quantized or any(
+            calls.touches(reader, call) for reader in file.readers.get(value, ())):
+        return False
+    fused = calls.of_node[file.maker[value].at]
+    apart = all(one not in calls.around[other] for one in fused for other in fused if one != other)
+    return len(fused) > 1 and apart and call == max(fused)
 
 
 def feed_of(file: File, values: Values, run: Run) -> tuple[dict[str, torch.Tensor], dict[str, str]]:

@@ -58,6 +58,12 @@ class File:
             return self.maker[value].at
         return min((node.at for node in self.readers.get(value, ())), default=len(self.nodes))
 
+    def dequantised(self, value: str) -> list[str]:
+        """The same value behind a QuantizeLinear, which may clip it: what a Relu did that a tool dropped for that."""
+        return [name for quantise in self.readers.get(value, ()) if quantise.op_type == "QuantizeLinear"
+                and quantise.inputs[0] == value for dequantise in self.readers.get(quantise.outputs[0], ())
+                if dequantise.op_type == "DequantizeLinear" for name in dequantise.outputs if name]
+
     @cached_property
     def elements(self) -> dict[str, int]:
         """Numbers of elements of initializers."""

@@ -44,9 +44,10 @@ def _plot(report: AccuracyReport) -> str:
                      f'<text x={_WIDTH - 4} y={y - 5:.1f} text-anchor=end>above {report.tolerance:.2g} differs</text>')
     path = " ".join(f"{across(at):.1f},{height(each.relative):.1f}" for at, each in enumerate(rows))
     parts.append(f'<polyline points="{path}" fill=none stroke="var(--faint)" stroke-opacity=".5"/>')
+    first = report.first_row
     for at, each in enumerate(rows):
-        colour = "var(--bad)" if each.status == "differs" else "var(--good)"
-        radius = 6 if _is_first(report, each) else 3
+        colour = "var(--good)" if each.status == "equal" else "var(--bad)"
+        radius = 6 if each is first else 3
         parts.append(f'<circle cx={across(at):.1f} cy={height(each.relative):.1f} r={radius} fill="{colour}">'
                      f"<title>{html.escape(each.name)}: {each.relative:.3g}</title></circle>")
     parts.append(f'<text x={_LEFT} y={_HEIGHT - 6}>relative difference of the innermost modules, in the order in which '
@@ -54,18 +55,14 @@ def _plot(report: AccuracyReport) -> str:
     return "".join(parts)
 
 
-def _is_first(report: AccuracyReport, each: ModuleAccuracy) -> bool:
-    return report.first is not None and (each.module, each.call) == (report.first.module, report.first.call)
-
-
 def _table(report: AccuracyReport) -> str:
-    rows = in_order(report.modules)
+    rows, first = in_order(report.modules), report.first_row
     lines = ["<table><tr><th>module<th>relative<th>largest<th>SQNR dB<th>cosine<th>inherited</tr>"]
     for each, label in zip(rows, labels(rows)):
         if each.status == "not observable":
             lines.append(f"<tr><td>{html.escape(label)}<td colspan=5 class=note>{html.escape(each.note)}</tr>")
             continue
-        kind = " class=first" if _is_first(report, each) else ""
+        kind = " class=first" if each is first else ""
         figures = (each.relative, each.largest, each.sqnr, each.cosine, each.inherited)
         shown = "".join(f"<td>{figure:.3g}" for figure in figures)
         lines.append(f'<tr{kind} style="background:{_colour(report, each)}"><td>{html.escape(label)}{shown}</tr>')
@@ -74,7 +71,7 @@ def _table(report: AccuracyReport) -> str:
 
 def _colour(report: AccuracyReport, each: ModuleAccuracy) -> str:
     """Red from the tolerance on, the more the further; nothing below."""
-    if each.status != "differs":
+    if each.status == "equal":
         return "none"
     decades = 3.0 if math.isinf(each.relative) else math.log10(each.relative / max(report.tolerance, 1e-12))
     return f"rgb(192 57 43 / {min(0.08 + 0.1 * max(decades, 0.0), 0.4):.2f})"

@@ -7,7 +7,7 @@ and others read; where there are several, the numbers decide (``measuring``).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ..values.container import ModuleCall, Recorded, Run
@@ -15,6 +15,7 @@ from .origins import File, Node
 from .recorded_program import RecordedProgram, Result
 
 _MOST = 8  # candidates for one point
+_AROUND = {"QuantizeLinear", "DequantizeLinear"}  # nodes that tools add around those that they quantise
 
 
 @dataclass
@@ -130,11 +131,19 @@ def _state(point: Point, file: File, program: RecordedProgram, by_operation: dic
         point.within = nodes[-1]
 
 
-def values_of(file: File, nodes: Iterable[Node], operation: int, output: int) -> list[str]:
-    """The values that ``nodes``, which stand for the operation, make of that output of it."""
-    ends = [node for node in nodes if node.operations[-1] == operation]
+def values_of(file: File, nodes: Sequence[Node], operation: int, output: int) -> list[str]:
+    """The values that ``nodes``, which stand for the operation, make of that output of it. What a tool quantises for the
+    operation is not made by it, although the tool's nodes stand for it, too."""
+    ends = [node for node in nodes if node.operations[-1] == operation and not _is_before(file, node, nodes)]
     made = (node.outputs[output:output + 1] if len(node.outputs) > 1 else node.outputs for node in ends)
     return [name for names in made for name in names if name and _is_read_elsewhere(file, name, ends)]
+
+
+def _is_before(file: File, node: Node, nodes: Sequence[Node]) -> bool:
+    """The node quantises or dequantises what others of ``nodes`` compute with."""
+    among = {each.at for each in nodes if each.op_type not in _AROUND}
+    return node.op_type in _AROUND and any(reader.at in among for name in node.outputs
+                                           for reader in file.readers.get(name, ()))
 
 
 def program_result(recorded: Recorded, call: ModuleCall, results: list[Result]) -> Result | None:

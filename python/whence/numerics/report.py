@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -19,7 +20,8 @@ class ModuleAccuracy:
     module: str            # qualified name; the root is ""
     call: int
     type: str
-    status: str            # "equal", "differs" or "not observable"
+    status: str            # "equal", "differs", "passing": differs, and what is computed from it agrees; "adds up": is
+    # off, and nowhere in the file does a difference begin; "not observable"
     value: str = ""        # the file's value that is the result
     relative: float = 0.0  # length of the difference by the length of what was recorded
     largest: float = 0.0   # largest absolute difference; where ``estimated``, at least so much
@@ -79,6 +81,26 @@ class AccuracyReport:
     @property
     def observable(self) -> int:
         return sum(each.status != "not observable" for each in self.modules)
+
+    @property
+    def first_row(self) -> ModuleAccuracy | None:
+        """The row of ``first``: of its module, or where that agrees, of the innermost whose result is the value."""
+        if self.first is None:
+            return None
+        module, call, value = self.first.module, self.first.call, self.first.value
+        differing = [each for each in self.modules if each.status == "differs"]
+        return next((each for each in differing if (each.module, each.call) == (module, call)),
+                    next((each for each in differing if each.value == value), None))
+
+    @property
+    def verdict(self) -> str:
+        """One sentence, which the rows bear out."""
+        if self.first is None:
+            return _why_none(self)
+        row = self.first_row
+        if row is not None and (row.module, row.call) == (self.first.module, self.first.call):
+            return f"first module that differs: {self.first}"
+        return f"first difference: in {self.first}, seen at " + (row.name if row is not None else self.first.value)
 
     @property
     def clean(self) -> bool:
@@ -150,10 +172,10 @@ def head(report: AccuracyReport) -> list[str]:
              f"{report.observable} of {len(report.modules)} module calls observable; a relative difference above "
              f"{report.tolerance:g} counts ({report.tolerance_of})"]
     lines += [f"note: {each}" for each in report.notes]
-    if report.first is None:
-        return [*lines, _why_none(report)]
     first = report.first
-    lines += [f"first module that differs: {first}" + (f", {first.source}" if first.source else ""),
+    if first is None:
+        return [*lines, report.verdict]
+    lines += [report.verdict + (f", {first.source}" if first.source else ""),
               f"  relative difference {_percent(first.relative)}, largest {first.largest:.3g}"
               + (" at least" if first.estimated else "") + "; what it is computed from "
               + ("agrees" if first.inherited <= report.tolerance / 10 else f"is off by {_short(first.inherited)} at most")
@@ -169,28 +191,36 @@ def head(report: AccuracyReport) -> list[str]:
     lines.append(f"  nodes: {shown}")
     later = [each for each in report.beginnings if each is not first]
     if later:
-        lines.append("  differences begin elsewhere, too: " + ", ".join(map(str, later[:6]))
-                     + (f" and {len(later) - 6} more" if len(later) > 6 else ""))
+        lines.append("  differences begin elsewhere, too: " + _listed(later))
     return lines
 
 
+def _listed(beginnings: Sequence[FirstDifference]) -> str:
+    shown = [f"{each} ({_percent(each.relative)}{'' if each.lasts else ', in passing'})" for each in beginnings[:6]]
+    return ", ".join(shown) + (f" and {len(beginnings) - 6} more" if len(beginnings) > 6 else "")
+
+
 def _why_none(report: AccuracyReport) -> str:
-    differing = [each for each in report.modules if each.status == "differs"]
-    if not differing:
-        return "no module differs"
+    off = [each for each in report.modules if each.status not in ("equal", "not observable")]
     if report.beginnings:
-        return "no difference lasts: what differs in places is equal again behind them"
+        return ("no difference lasts: everything computed from what differs in passing agrees, " + _listed(report.beginnings))
+    if not off:
+        return "no module differs"
+    ran_alone = any(each.made is not None for each in report.modules)
     return (f"no module is the first: differences grow from step to step, and are above {report.tolerance:g} from "
-            f"{differing[0].name} on; the PyTorch model (--model) tells what each module makes itself")
+            f"{off[0].name} on" + ("" if ran_alone else "; the PyTorch model (--model) tells what each module makes itself"))
 
 
 def _percent(relative: float) -> str:
     return "infinite" if not math.isfinite(relative) else f"{relative:.2g}"
 
 
+_MARKS = {"equal": "", "differs": "  differs", "passing": "  differs in passing", "adds up": "  adds up"}
+
+
 def _tree(report: AccuracyReport) -> list[str]:
     """Modules as a tree, parents first, siblings in the order in which they ended."""
-    rows = in_order(report.modules)
+    rows, first = in_order(report.modules), report.first_row
     names = labels(rows)
     width = max(map(len, names), default=0)
     ran_alone = any(each.made is not None for each in rows)
@@ -200,8 +230,7 @@ def _tree(report: AccuracyReport) -> list[str]:
         if each.status == "not observable":
             lines.append(f"{label:<{width}}  {each.note}")
             continue
-        begins = report.first and (each.module, each.call) == (report.first.module, report.first.call)
-        mark = "  differs" + (", first" if begins else "") if each.status == "differs" else ""
+        mark = _MARKS[each.status] + (", first" if each is first else "")
         alone = f"{'' if each.made is None else _short(each.made):>9}  " if ran_alone else ""
         lines.append(f"{label:<{width}}  {_short(each.relative):>9}  {alone}{_short(each.largest):>9}  "
                      f"{each.sqnr:>8.1f}  {each.cosine:>8.5f}{mark}")

@@ -1,0 +1,288 @@
+"""whence.accuracy of QDQ files, where ONNX Runtime's quantiser drops activations into the clip of QuantizeLinear and adds nodes
+of its own, and of differences that do not last: what rows say, the first line says."""
+
+import math
+
+import numpy
+import onnx
+import onnxruntime
+import pytest
+import torch
+from onnx import TensorProto, numpy_helper
+from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_dynamic, quantize_static
+from torch import nn
+
+import whence
+from numbers_models import hooked
+
+
+class NormThatActs(nn.BatchNorm2d):
+    """As timm has it: the norm holds its activation, and returns what that returns."""
+
+    def __init__(self, channels, act):
+        super().__init__(channels)
+        self.act = act
+
+    def forward(self, x):
+        return self.act(super().forward(x))
+
+
+class NormWithRelu(nn.BatchNorm2d):
+    def forward(self, x):
+        return torch.relu(super().forward(x))
+
+
+class Block(nn.Module):
+    """Residual, with an activation behind the sum, which convolutions and the next sum read."""
+
+    def __init__(self, norm):
+        super().__init__()
+        self.conv1, self.norm1, self.conv2 = nn.Conv2d(6, 6, 3, padding=1, bias=False), norm(), nn.Conv2d(6, 6, 1)
+        self.act = nn.ReLU()
+
+    def forward(self, x):
+        return self.act(x + self.conv2(self.norm1(self.conv1(x))))
+
+
+class Gate(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.down, self.up, self.act = nn.Conv2d(6, 3, 1), nn.Conv2d(3, 6, 1), nn.ReLU6()
+
+    def forward(self, x):
+        return x * torch.sigmoid(self.up(self.act(self.down(x.mean((2, 3), keepdim=True)))))
+
+
+def network(*blocks):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(3, 6, 3, padding=1, bias=False), nn.BatchNorm2d(6), nn.ReLU(),
+                          *(make() for make in blocks), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(6, 4))
+    for each in model.modules():
+        if isinstance(each, nn.BatchNorm2d):
+            each.running_mean.normal_(0, 0.2)
+            each.running_var.uniform_(0.3, 0.6)
+            each.bias.data.normal_(0, 0.2)
+    return model.eval()
+
+
+NETWORKS = {
+    "norms that act": lambda: network(lambda: Block(lambda: NormThatActs(6, nn.ReLU())), lambda: Block(lambda: NormWithRelu(6))),
+    "clips": lambda: network(lambda: Block(lambda: NormThatActs(6, nn.ReLU6())), Gate),
+    "acts that are modules": lambda: network(lambda: Block(lambda: nn.Sequential(nn.BatchNorm2d(6), nn.ReLU())), Gate),
+}
+IMAGES = [torch.randn(2, 3, 12, 12, generator=torch.Generator().manual_seed(seed)) for seed in range(3)]
+
+
+class Images(CalibrationDataReader):
+    def __init__(self, name):
+        self.left = iter([{name: each.numpy()} for each in IMAGES])
+
+    def get_next(self):
+        return next(self.left, None)
+
+
+def quantised(source, target, **options):
+    name = onnx.load(source).graph.input[0].name
+    whence.carry(source, lambda before, after: quantize_static(before, after, Images(name), **(
+        {"weight_type": QuantType.QInt8, "per_channel": True} | options)), target)
+
+
+def bears_out(report) -> None:
+    """The rows and the first line say the same."""
+    differing = [each for each in report.modules if each.status == "differs"]
+    marked = [line for line in str(report).splitlines() if line.endswith("differs, first")]
+    if report.first is None:
+        assert not differing and not marked, str(report)
+    else:
+        assert report.first_row in differing and len(marked) == 1, str(report)
+        assert report.first_row.name.rpartition(".")[2] in marked[0]
+
+
+@pytest.mark.parametrize("options", [{"activation_type": QuantType.QUInt8}, {}, {"quant_format": QuantFormat.QOperator}],
+                         ids=["uint8", "int8", "operators"])
+@pytest.mark.parametrize("kind", NETWORKS)
+def test_a_right_file_differs_nowhere(tmp_path, kind, options):
+    model = NETWORKS[kind]()
+    whence.export(model, (IMAGES[0],), tmp_path / "m.onnx")
+    values = whence.record_values(model, (IMAGES[0],))
+    quantised(tmp_path / "m.onnx", tmp_path / "q.onnx", **options)
+    for sidecar in (None, tmp_path / "m.whence.json"):
+        report = whence.accuracy(tmp_path / "q.onnx", values, sidecar=sidecar)
+        assert report.first is None and report.beginnings == () and "no module differs" in str(report), str(report)
+        assert {each.status for each in report.modules} <= {"equal", "not observable"}
+
+
+def taken(path, name):
+    """A value of the file on the first images, by ONNX Runtime."""
+    model = onnx.load(path)
+    model.graph.output.append(onnx.ValueInfoProto(name=name))
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    return torch.from_numpy(session.run([name], {session.get_inputs()[0].name: IMAGES[0].numpy()})[0])
+
+
+def test_the_result_of_a_dropped_activation_is_read_behind_the_clip(tmp_path):
+    """Against PyTorch's hooks and ONNX Runtime: the convolution's own output has negative numbers, which are not the result."""
+    model = NETWORKS["norms that act"]()
+    whence.export(model, (IMAGES[0],), tmp_path / "m.onnx")
+    quantised(tmp_path / "m.onnx", tmp_path / "q.onnx")
+    report = whence.accuracy(tmp_path / "q.onnx", whence.record_values(model, (IMAGES[0],)), sidecar=tmp_path / "m.whence.json")
+    row, (wanted,) = report.of("3.norm1"), hooked(model, (IMAGES[0],))["3.norm1", 0]
+    maker = next(node for node in onnx.load(tmp_path / "q.onnx").graph.node if row.value in node.output)
+    assert maker.op_type == "DequantizeLinear" and float(taken(tmp_path / "q.onnx", row.value).min()) >= 0
+    off = (taken(tmp_path / "q.onnx", row.value) - wanted).norm() / wanted.norm()
+    assert row.relative == pytest.approx(float(off), rel=0.3) and row.relative < 0.05
+
+
+def test_a_relu_that_a_tool_lost_is_named(tmp_path):
+    """With a zero point of 0 in int8 the clip is no Relu: negative numbers pass."""
+    model = NETWORKS["norms that act"]()
+    whence.export(model, (IMAGES[0],), tmp_path / "m.onnx")
+    quantised(tmp_path / "m.onnx", tmp_path / "q.onnx")
+    report = whence.accuracy(tmp_path / "q.onnx", whence.record_values(model, (IMAGES[0],)), sidecar=tmp_path / "m.whence.json")
+    file = onnx.load(tmp_path / "q.onnx")
+    behind = next(node for node in file.graph.node if report.of("3.norm1").value in node.output)
+    for each in file.graph.initializer:
+        array = numpy_helper.to_array(each)
+        if each.name == behind.input[2]:
+            each.CopyFrom(numpy_helper.from_array(numpy.full_like(array, 0), each.name))
+        elif each.name == behind.input[1]:
+            each.CopyFrom(numpy_helper.from_array((array * 2).astype(array.dtype), each.name))
+    onnx.save(file, tmp_path / "lost.onnx")
+    for sidecar in (None, tmp_path / "m.whence.json"):
+        report = whence.accuracy(tmp_path / "lost.onnx", whence.record_values(model, (IMAGES[0],)), sidecar=sidecar)
+        assert report.first is not None and "3.norm1" in report.first.suspects, str(report)
+        assert report.of("3.norm1").status == ("differs" if sidecar else "not observable")
+        bears_out(report)
+
+
+# ---- differences that do not last ---------------------------------------------------------------------------------
+
+
+class Washed(nn.Module):
+    """Behind each layer a norm takes out what scales it."""
+
+    def __init__(self, layer, norm):
+        super().__init__()
+        self.layers = nn.ModuleList(layer() for _ in range(5))
+        self.norms = nn.ModuleList(norm() for _ in range(5))
+
+    def forward(self, x):
+        for layer, norm in zip(self.layers, self.norms, strict=True):
+            x = torch.relu(norm(layer(x)))
+        return x
+
+
+def convolution():
+    block = nn.Sequential(nn.Conv2d(4, 4, 3, padding=1, bias=False), nn.BatchNorm2d(4))
+    block[1].bias.data.normal_(0, 0.3)
+    return block
+
+
+WASHED = {
+    "linear": (lambda: Washed(lambda: nn.Linear(32, 32, bias=False), lambda: nn.LayerNorm(32, 1e-12)), (16, 32),
+               "layers.2"),
+    "convolution and its norm in one node": (lambda: Washed(convolution, lambda: nn.InstanceNorm2d(4, 1e-12)), (2, 4, 12, 12),
+                                             "layers.2.0"),
+}
+
+
+def scaled(path, module, times):
+    """The weight of the module's product, in the file."""
+    file = onnx.load(path)
+    node = next(node for node in file.graph.node if node.op_type in ("Conv", "MatMul", "Gemm") and any(
+        each.key.startswith("pkg.whence.module") and f'"{module}"' in f'"{each.value}"' for each in node.metadata_props))
+    weight = next(each for each in file.graph.initializer if each.name == node.input[1])
+    weight.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(weight) * numpy.float32(times), weight.name))
+    onnx.save(file, path)
+
+
+def int8(source, target):
+    quantize_dynamic(str(source), str(target), extra_options={"DefaultTensorType": TensorProto.FLOAT})
+
+
+def float16(source, target):
+    from onnxruntime.transformers.float16 import convert_float_to_float16
+
+    onnx.save(convert_float_to_float16(onnx.load(source), keep_io_types=True), target)
+
+
+@pytest.mark.parametrize("tool", [None, int8, float16], ids=["float32", "int8", "float16"])
+@pytest.mark.parametrize("kind", WASHED)
+def test_a_weight_that_is_off_is_named_though_a_norm_takes_it_out(tmp_path, run_here, kind, tool):
+    make, sizes, module = WASHED[kind]
+    torch.manual_seed(0)
+    model, x = make().eval(), torch.randn(sizes)
+    whence.record_values(model, (x,), tmp_path / "v.safetensors")
+    for times in (1.7, 1.0):
+        whence.export(model, (x,), tmp_path / "m.onnx")
+        scaled(tmp_path / "m.onnx", module, times)
+        path = tmp_path / "m.onnx" if tool is None else tmp_path / "t.onnx"
+        if tool is not None:
+            tool(tmp_path / "m.onnx", path)
+            whence.annotate(path, source=tmp_path / "m.onnx")
+        for sidecar in (None, tmp_path / "m.whence.json"):
+            report = whence.accuracy(path, tmp_path / "v.safetensors", sidecar=sidecar)
+            bears_out(report)
+            if times == 1.0:
+                assert report.first is None and report.beginnings == (), str(report)
+                continue
+            assert report.first.suspects[0] == module and report.first_row.relative == pytest.approx(0.65, abs=0.1), str(report)
+            assert report.of("").status == "equal"
+            assert not report.first.lasts or tool is None or report.of("norms.2").relative > report.of("norms.1").relative
+        # What a pipeline stops for are limits that it gives.
+        said = run_here("accuracy", path, "--values", tmp_path / "v.safetensors").out
+        assert (module in said.split("module  ")[0]) == (times != 1.0)
+        run_here("accuracy", path, "--values", tmp_path / "v.safetensors", "--max-error", "0.1", code=int(times != 1.0))
+
+
+class Masking(nn.Module):
+    def forward(self, scores):
+        return scores.masked_fill(torch.ones(6, 6).triu(1).bool(), torch.finfo(torch.float32).min)
+
+
+class Weights(nn.Module):
+    def forward(self, scores):
+        return torch.softmax(scores, -1)
+
+
+def test_another_mask_is_said_to_differ_in_passing(tmp_path):
+    model = nn.Sequential(nn.Linear(6, 6), Masking(), Weights()).eval()
+    x = torch.randn(2, 6, 6)
+    values = whence.record_values(model, (x,))
+    whence.export(model, (x,), tmp_path / "m.onnx")
+    file = onnx.load(tmp_path / "m.onnx")
+    least = torch.finfo(torch.float32).min
+    changed = 0
+    for each in file.graph.initializer:
+        array = numpy_helper.to_array(each)
+        if array.dtype == numpy.float32 and (array == least).any():
+            each.CopyFrom(numpy_helper.from_array(numpy.where(array == least, -numpy.inf, array).astype("f4"), each.name))
+            changed += 1
+    assert changed
+    onnx.save(file, tmp_path / "m.onnx")
+    report = whence.accuracy(tmp_path / "m.onnx", values)
+    assert report.first is None and report.of("1").status == "passing" and report.of("2").status == "equal", str(report)
+    assert "no difference lasts" in str(report) and "1 (infinite, in passing)" in str(report)
+    assert math.isinf(report.of("1").relative)
+    bears_out(report)
+
+
+def test_rounding_that_adds_up_begins_nowhere(tmp_path):
+    torch.manual_seed(0)
+    model = nn.Sequential(*(nn.Linear(32, 32) for _ in range(24))).eval()
+    with torch.no_grad():
+        for each in model:
+            each.weight.copy_(torch.linalg.qr(each.weight)[0])
+    x = torch.randn(8, 32)
+    values = whence.record_values(model, (x,))
+    whence.export(model, (x,), tmp_path / "m.onnx")
+    float16(tmp_path / "m.onnx", tmp_path / "h.onnx")
+    whence.annotate(tmp_path / "h.onnx", source=tmp_path / "m.onnx")
+    least = whence.accuracy(tmp_path / "h.onnx", values)
+    assert least.first is None
+    report = whence.accuracy(tmp_path / "h.onnx", values, tolerance=0.9 * least.of("23").relative)
+    assert report.first is None and report.of("23").status == "adds up", str(report)
+    assert "differences grow from step to step" in str(report)
+    bears_out(report)
