@@ -14,6 +14,7 @@ from .command import run_json
 from .errors import Diagnostic, error, require_list
 
 if TYPE_CHECKING:
+    from .numerics.feeding import ExtraInputs, InputNames
     from .numerics.validating import Proof
     from .values.container import Values
 
@@ -45,7 +46,8 @@ def annotate(model: str | os.PathLike, sidecar: str | os.PathLike | None = None,
              weights: str | os.PathLike | None = None, keys: Collection[str] = (), names: bool = True, carry: bool = False, functions: str | None = None,
              allow_different_weights: bool = False, overwrite: bool = False, copy_data: bool = False,
              values: Values | str | os.PathLike | None = None,
-             outputs: str | os.PathLike | None = None) -> AnnotateReport:
+             outputs: str | os.PathLike | None = None, input_names: InputNames | None = None,
+             extra_inputs: ExtraInputs | None = None) -> AnnotateReport:
     """Writes on every node of an ONNX file where it comes from; in place, atomically, unless ``output`` is given.
 
     sidecar  the sidecar of the same model; ``source`` instead: the annotated file that a tool made ``model`` from. With
@@ -63,6 +65,7 @@ def annotate(model: str | os.PathLike, sidecar: str | os.PathLike | None = None,
     values   what ``record_values`` recorded of the model of the sidecar, or its file: the file runs in ONNX Runtime, and its
              values that are results of recorded operations say where they are made, whatever their names are.
     outputs  instead of running the file: values that another runtime left, as for ``accuracy``.
+    input_names, extra_inputs  of the run, as for ``accuracy``.
 
     Raises WhenceError: what ``accuracy`` raises, with ``values``; E0101 for an unknown key or choice of modules, E0206 when they do not belong together, E02xx
     for broken files, E0401.
@@ -75,13 +78,15 @@ def annotate(model: str | os.PathLike, sidecar: str | os.PathLike | None = None,
     flags = {"--no-names": not names, "--carry": carry, "--allow-different-weights": allow_different_weights,
              "--overwrite": overwrite, "--copy-data": copy_data}
     options += [flag for flag, is_set in flags.items() if is_set]
-    if values is None and outputs is not None:
-        raise error("E0101", "usage", "values of a runtime say nothing without recorded ones", "give values too")
+    if values is None and (outputs is not None or input_names or extra_inputs):
+        raise error("E0101", "usage", "a run and its values say nothing without recorded ones", "give values too")
     with tempfile.TemporaryDirectory(prefix="whence-") as folder:
         if values is not None:
+            from .numerics import feeding
             from .numerics.annotating import pairs_for
 
-            options += pairs_for(Path(folder), model, values, sidecar, outputs)
+            said = feeding.supplied(input_names, extra_inputs)
+            options += pairs_for(Path(folder), model, values, sidecar, outputs, said)
         report = run_json("annotate", model, "-o", target, *options)
     return AnnotateReport.from_json(target, report)
 
@@ -134,7 +139,8 @@ class ValidationReport:
 def validate(model: str | os.PathLike, sidecar: str | os.PathLike | None = None, *, min_covered: float | None = None,
              minima: Collection[str] = (), required: Collection[str] = (), baseline: str | os.PathLike | None = None,
              allowed: Collection[str] = (), config: str | os.PathLike | None = None,
-             conformance: str | os.PathLike | None = None, full: bool = False, values: Any = None) -> ValidationReport:
+             conformance: str | os.PathLike | None = None, full: bool = False, values: Any = None,
+             input_names: InputNames | None = None, extra_inputs: ExtraInputs | None = None) -> ValidationReport:
     """Says how much is known of an annotated file, and what is wrong with it; ``clean`` is false when a check found fault.
 
     min_covered  the least share of nodes, in per cent, that must have a module.
@@ -149,6 +155,7 @@ def validate(model: str | os.PathLike, sidecar: str | os.PathLike | None = None,
     full         run onnx's own checker and shape inference too; loads the weights.
     values       what ``record_values`` recorded, or its file: runs the file, counts the modules whose results are the
                  recorded ones (``proved``), and finds values that are another module's than the file says.
+    input_names, extra_inputs  of that run, as for ``accuracy``.
 
     Raises WhenceError for files that cannot be read, E0101 for a share, a check or a setting that does not exist.
     """
@@ -165,7 +172,7 @@ def validate(model: str | os.PathLike, sidecar: str | os.PathLike | None = None,
     if values is not None:
         from .numerics.validating import prove
 
-        proof = prove(model, values, sidecar)
+        proof = prove(model, values, sidecar, input_names, extra_inputs)
     clean = raw["clean"] and (proof is None or not proof.contradictions)
     return ValidationReport(Path(model), clean, Coverage(**raw["coverage"]), raw["findings"], raw, proof)
 

@@ -13,7 +13,9 @@ import torch
 from . import calls, nested, running
 from .errors import WhenceError, error
 from .keeping import refuse_results_without_data, state_restored
+from .numerics import feeding, origins
 from .numerics.api import accuracy_on
+from .numerics.feeding import ExtraInputs
 from .surroundings import without_fast_path
 from .values.recording import Recorder, modules_of
 
@@ -50,11 +52,12 @@ class Verification:
 
 def verify(path: str | os.PathLike | Any, model, args: Sequence[Any] | Any = (), *,
            kwargs: Mapping[str, Any] | None = None, rtol: float = 1e-3, atol: float = 1e-4,
-           input_names: Sequence[str] = ()) -> Verification:
+           input_names: Sequence[str] | Mapping[str, str] = (), extra_inputs: ExtraInputs | None = None) -> Verification:
     """Compares ``path`` in ONNX Runtime with ``model`` called with ``args`` and ``kwargs``, output by output.
 
     ``path`` may be an ONNXProgram. The file's inputs are the call's tensors by forward's names, or, where it has
-    others, in the order of forward's signature; ``input_names`` are those that the export was given. Where outputs
+    others, in the order of forward's signature; ``input_names`` are those that the export was given, or forward's names by
+    the file's. ``extra_inputs`` are those of the file that forward does not take, as ``accuracy`` has them. Where outputs
     differ and the file is annotated, results of modules are compared too, as ``accuracy`` does with ``rtol``, and the
     first that differs is named.
     ``model`` may be a scripted module, or a torch.export.ExportedProgram, whose own example is taken without ``args``.
@@ -76,7 +79,7 @@ def verify(path: str | os.PathLike | Any, model, args: Sequence[Any] | Any = (),
                     "give arguments that the model accepts") from failure
     refuse_results_without_data(wanted, model, tensors.values())
     wanted = list(running.without_quantized(dict(zip(map(str, range(len(wanted))), wanted))).values())
-    feed = running.inputs_of(session, running.renamed(tensors, input_names), str(path), model)
+    feed = _feed(path, session, tensors, model, input_names, extra_inputs)
     got = _tensors_by_name(session, running.run(session, feed))
     if len(got) != len(wanted):
         raise error("E0104", "input_mismatch",
@@ -91,6 +94,15 @@ def verify(path: str | os.PathLike | Any, model, args: Sequence[Any] | Any = (),
     except WhenceError:  # it is not annotated, or not with the modules of this model
         return verification
     return Verification(compared, report.first and report.first.module, report.observable)
+
+
+def _feed(path: Any, session: Any, tensors: Mapping[str, torch.Tensor], model: Any,
+          input_names: Sequence[str] | Mapping[str, str], extra_inputs: ExtraInputs | None) -> dict[str, torch.Tensor]:
+    if not isinstance(input_names, Mapping) and extra_inputs is None:
+        return running.inputs_of(session, running.renamed(tensors, input_names), str(path), model)
+    pairs = input_names if isinstance(input_names, Mapping) else dict(zip(input_names, tensors))
+    return feeding.feed(origins.read(path, annotated=False), running.without_quantized(tensors),
+                        feeding.supplied(pairs, extra_inputs)).tensors
 
 
 def _tensors_by_name(session: Any, results: Sequence[Any]) -> list[tuple[str, Any]]:

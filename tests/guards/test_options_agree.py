@@ -17,8 +17,9 @@ FIELDS_OF_LIVE_MODULES = {"archive", "training", "command"}
 FIELDS_OF_TWO_FORMS = {"dynamic"}  # the text form of dynamic_axes
 FIELDS_WITHOUT_ROW = {"Options": FIELDS_OF_LIVE_MODULES | FIELDS_OF_TWO_FORMS,
                       "AnnotateOptions": {"overwrite", "copy_data", "tokens_go", "is_made_from_it"}, "ValidateOptions": set()}
-KEYWORDS_WITHOUT_ROW = {"annotate": {"model", "output", "outputs", "overwrite", "copy_data"},
-                        "validate": {"model", "values"}}
+KEYWORDS_WITHOUT_ROW = {"annotate": {"model", "output", "outputs", "overwrite", "copy_data",
+                                     "input_names", "extra_inputs"},
+                        "validate": {"model", "values", "input_names", "extra_inputs"}}
 
 
 def rows(file: str) -> list[dict]:

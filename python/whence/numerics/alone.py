@@ -124,7 +124,7 @@ def _taken(measurement: Measurement, values: Values, suspects: Mapping[CallKey, 
             if recorded.key in seen:
                 wanted.setdefault(seen[recorded.key].value, []).append(recorded)
     taken = {}
-    for name, tensor in runtime.take(measurement.feed, list(wanted)):
+    for name, tensor in runtime.take(measurement.feed.tensors, list(wanted)):
         for recorded in wanted[name]:
             layout = seen[recorded.key].figures.layout
             taken[recorded.key] = figures.as_recorded(values, recorded, tensor, layout)

@@ -15,11 +15,12 @@ from .. import command
 from ..command_lines import Parser
 from ..errors import error, require_path
 from ..placing import require_apart
-from . import pairing
+from . import feeding, pairing
+from .feeding import Supplied
 
 
 def pairs_for(folder: Path, model: str | os.PathLike, values: Any, sidecar: str | os.PathLike | None,
-              outputs: str | os.PathLike | None = None) -> list[str]:
+              outputs: str | os.PathLike | None = None, said: Supplied = Supplied()) -> list[str]:
     """The words of the command for pairs that are written to ``folder``. Raises WhenceError as ``whence.accuracy`` does, and
     E0101 without a sidecar."""
     require_path(model, "the model")
@@ -29,7 +30,7 @@ def pairs_for(folder: Path, model: str | os.PathLike, values: Any, sidecar: str 
         raise error("E0101", "usage", "values are compared with a recorded program, and a sidecar is missing",
                     "give the sidecar of the model that the values were recorded of")
     file = folder / "value_pairs.json"
-    pairing.write(file, model, values, known, outputs)
+    pairing.write(file, model, values, known, outputs, said)
     return ["--value-pairs", str(file)]
 
 
@@ -45,6 +46,7 @@ def parser() -> Parser:
     options.add_argument("--output", "-o", required=True, metavar="FILE", help="the annotated file")
     options.add_argument("--outputs", metavar="DUMP", help="instead of running the file: values that another runtime left, .npz, "
                          "a folder of .npy or JSON of Polygraphy, by the file's names")
+    feeding.add_options(options)
     for flag in ("--allow-different-weights", "--no-names", "--carry", "--overwrite", "--copy-data", "--json"):
         options.add_argument(flag, action="append_const", const=[flag], dest="others", help="as without --values")
     for option in ("--keys", "--functions"):
@@ -61,11 +63,13 @@ def main(arguments: Sequence[str]) -> int:
         if getattr(given, option) is not None:
             raise error("E0101", "usage", f"--{option} and --values exclude each other",
                         "values are of operations that a sidecar records: give that with --sidecar")
-    require_apart({"--output": given.output}, [each for each in (given.values, given.sidecar, given.outputs) if each])
+    said = feeding.supplied(given.input_name, given.extra_inputs)
+    require_apart({"--output": given.output},
+                  [each for each in (given.values, given.sidecar, given.outputs, *given.extra_inputs) if each])
     others = [word for each in given.others or () for word in each]
     others += ["--sidecar", given.sidecar] if given.sidecar else []
     with tempfile.TemporaryDirectory(prefix="whence-") as folder:
-        pairs = pairs_for(Path(folder), given.model, given.values, given.sidecar, given.outputs)
+        pairs = pairs_for(Path(folder), given.model, given.values, given.sidecar, given.outputs, said)
         result = command.run([str(command.binary()), "annotate", given.model, "-o", given.output, *others, *pairs],
                              command.environment())
     print(result.stdout, end="")

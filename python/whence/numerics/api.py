@@ -14,10 +14,11 @@ from ..errors import error, require_list, require_path
 from ..values import container
 from ..values.container import Run, Values
 from ..values.globs import matcher, require_matches
-from . import alone, beginnings, light, measuring, operations, origins, recorded_program, runtimes
+from . import alone, beginnings, feeding, light, measuring, operations, origins, recorded_program, runtimes
 from .alone import Made
 from .assembly import Part, modules_of, report_of
 from .beginnings import Limits
+from .feeding import ExtraInputs, Feed, InputNames, Supplied
 from .flow import Flow
 from .measuring import MEMORY
 from .origins import File
@@ -31,7 +32,8 @@ def accuracy(path: str | os.PathLike, values: Values | str | os.PathLike, *,
              sidecar: str | os.PathLike | None = None, runtime: str | None = None,
              provider: str | None = None, outputs: str | os.PathLike | None = None,
              model: Any = None, tolerance: float | None = None, memory: int = MEMORY, optimised: bool = False,
-             max_error: Collection[str] = ()) -> AccuracyReport:
+             max_error: Collection[str] = (), input_names: InputNames | None = None,
+             extra_inputs: ExtraInputs | None = None) -> AccuracyReport:
     """Runs an annotated ONNX file on recorded inputs and says which module is the first whose values differ.
 
     values     what ``record_values`` recorded of the PyTorch model, or its file.
@@ -50,22 +52,25 @@ def accuracy(path: str | os.PathLike, values: Values | str | os.PathLike, *,
                is not how it runs without.
     max_error  limits of the relative difference, of all modules or of some: ["1e-3", "1e-2@encoder.*"]. Modules
                above are ``findings``.
+    input_names  recorded names by the file's: {"attention_mask": "mask"}. Others are paired by name, then by position.
+    extra_inputs  inputs of the file that were not recorded: arrays by its names, or files of them, .npz or .pt.
 
-    Raises WhenceError: E0101, E0102, E0104 when the file's inputs are not those that were recorded, E02xx for files
+    Raises WhenceError: E0101, E0102, E0104 where an input of the file has no tensor, or one that does not fit, E02xx for files
     that cannot be read, E0206 for values of another model, E0207 when the runtime does not run the file, E0307 without
     the runtime.
     """
     require_list(max_error)
     limits = [_limit(each) for each in max_error]
     _require_numbers(tolerance, memory)
+    said = feeding.supplied(input_names, extra_inputs)
     file = origins.read(path)
     recorded = recorded_of(values)
     program = recorded_program.read(sidecar) if sidecar is not None else None
-    taken = runtime_of(file, runtime, provider, optimised, outputs)
+    taken = runtime_of(file, runtime, provider, optimised, outputs, said)
     runs = recorded.runs if taken.rounds else recorded.runs[:1]
     if model is not None:
         model = alone.model_of(model, recorded, runs[0])
-    parts = [_part(file, recorded, run, taken, program, tolerance, memory, model=model) for run in runs]
+    parts = [_part(file, recorded, run, taken, program, tolerance, memory, said, model=model) for run in runs]
     report = report_of(file, parts, recorded, taken, program)
     if not limits:
         return report
@@ -78,16 +83,16 @@ def accuracy_on(path: str | os.PathLike, values: Values, feed: Mapping[str, torc
     """The same for a run that was just recorded, of a file that is given ``feed``. Raises as ``accuracy`` does."""
     file = origins.read(path)
     taken = runtimes.onnxruntime(file)
-    part = _part(file, values, values.runs[0], taken, None, tolerance, MEMORY, feed)
+    part = _part(file, values, values.runs[0], taken, None, tolerance, MEMORY, feed=Feed(dict(feed)))
     return report_of(file, [part], values, taken, None)
 
 
 def _part(file: File, recorded: Values, run: Run, runtime: Runtime, program: RecordedProgram | None,
-          tolerance: float | None, memory: int, feed: Mapping[str, torch.Tensor] | None = None,
+          tolerance: float | None, memory: int, said: Supplied = Supplied(), feed: Feed | None = None,
           model: Any = None) -> Part:
     kind = measuring.kind_of(file)
     measurement = measuring.measure(file, recorded, run, runtime, program,
-                                    kind.least if tolerance is None else tolerance, memory, feed)
+                                    kind.least if tolerance is None else tolerance, memory, said, feed)
     flow = Flow(file, measurement)
     limits = beginnings.limits(flow, kind) if tolerance is None else Limits(tolerance, tolerance)
     beginnings.settle_layouts(flow, limits)
@@ -134,12 +139,12 @@ def recorded_of(values: Values | str | os.PathLike) -> Values:
 
 
 def runtime_of(file: File, name: str | None = None, provider: str | None = None, optimised: bool = False,
-               outputs: str | os.PathLike | None = None) -> Runtime:
+               outputs: str | os.PathLike | None = None, said: Supplied = Supplied()) -> Runtime:
     """Runs the file, or gives what another runtime left. Raises WhenceError E0101, E0307."""
     if outputs is not None:
-        if name is not None or provider is not None or optimised:
+        if name is not None or provider is not None or optimised or said != Supplied():
             raise error("E0101", "usage", "values that another runtime left are given, so that nothing runs",
-                        "without runtime, provider and optimised, or without outputs")
+                        "without runtime, provider, optimised and what inputs are given, or without outputs")
         return runtimes.dumped(outputs, file)
     light.require_weights(file.path, file.model)
     if name not in (None, "onnxruntime") and (provider is not None or optimised):

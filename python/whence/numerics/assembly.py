@@ -139,8 +139,12 @@ def _operation(nodes: list[Node], program: RecordedProgram | None) -> tuple[str,
 
 
 def _notes(file: File, part: Part, number: int, runs: int, dumped: bool) -> Iterator[str]:
-    for name, dtype in part.measurement.casts.items():
+    given = part.measurement.feed
+    for name, dtype in given.casts.items():
         yield f"the input '{name}' was converted to {dtype}, which the file takes"
+    if len(file.inputs) > 1 and given.by_position:
+        pairs = ", ".join(f"{name}={recorded}" for name, recorded in given.by_position.items())
+        yield f"inputs were paired by position, {pairs}: --input-name (input_names) says otherwise"
     yield from (f"{each}: is the annotation right?" for each in part.contradictions)
     if part.made.failed:
         (module, _), why = next(iter(part.made.failed.items()))

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from ..command_lines import Parser
 from ..placing import require_apart
-from . import light
+from . import feeding, light
 
 _SIZES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
@@ -38,6 +38,7 @@ def parser() -> Parser:
     options.add_argument("file", help="an annotated ONNX file")
     options.add_argument("--values", required=True, metavar="FILE", help="recorded values, model.values.safetensors")
     options.add_argument("--sidecar", "-s", metavar="FILE", help="says which operation made each module's result")
+    feeding.add_options(options)
     options.add_argument("--runtime", choices=["onnxruntime", "openvino", "reference"],
                          help="what runs the file (onnxruntime); reference is onnx's own evaluator")
     options.add_argument("--provider", metavar="NAME",
@@ -70,13 +71,15 @@ def main(arguments: Sequence[str]) -> int:
             options.error(f"--{option.replace('_', '-')} is empty")
     if given.json and given.format not in (None, "json"):
         options.error(f"--json and --format {given.format}")
-    sources = [given.file, *light.weights_beside(given.file), given.values, given.sidecar, given.outputs, given.model]
+    sources = [given.file, *light.weights_beside(given.file), given.values, given.sidecar, given.outputs, given.model,
+               *given.extra_inputs]
     require_apart({"--html": given.html, "--model-explorer": given.model_explorer}, sources)
     from .api import accuracy
 
     report = accuracy(given.file, given.values, sidecar=given.sidecar, runtime=given.runtime, provider=given.provider,
                       outputs=given.outputs, model=given.model, tolerance=given.tolerance, memory=given.memory,
-                      optimised=given.optimised, max_error=given.max_error)
+                      optimised=given.optimised, max_error=given.max_error, input_names=given.input_name,
+                      extra_inputs=given.extra_inputs)
     if given.html:
         report.to_html(given.html)
     if given.model_explorer:

@@ -11,7 +11,9 @@ import torch
 from ..errors import error
 from ..running import needs
 from ..values.container import Recorded, Run, Values
+from . import feeding
 from . import points as finding
+from .feeding import Feed, Supplied
 from .figures import Figures, compare
 from .origins import File
 from .points import Calls, Point
@@ -49,15 +51,14 @@ class Measurement:
     calls: Calls
     points: list[Measured]          # in the order of the file's nodes, those that are not observable last
     rounds: int
-    feed: Mapping[str, torch.Tensor]  # inputs of the file
-    casts: dict[str, str]           # inputs whose dtype in the file is another than recorded, with the file's
+    feed: Feed
 
 
 def measure(file: File, values: Values, run: Run, runtime: Runtime, program: RecordedProgram | None,
             agreeing: float, memory: int = MEMORY,
-            feed: Mapping[str, torch.Tensor] | None = None) -> Measurement:
-    """``agreeing``: a value that is off by that much at most, relatively, is the point, whatever the file says of it. ``feed``:
-    what the file is given, where that is not what was recorded.
+            said: Supplied = Supplied(), feed: Feed | None = None) -> Measurement:
+    """``agreeing``: a value that is off by that much at most, relatively, is the point, whatever the file says of it. ``said``:
+    of inputs, beside the recorded ones; ``feed``: what the file is given instead.
 
     Raises WhenceError: E0104 when the file's inputs are not those that were recorded, E0206 when the values are of
     another model, E0207 when the runtime does not run the file."""
@@ -66,9 +67,8 @@ def measure(file: File, values: Values, run: Run, runtime: Runtime, program: Rec
         raise error("E0206", "sidecar_mismatch", f"no module of {file.path} has values in {values.place}: they are of "
                     "another model", "record the values of this model", file=file.path)
     points = finding.find(file, calls, program)
-    casts: dict[str, str] = {}
     if feed is None:
-        feed, casts = feed_of(file, values, run) if runtime.rounds else ({}, {})
+        feed = feed_of(file, values, run, said) if runtime.rounds else Feed()
     measured, rounds = observed(file, values, calls, points, runtime, feed, agreeing, memory)
     nearest: dict[str, float] = {}
     for each in measured:
@@ -81,7 +81,7 @@ def measure(file: File, values: Values, run: Run, runtime: Runtime, program: Rec
             each.value, each.figures, each.reason = None, None, "no value of the file is it"
         elif each.value in file.random:
             each.value, each.figures, each.reason = None, None, "random numbers have a part in it"
-    return Measurement(calls, in_order(file, measured), rounds, feed, casts)
+    return Measurement(calls, in_order(file, measured), rounds, feed)
 
 
 def in_order(file: File, points: list[Measured]) -> list[Measured]:
@@ -90,7 +90,7 @@ def in_order(file: File, points: list[Measured]) -> list[Measured]:
 
 
 def observed(file: File, values: Values, calls: Calls, points: list[Point], runtime: Runtime,
-             feed: Mapping[str, torch.Tensor], agreeing: float, memory: int) -> tuple[list[Measured], int]:
+             feed: Feed, agreeing: float, memory: int) -> tuple[list[Measured], int]:
     """Each point with the candidate that it is, and the number of rounds that it took."""
     of_value: dict[str, list[Point]] = {}
     for point in points:
@@ -101,7 +101,7 @@ def observed(file: File, values: Values, calls: Calls, points: list[Point], runt
     outputs = set(file.outputs)
     for names in _rounds(of_value, memory):
         rounds += 1
-        for name, tensor in runtime.take(feed, names):
+        for name, tensor in runtime.take(feed.tensors, names):
             for point in of_value.get(name, ()):
                 figures = compare(values, point.recorded, tensor, name in outputs) \
                     if isinstance(tensor, torch.Tensor) else None
@@ -187,63 +187,9 @@ def _made_last(file: File, calls: Calls, value: str, call: int) -> bool:
     return len(fused) > 1 and apart and call == max(fused)
 
 
-def feed_of(file: File, values: Values, run: Run) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
-    """The recorded inputs under the file's names and in its dtypes."""
-    names, recorded = file.inputs, run.inputs
-    if len(names) > len(recorded):
-        raise error("E0104", "input_mismatch", f"the file takes {len(names)} inputs, {len(recorded)} were recorded",
-                    f"its inputs are: {', '.join(names)}; recorded were: {', '.join(recorded) or 'none'}", file=file.path)
-    if set(names) <= set(recorded):
-        taken = {name: recorded[name] for name in names}
-    elif len(names) == len(recorded):
-        taken = dict(zip(names, recorded.values()))
-    else:
-        raise error("E0104", "input_mismatch", "the file has names of its own and takes fewer inputs than the "
-                    f"{len(recorded)} that were recorded", f"its inputs are: {', '.join(names)}", file=file.path)
-    feed, casts = {}, {}
-    for declared in file.model.graph.input:
-        if declared.name not in taken:
-            continue
-        tensor = values.whole(taken[declared.name])
-        _require_sizes(file, declared, tensor.shape)
-        wanted = _dtype(declared.type.tensor_type.elem_type)
-        if wanted is not None and wanted != tensor.dtype:
-            if wanted.is_floating_point != tensor.dtype.is_floating_point:
-                raise error("E0104", "input_mismatch", f"the input '{declared.name}' is {str(wanted)[6:]} in the file, "
-                            f"{str(tensor.dtype)[6:]} was recorded", "record values of the model that was exported",
-                            file=file.path)
-            casts[declared.name] = str(wanted).removeprefix("torch.")
-            tensor = tensor.to(wanted)
-        feed[declared.name] = tensor
-    return feed, casts
-
-
-def _dtype(element_type: int) -> torch.dtype | None:
-    proto = needs("onnx", "reading a model").TensorProto
-    return {proto.FLOAT: torch.float32, proto.FLOAT16: torch.float16, proto.BFLOAT16: torch.bfloat16,
-            proto.DOUBLE: torch.float64, proto.INT32: torch.int32, proto.INT64: torch.int64,
-            proto.INT16: torch.int16, proto.INT8: torch.int8, proto.UINT8: torch.uint8,
-            proto.BOOL: torch.bool}.get(element_type)
-
-
-def require_fits(file: File, declared, given: torch.Tensor) -> None:
-    """Raises WhenceError E0104 for a tensor of another dtype, or of other sizes, than the file declares."""
-    wanted = _dtype(declared.type.tensor_type.elem_type)
-    if wanted is not None and wanted != given.dtype:
-        raise error("E0104", "input_mismatch", f"the input '{declared.name}' is {str(wanted)[6:]} in the file, "
-                    f"{str(given.dtype)[6:]} was given", "give it in the file's dtype", file=file.path)
-    _require_sizes(file, declared, given.shape)
-
-
-def _require_sizes(file: File, declared, given: torch.Size) -> None:
-    if not declared.type.tensor_type.HasField("shape"):
-        return
-    dims = [each.dim_value if each.HasField("dim_value") else None for each in declared.type.tensor_type.shape.dim]
-    if len(dims) == len(given) and all(size in (None, other) for size, other in zip(dims, given)):
-        return
-    raise error("E0104", "input_mismatch", f"the input '{declared.name}' has sizes "
-                f"{['?' if size is None else size for size in dims]} in the file, {list(given)} were given",
-                "give inputs of the file's sizes: values recorded at these", file=file.path)
+def feed_of(file: File, values: Values, run: Run, said: Supplied) -> Feed:
+    """The recorded inputs, and those that are supplied, under the file's names and in its dtypes."""
+    return feeding.feed(file, {name: values.whole(each) for name, each in run.inputs.items()}, said)
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from ..errors import error
 from ..values import sketch
 from ..values.container import Recorded, Run, Values
 from . import api, figures, measuring, operations, origins, points, recorded_program
+from .feeding import Supplied
 from .measuring import MEMORY
 from .origins import File
 from .recorded_program import RecordedProgram
@@ -54,10 +55,10 @@ class _Result:
 
 
 def find(file: File, values: Values, run: Run, runtime: Runtime, program: RecordedProgram,
-         memory: int = MEMORY) -> list[Pair]:
+         memory: int = MEMORY, said: Supplied = Supplied()) -> list[Pair]:
     """Runs the file on what was recorded. Raises WhenceError as ``whence.accuracy`` does."""
     known = _by_count(_telling(values, _results(run, program), program))
-    feed = measuring.feed_of(file, values, run)[0] if runtime.rounds else {}
+    feed = measuring.feed_of(file, values, run, said).tensors if runtime.rounds else {}
     limit = measuring.kind_of(file).most / 2
     found: list[Pair] = []
     for name, tensor in _observed(file, runtime, feed, known, memory):
@@ -187,14 +188,14 @@ def _mutual(pairs: Sequence[Pair]) -> list[Pair]:
 
 
 def write(path: Path, model: str | os.PathLike, values: Values | str | os.PathLike, sidecar: str | os.PathLike,
-          outputs: str | os.PathLike | None = None) -> list[Pair]:
+          outputs: str | os.PathLike | None = None, said: Supplied = Supplied()) -> list[Pair]:
     """Finds the pairs and writes them for ``whence annotate --value-pairs``. Raises WhenceError: what ``find`` raises, E0204
     without a run, E0206 where no value is a recorded one: they are of another model, or of other inputs."""
     recorded = api.recorded_of(values)
     program = recorded_program.read(sidecar)
     file = origins.read(model, annotated=False)
-    taken = api.runtime_of(file, outputs=outputs)
-    found = find(file, recorded, recorded.runs[0], taken, program)
+    taken = api.runtime_of(file, outputs=outputs, said=said)
+    found = find(file, recorded, recorded.runs[0], taken, program, said=said)
     if not found:
         raise error("E0206", "sidecar_mismatch", f"no value of {file.path} is near to one in {recorded.place} that the sidecar "
                     "knows", "give values of the model that the sidecar and the file are of, or annotate without values",

@@ -81,7 +81,7 @@ class Evidence:
         if not names:
             return []
         found = []
-        for name, tensor in runtime.take(flow.measurement.feed, names):
+        for name, tensor in runtime.take(flow.measurement.feed.tensors, names):
             other, relative = self._other(differing[name], tensor)
             if other is not None and relative <= limits.whole:
                 calls = flow.measurement.calls.run.calls

@@ -12,6 +12,8 @@ from typing import Any
 from .. import command
 from ..command_lines import Parser
 from ..errors import error
+from . import feeding
+from .feeding import ExtraInputs, InputNames
 from .proof import Contradiction
 
 
@@ -31,11 +33,12 @@ class Proof:
         return "\n".join(lines + [f"  {each}" for each in self.contradictions])
 
 
-def prove(model: str | os.PathLike, values: Any, sidecar: str | os.PathLike | None = None) -> Proof:
+def prove(model: str | os.PathLike, values: Any, sidecar: str | os.PathLike | None = None,
+          input_names: InputNames | None = None, extra_inputs: ExtraInputs | None = None) -> Proof:
     """Raises WhenceError as ``whence.accuracy`` does."""
     from .api import accuracy
 
-    report = accuracy(model, values, sidecar=sidecar)
+    report = accuracy(model, values, sidecar=sidecar, input_names=input_names, extra_inputs=extra_inputs)
     return Proof(report.settings, sum(each.proved for each in report.modules), report.tolerance, report.observable, len(report.modules),
                  report.contradictions)
 
@@ -51,6 +54,7 @@ def parser() -> Parser:
     options.add_argument("--sidecar", "-s", metavar="FILE", help="says which operation made each module's result, too")
     options.add_argument("--format", choices=["text", "json"], help="on standard output (text)")
     options.add_argument("--json", action="store_true", help="the same as --format json")
+    feeding.add_options(options)
     for flag in ("--all", "--full"):
         options.add_argument(flag, action="append_const", const=flag, dest="others", help="as without --values")
     for option in ("--min-covered", "--min", "--require", "--baseline", "--conformance", "--config", "--allow",
@@ -72,7 +76,7 @@ def main(arguments: Sequence[str]) -> int:
         print(result.stderr, end="", file=sys.stderr)
         return result.returncode
     print(result.stderr, end="", file=sys.stderr)
-    proof = prove(given.file, given.values, given.sidecar)
+    proof = prove(given.file, given.values, given.sidecar, given.input_name, given.extra_inputs)
     code = 1 if proof.contradictions else result.returncode
     if form == "json":
         try:

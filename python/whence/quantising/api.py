@@ -17,7 +17,8 @@ import torch
 
 from .. import running
 from ..errors import error, require_list
-from ..numerics import light, measuring, origins
+from ..numerics import feeding, light, origins
+from ..numerics.feeding import ExtraInputs, InputNames, Supplied
 from . import choosing, groups, keeping, quantisers, timing, trial
 from .groups import Group
 from .keeping import Kept
@@ -30,7 +31,8 @@ Progress = Callable[[int, int, str], None]  # done, of how many, what is next
 def sensitivity(path: str | os.PathLike, inputs: Sequence[Any], *, quantize: str = "int8-dynamic",
                 modules: Collection[str] = (), exclude: Collection[str] = (), leave_out: bool = False,
                 budget: str | None = None, time: bool = True, jobs: int = 1, fresh: bool = False,
-                progress: Progress | None = None) -> SensitivityReport:
+                progress: Progress | None = None, input_names: InputNames | None = None,
+                extra_inputs: ExtraInputs | None = None) -> SensitivityReport:
     """Quantises each module of an annotated ONNX file alone, with ONNX Runtime's quantisers, and says what that costs at
     the outputs and what it saves. Errors are against the file as it is, in ONNX Runtime on the CPU.
 
@@ -45,6 +47,8 @@ def sensitivity(path: str | os.PathLike, inputs: Sequence[Any], *, quantize: str
     time       also profile the file and the quantised one, for the time that each module saves.
     jobs       processes that measure at a time. Outcomes are kept in the user's cache, and taken from there by the next
                call for the same file, inputs and settings, unless ``fresh``.
+    input_names, extra_inputs  as ``accuracy`` takes them: names of ``inputs`` by the file's, and inputs that are the same in
+               all sets.
 
     Raises WhenceError: E0101, E0104 when inputs do not fit the file, E0203 when it is not annotated, E0207 when it does not
     run, E0307 without onnxruntime.
@@ -57,13 +61,14 @@ def sensitivity(path: str | os.PathLike, inputs: Sequence[Any], *, quantize: str
     if wanted and leave_out:
         raise error("E0101", "usage", "a budget is kept by modules that were quantised alone", "without leave_out")
     running.needs("onnxruntime", "quantising")
+    said = feeding.supplied(input_names, extra_inputs)
     file = origins.read(path)
     light.require_weights(path, file.model)
     source = Path(path)
     chosen = _groups(file, quantize, modules, exclude)
     with tempfile.TemporaryDirectory(prefix="whence-") as name:
         folder = Path(name)
-        setting = _setting(file, inputs, quantize, folder, jobs)
+        setting = _setting(file, inputs, quantize, folder, jobs, said)
         files = light.files_of(source, file.model)
         measure = _Measure(setting, Kept(_kept_file(files, setting), fresh), progress)
         quantiser = quantisers.named(quantize)
@@ -106,11 +111,11 @@ def _groups(file: origins.File, quantize: str, modules: Collection[str], exclude
     return chosen
 
 
-def _setting(file: origins.File, inputs: Sequence[Any], quantize: str, folder: Path, jobs: int) -> Setting:
+def _setting(file: origins.File, inputs: Sequence[Any], quantize: str, folder: Path, jobs: int, said: Supplied) -> Setting:
     if not inputs:
         raise error("E0104", "input_mismatch", "there are no inputs to measure on",
                     f"the file's inputs are: {', '.join(file.inputs)}", file=file.path)
-    feeds = [_feed(file, each) for each in inputs]
+    feeds = [_feed(file, each, said) for each in inputs]
     threads = max((os.cpu_count() or 1) // jobs, 1) if jobs > 1 else 0
     try:
         wanted = trial.outputs(file.path, feeds, threads)
@@ -130,31 +135,18 @@ def _require_finite(file: origins.File, wanted: Sequence[Sequence[Any]]) -> None
                     "be compared", "give inputs as the model is used on", file=file.path)
 
 
-def _feed(file: origins.File, given: Any) -> dict[str, Any]:
+def _feed(file: origins.File, given: Any, said: Supplied) -> dict[str, Any]:
     """Arrays under the file's names."""
     given = given if isinstance(given, Mapping) else given if isinstance(given, (tuple, list)) else (given,)
     if not isinstance(given, Mapping) and len(given) == 1 and isinstance(given[0], Mapping):
         given = given[0]
-    named = dict(given) if isinstance(given, Mapping) and set(file.inputs) <= set(given) else \
-        dict(zip(file.inputs, given.values() if isinstance(given, Mapping) else given))
-    missing = [name for name in file.inputs if name not in named]
-    if missing:
-        raise error("E0104", "input_mismatch", f"the file takes {len(file.inputs)} inputs, of which "
-                    f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not given",
-                    f"its inputs are: {', '.join(file.inputs)}", file=file.path)
-    feed = {}
-    for declared in file.model.graph.input:
-        if declared.name not in file.inputs:
-            continue
-        try:
-            tensor = torch.as_tensor(named[declared.name]).detach().cpu()
-            array = tensor.numpy()
-        except (TypeError, ValueError, RuntimeError) as failure:
-            raise error("E0104", "input_mismatch", f"the input '{declared.name}' is not an array that ONNX Runtime takes: "
-                        f"{failure}", "give a dense tensor of a dtype that numpy has", file=file.path) from None
-        measuring.require_fits(file, declared, tensor)
-        feed[declared.name] = array
-    return feed
+    named = given if isinstance(given, Mapping) else {f"[{at}]": each for at, each in enumerate(given)}
+    try:
+        tensors = {name: torch.as_tensor(each).detach().cpu() for name, each in named.items()}
+        return {name: each.numpy() for name, each in feeding.feed(file, tensors, said).tensors.items()}
+    except (TypeError, ValueError, RuntimeError) as failure:
+        raise error("E0104", "input_mismatch", f"an input is not an array that ONNX Runtime takes: {failure}",
+                    "give a dense tensor of a dtype that numpy has", file=file.path) from None
 
 
 def _kept_file(files: Sequence[Path], setting: Setting) -> Path:

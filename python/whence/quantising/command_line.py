@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ..command_lines import Parser, show_progress
 from ..placing import require_apart, write_text
-from ..numerics import light
+from ..numerics import feeding, light
 from . import quantisers
 
 
@@ -30,6 +30,7 @@ def parser() -> Parser:
                          help="ONNX Runtime's quantiser (int8-dynamic)")
     options.add_argument("--inputs", action="extend", nargs="+", required=True, metavar="FILE",
                          help="one set of inputs, .npz or .pt; repeatable. qdq is calibrated on all of them")
+    feeding.add_options(options)
     options.add_argument("--modules", action="append", default=[], metavar="GLOB",
                          help="each module that it means, with all modules below; by default each that has nodes to "
                          "quantise; repeatable")
@@ -56,11 +57,13 @@ def main(arguments: Sequence[str]) -> int:
     from ..values.archives import inputs_from
     from .api import sensitivity
 
-    require_apart({"--html": given.html, "--exclude-list": given.exclude_list}, [given.file, *light.weights_beside(given.file), *given.inputs])
+    require_apart({"--html": given.html, "--exclude-list": given.exclude_list}, [given.file, *light.weights_beside(given.file), *given.inputs,
+                                                                                         *given.extra_inputs])
     inputs = [inputs_from(Path(each)) for each in given.inputs]
     report = sensitivity(given.file, inputs, quantize=given.quantize, modules=given.modules, exclude=given.exclude,
                          leave_out=given.leave_out, budget=given.budget, time=not given.no_time, jobs=given.jobs,
-                         fresh=given.fresh, progress=show_progress if sys.stderr.isatty() else None)
+                         fresh=given.fresh, progress=show_progress if sys.stderr.isatty() else None,
+                         input_names=given.input_name, extra_inputs=given.extra_inputs)
     if given.html:
         report.to_html(given.html)
     if given.exclude_list:

@@ -1,0 +1,190 @@
+"""What inputs of a file are given: of recorded ones by name, by the caller's word and by position, and what the caller supplies."""
+
+import json
+
+import numpy
+import onnx
+import pytest
+import torch
+from onnx import TensorProto, helper, numpy_helper
+from torch import nn
+
+import whence
+
+
+class Weighing(nn.Module):
+    """x [5, 6], y [5, 6] of the same sizes and mask [5]: x and y are not told apart by sizes."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.first, self.second, self.head = nn.Linear(6, 6), nn.Linear(6, 6), nn.Linear(6, 3)
+
+    def forward(self, x, y, mask):
+        return self.head((self.first(x) - 2 * self.second(y)) * mask[:, None])
+
+
+ARGS = (torch.arange(30.0).reshape(5, 6) / 7, torch.arange(30.0).reshape(5, 6).cos(), torch.tensor([1.0, 0.5, 2.0, 0.3, 0.7]))
+
+
+@pytest.fixture(scope="module")
+def weighing(tmp_path_factory):
+    """The folder of m.onnx, m.whence.json and v.safetensors."""
+    folder = tmp_path_factory.mktemp("weighing")
+    model = Weighing().eval()
+    whence.export(model, ARGS, folder / "m.onnx")
+    whence.record_values(model, ARGS, folder / "v.safetensors")
+    return folder
+
+
+def changed(folder, path, change):
+    file = onnx.load(folder / "m.onnx")
+    change(file.graph)
+    del file.graph.value_info[:]
+    onnx.save(file, path)
+    return path
+
+
+def renamed(**names):
+    def change(graph):
+        for each in graph.input:
+            each.name = names.get(each.name, each.name)
+        for node in graph.node:
+            node.input[:] = [names.get(name, name) for name in node.input]
+    return change
+
+
+def lifted(graph):
+    """The bias of the head becomes an input, as an exporter does with what it holds as a tensor."""
+    head = next(node for node in graph.node if node.op_type == "Gemm" and list(node.output) == [graph.output[0].name])
+    bias = next(each for each in graph.initializer if each.name == head.input[2])
+    graph.input.append(helper.make_tensor_value_info("held", TensorProto.FLOAT, list(bias.dims)))
+    graph.initializer.remove(bias)
+    head.input[2] = "held"
+
+
+BIAS = Weighing().head.bias.detach().numpy()
+
+
+def failing(code, call):
+    with pytest.raises(whence.WhenceError) as raised:
+        call()
+    assert raised.value.code == code and raised.value.remedy, raised.value
+    return raised.value
+
+
+def test_by_position_where_all_names_are_others(weighing, tmp_path):
+    path = changed(weighing, tmp_path / "m.onnx", renamed(x="a", y="b", mask="c"))
+    report = whence.accuracy(path, weighing / "v.safetensors")
+    assert report.first is None and any("a=x, b=y, c=mask" in note for note in report.notes), str(report)
+
+
+def test_the_callers_word_comes_before_position(weighing, tmp_path):
+    """The two are exchanged in the file: without a word it is given the wrong ones, and the modules differ."""
+    path = changed(weighing, tmp_path / "m.onnx", renamed(x="b", y="a", mask="c"))
+    inputs = onnx.load(path)
+    order = {each.name: each for each in inputs.graph.input}
+    del inputs.graph.input[:]
+    inputs.graph.input.extend(order[name] for name in "abc")
+    onnx.save(inputs, path)
+    assert whence.accuracy(path, weighing / "v.safetensors").first is not None
+    for names in ({"a": "y", "b": "x"}, ["a=y", "b=x"]):
+        assert whence.accuracy(path, weighing / "v.safetensors", input_names=names).first is None
+
+
+def test_sizes_leave_one_way_where_the_file_takes_fewer(weighing, tmp_path):
+    def without_y(graph):
+        renamed(mask="weights")(graph)
+        graph.initializer.append(numpy_helper.from_array(ARGS[1].numpy(), "y"))
+        graph.input.remove(next(each for each in graph.input if each.name == "y"))
+
+    path = changed(weighing, tmp_path / "m.onnx", without_y)
+    assert whence.accuracy(path, weighing / "v.safetensors").first is None  # only the mask has its sizes
+    renaming = changed(weighing, tmp_path / "n.onnx", lambda graph: (without_y(graph), renamed(x="data")(graph)))
+    failure = failing("E0104", lambda: whence.accuracy(renaming, weighing / "v.safetensors"))
+    assert "'data', 'weights'" in str(failure) and "--input-name data=RECORDED" in failure.remedy
+    assert whence.accuracy(renaming, weighing / "v.safetensors", input_names={"data": "x"}).first is None
+
+
+def test_an_input_that_was_not_recorded_is_supplied(weighing, tmp_path):
+    path = changed(weighing, tmp_path / "m.onnx", lifted)
+    failure = failing("E0104", lambda: whence.accuracy(path, weighing / "v.safetensors"))
+    assert "'held'" in str(failure) and "--extra-inputs" in failure.remedy and "extra_inputs" in failure.remedy
+    right, wrong = {"held": BIAS}, {"held": torch.from_numpy(BIAS) + 1}
+    assert whence.accuracy(path, weighing / "v.safetensors", extra_inputs=right).first is None
+    report = whence.accuracy(path, weighing / "v.safetensors", extra_inputs=wrong, sidecar=weighing / "m.whence.json")
+    with torch.no_grad():
+        wanted = Weighing()(*ARGS)
+    assert report.first.module == "head"
+    assert report.of("head").relative == pytest.approx(float(torch.ones_like(wanted).norm() / wanted.norm()), rel=1e-4)
+    assert whence.accuracy(path, weighing / "v.safetensors", extra_inputs={"held": BIAS.astype("f8")}).first is None
+    runtimes = [whence.accuracy(path, weighing / "v.safetensors", extra_inputs=right, runtime=each).first
+                for each in ("reference", "openvino")]
+    assert runtimes == [None, None]
+
+
+WORDS = {"accuracy": [], "validate": [], "annotate": ["-o", "{folder}/out.onnx"],
+         "sensitivity": ["--modules", "first", "--no-time"]}
+
+
+@pytest.mark.parametrize("subcommand", WORDS)
+@pytest.mark.parametrize("form", ["npz", "pt"])
+def test_every_command_that_runs_a_file_takes_them(weighing, tmp_path, run_here, monkeypatch, subcommand, form):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    path = changed(weighing, tmp_path / "m.onnx", lambda graph: (lifted(graph), renamed(x="a")(graph)))
+    if form == "npz":
+        numpy.savez(tmp_path / "extra.npz", held=BIAS)
+    else:
+        torch.save({"held": torch.from_numpy(BIAS)}, tmp_path / "extra.pt")
+    numpy.savez(tmp_path / "inputs.npz", **dict(zip(("x", "y", "mask"), (each.numpy() for each in ARGS), strict=True)))
+    given = ["--inputs", tmp_path / "inputs.npz"] if subcommand == "sensitivity" else \
+        ["--values", weighing / "v.safetensors", "--sidecar", weighing / "m.whence.json"]
+    words = [subcommand, path, *given, *(each.format(folder=tmp_path) for each in WORDS[subcommand])]
+    assert "E0104" in run_here(*words, code=2).err
+    said = run_here(*words, "--input-name", "a=x", "--extra-inputs", tmp_path / f"extra.{form}", "--json").out
+    stated = json.loads(said)
+    if subcommand == "accuracy":
+        assert stated["first"] is None and not stated["notes"]
+    if subcommand == "validate":
+        assert stated["proof"]["proved"] == stated["proof"]["calls"] == 4
+    if subcommand == "sensitivity":
+        assert [each["module"] for each in stated["modules"]] == ["first"] and stated["modules"][0]["error"] < 0.2
+
+
+def test_python_takes_them_wherever_a_file_runs(weighing, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    path = changed(weighing, tmp_path / "m.onnx", lambda graph: (lifted(graph), renamed(x="a")(graph)))
+    given = {"input_names": {"a": "x"}, "extra_inputs": {"held": BIAS}}
+    values, sidecar = weighing / "v.safetensors", weighing / "m.whence.json"
+    assert whence.validate(path, sidecar, values=values, **given).proof.proved == 4
+    assert whence.annotate(path, sidecar, values=values, output=tmp_path / "out.onnx", **given).unattributed == 0
+    inputs = dict(zip(("x", "y", "mask"), ARGS, strict=True))
+    (row,) = whence.sensitivity(path, [inputs], modules=["first"], time=False, **given).modules
+    assert row.status == "measured"
+    assert whence.verify(path, Weighing().eval(), ARGS, **given).ok
+    wrong = whence.verify(path, Weighing().eval(), ARGS, input_names={"a": "x"}, extra_inputs={"held": BIAS + 1})
+    assert not wrong.ok and wrong.first_module == "head"
+
+
+def test_words_that_fit_nothing_are_refused(weighing, tmp_path):
+    path = changed(weighing, tmp_path / "m.onnx", lifted)
+
+    def run(**given):
+        return lambda: whence.accuracy(path, weighing / "v.safetensors", **given)
+
+    failing("E0101", run(input_names={"nothing": "x"}))
+    failing("E0101", run(input_names={"x": "nothing"}))
+    failing("E0101", run(input_names=["x"]))
+    failing("E0101", run(input_names="x=y"))
+    failing("E0101", run(extra_inputs={"nothing": BIAS}))
+    failing("E0101", run(extra_inputs={"held": "text"}))
+    failing("E0101", run(input_names={"held": "mask"}, extra_inputs={"held": BIAS}))
+    failing("E0104", run(extra_inputs={"held": BIAS[:1]}))
+    failing("E0104", run(extra_inputs={"held": BIAS.astype("i8")}))
+    failing("E0102", run(extra_inputs=tmp_path / "no.npz"))
+    torch.save([torch.zeros(3)], tmp_path / "list.pt")
+    failing("E0101", run(extra_inputs=tmp_path / "list.pt"))
+    numpy.savez(tmp_path / "dump.npz", **{onnx.load(path).graph.node[0].output[0]: BIAS})
+    failing("E0101", run(outputs=tmp_path / "dump.npz", extra_inputs={"held": BIAS}))
+    failing("E0101", lambda: whence.annotate(path, weighing / "m.whence.json", output=tmp_path / "out.onnx",
+                                             extra_inputs={"held": BIAS}))
