@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
@@ -22,35 +23,62 @@ from .command import run_json
 from .errors import Diagnostic, WhenceError, error
 
 
+@dataclasses.dataclass(eq=False)
+class Captured:
+    """A program that was made while a recording ran."""
+
+    program: torch.export.ExportedProgram
+    as_made: torch.export.ExportedProgram | None  # before anyone rewrote its graph; None where it cannot be copied
+    call: str   # the function of PyTorch that was called: "torch.onnx.export"
+    model: str  # the class of the model; "" where the program was given
+
+    def __str__(self) -> str:
+        return f"the program that {self.call} made of {self.model}" if self.model else f"the program given to {self.call}"
+
+
+    @property
+    def remedy(self) -> str:
+        """The way that is left to the caller where the program cannot be saved."""
+        if self.call == "torch.onnx.export" and self.model:
+            return "the same call with dynamo=False, which makes a trace"
+        return "torch.jit.trace(model, args) inside the block, too: the trace is recorded"
+
+
 @contextmanager
-def captured() -> Iterator[list[torch.export.ExportedProgram]]:
+def captured() -> Iterator[list[Captured]]:
     """Yields the list of the programs that were made, or given to torch.onnx.export, inside the block so far."""
-    programs: list[torch.export.ExportedProgram] = []
+    programs: list[Captured] = []
+    outer: list[str] = []  # calls of torch.onnx.export that are under way, which call torch.export
 
-    def keep(program) -> None:
-        if isinstance(program, torch.export.ExportedProgram) and all(program is not known for known in programs):
-            programs.append(program)
+    def keep(program: Any, call: str, model: Any = None) -> None:
+        if isinstance(program, torch.export.ExportedProgram) and all(program is not known.program for known in programs):
+            programs.append(Captured(program, _copied(program), outer[0] if outer else call,
+                                     "" if model is None else type(model).__qualname__))
 
-    def returning(function):
+    def returning(function, call: str):
         @functools.wraps(function)
         def remember(*args, **kwargs):
             program = function(*args, **kwargs)
-            keep(program)
+            keep(program, call, args[0] if args else kwargs.get("mod"))
             return program
         return remember
 
-    def given(function):
+    def given(function, call: str):
         @functools.wraps(function)
         def remember(model=None, *args, **kwargs):
-            keep(model)
-            return function(model, *args, **kwargs)
+            keep(model, call)
+            outer.append(call)
+            try:
+                return function(model, *args, **kwargs)
+            finally:
+                outer.pop()
         return remember
 
     replaced = [(torch.export, "export", returning), (torch.export, "draft_export", returning),
                 (torch.onnx, "export", given)]
     originals = [(module, name, getattr(module, name)) for module, name, _ in replaced]
     for module, name, wrap in replaced:
-        setattr(module, name, wrap(getattr(module, name)))
+        setattr(module, name, wrap(getattr(module, name), f"{module.__name__}.{name}"))
     try:
         yield programs
     finally:
@@ -58,7 +86,29 @@ def captured() -> Iterator[list[torch.export.ExportedProgram]]:
             setattr(module, name, original)
 
 
-def save(program: torch.export.ExportedProgram, archive: Path) -> Path:
+def _copied(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram | None:
+    """The program with a graph of its own: exporters rewrite that of the one that they are given, to what PyTorch may not
+    save any more. Tensors are shared."""
+    try:
+        kept = copy.copy(program)
+        kept._graph_module = _graph_copied(program.graph_module)
+        kept._graph_signature = copy.deepcopy(program.graph_signature)
+        return kept
+    except Exception:  # PyTorch raises of every kind; the program itself is still there
+        return None
+
+
+def _graph_copied(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    made = torch.fx.GraphModule(module, copy.deepcopy(module.graph))
+    made.meta = dict(module.meta)
+    for name, child in made.named_children():  # the branches of conditions
+        if isinstance(child, torch.fx.GraphModule):
+            setattr(made, name, _graph_copied(child))
+    return made
+
+
+def save(program: torch.export.ExportedProgram, archive: Path,
+         remedy: str = "export with dynamo=False, or register what it names with torch.export") -> Path:
     """torch.export.save, whose failures become WhenceError E0303."""
     try:
         program = _without_what_archives_lack(program)
@@ -71,7 +121,7 @@ def save(program: torch.export.ExportedProgram, archive: Path) -> Path:
         raise
     except Exception as failure:  # PyTorch raises many kinds here, from ValueError to its own
         raise error("E0303", "unsupported_feature", f"PyTorch cannot save the exported program: {failure}",
-                    "export with dynamo=False, or register what it names with torch.export") from failure
+                    remedy) from failure
     return archive
 
 
@@ -153,13 +203,28 @@ def with_plain_containers(program: torch.export.ExportedProgram) -> torch.export
     return saved
 
 
-def write(program: torch.export.ExportedProgram, sidecar: Path) -> tuple[dict, list[Diagnostic]]:
-    """Writes the sidecar of ``program``; returns the row for Recording.files and the diagnostics to report.
+def write(made: Captured, sidecar: Path) -> tuple[dict, list[Diagnostic]]:
+    """Writes the sidecar of a program; returns the row for Recording.files and the diagnostics to report.
 
     Raises WhenceError: E0303 for a program that PyTorch cannot save, E0401.
     """
     with tempfile.TemporaryDirectory(prefix="whence-") as folder:
-        archive = save(program, Path(folder) / "model.pt2")
-        report = run_json("record", archive, "-o", sidecar)
+        report = run_json("record", _saved(made, Path(folder) / "model.pt2"), "-o", sidecar)
     return ({"file": str(sidecar), "operations": report["operations"], "modules": report["modules"],
              "complete": True}, [Diagnostic.from_json(entry) for entry in report["diagnostics"]])
+
+
+def _saved(made: Captured, archive: Path) -> Path:
+    try:
+        return save(made.program, archive, made.remedy)
+    except WhenceError:
+        if made.as_made is None:
+            raise
+        return save(made.as_made, archive, made.remedy)
+
+
+def unrecorded(made: Captured, failure: WhenceError, place: Path) -> list[Diagnostic]:
+    """The warnings for a program that cannot be recorded."""
+    return [dataclasses.replace(each, severity="warning", message=f"{made} is not recorded, and {place.name} not written: {each.message}",
+                                where={name: place for name, place in each.where.items() if name != "file"})
+            for each in failure.diagnostics]

@@ -17,6 +17,7 @@ from .errors import Diagnostic, WhenceError, WhenceWarning, error, from_operator
 from .placing import require_apart, require_sidecar_place
 
 if TYPE_CHECKING:
+    from .exported import Captured
     from .values.recording import Recorder
 
 
@@ -28,10 +29,11 @@ class Recording:
     files: list[dict] = field(default_factory=list)  # {"file", "operations", "modules", "complete"}
     diagnostics: list[Diagnostic] = field(default_factory=list)
     values: list[Path] = field(default_factory=list)  # files of values, one a model
+    unrecorded: int = 0  # programs that could not be recorded, of which ``diagnostics`` have warnings
 
     @property
     def complete(self) -> bool:
-        return bool(self.files) and all(entry["complete"] for entry in self.files)
+        return bool(self.files) and not self.unrecorded and all(entry["complete"] for entry in self.files)
 
 
 def library() -> Path:
@@ -76,7 +78,8 @@ def record(path: str | os.PathLike, values: str | os.PathLike | None = None, *,
 
     Writes the sidecar ``path``; further programs go beside it (``model.2.whence.json``), traces before what
     torch.export made. Yields a Recording, whose ``files`` are known afterwards. When the block raises, what was traced
-    until then is written and marked incomplete, and the block's exception goes on.
+    until then is written and marked incomplete, and the block's exception goes on. A program that cannot be recorded is
+    a warning, and the others have the files that they would have beside it.
 
     values  a file of reference values that is written, too: ``model.values.safetensors``, as ``record_values`` writes
             it. A trace runs the model, and that run is recorded, in the mode that the model is in. Later calls of the model
@@ -87,8 +90,8 @@ def record(path: str | os.PathLike, values: str | os.PathLike | None = None, *,
     full    globs of modules whose tensors are kept whole; each must match in every model.
 
     Raises WhenceError: E0101 for a glob that matches nothing, E0106 (a recording is running, or nothing was traced or
-    exported), E0303 (a program that PyTorch cannot save), E0307, E0401; with ``values`` what ``record_values`` raises. Warns
-    (WhenceWarning) of branches on the values of tensors, with the source line.
+    exported), E0307, E0401; with ``values`` what ``record_values`` raises. Warns (WhenceWarning) of programs that cannot be
+    recorded, such as one that PyTorch cannot save (E0303), and of branches on the values of tensors, with the source line.
     """
     whence = operators()
     from . import exported, module_calls
@@ -104,7 +107,11 @@ def record(path: str | os.PathLike, values: str | os.PathLike | None = None, *,
         with exported.captured() as programs, module_calls.named(), \
                 nullcontext([]) if values is None else in_process.watching(full) as recorders:
             yield recording
-        runs = {} if values is None else _placed(Path(values), in_process.recorded(recorders, programs, full))
+        runs: dict[Path, Recorder] = {}
+        diagnostics: list[Diagnostic] = []
+        if values is not None:
+            recorders, diagnostics = in_process.recorded(recorders, programs, full)
+            runs = _placed(Path(values), recorders)
     except BaseException:
         try:
             _stop(whence, recording)
@@ -112,18 +119,39 @@ def record(path: str | os.PathLike, values: str | os.PathLike | None = None, *,
             pass  # the block's own exception says more
         raise
     _stop(whence, recording, traced=not programs)
-    for program in programs:
-        place = _beside(recording.path, len(recording.files) + 1)
-        if place != recording.path:
-            require_sidecar_place(place, "move that file, or record into another folder")
-        file, diagnostics = exported.write(program, place)
-        recording.files.append(file)
-        recording.diagnostics += diagnostics
+    recording.diagnostics += diagnostics
+    traces = len(recording.files)
+    refused: list[WhenceError] = []  # raised when all other files are written
+    for number, program in enumerate(programs, traces + 1):
+        try:
+            _write_program(recording, program, _beside(recording.path, number))
+        except WhenceError as failure:
+            refused.append(failure)
     for place, recorder in runs.items():
         container.write(place, recorder.runs, recorder.tensors)
         recording.values.append(place)
     for diagnostic in recording.diagnostics:
         warnings.warn(str(diagnostic), WhenceWarning, stacklevel=3)
+    if refused:
+        raise refused[0]
+
+
+def _write_program(recording: Recording, program: Captured, place: Path) -> None:
+    """Raises WhenceError E0401. What PyTorch cannot save, or the command not record, is a warning: the block's work is done."""
+    from . import exported
+
+    if place != recording.path:
+        require_sidecar_place(place, "move that file, or record into another folder")
+    try:
+        file, diagnostics = exported.write(program, place)
+    except WhenceError as failure:
+        if failure.code == "E0401":
+            raise
+        recording.unrecorded += 1
+        diagnostics = exported.unrecorded(program, failure, place)
+    else:
+        recording.files.append(file)
+    recording.diagnostics += diagnostics
 
 
 @contextmanager

@@ -29,7 +29,7 @@ ExtraInputs = Mapping[str, Any] | str | os.PathLike | Collection[str | os.PathLi
 
 @dataclass(frozen=True)
 class Supplied:
-    """What the caller says of a file's inputs, by the file's names."""
+    """The caller's word on inputs, by the file's names."""
 
     recorded: Mapping[str, str] = field(default_factory=dict)          # names of recorded inputs
     tensors: Mapping[str, torch.Tensor] = field(default_factory=dict)  # inputs that were not recorded
@@ -148,12 +148,13 @@ def _by_position(file: File, left: list[str], free: Mapping[str, torch.Tensor]) 
         return dict(zip(left, fitting[0]))
     names, others = ", ".join(map(repr, left)), ", ".join(map(repr, free))
     if len(left) > len(free):
-        what = f"the file takes {names}, and recorded under other names " + (f"is {others} alone" if free else "is nothing")
+        what = f"the file takes {names}, " + (f"and of what was recorded {others} alone is left" if free else
+                                              f"which {'were' if len(left) > 1 else 'was'} not recorded")
     else:
-        what = f"the file takes {names}, which may be {'several' if fitting else 'none'} of {others}, which were recorded"
-    raise error("E0104", "input_mismatch", what, f"`--input-name {left[0]}=RECORDED` (input_names) says which one it is, "
-                "`--extra-inputs x.npz` (extra_inputs) supplies what was not recorded; the file's inputs are: "
-                + ", ".join(file.inputs), file=file.path)
+        what = f"the file takes {names}, which may be {'several' if fitting else 'none'} of the recorded {others}"
+    remedy = f"`--input-name {left[0]}=RECORDED` (input_names) says which one it is, " if free else ""
+    raise error("E0104", "input_mismatch", what, remedy + "`--extra-inputs x.npz` (extra_inputs) supplies what was not "
+                f"recorded; the file's inputs are: {', '.join(file.inputs)}", file=file.path)
 
 
 def _ways(file: File, left: list[str], free: Mapping[str, torch.Tensor]) -> Iterator[tuple[str, ...]]:

@@ -11,12 +11,14 @@ import inspect
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from typing import Any
 
 import torch
 
 from .. import calls
-from ..errors import error
+from ..errors import Diagnostic, WhenceError, error
+from ..exported import Captured
 from ..frames import leave_out_of_stacks
 from .container import Run, content
 from .globs import require_matches
@@ -130,20 +132,27 @@ def _ignored(result: Any) -> None:
     """Takes the result of a call that is not recorded."""
 
 
-def recorded(recorders: Collection[Recorder], programs: Collection[torch.export.ExportedProgram],
-             full: Collection[str]) -> list[Recorder]:
-    """One for each model that ran, and one for each program, which runs on its own example.
+def recorded(recorders: Collection[Recorder], programs: Collection[Captured],
+             full: Collection[str]) -> tuple[list[Recorder], list[Diagnostic]]:
+    """One for each model that ran, and one for each program, which runs on its own example, with warnings of those that
+    do not.
 
-    Raises WhenceError: E0101 for a glob that no module of a program matches, E0104 for a program without an example, E0106
-    where there is nothing, E0207.
+    Raises WhenceError: E0101 for a glob that no module of a program matches, E0106 where there is nothing.
     """
-    found = [each for each in recorders if each.runs]
-    for program in programs:
+    found, warned = [each for each in recorders if each.runs], []
+    for made in programs:
         recorder = Recorder(full)
-        run_recorded(recorder, program, (), None)
+        try:
+            run_recorded(recorder, made.as_made or made.program, (), None)
+        except Exception as failure:  # PyTorch raises of every kind while it rebuilds modules
+            said = failure if isinstance(failure, WhenceError) else error(
+                "E0207", "run_failed", f"it does not run on its example: {failure}", "whence.record_values of the model")
+            warned += [replace(each, severity="warning", message=f"there are no values of {made}: {each.message}")
+                       for each in said.diagnostics]
+            continue
         require_matches(full, {each.module for each in recorder.runs[0].calls})
         found.append(recorder)
-    if not found:
+    if not found and not warned:
         raise error("E0106", "recording_state", "no module was called while the recording traced, so there are no values",
                     "trace a module, not a function, or leave out values")
-    return found
+    return found, warned

@@ -1,0 +1,133 @@
+"""whence.record of programs that PyTorch cannot save: a warning with a remedy for the call that was made, and all other files."""
+
+import json
+import warnings
+
+import pytest
+import torch
+import whence
+from whence.values import container
+
+
+class Small(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.linear = torch.nn.Linear(4, 4)
+
+    def forward(self, x):
+        return torch.relu(self.linear(x))
+
+
+class Branching(Small):
+    def forward(self, x):
+        return torch.cond(x.sum() > 0, lambda x: self.linear(x), lambda x: x - 1, (x,))
+
+
+class ThroughData(Small):
+    """Of its ``.data`` torch.export leaves a constant without bytes."""
+
+    def forward(self, x):
+        self.linear.bias.data.add_(x[0])
+        return self.linear(x)
+
+
+X = (torch.ones(2, 4),)
+
+
+def rewritten(program):
+    """As an exporter leaves a program that it was given: with a node of its own, of which PyTorch's notes say nothing."""
+    for part in program.graph_module.modules():
+        node = next(node for node in part.graph.nodes if node.op == "call_function") if hasattr(part, "graph") else None
+        if node is not None:
+            with part.graph.inserting_after(node):
+                part.graph.call_function(torch.ops.aten.detach.default, (node,))
+
+
+def recorded(folder, block, values=None):
+    """The recording of a block, and what it warned of."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with whence.record(folder / "m.whence.json", values) as recording:
+            block()
+    return recording, [str(each.message) for each in caught if issubclass(each.category, whence.WhenceWarning)]
+
+
+def operations(path):
+    return json.loads(path.read_text())["operations"]
+
+
+@pytest.mark.parametrize("model", [Small, Branching])
+def test_a_program_is_recorded_as_it_was_before_an_exporter_rewrote_it(tmp_path, model):
+    for name in ("plain", "rewritten"):
+        (tmp_path / name).mkdir()
+    recorded(tmp_path / "plain", lambda: torch.export.export(model().eval(), X))
+    made = []
+
+    def block():
+        made.append(torch.export.export(model().eval(), X))
+        rewritten(made[0])
+
+    values = tmp_path / "v.safetensors"
+    recording, said = recorded(tmp_path / "rewritten", block, values)
+    with pytest.raises(Exception, match="val"):
+        torch.export.save(made[0], tmp_path / "m.pt2")
+    assert recording.complete and not said and recording.unrecorded == 0
+    assert operations(tmp_path / "rewritten" / "m.whence.json") == operations(tmp_path / "plain" / "m.whence.json")
+    results = container.read(values)
+    (result,) = results.runs[0].calls[-1].results
+    with torch.no_grad():
+        torch.testing.assert_close(results.whole(result), model().eval()(*X))
+
+
+def test_what_cannot_be_recorded_costs_nothing_else(tmp_path):
+    """The second of three programs, beside a trace."""
+    kept = []
+
+    def block():
+        torch.jit.trace(Small().eval(), X)
+        for model, strict in ((Small(), False), (ThroughData(), True), (Branching(), False)):
+            kept.append(torch.export.export(model.eval(), X, strict=strict))
+
+    recording, said = recorded(tmp_path, block)
+    assert len(kept) == 3
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["m.2.whence.json", "m.4.whence.json", "m.whence.json"]
+    assert [each["file"] for each in recording.files] == [str(tmp_path / name) for name in (
+        "m.whence.json", "m.2.whence.json", "m.4.whence.json")]
+    (warning,) = [each for each in said if "not recorded" in each]
+    assert warning.startswith("E0303") and "ThroughData" in warning and "m.3.whence.json" in warning
+    assert "write to the tensor itself" in warning and recording.unrecorded == 1 and not recording.complete
+    assert [each.severity for each in recording.diagnostics if each.code == "E0303"] == ["warning"]
+
+
+def test_nothing_that_can_be_recorded_is_a_warning_too(tmp_path):
+    recording, (said,) = recorded(tmp_path, lambda: torch.export.export(ThroughData().eval(), X, strict=True))
+    assert recording.files == [] and not recording.complete and "E0303" in said
+
+
+CALLS = {"torch.export.export": (lambda: torch.export.export(Small().eval(), X), "torch.jit.trace"),
+         "torch.export.draft_export": (lambda: torch.export.draft_export(Small().eval(), X), "torch.jit.trace"),
+         "torch.onnx.export": (lambda: torch.onnx.export(Small().eval(), X, dynamo=True, verbose=False), "dynamo=False")}
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_the_remedy_is_one_for_the_call_that_was_made(tmp_path, monkeypatch, call):
+    def fails(*args, **kwargs):
+        raise ValueError("no name for this")
+
+    monkeypatch.setattr(torch.export, "save", fails)
+    made, remedy = CALLS[call]
+    recording, said = recorded(tmp_path, made)
+    (warning,) = [each for each in said if "not recorded" in each]
+    assert f"the program that {call} made of Small" in warning and "no name for this" in warning
+    assert remedy in warning.partition("; try: ")[2] and ("dynamo" in warning) == (call == "torch.onnx.export")
+    assert recording.unrecorded == 1
+
+
+def test_a_place_that_is_taken_is_refused_when_the_others_are_written(tmp_path):
+    (tmp_path / "m.2.whence.json").write_text("mine")
+    with pytest.raises(whence.WhenceError) as refused, whence.record(tmp_path / "m.whence.json"):
+        for model in (Small, Branching, Small):
+            torch.export.export(model().eval(), X)
+    assert refused.value.code == "E0401" and (tmp_path / "m.2.whence.json").read_text() == "mine"
+    assert operations(tmp_path / "m.whence.json") and operations(tmp_path / "m.3.whence.json")
