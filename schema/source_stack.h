@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "schema/program.h"
 
@@ -12,5 +13,9 @@ bool is_generated(const Frame& frame);
 
 // source_place() of the innermost frame that is not generated; empty where there is none.
 std::string source_place(const Stack& stack);
+
+// The frames of a Python traceback, as PyTorch writes it down on nodes, innermost first; other lines are the text of
+// the frame that they follow.
+Stack read_traceback(std::string_view text);
 
 }  // namespace whence

@@ -24,11 +24,12 @@ view::ModuleTree read_tree(const std::string& file, const std::optional<std::str
 }
 
 // A node of the file, else one that a call of a function stands for, under the name that `whence inline` gives it.
-Result<Explanation> explain_anywhere(const OnnxSummary& model, const std::string& name, const Program* program) {
-  Result<Explanation> found = view::explain_node(model, name, program);
+Result<Explanation> explain_anywhere(const OnnxSummary& model, const std::string& name, const Program* program,
+                                     const SourceRoot& root) {
+  Result<Explanation> found = view::explain_node(model, name, program, root);
   if (found || !functions::has_cut_functions(model)) return found;
   const Result<OnnxSummary> flat = functions::read_flat_summary(model.file->path());
-  return flat ? view::explain_node(*flat, name, program) : found;
+  return flat ? view::explain_node(*flat, name, program, root) : found;
 }
 
 // Nodes of a function have one name for all calls, so no list can name those of one module.
@@ -59,11 +60,11 @@ ShowReport show(const std::string& file, const ShowOptions& options) {
 }
 
 ExplainReport explain(const std::string& model_path, const std::string& node,
-                      const std::optional<std::string>& sidecar_path) {
+                      const std::optional<std::string>& sidecar_path, const SourceRoot& root) {
   ExplainReport report;
   const OnnxSummary model = unwrap(onnx_file::read_onnx_summary(model_path), report.notes);
   const std::optional<Sidecar> sidecar = read_sidecar_if_given(sidecar_path, report.notes);
-  report.explanation = unwrap(explain_anywhere(model, node, program_of(sidecar)), report.notes);
+  report.explanation = unwrap(explain_anywhere(model, node, program_of(sidecar), root), report.notes);
   return report;
 }
 

@@ -37,8 +37,10 @@ struct ExplainReport {
   Diagnostics notes;
 };
 // `node`: the name of a node or of a value that it makes, as the file has it, else as `whence inline` would name it.
-// Errors: those of view::explain_node, read_onnx_summary and read_sidecar.
-ExplainReport explain(const std::string& model, const std::string& node, const std::optional<std::string>& sidecar);
+// `root`: where Explanation::file is given from. Errors: those of view::explain_node, read_onnx_summary and
+// read_sidecar.
+ExplainReport explain(const std::string& model, const std::string& node, const std::optional<std::string>& sidecar,
+                      const SourceRoot& root);
 
 struct DiffReport {
   view::ModelDiff diff;

@@ -9,6 +9,7 @@
 
 #include "schema/module_path.h"
 #include "schema/module_rows.h"
+#include "schema/source_stack.h"
 
 namespace whence::pt2 {
 namespace {
@@ -22,28 +23,6 @@ std::string_view up_to(std::string_view& rest, char separator) {
 
 // PyTorch's own call machinery says nothing about the model.
 bool is_machinery(const Frame& frame) { return frame.file.ends_with("torch/nn/modules/module.py"); }
-
-// 'File "a.py", line 12, in forward'
-std::optional<Frame> frame_of(std::string_view line) {
-  constexpr std::string_view start = "File \"", middle = "\", line ", end = ", in ";
-  const std::size_t first = line.find(start), number = line.rfind(middle), name = line.rfind(end);
-  if (first == std::string_view::npos || number == std::string_view::npos || name == std::string_view::npos) return {};
-  if (line.find_first_not_of(' ') != first || number < first + start.size() || name < number + middle.size()) return {};
-  Frame frame;
-  frame.file = line.substr(first + start.size(), number - first - start.size());
-  const std::string_view digits = line.substr(number + middle.size(), name - number - middle.size());
-  if (std::from_chars(digits.data(), digits.data() + digits.size(), frame.line).ec != std::errc()) return {};
-  frame.function = line.substr(name + end.size());
-  return frame;
-}
-
-// Below a frame's line stands the source line, four blanks deep; a statement of several lines may follow.
-void add_text(std::string_view line, Frame& frame) {
-  constexpr std::string_view indentation = "    ";
-  if (line.starts_with(indentation)) line.remove_prefix(indentation.size());
-  if (!frame.text.empty()) frame.text += '\n';
-  frame.text += line;
-}
 
 // Returns true for names that PyTorch gives to the graphs and checks that it captures: "submod_1" of a region under
 // no_grad or autocast, "true_graph_0" of torch.cond, "_guards_fn". A captured program that is captured again lists them
@@ -148,21 +127,12 @@ StackId ExportedModules::stack_of(std::string_view stack_trace) {
   if (stack_trace.empty()) return none_id;
   const auto known = by_trace_.find(std::string(stack_trace));
   if (known != by_trace_.end()) return known->second;
-  Stack stack;
-  std::string key;
-  for (std::string_view rest = stack_trace; !rest.empty();) {
-    const std::string_view line = up_to(rest, '\n');
-    if (auto frame = frame_of(line)) {
-      stack.push_back(std::move(*frame));
-    } else if (!stack.empty()) {
-      add_text(line, stack.back());
-    }
-  }
+  Stack stack = read_traceback(stack_trace);
   std::erase_if(stack, is_machinery);
+  std::string key;
   for (const Frame& frame : stack) {
     key += frame.file + ":" + std::to_string(frame.line) + " " + frame.function + "\n" + frame.text + "\n";
   }
-  std::ranges::reverse(stack);
   StackId id = none_id;
   if (!stack.empty()) {
     const auto [same, is_new] = by_frames_.try_emplace(std::move(key), static_cast<StackId>(program_.stacks.size()));

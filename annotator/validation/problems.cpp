@@ -45,7 +45,7 @@ std::string command_text(const std::string& text, bool property) {
   return escaped;
 }
 
-// A path as a URI reference: of a file elsewhere by its whole path, else relative to where the log is read.
+// A path as a URI reference: of a file elsewhere by its whole path, else relative to the root of the repository.
 std::string uri_of(const std::string& path) {
   std::string uri = path.starts_with("/") ? "file://" : "";
   for (const char c : path) {
@@ -89,7 +89,9 @@ std::string to_sarif(const Validation& validation, const std::string& path) {
   for (const Rule* rule : all_rules()) rules.push_back(rule_json(*rule));
   for (const Problem& problem : problems_of(validation)) {
     const auto at = std::ranges::find(all_rules(), problem.rule) - all_rules().begin();
-    Json place = {{"physicalLocation", {{"artifactLocation", {{"uri", uri_of(path)}}}}}};
+    Json artifact = {{"uri", uri_of(path)}};
+    if (!path.starts_with("/")) artifact["uriBaseId"] = "%SRCROOT%";
+    Json place = {{"physicalLocation", {{"artifactLocation", artifact}}}};
     if (!problem.subject.empty()) {
       place["logicalLocations"] = Json::array({{{"fullyQualifiedName", printable(problem.subject)}}});
     }

@@ -76,6 +76,16 @@ ExplainedOperation explain_operation(const Recorded& recorded, std::int32_t inde
   return result;
 }
 
+// The source lines behind the one that the node states; none where it states none.
+Stack stack_of(const OnnxNode& node, const Attribution& attribution, const Recorded* recorded) {
+  if (attribution.source.empty()) return {};
+  if (const auto text = onnx_file::find_property(node.metadata, keys::stack_trace)) return read_traceback(*text);
+  if (recorded == nullptr || !attribution.origin || attribution.origin->ops.empty()) return {};
+  const Node* const operation = recorded->operation(attribution.origin->ops.front());
+  if (operation == nullptr || operation->origin.stack == none_id) return {};
+  return recorded->program().stacks[operation->origin.stack];
+}
+
 std::string type_of(const OnnxNode& node, const std::string& module, const Program* program) {
   if (program != nullptr) {
     for (const Module& entry : program->modules) {
@@ -163,7 +173,7 @@ std::vector<ExplainedOperation> operations_of(const Attribution& attribution, co
   return operations;
 }
 
-Explanation explain(const OnnxNode& node, const Recorded* recorded) {
+Explanation explain(const OnnxNode& node, const Recorded* recorded, const SourceRoot& root) {
   const Program* const program = recorded == nullptr ? nullptr : &recorded->program();
   Explanation result;
   result.node = node.name;
@@ -172,6 +182,7 @@ Explanation explain(const OnnxNode& node, const Recorded* recorded) {
   result.inputs = texts(node.inputs);
   result.outputs = texts(node.outputs);
   result.attribution = metadata::attribution_of(node, recorded);
+  result.file = root.place_in(stack_of(node, result.attribution, recorded));
   result.module_type = type_of(node, result.attribution.module, program);
   result.reason = reason_of(node, result.attribution, recorded);
   result.operations = operations_of(result.attribution, recorded);
@@ -180,7 +191,8 @@ Explanation explain(const OnnxNode& node, const Recorded* recorded) {
   return result;
 }
 
-Result<Explanation> explain_node(const OnnxSummary& model, const std::string& name, const Program* program) {
+Result<Explanation> explain_node(const OnnxSummary& model, const std::string& name, const Program* program,
+                                 const SourceRoot& root) {
   return guarded([&] {
     if (program != nullptr && !metadata::belongs_to(model, *program)) {
       throw Error(Code::sidecar_mismatch, "the file was not exported from the program that the sidecar describes",
@@ -190,7 +202,7 @@ Result<Explanation> explain_node(const OnnxSummary& model, const std::string& na
     const OnnxNode& node = find_node(model, name);
     std::optional<Recorded> recorded;
     if (program != nullptr) recorded.emplace(*program);
-    return explain(node, recorded ? &*recorded : nullptr);
+    return explain(node, recorded ? &*recorded : nullptr, root);
   });
 }
 

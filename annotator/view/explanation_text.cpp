@@ -92,6 +92,7 @@ std::string to_text(const Explanation& explanation, const Palette& palette) {
       for (const std::string& module : attribution.modules) table.row({"stands for", shown_path(module)});
     }
     if (!attribution.source.empty()) table.row({"source", attribution.source});
+    if (!explanation.file.empty()) table.row({"file", explanation.file});
   }
   table.row({"confidence",
              Cell(std::string(origin::name_of(attribution.confidence)), style_of(attribution.confidence, palette))});
@@ -120,6 +121,7 @@ std::string to_json(const Explanation& explanation) {
   json["call"] = or_null(attribution.call);
   json["rule"] = or_null(attribution.rule);
   json["source"] = or_null(attribution.source);
+  json["file"] = or_null(explanation.file);
   json["reason"] = explanation.reason;
   auto operations = ordered_json::array();
   for (const ExplainedOperation& operation : explanation.operations) {

@@ -41,6 +41,7 @@ class Explanation:
     type: str | None
     call: str | None
     source: str | None           # "modeling_bert.py:212 forward"
+    file: str | None             # the innermost line below the source root: "src/model.py:17 forward"
     confidence: str
     rule: str | None
     reason: str
@@ -115,12 +116,15 @@ def show(path: str | os.PathLike, sidecar: str | os.PathLike | None = None, *, d
             for row in run_json("show", path, *options)["modules"]]
 
 
-def explain(model: str | os.PathLike, node: str, sidecar: str | os.PathLike | None = None) -> Explanation:
+def explain(model: str | os.PathLike, node: str, sidecar: str | os.PathLike | None = None, *,
+            source_root: str | os.PathLike | None = None) -> Explanation:
     """Says where a node comes from. ``node``: its name, or that of a value that it makes; ``sidecar`` adds the recorded
-    operations. Raises WhenceError: E0105 for a name that the file does not have, E02xx."""
-    raw = run_json("explain", model, node, *(["--sidecar", sidecar] if sidecar else []))
+    operations. ``source_root``: the folder from which ``Explanation.file`` is given, by default the working folder. Raises
+    WhenceError: E0105 for a name that the file does not have, E02xx."""
+    raw = run_json("explain", model, node, *(["--sidecar", sidecar] if sidecar else []),
+                   *(["--source-root", source_root] if source_root else []))
     return Explanation(raw["node"], raw["op_type"], raw.get("module"), tuple(raw.get("modules") or ()), raw.get("type"),
-                       raw.get("call"), raw.get("source"), raw["confidence"], raw.get("rule"), raw["reason"], raw)
+                       raw.get("call"), raw.get("source"), raw["file"], raw["confidence"], raw.get("rule"), raw["reason"], raw)
 
 
 def diff(before: str | os.PathLike, after: str | os.PathLike, sidecar: str | os.PathLike | None = None, *,

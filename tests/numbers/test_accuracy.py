@@ -459,7 +459,8 @@ def test_json_follows_its_schema(encoder, exported, capsys):
         assert code == (1 if extra else 0) and bool(stated["findings"]) == bool(extra)
 
 
-def test_sarif_has_findings_with_their_source_lines(encoder, exported, capsys):
+def test_sarif_has_findings_with_their_source_lines(encoder, exported, capsys, monkeypatch):
+    monkeypatch.chdir(command.ROOT)
     path = exported(swap("layers.0.attention.key"), ("layers.0.attention.key", swap))
     assert run(path, "--values", encoder / "encoder.values.safetensors", "--max-error", "1e-2@layers.0.attention.*",
                "--format", "sarif") == 1
@@ -468,7 +469,7 @@ def test_sarif_has_findings_with_their_source_lines(encoder, exported, capsys):
     above = [each for each in results if each["ruleId"] == "A101"]
     assert "layers.0.attention.key" in [each["locations"][0]["logicalLocations"][0]["fullyQualifiedName"] for each in above]
     place = results[-1]["locations"][0]["physicalLocation"]
-    assert results[-1]["ruleId"] == "A102" and place["artifactLocation"]["uri"].endswith("linear.py")
+    assert results[-1]["ruleId"] == "A102" and place["artifactLocation"]["uri"] == "tests/numbers/numbers_models.py"
     assert place["region"]["startLine"] > 1 and stated["version"] == "2.1.0"
 
 

@@ -3,6 +3,7 @@
 
 #include "annotator/app/views.h"
 #include "annotator/view/explanation.h"
+#include "schema/files/source_root.h"
 #include "tools/whence/cli.h"
 #include "tools/whence/command.h"
 #include "tools/whence/palette.h"
@@ -18,11 +19,14 @@ ExitCode run(int argc, char** argv) {
   line.positional("file", "the ONNX file");
   line.positional("node", "a node's name, or the name of a value that it makes");
   line.option("sidecar,s", "FILE", "the sidecar: adds the recorded operations, calls and whole source stacks");
+  line.option("source-root", "DIR",
+              "the folder from which paths of source files are given; the working folder by default");
   line.removed("no-pager", no_pager);
   line.example("whence explain model.onnx /encoder/layer.0/attention/self/query/MatMul");
   if (!line.parse(argc, argv)) return ExitCode::ok;
 
-  const auto [explanation, notes] = app::explain(line.text("file"), line.text("node"), line.optional_text("sidecar"));
+  const auto [explanation, notes] = app::explain(line.text("file"), line.text("node"), line.optional_text("sidecar"),
+                                                 SourceRoot(line.text_or("source-root", "")));
   print_text(notes);
   if (line.json()) {
     std::cout << view::to_json(explanation) << "\n";

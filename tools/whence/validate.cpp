@@ -7,6 +7,8 @@
 #include "annotator/app/validation_of.h"
 #include "annotator/validation/problems.h"
 #include "annotator/validation/validation_text.h"
+#include "schema/files/paths.h"
+#include "schema/files/source_root.h"
 #include "tools/whence/cli.h"
 #include "tools/whence/command.h"
 #include "tools/whence/option_table.h"
@@ -83,6 +85,12 @@ ValidateOptions parse_options(const CommandLine& line) {
   return options;
 }
 
+// The file as code scanning knows it: by its path from the root of the repository, or by its whole path.
+std::string place_of_findings(const CommandLine& line) {
+  const std::string path = line.text("file");
+  return SourceRoot(line.text_or("source-root", "")).below(path).value_or(place_of(path));
+}
+
 ExitCode run(int argc, char** argv) {
   CommandLine line(
       "validate", "model.onnx [--sidecar F] [--min-covered PCT] [--min exact=95]...",
@@ -95,6 +103,8 @@ ExitCode run(int argc, char** argv) {
   line.option("values", "FILE",
               "also run the file on recorded inputs, and count the modules whose results are the recorded ones; the\n"
               "Python package does that: `whence validate --values - --help`");
+  line.option("source-root", "DIR",
+              "the folder from which sarif and github give the file's path; the working folder by default");
   line.example("whence validate model.onnx --sidecar model.whence.json --min-covered 99");
   line.example("whence validate optimised.onnx --conformance model.onnx");
   if (!line.parse(argc, argv)) return ExitCode::ok;
@@ -110,11 +120,11 @@ ExitCode run(int argc, char** argv) {
   if (format == "json") {
     std::cout << to_json(found) << "\n";
   } else if (format == "sarif") {
-    std::cout << to_sarif(found, path);
+    std::cout << to_sarif(found, place_of_findings(line));
   } else if (format == "junit") {
     std::cout << to_junit(found);
   } else if (format == "github") {
-    std::cout << to_github(found, path);
+    std::cout << to_github(found, place_of_findings(line));
   } else {
     std::cout << to_text(found, extent, output_palette());
   }

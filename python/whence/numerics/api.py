@@ -75,7 +75,7 @@ def accuracy(path: str | os.PathLike, values: Values | str | os.PathLike, *,
     if not limits:
         return report
     require_matches([glob for _, glob in limits], {each.module for each in report.modules})
-    return replace(report, limits=tuple(max_error), findings=_findings([modules_of(part) for part in parts], limits))
+    return replace(report, limits=tuple(max_error), findings=_findings([modules_of(part, program) for part in parts], limits))
 
 
 def accuracy_on(path: str | os.PathLike, values: Values, feed: Mapping[str, torch.Tensor],

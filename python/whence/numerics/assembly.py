@@ -16,6 +16,7 @@ from .proof import Contradiction, Evidence
 from .recorded_program import RecordedProgram
 from .report import AccuracyReport, FirstDifference, ModuleAccuracy
 from .runtimes import Runtime
+from .source_lines import Stack, read_traceback
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ def report_of(file: File, parts: list[Part], recorded: Values, runtime: Runtime,
     """The report of the run that differs most."""
     part = max(parts, key=lambda part: (part.first is not None, _furthest(part.measurement)))
     beginnings = {id(each): _first(part, each, program) for each in part.begun}
-    return AccuracyReport(Path(file.path), runtime.settings, part.limits.whole, part.limit_of, modules_of(part),
+    return AccuracyReport(Path(file.path), runtime.settings, part.limits.whole, part.limit_of, modules_of(part, program),
                           beginnings.get(id(part.first)), tuple(beginnings.values()), tuple(part.contradictions),
                           tuple(_notes(file, part, parts.index(part), len(recorded.runs), not runtime.rounds)))
 
@@ -75,7 +76,7 @@ def _furthest(measurement: Measurement) -> float:
     return max((each.figures.relative for each in measurement.points if each.figures), default=0.0)
 
 
-def modules_of(part: Part) -> tuple[ModuleAccuracy, ...]:
+def modules_of(part: Part, program: RecordedProgram | None) -> tuple[ModuleAccuracy, ...]:
     """In the order in which the calls ended."""
     by_key = {each.point.recorded.key: each for each in part.measurement.points}
     rows = []
@@ -93,13 +94,22 @@ def modules_of(part: Part) -> tuple[ModuleAccuracy, ...]:
         rows.append(ModuleAccuracy(
             call.module, call.call, call.type, part.status(worst), worst.value, figures.relative, figures.largest, figures.sqnr, figures.cosine, figures.unequal,
             figures.estimated, part.flow.before(worst.value), figures.not_finite, figures.layout,
-            part.made.relative.get((call.module, call.call)), _source(part.flow.file, worst.value),
+            part.made.relative.get((call.module, call.call)), *_source(part.flow.file, worst.value, program),
             part.evidence.prove(part.flow, part.limits, seen)))
     return tuple(rows)
 
 
-def _source(file: File, value: str) -> str:
-    return file.maker[value].source if value in file.maker else ""
+def _source(file: File, value: str, program: RecordedProgram | None) -> tuple[str, Stack]:
+    node = file.maker.get(value)
+    return ("", ()) if node is None else (node.source, _stack(node, program))
+
+
+def _stack(node: Node, program: RecordedProgram | None) -> Stack:
+    """The source lines of the node's first operation, by the file or else by the sidecar."""
+    if node.traceback or program is None or not node.source:
+        return read_traceback(node.traceback)
+    first = node.operations[0] if node.operations else len(program.stacks)
+    return program.stacks[first] if first < len(program.stacks) else ()
 
 
 def _why_not(part: Part, call: int, results: list[Measured]) -> str:
@@ -120,22 +130,23 @@ def _first(part: Part, each: Beginning, program: RecordedProgram | None) -> Firs
     at = each.around if around is not None else each.measured.point.maker
     module, call = (calls[at].module, calls[at].call) if at is not None else ("", 0)
     nodes = part.operation.nodes if part.operation is not None and each is part.first else each.nodes
-    operation, source = _operation(nodes, program)
+    operation, source, stack = _operation(nodes, program)
     figures = each.measured.figures
     return FirstDifference(module, call, tuple(dict.fromkeys(calls[number].module for number in each.calls)), operation,
                            source, each.measured.value, tuple(node.title for node in nodes), figures.relative,
                            figures.largest, figures.estimated, part.flow.before(each.measured.value), each.lasts,
-                           part.made.relative.get((module, call)))
+                           part.made.relative.get((module, call)), stack)
 
 
-def _operation(nodes: list[Node], program: RecordedProgram | None) -> tuple[str, str]:
+def _operation(nodes: list[Node], program: RecordedProgram | None) -> tuple[str, str, Stack]:
     """The one recorded operation among nodes that compute, if any do; the source line of the last node otherwise."""
     computing = [node for node in nodes if node.op_type not in REARRANGING] or nodes
     operations = {number for node in computing for number in node.operations}
-    source = next((node.source for node in reversed(computing) if node.source), "")
+    last = next((node for node in reversed(computing) if node.source), None)
+    source, stack = ("", ()) if last is None else (last.source, _stack(last, program))
     if program is None or len(operations) != 1 or (number := operations.pop()) >= len(program.targets):
-        return "", source
-    return program.targets[number], source
+        return "", source, stack
+    return program.targets[number], source, stack
 
 
 def _notes(file: File, part: Part, number: int, runs: int, dumped: bool) -> Iterator[str]:

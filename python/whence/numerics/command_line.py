@@ -59,6 +59,8 @@ def parser() -> Parser:
                          "colours of their modules' error")
     options.add_argument("--format", choices=["text", "json", "sarif"], help="on standard output (text); json is as "
                          "schema/accuracy.schema.json describes it, sarif for code scanning")
+    options.add_argument("--source-root", metavar="DIR", help="the folder from which sarif gives paths of source files; the "
+                         "working folder by default")
     options.add_argument("--json", action="store_true", help="the same as --format json")
     return options
 
@@ -86,7 +88,7 @@ def main(arguments: Sequence[str]) -> int:
         report.to_model_explorer(given.model_explorer)
     form = given.format or ("json" if given.json else "text")
     if form != "text":
-        print(json.dumps(report.to_json() if form == "json" else report.to_sarif(), indent=2))
+        print(json.dumps(report.to_json() if form == "json" else report.to_sarif(given.source_root), indent=2))
     else:
         print(report)
         for finding in report.findings:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import importlib
 import math
+import os
 import re
+import urllib.parse
+from pathlib import Path
 from typing import Any
 
 from . import origins
 from .report import AccuracyReport
+from .source_lines import SourceRoot, Stack
 
 _RULES = [
     {"id": "A101", "name": "module_above_limit", "shortDescription": {"text": "modules whose error is above a limit"},
@@ -20,25 +24,37 @@ _RULES = [
 ]
 
 
-def to_sarif(report: AccuracyReport) -> dict[str, Any]:
+def to_sarif(report: AccuracyReport, source_root: str | os.PathLike | None = None) -> dict[str, Any]:
     """SARIF 2.1.0: a result for each finding, and one, a note, for the first module that differs. Places are source
-    lines, where the file has them, else the ONNX file."""
-    results = [_result(0, "error", f"{report.path.name}: {each['message']}", each["module"], each["source"], report)
-               for each in report.findings]
+    lines, where the file or the sidecar has them, else the ONNX file."""
+    root, stacks = SourceRoot(source_root), {(each.module, each.call): each.stack for each in report.modules}
+    results = [_result(0, "error", f"{report.path.name}: {each['message']}", each["module"], each["source"],
+                       stacks.get((each["module"], each["call"]), ()), report, root) for each in report.findings]
     if report.first is not None:
         results.append(_result(1, "note", f"{report.path.name}: {report.verdict}, by {report.first.relative:.3g}",
-                               report.first.module, report.first.source, report))
+                               report.first.module, report.first.source, report.first.stack, report, root))
     driver = {"name": "whence", "version": importlib.import_module("whence").__version__, "rules": _RULES}
     return {"$schema": "https://json.schemastore.org/sarif-2.1.0.json", "version": "2.1.0",
             "runs": [{"tool": {"driver": driver}, "results": results}]}
 
 
-def _result(rule: int, level: str, text: str, module: str, source: str, report: AccuracyReport) -> dict[str, Any]:
-    place: dict[str, Any] = {"artifactLocation": {"uri": report.path.name}}
-    if line := re.match(r"(.+?):(\d+)\b", source):
-        place = {"artifactLocation": {"uri": line[1]}, "region": {"startLine": int(line[2])}}
+def _result(rule: int, level: str, text: str, module: str, source: str, stack: Stack, report: AccuracyReport,
+            root: SourceRoot) -> dict[str, Any]:
+    place: dict[str, Any] = {"artifactLocation": _artifact(root.below(report.path) or os.path.realpath(report.path))}
+    line = root.line_in(stack)
+    if line is None and (stated := re.match(r"(.+?):(\d+)\b", source)):  # the name of the file alone
+        line = (root.find(stated[1]) or stated[1], int(stated[2]))
+    if line is not None:
+        place = {"artifactLocation": _artifact(line[0]), "region": {"startLine": line[1]}}
     return {"ruleId": _RULES[rule]["id"], "ruleIndex": rule, "level": level, "message": {"text": text}, "locations": [
         {"physicalLocation": place, "logicalLocations": [{"fullyQualifiedName": module or "(root)"}]}]}
+
+
+def _artifact(path: str) -> dict[str, str]:
+    """A file elsewhere by its whole path, else relative to the root of the repository."""
+    if path.startswith("/"):
+        return {"uri": Path(path).as_uri()}
+    return {"uri": urllib.parse.quote(path), "uriBaseId": "%SRCROOT%"}
 
 
 def to_model_explorer(report: AccuracyReport) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import Any
 from ..errors import error, require_path
 from . import light
 
-_KEY = "pkg.whence."
+_KEY, _TRACEBACK = "pkg.whence.", "pkg.torch.onnx.stack_trace"
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,7 @@ class Node:
     source: str               # "modeling_bert.py:88 forward"
     operations: tuple[int, ...]  # recorded operations that it stands for, ascending; none where that is not known
     quantized: bool           # its results are integers that stand for real numbers
+    traceback: str            # the source lines around ``source``, as PyTorch writes them; "" where the file has none
 
     @property
     def title(self) -> str:
@@ -129,7 +130,8 @@ def _node(at: int, proto: Any) -> Node:
     return Node(at, proto.name, proto.op_type, (*proto.input, *_captured(proto)), tuple(proto.output), modules,
                 int(call) if call.isdigit() else 0, stated.get(_KEY + "confidence", "unattributed"),
                 stated.get(_KEY + "source", ""), _operations(stated.get(_KEY + "op", "")),
-                proto.op_type.startswith("QLinear") or proto.op_type in _INTEGERS)
+                proto.op_type.startswith("QLinear") or proto.op_type in _INTEGERS,
+                next((each.value for each in proto.metadata_props if each.key == _TRACEBACK), ""))
 
 
 _INTEGERS = {"QuantizeLinear", "DynamicQuantizeLinear", "ConvInteger", "MatMulInteger", "QGemm"}

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import error
+from .source_lines import SourceLine
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,7 @@ class RecordedProgram:
     calls: list[tuple[str, int]]                   # module and call that it is of, likewise
     ranks: list[tuple[int | None, ...]]            # numbers of axes of its results, likewise
     read: list[set[int]]                           # the operations whose results it reads, likewise
+    stacks: list[tuple[SourceLine, ...]]           # source lines, innermost first, likewise
     digest: str                                    # by which pairs of values know it
 
 
@@ -80,7 +82,15 @@ def _program(raw: dict[str, Any]) -> RecordedProgram:
     ranks = [tuple(None if (dims := values[value]["dims"]) is None else len(dims) for value in each["outputs"])
              for each in operations]
     return RecordedProgram(results, [strings[each["target"]] for each in operations],
-                           [names[each["scope"]] for each in operations], ranks, read, raw["program_digest"])
+                           [names[each["scope"]] for each in operations], ranks, read, _stacks(raw, operations),
+                           raw["program_digest"])
+
+
+def _stacks(raw: dict[str, Any], operations: list[dict[str, Any]]) -> list[tuple[SourceLine, ...]]:
+    strings = raw["strings"]
+    frames = [SourceLine(strings[each["file"]], each["line"], strings[each["function"]]) for each in _rows(raw, "frames")]
+    stacks = [tuple(frames[at] for at in each["frames"]) for each in _rows(raw, "stacks")]
+    return [stacks[each["stack"]] if each["stack"] >= 0 else () for each in operations]
 
 
 def _ways(scopes: list[dict[str, Any]]) -> list[frozenset[int]]:

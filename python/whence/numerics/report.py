@@ -11,6 +11,7 @@ from pathlib import Path
 
 from . import light
 from .proof import Contradiction
+from .source_lines import Stack
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,7 @@ class ModuleAccuracy:
     layout: str = ""              # the order in which the file has the axes, where it is another
     made: float | None = None     # the module's alone, on what the file gives it: without what is inherited
     source: str = ""              # the source line of the node that makes ``value``
+    stack: Stack = field(default=(), repr=False)  # that line and those that led there, with whole paths, innermost first
     proved: bool = False          # the result is the recorded one, which is like none of another module
     note: str = ""                # why it is not observable, and where it is first seen
 
@@ -59,6 +61,7 @@ class FirstDifference:
     inherited: float              # the largest ``relative`` among the values that it is computed from
     lasts: bool = True            # False: everything seen that is computed from it agrees
     made: float | None = None     # the module's alone, on what the file gives it
+    stack: Stack = field(default=(), repr=False)  # ``source`` and the lines that led there, as of ``ModuleAccuracy``
 
     def __str__(self) -> str:
         return (self.module or "(root)") + (f" call {self.call}" if self.call else "")
@@ -126,11 +129,12 @@ class AccuracyReport:
 
         return light.write_about(self.path, "the page", path, to_html(self))
 
-    def to_sarif(self) -> dict:
-        """SARIF 2.1.0, for code scanning: the findings, and the first module that differs."""
+    def to_sarif(self, source_root: str | os.PathLike | None = None) -> dict:
+        """SARIF 2.1.0, for code scanning: the findings, and the first module that differs, at lines of files below
+        ``source_root``, by default the working folder, as far as the model has any there."""
         from .exchange import to_sarif
 
-        return to_sarif(self)
+        return to_sarif(self, source_root)
 
     def to_model_explorer(self, path: str | os.PathLike) -> Path:
         """Writes node data for Model Explorer, which colours the file's nodes by their modules' error. Returns its path.

@@ -58,7 +58,7 @@ def parser() -> Parser:
     for flag in ("--all", "--full"):
         options.add_argument(flag, action="append_const", const=flag, dest="others", help="as without --values")
     for option in ("--min-covered", "--min", "--require", "--baseline", "--conformance", "--config", "--allow",
-                   "--depth"):
+                   "--depth", "--source-root"):
         names = ("--depth", "-d") if option == "--depth" else (option,)
         options.add_argument(*names, action="append", metavar="X", type=lambda text, option=option: (option, text),
                              dest="others", help="as without --values")
