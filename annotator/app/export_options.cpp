@@ -53,6 +53,7 @@ exporter::ExportOptions conversion_options(const Options& options) {
   conversion.output_names = options.output_names;
   conversion.unsupported_as_domain = options.unsupported_as_domain;
   conversion.simplify = options.optimize;
+  conversion.fold = options.optimize && options.fold;
   conversion.weights_as_inputs = options.weights_as_inputs;
   conversion.keep_bfloat16 = options.keep_bfloat16;
   conversion.trace_composite = trace_composite;

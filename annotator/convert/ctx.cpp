@@ -8,6 +8,7 @@
 #include "annotator/program/program_facts.h"
 #include "annotator/program/tensor_values.h"
 #include "schema/element_count.h"
+#include "schema/folding.h"
 
 namespace whence::convert {
 
@@ -311,10 +312,10 @@ Val Ctx::cast(Val value, DType dtype) {
   if (opset() < 19 && (is_float8(dtype) || is_float8(this->dtype(value)))) {
     refuse("ONNX has float8 from opset 19", "export with --opset 19 or newer");
   }
-  constexpr std::int64_t largest_folded = 4096;  // elements
-  const graph::GraphValue& graph_value = session_.graph().values[value.id];
   const TensorData* data = constant(value);
-  if (data != nullptr && graph_value.name.empty() && data->element_count() <= largest_folded) {
+  const bool unnamed = session_.graph().values[value.id].name.empty();
+  const std::uint64_t bytes = data == nullptr ? 0 : data->element_count() * whence::size_of(dtype);
+  if (data != nullptr && unnamed && may_be_stored_besides(*data, bytes)) {
     if (auto folded = program::cast_tensor(*data, dtype)) return constant_tensor(std::move(*folded));
   }
   return emit("Cast", {value}, {{"to", static_cast<std::int64_t>(to_onnx(dtype))}});

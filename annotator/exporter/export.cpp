@@ -121,7 +121,10 @@ Program lower_for_conversion(const Program& program, const ExportOptions& option
   Diagnostics own_failures, own_notes;
   std::set<std::string> written_as_they_are = options.custom_operators;
   written_as_they_are.insert(options.kept_operators.begin(), options.kept_operators.end());
-  Program lowered = lower::lower(program, own_failures, own_notes, written_as_they_are);
+  const auto lower = [&](const Program& recorded) {
+    return lower::lower(recorded, own_failures, own_notes, written_as_they_are, options.fold);
+  };
+  Program lowered = lower(program);
   std::set<std::string> keys = refused_before;
   if (options.trace_composite) {
     for (const auto& [key, places] : unconvertible_in(lowered)) {
@@ -137,7 +140,7 @@ Program lower_for_conversion(const Program& program, const ExportOptions& option
     Diagnostics refused;
     lower::Lowering opening{opened, refused, own_notes};
     lower::expand_composites(opening, keys, options.trace_composite);
-    lowered = lower::lower(opened, own_failures, own_notes, written_as_they_are);
+    lowered = lower(opened);
     for (Diagnostic& diagnostic : refused) {
       if (options.unsupported_as_domain) diagnostic.severity = Severity::warning;
       (options.unsupported_as_domain ? own_notes : own_failures).push_back(std::move(diagnostic));
@@ -147,7 +150,7 @@ Program lower_for_conversion(const Program& program, const ExportOptions& option
     for (const std::string& key : in_vain) keys.erase(key);
     if (keys.empty()) {
       own_failures.clear(), own_notes.clear();
-      lowered = lower::lower(program, own_failures, own_notes, written_as_they_are);
+      lowered = lower(program);
     }
   }
   failures.insert(failures.end(), own_failures.begin(), own_failures.end());
@@ -291,7 +294,7 @@ Result<Graph> export_program(const Program& program, const ExportOptions& option
     separate_outputs(graph, options.output_names.size());
     check_distinct(graph);
     if (options.simplify) {
-      simplify::simplify(graph, {options.opset, options.operators, scopes_of(program)});
+      simplify::simplify(graph, {options.opset, options.operators, scopes_of(program), options.fold});
     } else {
       graph.compact();
     }

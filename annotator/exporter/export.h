@@ -20,6 +20,7 @@ struct ExportOptions : convert::ConvertOptions {
   std::vector<std::string> input_names;  // in order; fewer than inputs: the rest keep forward's argument names
   std::vector<std::string> output_names;
   bool simplify = true;
+  bool fold = true;  // constants take the place of what is computed of constants alone
   // Parameters and buffers become inputs of the graph, behind the others and under their qualified names: a model
   // without its weights. What would be computed from them while exporting is computed by nodes.
   bool weights_as_inputs = false;

@@ -1,10 +1,15 @@
 // mask = tril(ones(8, 8)); y = f(x, mask)   ->   y = f(x, <constant>)
-// Every value that PyTorch could compute beforehand stands for its content from here on. So does every tensor that
-// never has an element: nothing needs to compute it, and runtimes disagree on what reducing or reshaping nothing gives.
+// Every value that PyTorch could compute beforehand stands for its content from here on, if it is worth storing
+// (schema/folding.h). So does every tensor that never has an element: nothing needs to compute it, and runtimes
+// disagree on what reducing or reshaping nothing gives.
 #include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
 
+#include "annotator/convert/op_table.h"
 #include "annotator/lower/pass.h"
 #include "annotator/lower/pipeline.h"
+#include "schema/folding.h"
 #include "schema/program_walk.h"
 
 namespace whence::lower {
@@ -29,9 +34,132 @@ void note_empty_results(Program& program) {
   });
 }
 
+// A known tensor, and the tensors of the model that it was computed from.
+struct Candidate {
+  ValueId value = none_id;
+  std::uint64_t bytes = 0;
+  std::vector<ValueId> made_of;
+};
+
+// Decides which known tensors stay computations: those that would make the file larger, or all where nothing is folded.
+// Numbers and flags are known in any case: they are sizes, axes and conditions.
+class Unfolding {
+ public:
+  explicit Unfolding(Program& program) : program_(program) {
+    for (const Parameter& each : program.parameters) model_bytes_ += each.data.bytes.size();
+    each_node(program.body, [&](const Node& node) {
+      for (const ValueId output : node.outputs) producers_[output] = &node;
+    });
+    for (ValueId id = 0; static_cast<std::size_t>(id) < program.values.size(); ++id) {
+      if (program.values[id].known == none_id || !producers_.contains(id)) continue;
+      folded_.insert(id);
+      if (program.values[id].type.kind == ValueKind::tensor) add_candidate(id);
+    }
+  }
+
+  void unfold_all() {
+    for (const Candidate& each : candidates_) unfold(each.value);
+  }
+
+  // Until none is left: what one is made of may be read by its computation now, and go no more.
+  void unfold_what_grows() {
+    std::erase_if(candidates_, [](const Candidate& each) { return each.bytes <= always_folded; });
+    while (true) {
+      const std::vector<ValueId> growing = larger_than_allowed();
+      if (growing.empty()) return;
+      for (const ValueId id : growing) unfold(id);
+      std::erase_if(candidates_, [&](const Candidate& each) { return !folded_.contains(each.value); });
+    }
+  }
+
+ private:
+  void unfold(ValueId id) {
+    folded_.erase(id);
+    program_.values[id].known = none_id;
+  }
+
+  void add_candidate(ValueId id) {
+    Candidate candidate{id, program_.constants[program_.values[id].known].data.bytes.size(), {}};
+    std::unordered_set<ValueId> seen;
+    std::vector<ValueId> pending{id};
+    while (!pending.empty()) {
+      const ValueId at = pending.back();
+      pending.pop_back();
+      if (!seen.insert(at).second) continue;
+      const auto producer = producers_.find(at);
+      if (producer == producers_.end()) {
+        const ValueSource source = program_.values[at].source;
+        if (source == ValueSource::parameter || source == ValueSource::constant) candidate.made_of.push_back(at);
+        continue;
+      }
+      // Nodes cannot compute an operator without a converter, so it stays folded.
+      if (convert::OpTable::get().find(qualified(*producer->second)) == nullptr) return;
+      each_operand(*producer->second, [&](ValueId input) { pending.push_back(input); });
+    }
+    candidates_.push_back(std::move(candidate));
+  }
+
+  // A tensor of the model goes if nothing reads it but what is folded. Of one that serves several folded tensors, each
+  // counts its share.
+  std::vector<ValueId> larger_than_allowed() const {
+    if (candidates_.empty()) return {};
+    const std::unordered_set<ValueId> read = values_read_by_nodes();
+    std::unordered_map<ValueId, std::uint64_t> sharing;
+    for (const Candidate& each : candidates_) {
+      for (const ValueId id : each.made_of) ++sharing[id];
+    }
+    std::vector<ValueId> found;
+    for (const Candidate& each : candidates_) {
+      FoldedConstants from{.model_bytes = model_bytes_};
+      for (const ValueId id : each.made_of) {
+        const TensorData& data = data_of(id);
+        from.add(data, read.contains(id) ? 0 : data.bytes.size() / sharing[id]);
+      }
+      if (each.bytes > most_bytes_folded(from)) found.push_back(each.value);
+    }
+    return found;
+  }
+
+  const TensorData& data_of(ValueId id) const {
+    const Value& value = program_.values[id];
+    return value.source == ValueSource::parameter ? program_.parameters[value.index].data
+                                                  : program_.constants[value.index].data;
+  }
+
+  // By nodes that stay, and by the outputs of the program.
+  std::unordered_set<ValueId> values_read_by_nodes() const {
+    std::unordered_set<ValueId> read;
+    std::unordered_set<const Node*> seen;
+    std::vector<ValueId> pending;
+    const auto note = [&](ValueId id) { pending.push_back(id); };
+    for (const ProgramOutput& output : program_.outputs) each_value(output.value, note);
+    while (!pending.empty()) {
+      const ValueId at = pending.back();
+      pending.pop_back();
+      if (folded_.contains(at)) continue;
+      const auto producer = producers_.find(at);
+      if (producer == producers_.end()) {
+        read.insert(at);
+      } else if (seen.insert(producer->second).second) {
+        each_operand(*producer->second, note);
+        for (const Block& block : producer->second->blocks) each_value_read(block, note);
+      }
+    }
+    return read;
+  }
+
+  Program& program_;
+  std::uint64_t model_bytes_ = 0;
+  std::unordered_map<ValueId, const Node*> producers_;
+  std::unordered_set<ValueId> folded_;
+  std::vector<Candidate> candidates_;
+};
+
 }  // namespace
 
 void use_constants(Lowering& lowering) {
+  Unfolding unfolding(lowering.program);
+  lowering.fold ? unfolding.unfold_what_grows() : unfolding.unfold_all();
   note_empty_results(lowering.program);
   for (Value& value : lowering.program.values) {
     if (value.known == none_id || value.source == ValueSource::parameter) continue;

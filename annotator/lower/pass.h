@@ -19,6 +19,7 @@ struct Lowering {
   Diagnostics& failures;                 // errors; lowering goes on after one, so that a run shows all
   Diagnostics& notes;                    // notes for users on a program that was lowered
   std::set<std::string> untouched = {};  // operators that stay as they are, for named_in()
+  bool fold = true;                      // tensors that are known become constants
 };
 
 }  // namespace whence::lower

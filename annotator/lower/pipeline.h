@@ -14,9 +14,10 @@ namespace whence::lower {
 // A lowered copy; `program` stays as it is (tensor bytes are shared). What cannot be lowered is added to `failures`:
 // the copy is then only good for finding further failures. `notes` tells of state that the model writes
 // (state_not_kept). `untouched`: operators that are converted elsewhere, "aten::dropout" or "aten::add.Tensor". They
-// are neither dropped nor written as other operators.
+// are neither dropped nor written as other operators. `fold`: tensors that PyTorch computed while recording become
+// constants.
 Program lower(const Program& program, Diagnostics& failures, Diagnostics& notes,
-              const std::set<std::string>& untouched = {});
+              const std::set<std::string>& untouched = {}, bool fold = true);
 
 // A copy in which a branch whose sides leave tensors of different ranks leaves that of the side which the example
 // takes, with a note; nothing for a program without one. For a program that cannot be converted otherwise.

@@ -14,10 +14,11 @@ namespace {
 
 // Tried on each node in this order; the first that changes something ends the node's turn.
 constexpr Rule rules[] = {
-    {"remove_no_op", remove_no_op},        // first: what does nothing hides neighbours from every other rule
-    {"fold_shape", fold_shape},            // sizes become constants, so that arithmetic on them can ...
-    {"fold_layout", fold_layout},          // constants take their final layout before anything is fused into them
-    {"fold_constants", fold_constants},    // ... and what is computed of them alone; large casts stay with fold_layout
+    {"remove_no_op", remove_no_op},      // first: what does nothing hides neighbours from every other rule
+    {"fold_shape", fold_shape},          // sizes become constants, so that arithmetic on them can ...
+    {"fold_layout", fold_layout, true},  // constants take their final layout before anything is fused into them
+    {"fold_constants", fold_constants,
+     true},                                // ... and what is computed of them alone; large casts stay with fold_layout
     {"cast_chain", cast_chain},            // before the chains below, which a cast between would interrupt
     {"transpose_chain", transpose_chain},  // chains: cheap, and they bring a Conv next to its BatchNormalization
     {"unsqueeze_chain", unsqueeze_chain},
@@ -28,7 +29,8 @@ constexpr Rule rules[] = {
     {"scalar_chain", scalar_chain},
     {"clip_chain", clip_chain},
     {"pad_conv", pad_conv},
-    {"conv_batch_norm", conv_batch_norm},  // after the chains: it makes new weights, so it should run once per Conv
+    {"conv_batch_norm", conv_batch_norm,
+     true},  // after the chains: it makes new weights, so it should run once per Conv
     // Operators of recent opsets, last: what they stand for has its shortest form by now.
     {"rms_normalization", rms_normalization},
     {"rotary_embedding", rotary_embedding},
@@ -47,6 +49,7 @@ class Simplifier {
   Simplifier(Graph& graph, const SimplifyOptions& options, SimplifyReport& report)
       : rewriter_(graph, options.opset, options.operators),
         scopes_(options.scopes),
+        fold_(options.fold),
         budget_(changes_per_node * static_cast<std::int64_t>(graph.nodes.size()) + changes_per_node),
         report_(report) {}
 
@@ -74,6 +77,7 @@ class Simplifier {
 
   bool apply_first(std::int32_t node) {
     for (const Rule& rule : rules) {
+      if (rule.changes_weights && !fold_) continue;
       Outcome outcome = rule.apply(rewriter_, node);
       if (outcome.kind == Outcome::Kind::refused) note_refusal(rule, node, std::move(outcome.why));
       if (outcome.kind != Outcome::Kind::changed) continue;
@@ -99,6 +103,7 @@ class Simplifier {
 
   Rewriter rewriter_;
   const std::vector<ScopeId>& scopes_;
+  bool fold_;
   std::int64_t budget_;
   SimplifyReport& report_;
   std::set<std::pair<std::string_view, std::int32_t>> noted_;

@@ -16,6 +16,7 @@ struct SimplifyOptions {
   operators::OperatorForms operators = operators::OperatorForms::runnable;
   // The call of a module that each recorded operation is part of. Empty: no node that computes is shared.
   std::vector<ScopeId> scopes = {};
+  bool fold = true;  // weights are laid out, computed with and merged into others while exporting
 };
 
 // A pattern that a rule recognised and left alone.

@@ -19,11 +19,15 @@ Rewriter::Rewriter(Graph& graph, int opset, operators::OperatorForms forms)
       use_count_(graph.values.size(), 0),
       users_(graph.values.size()),
       is_output_(graph.values.size(), false),
+      of_numbers_(graph.values.size(), false),
       queued_(graph.nodes.size(), false) {
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) add_uses(static_cast<std::int32_t>(i));
   for (const GraphValueId output : graph.outputs) {
     ++use_count_[output];
     is_output_[output] = true;
+  }
+  for (const Graph* around = &graph; around != nullptr; around = around->outer) {
+    for (const graph::Initializer& each : around->initializers) model_bytes_ += each.data.bytes.size();
   }
 }
 
@@ -48,6 +52,19 @@ const GraphNode* Rewriter::producer(GraphValueId id, std::string_view op_type) c
 bool Rewriter::is_parameter(GraphValueId id) const {
   const std::int32_t initializer = graph_.values[id].initializer;
   return initializer >= 0 && graph_.initializers[static_cast<std::size_t>(initializer)].parameter;
+}
+
+FoldedConstants Rewriter::constants_read(const GraphNode& node) const {
+  FoldedConstants read{.model_bytes = model_bytes_};
+  for (auto input = node.inputs.begin(); input != node.inputs.end(); ++input) {
+    const TensorData* data = *input == no_value ? nullptr : constant(*input);
+    if (data == nullptr || std::find(node.inputs.begin(), input, *input) != input) continue;
+    const bool goes =
+        graph_.values[*input].captured == no_value && use_count_[*input] == std::ranges::count(node.inputs, *input);
+    const std::uint64_t bytes = goes ? data->bytes.size() : 0;
+    of_numbers_[*input] ? void(read.bytes_that_go += bytes) : read.add(*data, bytes);
+  }
+  return read;
 }
 
 std::vector<std::int32_t> Rewriter::users(GraphValueId id) {
@@ -77,6 +94,7 @@ GraphValueId Rewriter::constant(TensorData data, origin::NodeOrigin origin, std:
   use_count_.push_back(0);
   users_.emplace_back();
   is_output_.push_back(false);
+  of_numbers_.push_back(false);
   return id;
 }
 
@@ -94,6 +112,7 @@ GraphValueId Rewriter::new_value(DType dtype, std::optional<std::vector<Dim>> di
   use_count_.push_back(0);
   users_.emplace_back();
   is_output_.push_back(false);
+  of_numbers_.push_back(false);
   return graph_.add_value(std::move(value));
 }
 
@@ -172,8 +191,11 @@ void Rewriter::replace(GraphValueId from, GraphValueId to) {
 void Rewriter::fold(std::int32_t node, TensorData data, std::string name) {
   const origin::NodeOrigin origin = graph_.nodes[node].origin;
   const GraphValueId output = graph_.nodes[node].outputs[0];
+  const bool of_numbers = !constants_read(graph_.nodes[node]).holds_tensors;
   graph_.folded.insert(graph_.folded.end(), origin.ops.begin(), origin.ops.end());
-  replace(output, constant(std::move(data), origin, std::move(name)));
+  const GraphValueId folded = constant(std::move(data), origin, std::move(name));
+  of_numbers_[folded] = of_numbers;
+  replace(output, folded);
 }
 
 void Rewriter::drop_use(GraphValueId value) {

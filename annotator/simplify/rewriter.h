@@ -11,6 +11,7 @@
 
 #include "annotator/graph/graph.h"
 #include "annotator/operators/operator_forms.h"
+#include "schema/folding.h"
 
 namespace whence::simplify {
 
@@ -36,6 +37,8 @@ class Rewriter {
   std::vector<std::int32_t> users(graph::GraphValueId id);  // nodes, distinct, ascending
   const TensorData* constant(graph::GraphValueId id) const { return graph_.constant(id); }
   bool is_parameter(graph::GraphValueId id) const;  // an initializer that the model holds under a name of its own
+  // Describes the constants that the node reads, for the rule of schema/folding.h.
+  FoldedConstants constants_read(const graph::GraphNode& node) const;
   std::optional<std::vector<std::int64_t>> integers(graph::GraphValueId id) const { return graph_.integers(id); }
   // All sizes, when rank and sizes are known and none is dynamic.
   std::optional<std::vector<std::int64_t>> static_dims(graph::GraphValueId id) const;
@@ -83,6 +86,8 @@ class Rewriter {
   // Who may use a value: entries are never taken out when a use ends, users() sifts them.
   std::vector<std::vector<std::int32_t>> users_;
   std::vector<bool> is_output_;
+  std::uint64_t model_bytes_ = 0;
+  std::vector<bool> of_numbers_;  // constants that were computed of a few numbers, so that no tensor is stored in them
   std::deque<std::int32_t> queue_;
   std::vector<bool> queued_;
 };

@@ -23,6 +23,7 @@ inline Outcome refused(std::string why) { return {Outcome::Kind::refused, std::m
 struct Rule {
   const char* name;
   Outcome (*apply)(Rewriter& rewriter, std::int32_t node);
+  bool changes_weights = false;  // makes constants of others; left out where nothing is folded
 };
 
 inline bool is(const graph::GraphNode& node, std::string_view op_type) {

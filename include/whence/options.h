@@ -37,7 +37,8 @@ struct Options {
   std::string operators = {};
   bool annotate = true;                // readable metadata on every node, as `whence annotate` writes it
   std::string sidecar = {};            // path of a sidecar to write, bound to the ONNX file
-  bool optimize = true;                // constant folding and the like
+  bool optimize = true;                // nodes are merged, shared and folded
+  bool fold = true;                    // computes with weights alone while exporting
   bool unsupported_as_domain = false;  // operators without a converter in a domain of their own instead of an error
   bool keep_bfloat16 = false;          // also where ONNX Runtime has no kernel for it on the CPU
   bool weights_as_inputs = false;      // the weights are inputs of the graph, and left out of the file

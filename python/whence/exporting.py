@@ -203,7 +203,7 @@ def _options(requested: Mapping[str, Any], chain: Sequence[str]) -> Options:
     table = None if set(chain) == {"torch-dynamo"} else requested["custom_translation_table"]
     return Options(opset=opset, input_names=checked.check_names(requested["input_names"], "input_names"),
                    output_names=checked.check_names(requested["output_names"], "output_names"),
-                   optimize=requested["optimize"] and requested["do_constant_folding"],
+                   optimize=requested["optimize"], fold=requested["do_constant_folding"],
                    export_params=requested["export_params"],
                    keep_initializers_as_inputs=bool(requested["keep_initializers_as_inputs"]),
                    keep_bfloat16=bool(requested["keep_bfloat16"]),

@@ -30,6 +30,7 @@ class Options:
     input_names: Sequence[str]
     output_names: Sequence[str]
     optimize: bool
+    fold: bool
     export_params: bool
     keep_initializers_as_inputs: bool
     keep_bfloat16: bool
@@ -59,7 +60,7 @@ class Options:
         functions = {name: each for name, each in self.translations.items() if name not in self.makers()}
         if functions:
             words += ["--converters", write_functions(functions, folder / "functions.onnx")]
-        flags = {"--overwrite": self.overwrite, "--no-optimize": not self.optimize,
+        flags = {"--overwrite": self.overwrite, "--no-optimize": not self.optimize, "--no-fold": not self.fold,
                  "--weights-as-inputs": not self.export_params,
                  "--keep-initializers-as-inputs": self.keep_initializers_as_inputs,
                  "--keep-bfloat16": self.keep_bfloat16, "--external-data": self.external_data is not None}
@@ -84,13 +85,14 @@ class Options:
                    "export_params": self.export_params, "keep_initializers_as_inputs": self.keep_initializers_as_inputs,
                    "dynamo": dynamo}
         if dynamo:
-            options |= {"external_data": self.external_data is not None, "optimize": self.optimize}
+            options |= {"external_data": self.external_data is not None, "optimize": self.optimize and self.fold}
             if axes:
                 options["dynamic_shapes"] = tuple(
                     {axis: what.name if what.dim is None and what.name and not what.parts else what.for_torch_export()
                      for axis, what in axes[name].items()} if name in axes else None for name in tensors)
         else:
-            options |= {"do_constant_folding": self.optimize, "training": torch.onnx.TrainingMode.PRESERVE,
+            options |= {"do_constant_folding": self.optimize and self.fold,
+                        "training": torch.onnx.TrainingMode.PRESERVE,
                         "custom_opsets": dict(self.custom_opsets) or None}
             new_name = dict(zip(tensors, names))
             if axes:
@@ -274,7 +276,8 @@ def refuse_unknown(unknown: Mapping[str, Any], known: Sequence[str]) -> None:
 def log_decisions(requested: Mapping[str, Any], options: Options) -> None:
     """Logs where the file will differ from the wording of the request."""
     if not requested["do_constant_folding"] and requested["optimize"]:
-        log.info("do_constant_folding=False: nothing at all is optimised (optimize=False)")
+        log.info("do_constant_folding=False: every weight is stored as the model holds it; by torch-dynamo, which folds "
+                 "whenever it optimises, nothing is optimised")
     if requested["keep_initializers_as_inputs"] is None:
         log.info("keep_initializers_as_inputs=None: weights are not listed among the inputs")
     if requested["keep_initializers_as_inputs"] and not options.export_params:

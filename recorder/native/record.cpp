@@ -321,6 +321,7 @@ std::vector<std::string> export_arguments(const std::string& path, const Options
   text("--sidecar-out", options.sidecar);
   flag(options.annotate, "--annotate");
   flag(!options.optimize, "--no-optimize");
+  flag(!options.fold, "--no-fold");
   if (options.unsupported_as_domain) text("--on-unsupported", "domain");
   flag(options.keep_bfloat16, "--keep-bfloat16");
   flag(options.weights_as_inputs, "--weights-as-inputs");

@@ -222,9 +222,8 @@ Program asks_a_flag(bool about_what_came_since) {
   const ValueId condition = p.input("condition", boolean());
   Node& first = p.nest("prim::If", {{"condition", v(condition)}}, {boolean(), f32({2})}, 2);
   const ValueId found = first.outputs[0], value = first.outputs[1];
-  p.fill(first.blocks[0], [&] {
-    first.blocks[0].outputs = {Argument{true}, v(p.op("aten::neg", {{"self", v(x)}}, f32({2})))};
-  });
+  p.fill(first.blocks[0],
+         [&] { first.blocks[0].outputs = {Argument{true}, v(p.op("aten::neg", {{"self", v(x)}}, f32({2})))}; });
   first.blocks[1].outputs = {Argument{false}, Argument{None{}}};
   const ValueId since = p.op("aten::cos", {{"self", v(value)}}, f32({2}));
   Node& second = p.nest("prim::If", {{"condition", v(found)}}, {f32({2})}, 2);
@@ -286,6 +285,39 @@ TEST(Lower, KnownValuesNeedNoOperations) {
   EXPECT_EQ(targets(program), Names{"aten::add.Tensor"});
   EXPECT_EQ(program.values[tril].source, ValueSource::constant);
   EXPECT_EQ(p.program.values[tril].source, ValueSource::node) << "the caller's program stays as it is";
+}
+
+TensorData zeros(DType dtype, std::vector<std::int64_t> shape) {
+  TensorData data{dtype, std::move(shape), {}};
+  data.bytes = Bytes::owned(std::string(static_cast<std::size_t>(data.element_count()) * size_of(dtype), '\0'));
+  return data;
+}
+
+// weight.to(float32): four times as large; where nothing but it reads the weight, and also where something does.
+TEST(Lower, AKnownTensorThatWouldMakeTheFileLargerIsComputed) {
+  for (const DType dtype : {DType::int8, DType::float64}) {
+    ProgramBuilder p;
+    const ValueId x = p.input("x", f32({4, 100}));
+    const ValueId weight = p.parameter("weight", zeros(dtype, {4, 100}));
+    const ValueId wide =
+        p.op("aten::to.dtype", {{"self", v(weight)}, {"dtype", Argument{DType::float32}}}, f32({4, 100}));
+    p.known(wide, zeros(DType::float32, {4, 100}));
+    p.output(p.op("aten::add.Tensor", {{"self", v(x)}, {"other", v(wide)}}, f32({4, 100})));
+    const Names computed{"aten::to.dtype", "aten::add.Tensor"}, folded{"aten::add.Tensor"};
+    EXPECT_EQ(targets(lowered(p.program)), dtype == DType::int8 ? computed : folded);
+    p.output(weight);
+    EXPECT_EQ(targets(lowered(p.program)), computed) << "the weight is read besides";
+  }
+}
+
+TEST(Lower, NothingIsKnownButNumbersWhereNothingIsFolded) {
+  ProgramBuilder p;
+  const ValueId x = p.input("x", f32({2}));
+  const ValueId ones = p.op("aten::ones", {}, f32({2}));
+  p.known(ones, zeros(DType::float32, {2}));
+  p.output(p.op("aten::add.Tensor", {{"self", v(x)}, {"other", v(ones)}}, f32({2})));
+  Diagnostics failures, notes;
+  EXPECT_EQ(targets(lower::lower(p.program, failures, notes, {}, false)), (Names{"aten::ones", "aten::add.Tensor"}));
 }
 
 }  // namespace

@@ -430,6 +430,22 @@ TEST(FoldConstants, FoldsWholeShapeComputations) {
   EXPECT_EQ(g.graph.integers(g.graph.nodes[0].inputs[1]), (Ints{-1, 12}));
 }
 
+// A table that two stored vectors span stays a product of them; one of a number alone takes nothing from the model.
+TEST(FoldConstants, ATableIsStoredOnlyWhereNothingOfItIs) {
+  for (const bool stored : {true, false}) {
+    GraphBuilder g;
+    const auto x = g.input("x", float32, {30, 30});
+    const std::vector<float> numbers(30, 2);
+    const auto table =
+        stored ? g.node("Mul", {g.parameter("rows", {30, 1}, numbers), g.parameter("row", {1, 30}, numbers)}, {},
+                        float32, {30, 30})
+               : g.node("Expand", {g.constant<float>(float32, {}, {2}), g.integers({30, 30})}, {}, float32, {30, 30});
+    const auto root = g.node("Sqrt", {table}, {}, float32, {30, 30});
+    g.output(g.node("Add", {x, root}, {}, float32, {30, 30}));
+    EXPECT_EQ(simplified(g), stored ? "Mul Sqrt Add" : "Add");
+  }
+}
+
 TEST(FoldLayout, TransposesAWeightThatNobodyElseReads) {
   GraphBuilder g;
   const auto x = g.input("x", float32, {1, 2});
@@ -463,6 +479,19 @@ TEST(FoldLayout, KeepsOneCopyOfALargeWeight) {
   const auto transposed = g.node("Transpose", {w}, {{"perm", Ints{1, 0}}}, float32, {20, 500});
   g.output(g.node("MatMul", {rows, transposed}, {}, float32, {1, 500}));
   EXPECT_EQ(refusals(g), "fold_layout: the weight is used as it is elsewhere\n");
+}
+
+// Weight-only int8: the weight in float32 would take four times as much.
+TEST(FoldLayout, KeepsANarrowWeightNarrow) {
+  for (const DType dtype : {DType::int8, DType::float16, DType::float64}) {
+    GraphBuilder g;
+    const std::string bytes(1000 * size_of(dtype), '\0');
+    const auto x = g.input("x", float32, {10, 100});
+    const auto w = g.graph.add_initializer("w", {dtype, {10, 100}, Bytes::owned(bytes)}, {}, true);
+    const auto wide = g.node("Cast", {w}, {{"to", std::int64_t{1}}}, float32, {10, 100});
+    g.output(g.node("Add", {x, wide}, {}, float32, {10, 100}));
+    EXPECT_EQ(simplified(g), dtype == DType::float64 ? "Add" : "Cast Add") << name_of(dtype);
+  }
 }
 
 // ---- conv_batch_norm

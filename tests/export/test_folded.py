@@ -21,7 +21,8 @@ class Folds(nn.Module):
         return self.linear(x) * (self.scale.exp() + 1)
 
 
-@pytest.mark.parametrize("extra, folded", [((), {"_weight_norm", "exp", "add"}), (("--no-optimize",), set())])
+@pytest.mark.parametrize("extra, folded", [((), {"_weight_norm", "exp", "add"}), (("--no-optimize",), set()),
+                                           (("--no-fold",), set())])
 def test_operations_that_were_folded_are_named(extra, folded, tmp_path):
     torch.export.save(torch.export.export(Folds().eval(), (torch.randn(2, 4),)), tmp_path / "m.pt2")
     command.run("export", tmp_path / "m.pt2", "-o", tmp_path / "m.onnx", "--sidecar-out", tmp_path / "m.json", *extra)

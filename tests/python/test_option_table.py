@@ -187,7 +187,41 @@ def initializers_as_inputs(archives):
     assert len(graph.input) > 1
 
 
-@row("`optimize=False`, `do_constant_folding=False`")
+def stored(model):
+    return {each.name: (each.data_type, list(each.dims)) for each in model.graph.initializer}
+
+
+class Scaled(torch.nn.Module):
+    """A product of two weights, of which one is merged with a norm where anything is folded."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Conv2d(3, 3, 1)
+        self.norm = torch.nn.BatchNorm2d(3)
+        self.register_buffer("scale", torch.rand(3, 1, 1))
+        self.register_buffer("bound", torch.rand(3, 5, 5))
+
+    def forward(self, x):
+        return self.norm(self.layer(x)).transpose(2, 3).transpose(2, 3) * (self.scale * self.bound)
+
+
+@row("`do_constant_folding=False`")
+def unfolded(archives):
+    x = torch.randn(2, 3, 5, 5)
+    scaled = Archives(archives.folder, Scaled().eval(), x)
+    weights = {name: list(each.shape) for name, each in scaled.module.state_dict().items() if each.dim()}
+    for path in scaled.export("--no-fold"):
+        model = onnx.load(path)
+        assert sorted(shape for _, shape in stored(model).values() if shape != [1]) == sorted(weights.values())
+        assert sorted(node.op_type for node in model.graph.node) == ["BatchNormalization", "Conv", "Mul", "Mul"]
+        scaled.check(path)
+    for options in ({}, {"backend": "native-export"}):
+        model = whence.export(scaled.module, x, do_constant_folding=False, **options).model_proto
+        assert len(model.graph.node) == 4
+    assert len(whence.export(scaled.module, x).model_proto.graph.node) == 2
+
+
+@row("`optimize=False`")
 def unoptimised(archives):
     optimised = archives.export()
     counts = [len(onnx.load(path).graph.node) for path in optimised]
@@ -199,9 +233,10 @@ def unoptimised(archives):
         def forward(self, x):
             return x.transpose(0, 1).transpose(0, 1) * 2
 
-    nodes = [len(whence.export(Twice(), X, **options).model_proto.graph.node)
-             for options in ({}, {"optimize": False}, {"do_constant_folding": False})]
-    assert nodes[0] < nodes[1] == nodes[2]
+    nodes = [len(whence.export(Twice(), X, **options).model_proto.graph.node) for options in ({}, {"optimize": False})]
+    assert nodes[0] < nodes[1]
+    for path in Archives(archives.folder, Scaled().eval(), torch.randn(2, 3, 5, 5)).export("--no-optimize"):
+        assert [node.op_type for node in onnx.load(path).graph.node].count("Mul") == 2
 
 
 @row("a model of bfloat16, which ONNX Runtime on the CPU refuses")

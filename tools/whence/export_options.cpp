@@ -63,6 +63,9 @@ constexpr std::array export_table = {
               "output_names"},
     OptionRow{"no-optimize", Kind::flag, "",
               "leave the graph as it was converted: no folding, no merging, nothing shared", "optimize", "optimize"},
+    OptionRow{"no-fold", Kind::flag, "",
+              "compute nothing of the weights while exporting: each is stored as the model holds it", "fold",
+              "do_constant_folding"},
     OptionRow{"keep-bfloat16", Kind::flag, "",
               "let operators compute in bfloat16 where ONNX Runtime has no kernel for it on the CPU; by default in "
               "float32, between casts",
@@ -153,6 +156,7 @@ Options parse_export_options(const CommandLine& line) {
   options.input_names = text::split(line.text_or("input-names", ""), ',');
   options.output_names = text::split(line.text_or("output-names", ""), ',');
   options.optimize = !line.has("no-optimize");
+  options.fold = !line.has("no-fold");
   options.keep_bfloat16 = line.has("keep-bfloat16");
   options.weights_as_inputs = line.has("weights-as-inputs");
   options.keep_initializers_as_inputs = line.has("keep-initializers-as-inputs");

@@ -10,6 +10,7 @@
 #include "annotator/convert/reduce.h"
 #include "annotator/convert/uses.h"
 #include "annotator/convert/weights.h"
+#include "schema/folding.h"
 
 namespace whence::convert {
 
@@ -48,8 +49,8 @@ bool only_multiplied_transposed(Ctx& c) {
 Val transposed_weight(Ctx& c, Val weight) {
   if (!c.constant(weight)) return c.transpose(weight, {1, 0});
   if (only_multiplied_transposed(c)) return derived_constant(c, weight, "T", transposed_when_written);
-  constexpr std::size_t small = 32768;  // bytes: such a constant is transposed while exporting
-  const bool copied = c.session().as_other_exporters() || c.constant(weight)->bytes.size() <= small;
+  const TensorData& data = *c.constant(weight);
+  const bool copied = c.session().as_other_exporters() || may_be_stored_besides(data, data.bytes.size());
   return copied ? c.transpose(weight, {1, 0}) : absent;
 }
 

@@ -1,10 +1,9 @@
 // 2, 3 -> Mul                                          before: a node whose inputs are all constants
 // 6                                                    after
 // Shape computations once their sizes are known, masks and position tables, arithmetic on weights (weight_norm, 1 + w).
-// Condition: the result is small, or no larger than the constants that go with the node, so that the file does not grow
-// and no table is stored twice. Large embeddings stay, also of known positions: they are modules, and people look for
-// them.
-// Origins: the constant has the origin of the node it replaces, and the name of the one parameter that it was made of.
+// Condition: the result makes the file no larger (schema/folding.h). Large embeddings stay, also of known positions:
+// they are modules, and people look for them. Origins: the constant has the origin of the node it replaces, and the
+// name of the one parameter that it was made of.
 #include <algorithm>
 
 #include "annotator/simplify/evaluate/evaluate.h"
@@ -17,22 +16,6 @@ using graph::GraphValueId;
 using graph::no_value;
 
 namespace {
-
-constexpr std::uint64_t small_result = 65536;  // bytes
-
-// Constants that are not needed once the node is gone.
-std::uint64_t bytes_that_go(const Rewriter& r, const GraphNode& node) {
-  std::uint64_t size = 0;
-  for (std::size_t i = 0; i < node.inputs.size(); ++i) {
-    const GraphValueId input = node.inputs[i];
-    if (input == no_value || r.value(input).captured != no_value) continue;
-    const auto here = std::ranges::count(node.inputs, input);
-    const bool again = std::find(node.inputs.begin(), node.inputs.begin() + static_cast<std::ptrdiff_t>(i), input) !=
-                       node.inputs.begin() + static_cast<std::ptrdiff_t>(i);
-    if (!again && r.use_count(input) == here) size += r.constant(input)->bytes.size();
-  }
-  return size;
-}
 
 bool reads_constants_only(const Rewriter& r, const GraphNode& node) {
   return std::ranges::all_of(node.inputs,
@@ -90,8 +73,7 @@ Outcome fold_constants(Rewriter& rewriter, std::int32_t index) {
   // In this order: what most nodes fail is asked first.
   if (!reads_constants_only(rewriter, node) || !can_evaluate(node)) return not_mine();
   if (is_embedding(rewriter, node)) return refused("the table is a parameter of the model");
-  const auto result =
-      evaluate(node, constants_of(rewriter, node), std::max(small_result, bytes_that_go(rewriter, node)));
+  const auto result = evaluate(node, constants_of(rewriter, node), most_bytes_folded(rewriter.constants_read(node)));
   if (!result) return refused("the result is larger than what it replaces, or for the runtime to compute");
   if (rewriter.is_output(node.outputs[0])) return refused("the graph's output needs a node that makes it");
   rewriter.fold(index, *result, name_of_result(rewriter, node));

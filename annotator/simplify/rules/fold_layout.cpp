@@ -1,8 +1,8 @@
 // constant -> Transpose                                before; also Reshape, Squeeze, Unsqueeze, Flatten, Cast
 // constant'                                            after: laid out as the graph needs it
-// Condition: nothing else uses the constant, or it is small, or all that reads the result becomes a small constant next
-// (spectral_norm reads its weight as a matrix); else the file would hold the weight twice. Origins: the new constant
-// has the origin of the node it replaces.
+// Condition: the new constant makes the file no larger (schema/folding.h), or all that reads it becomes a small
+// constant next (spectral_norm reads its weight as a matrix). Origins: the new constant has the origin of the node it
+// replaces.
 #include <algorithm>
 
 #include "annotator/convert/weights.h"
@@ -18,7 +18,11 @@ using graph::no_value;
 
 namespace {
 
-constexpr std::int64_t small_layout = 32768;  // bytes
+std::uint64_t bytes_of_result(const GraphNode& node, const TensorData& data) {
+  if (!is(node, "Cast")) return data.bytes.size();
+  const auto elements = static_cast<std::uint64_t>(data.element_count());
+  return elements * size_of(from_onnx(static_cast<int>(node.int_attribute("to", 0))));
+}
 
 std::optional<TensorData> fold(const Rewriter& r, const GraphNode& node, const TensorData& data) {
   if (is(node, "Transpose")) {
@@ -35,15 +39,18 @@ std::optional<TensorData> fold(const Rewriter& r, const GraphNode& node, const T
   return std::nullopt;
 }
 
-// True if every user computes a small constant from the node's result and other constants.
-bool serves_small_constants(Rewriter& r, const GraphNode& node) {
+// True if every user computes a constant from the node's result and other constants that may stand beside what the node
+// reads. It is small, or takes a small part of it: the vectors of spectral_norm.
+bool serves_small_constants(Rewriter& r, const GraphNode& node, const TensorData& data) {
+  constexpr std::uint64_t small_part = 64;
+  FoldedConstants from = r.constants_read(node);
+  from.bytes_that_go = data.bytes.size() / small_part;
   const auto users = r.users(node.outputs[0]);
   return !users.empty() && std::ranges::all_of(users, [&](std::int32_t index) {
     const GraphNode& user = r.node(index);
     if (!can_evaluate(user)) return false;
     const auto dims = r.static_dims(user.outputs[0]);
-    if (!dims || count_of(*dims) * static_cast<std::int64_t>(size_of(r.value(user.outputs[0]).dtype)) > small_layout)
-      return false;
+    if (!dims || count_of(*dims) * size_of(r.value(user.outputs[0]).dtype) > most_bytes_folded(from)) return false;
     return std::ranges::all_of(user.inputs, [&](graph::GraphValueId input) {
       return input == no_value || input == node.outputs[0] || r.constant(input) != nullptr;
     });
@@ -65,9 +72,8 @@ Outcome fold_layout(Rewriter& rewriter, std::int32_t index) {
   const graph::GraphValueId input = node.inputs[0];
   const TensorData* data = rewriter.constant(input);
   if (data == nullptr || rewriter.value(input).captured != no_value) return not_mine();
-  const bool alone = rewriter.use_count(input) == 1;
-  if (!alone && data->bytes.size() > static_cast<std::size_t>(small_layout) &&
-      !serves_small_constants(rewriter, node)) {
+  if (bytes_of_result(node, *data) > most_bytes_folded(rewriter.constants_read(node)) &&
+      !serves_small_constants(rewriter, node, *data)) {
     return is(node, "Transpose") ? refused("the weight is used as it is elsewhere") : not_mine();
   }
   if (rewriter.is_output(node.outputs[0])) return not_mine();
