@@ -22,11 +22,15 @@ const Dialect& find_dialect(const std::string& name) {
               {.stage = "command line"});
 }
 
-std::vector<std::string> names_of(const Choice& choice) {
+std::vector<std::string> names_of(const Choice& choice, std::string (*renamed)(const view::SelectedNode& node)) {
   std::vector<std::string> names;
-  std::set<std::string_view> seen;
+  std::set<std::string> seen;
+  const auto add = [&](const std::string& name) {
+    if (!name.empty() && seen.insert(name).second) names.push_back(name);
+  };
   for (const view::SelectedNode& node : choice.nodes) {
-    if (seen.insert(node.name).second) names.push_back(node.name);
+    add(node.name);
+    if (renamed != nullptr) add(renamed(node));
   }
   return names;
 }

@@ -8,7 +8,7 @@ namespace whence::dialect {
 
 namespace {
 
-std::string line_refusal(const view::SelectedNode& node, const onnx_file::OnnxSummary&) {
+std::string line_refusal(const view::SelectedNode& node, const Choice&) {
   return node.name.find('\n') == std::string::npos ? "" : "has a name of several lines";
 }
 

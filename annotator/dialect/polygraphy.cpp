@@ -6,7 +6,7 @@ namespace whence::dialect {
 
 namespace {
 
-std::string polygraphy_refusal(const view::SelectedNode& node, const onnx_file::OnnxSummary&) {
+std::string polygraphy_refusal(const view::SelectedNode& node, const Choice&) {
   if (node.name.starts_with('-')) return "has a name that begins with '-', which Polygraphy reads as an option";
   return node.name.find('\n') == std::string::npos ? "" : "has a name of several lines";
 }

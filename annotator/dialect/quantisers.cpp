@@ -9,8 +9,14 @@ namespace whence::dialect {
 
 namespace {
 
+// quantize_dynamic makes a MatMul and an Add of every Gemm first (onnx_model.py, replace_gemm_with_matmul), and looks
+// for the MatMul in its list. quantize_static leaves a Gemm as it is, and ignores the other name.
+std::string name_of_product(const view::SelectedNode& node) {
+  return node.op_type == "Gemm" ? node.name + "_MatMul" : "";
+}
+
 std::string write_nodes_to_exclude(const Choice& choice) {
-  return json_text(nlohmann::ordered_json{{"nodes_to_exclude", names_of(choice)}}, 2) + "\n";
+  return json_text(nlohmann::ordered_json{{"nodes_to_exclude", names_of(choice, name_of_product)}}, 2) + "\n";
 }
 
 }  // namespace
@@ -18,8 +24,11 @@ std::string write_nodes_to_exclude(const Choice& choice) {
 // Keywords of onnxruntime.quantization.quantize_static and quantize_dynamic. Bodies are quantised on demand only
 // (EnableSubgraph), and then the names in them are honoured.
 const Dialect ort_quant_dialect = {
-    "ort-quant", "keywords of onnxruntime.quantization, JSON", Bodies::seen, {}, nullptr, write_nodes_to_exclude};
-const Dialect olive_dialect = {
-    "olive", "settings of Olive's ONNX quantisation passes, JSON", Bodies::unseen, {}, nullptr, write_nodes_to_exclude};
+    "ort-quant",    "keywords of onnxruntime.quantization, JSON", Bodies::seen, {}, nullptr, write_nodes_to_exclude,
+    name_of_product};
+const Dialect olive_dialect = {"olive",        "settings of Olive's ONNX quantisation passes, JSON",
+                               Bodies::unseen, {},
+                               nullptr,        write_nodes_to_exclude,
+                               name_of_product};
 
 }  // namespace whence::dialect

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t most_argument_bytes = 131071;  // Linux's limit for one argument
 
-std::string trtexec_refusal(const view::SelectedNode& node, const onnx_file::OnnxSummary&) {
+std::string trtexec_refusal(const view::SelectedNode& node, const Choice&) {
   const std::size_t at = node.name.find_first_of(",'*\n");
   if (at == std::string::npos) return "";
   return node.name[at] == '\n'

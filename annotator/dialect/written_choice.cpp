@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "schema/printable.h"
 
@@ -29,23 +30,36 @@ void require_names(const std::vector<SelectedNode>& nodes, const OnnxSummary& mo
 }
 
 // A tool that is given a name takes every node that has it.
-void require_own_names(const std::vector<SelectedNode>& nodes, const OnnxSummary& model) {
-  std::map<std::string_view, std::int64_t> bearers;
-  for (const SelectedNode& node : nodes) --bearers[node.name];
+void require_own_names(const Dialect& dialect, const std::vector<SelectedNode>& nodes, const OnnxSummary& model) {
+  std::map<std::string, std::int64_t, std::less<>> bearers;
+  for (const SelectedNode& node : nodes) {
+    --bearers[node.name];
+    if (const std::string name = dialect.renamed ? dialect.renamed(node) : ""; !name.empty())
+      bearers.try_emplace(name, 0);
+  }
   for (const onnx_file::OnnxNode* node : onnx_file::all_nodes(model.graph)) {
     if (const auto chosen = bearers.find(node->name); chosen != bearers.end()) ++chosen->second;
   }
   for (const auto& [name, others] : bearers) {
     if (others <= 0) continue;
-    throw Error(Code::usage, "'" + std::string(name) + "' is also the name of a node that is not selected",
+    throw Error(Code::usage, "'" + name + "' is also the name of a node that is not selected",
                 "`whence annotate` gives every node a name of its own", choice_place(model));
   }
 }
 
-std::string refusal_of(const Dialect& dialect, const SelectedNode& node, const OnnxSummary& model) {
+std::string refusal_of(const Dialect& dialect, const SelectedNode& node, const Choice& choice) {
   if (node.nested && dialect.bodies == Bodies::unseen)
     return "stands in the body of another node, where " + std::string(dialect.name) + " does not look";
-  return dialect.refusal ? dialect.refusal(node, model) : "";
+  return dialect.refusal ? dialect.refusal(node, choice) : "";
+}
+
+std::set<std::string_view> operators_left_out(const std::vector<SelectedNode>& nodes, const OnnxSummary& model) {
+  std::set<std::string_view> chosen, left;
+  for (const SelectedNode& node : nodes) chosen.insert(node.name);
+  for (const onnx_file::OnnxNode* node : onnx_file::all_nodes(model.graph)) {
+    if (!chosen.contains(node->name)) left.insert(node->op_type);
+  }
+  return left;
 }
 
 // Takes out the nodes that the tool cannot be given.
@@ -53,8 +67,9 @@ void require_expressible(const Dialect& dialect, std::vector<SelectedNode>& node
                          bool partial, Diagnostics& notes) {
   std::string first;
   const std::size_t before = nodes.size();
+  const Choice whole{nodes, model, "", operators_left_out(nodes, model)};
   std::erase_if(nodes, [&](const SelectedNode& node) {
-    const std::string why = refusal_of(dialect, node, model);
+    const std::string why = refusal_of(dialect, node, whole);
     if (!why.empty() && first.empty()) first = described(node) + " " + why;
     return !why.empty();
   });
@@ -92,7 +107,7 @@ std::string write_choice(const Dialect& dialect, std::vector<SelectedNode> nodes
                 choice_place(model));
   }
   require_names(nodes, model);
-  require_own_names(nodes, model);
+  require_own_names(dialect, nodes, model);
   require_expressible(dialect, nodes, model, options.partial, notes);
   return dialect.write({std::move(nodes), model, setting});
 }

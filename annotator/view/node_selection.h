@@ -22,6 +22,7 @@ struct SelectedNode {
   origin::Confidence confidence = origin::Confidence::unattributed;
   bool nested = false;               // stands in the body of another node
   std::vector<std::string> outputs;  // without the absent ones
+  std::size_t inputs = 0;            // up to the last that is there
 };
 
 // Returns nodes of the graph and its bodies in file order, those of the root if a glob matches it. For a node of

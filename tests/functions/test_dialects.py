@@ -5,8 +5,9 @@ import re
 
 import onnx
 import pytest
+import torch
 from onnx import TensorProto, helper
-from onnxruntime.quantization import quantize_dynamic
+from onnxruntime.quantization import CalibrationDataReader, QuantFormat, quantize_dynamic, quantize_static
 
 import command
 import whence
@@ -70,6 +71,122 @@ def test_onnx_runtimes_quantiser_leaves_out_what_is_listed(path, tmp_path):
     quantize_dynamic(path, tmp_path / "q.onnx", **keywords)
     kinds = [each.op_type for each in onnx.load(tmp_path / "q.onnx").graph.node if "MatMul" in each.op_type]
     assert kinds.count("MatMul") == 1 and kinds.count("MatMulInteger") == 2
+
+
+class Block(torch.nn.Module):
+    """Every kind of layer that ONNX Runtime quantises."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.up = torch.nn.Conv2d(3, 4, 3, padding=1), torch.nn.ConvTranspose2d(4, 4, 2, stride=2)
+        self.rows, self.bare = torch.nn.Linear(64, 8), torch.nn.Linear(8, 8, bias=False)
+        self.wide, self.table = torch.nn.Linear(8, 16), torch.nn.Embedding(32, 16)
+        self.lstm = torch.nn.LSTM(16, 16, batch_first=True)
+
+    def forward(self, x, ids):
+        y = self.bare(self.rows(self.up(self.conv(x)).mean(1).flatten(1)).relu())
+        z = self.lstm(self.wide(y.unsqueeze(1).expand(-1, 5, -1)) + self.table(ids))[0]
+        return torch.softmax(z @ z.transpose(1, 2), -1) @ z
+
+
+class Gate(torch.nn.Module):
+    """A layer on either side of a branch."""
+
+    def __init__(self):
+        super().__init__()
+        self.keep, self.quant = torch.nn.Linear(8, 8), torch.nn.Linear(8, 8)
+
+    def forward(self, x, flag: torch.Tensor):
+        if bool(flag):
+            y = self.keep(x)
+        else:
+            y = self.quant(x)
+        return y
+
+
+class Pair(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.keep, self.quant = Block(), Block()
+
+    def forward(self, x, y, ids):
+        return self.keep(x, ids) + self.quant(y, ids)
+
+
+PAIR_INPUTS = {"x": torch.randn(2, 3, 4, 4), "y": torch.randn(2, 3, 4, 4), "ids": torch.randint(0, 32, (2, 5))}
+
+
+class Calibration(CalibrationDataReader):
+    def __init__(self):
+        self.rows = iter([{name: value.numpy() for name, value in PAIR_INPUTS.items()}])
+
+    def get_next(self):
+        return next(self.rows, None)
+
+
+def all_nodes(graph):
+    for each in graph.node:
+        yield each
+        for attribute in each.attribute:
+            if attribute.HasField("g"):
+                yield from all_nodes(attribute.g)
+
+
+def quantised_modules(file) -> list[str]:
+    """The first names of the modules whose nodes compute in integers, or read what was quantised, one for each node."""
+    nodes = list(all_nodes(onnx.load(file).graph))
+    dequantised = {each.output[0] for each in nodes if each.op_type == "DequantizeLinear"}
+    integer = re.compile(r"Integer|^QLinear|^QGemm|^DynamicQuantizeLSTM")
+    return [each.name.split("/")[1] for each in nodes if each.name.startswith("/") and each.op_type != "QuantizeLinear"
+            and (integer.search(each.op_type) or dequantised & set(each.input))]
+
+
+QUANTISERS = {
+    "dynamic": lambda source, target, **options: quantize_dynamic(source, target, **options),
+    "QDQ": lambda source, target, **options: quantize_static(source, target, Calibration(), **options),
+    "QOperator": lambda source, target, **options: quantize_static(source, target, Calibration(),
+                                                                   quant_format=QuantFormat.QOperator, **options)}
+
+
+@pytest.mark.parametrize("name", QUANTISERS)
+def test_onnx_runtimes_quantisers_leave_every_layer_alone(name, tmp_path):
+    torch.manual_seed(0)
+    whence.export(Pair().eval(), tuple(PAIR_INPUTS.values()), tmp_path / "m.onnx")
+    keywords = whence.select(tmp_path / "m.onnx", ["keep"], format="ort-quant").data
+    QUANTISERS[name](tmp_path / "m.onnx", tmp_path / "q.onnx", **keywords)
+    assert "keep" not in quantised_modules(tmp_path / "q.onnx")
+    QUANTISERS[name](tmp_path / "m.onnx", tmp_path / "q.onnx")
+    assert quantised_modules(tmp_path / "q.onnx").count("keep") >= 5
+
+
+def test_onnx_runtimes_quantiser_leaves_a_gemm_in_a_branch_alone(tmp_path):
+    scripted = torch.jit.script(Gate().eval())
+    whence.export(scripted, (torch.randn(2, 8), torch.tensor(True)), tmp_path / "m.onnx")
+    chosen = whence.select(tmp_path / "m.onnx", ["keep"], format="ort-quant")
+    quantize_dynamic(tmp_path / "m.onnx", tmp_path / "q.onnx", **chosen.data, extra_options={"EnableSubgraph": True})
+    assert quantised_modules(tmp_path / "q.onnx") == ["quant"]
+
+
+def test_a_gemm_has_the_name_of_its_product_beside_its_own(tmp_path):
+    nodes = [in_module(node("Gemm", ["x", "w"], ["a"]), "g", "m"), in_module(node("Relu", ["a"], ["y"]), "g_MatMul", "n")]
+    graphs.model(nodes, [graphs.weight("w", 4, 4)], {"x": [1, 4]}, ["y"], tmp_path / "m.onnx")
+    said = command.run("select", tmp_path / "m.onnx", "--modules", "m", "--format", "ort-quant", code=2).stderr
+    assert said.startswith("E0101") and "'g_MatMul' is also the name of a node that is not selected" in said
+    assert json.loads(written(tmp_path / "m.onnx", "olive")) == {"nodes_to_exclude": ["g", "g_MatMul"]}
+    assert written(tmp_path / "m.onnx", "names", "--modules", "m") == "g\n"
+
+
+def test_what_openvino_gives_no_name_is_chosen_by_its_type_or_not_at_all(tmp_path):
+    nodes = [in_module(node("LayerNormalization", ["x", "v"], ["a"]), "a", "one"),
+             in_module(node("LayerNormalization", ["a", "v"], ["b"]), "b", "two"),
+             in_module(node("Relu", ["b"], ["y"]), "c", "one")]
+    graphs.model(nodes, [graphs.weight("v", 4)], {"x": [1, 4]}, ["y"], tmp_path / "m.onnx")
+    whole = json.loads(written(tmp_path / "m.onnx", "nncf-openvino", "--ops", "LayerNormalization"))
+    assert whole["types"] == ["MVN"] and len(whole["patterns"]) == 2
+    said = command.run("select", tmp_path / "m.onnx", "--modules", "one", "--format", "nncf-openvino", code=2).stderr
+    assert said.startswith("E0101") and "MVN" in said
+    left = json.loads(written(tmp_path / "m.onnx", "nncf-openvino", "--modules", "one", "--partial"))
+    assert left["patterns"] == ["(y|c/WithoutBiases)\\Z"] and "types" not in left
 
 
 def test_trtexec_reads_back_the_names(path):

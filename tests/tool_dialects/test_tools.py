@@ -4,25 +4,32 @@ A program is handed to the tool's Python; it prints what the tool made of the te
 """
 
 import json
+import os
 import subprocess
+import sys
 
 import pytest
+import torch
 
 import command
 import whence
 from functions import graphs
 from functions.graphs import node
-from functions.test_dialects import in_module, with_body
+from functions.test_dialects import PAIR_INPUTS, Pair, in_module, quantised_modules, with_body
 
 pytestmark = pytest.mark.matrix
 
 
-def in_tool(tool: str, program: str, *arguments) -> object:
-    """What `program` prints as JSON on its last line, in the environment of the tool."""
-    python = command.ROOT / "build" / "tools" / tool / "bin" / "python"
+def in_tool(tool: str, program: str, *arguments, beside: bool = False) -> object:
+    """What `program` prints as JSON on its last line, in the environment of the tool, or in the project's own with the
+    tool's packages `beside` it."""
+    folder = command.ROOT / "build" / "tools" / tool
+    python = folder / "bin" / "python"
     if not python.exists():
         pytest.skip(f"no environment of {tool}: tools/setup/tool_environments.sh makes it")
-    done = subprocess.run([python, "-c", program, *map(str, arguments)], capture_output=True, text=True, check=False)
+    packages = os.pathsep.join(map(str, folder.glob("lib/python*/site-packages")))
+    done = subprocess.run([sys.executable if beside else python, "-c", program, *map(str, arguments)], text=True,
+                          capture_output=True, check=False, env={**os.environ, **({"PYTHONPATH": packages} if beside else {})})
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
 
@@ -120,24 +127,102 @@ def test_graphsurgeon_finds_the_nodes_in_bodies_too(path, tmp_path):
     assert sorted(found) == [["/if/Relu", "Relu"], ["/if/Relu_1", "Relu"]]
 
 
-# The package wants a GPU build, so its one function is taken out of its source.
-MODELOPT = """
-import ast, importlib.metadata, json, re, sys, types
-source = next(file for file in importlib.metadata.files("nvidia-modelopt") if str(file) == "modelopt/onnx/quantization/graph_utils.py")
-tree = ast.parse(source.locate().read_text())
-name = "expand_node_names_from_patterns"
-function = next(each for each in tree.body if isinstance(each, ast.FunctionDef) and each.name == name)
-for argument in function.args.args:
-    argument.annotation = None
-space = {"re": re}
-exec(compile(ast.Module([function], []), "graph_utils.py", "exec"), space)
-names = json.loads(sys.argv[1])
-graph = types.SimpleNamespace(nodes=[types.SimpleNamespace(name=each) for each in names])
-print(json.dumps(space[name](graph, json.loads(sys.argv[2])["nodes_to_exclude"])))
+@pytest.fixture
+def pair(tmp_path):
+    """Two blocks with layers of every kind; `keep` is the one to leave alone."""
+    whence.export(Pair().eval(), tuple(PAIR_INPUTS.values()), tmp_path / "pair.onnx")
+    return tmp_path / "pair.onnx"
+
+
+OLIVE = """
+import json, sys
+from olive.hardware import AcceleratorSpec, Device
+from olive.model import ONNXModelHandler
+from olive.passes.olive_pass import create_pass_from_dict
+from olive.passes.onnx.quantization import OnnxDynamicQuantization
+settings = {**json.loads(sys.argv[3]), "quant_preprocess": False}
+made = create_pass_from_dict(OnnxDynamicQuantization, settings, disable_search=True,
+                             accelerator_spec=AcceleratorSpec(Device.CPU, "CPUExecutionProvider"))
+print(json.dumps(made.run(ONNXModelHandler(sys.argv[1]), sys.argv[2]).model_path))
 """
 
 
-def test_modelopts_function_finds_the_nodes_alone(path):
-    names = ["/enc.0/Gemm", "/enc.0/Relu", "/enc.0/Gemm_1", "/dec/Gemm", "/enc_0/Gemm"]
-    text = whence.select(path, ["enc.0"], ops=["Gemm"], format="modelopt").text
-    assert in_tool("modelopt", MODELOPT, json.dumps(names), text) == ["/enc.0/Gemm"]
+def test_olives_pass_leaves_every_layer_alone(pair, tmp_path):
+    text = whence.select(pair, ["keep"], format="olive").text
+    kept = quantised_modules(in_tool("olive", OLIVE, pair, tmp_path / "kept.onnx", text, beside=True))
+    assert "keep" not in kept and kept.count("quant") >= 5
+    assert "keep" in quantised_modules(in_tool("olive", OLIVE, pair, tmp_path / "all.onnx", "{}", beside=True))
+
+
+MODELOPT = """
+import json, sys, numpy, onnx
+from modelopt.onnx.quantization import quantize
+shapes = {each.name: [dim.dim_value for dim in each.type.tensor_type.shape.dim] for each in onnx.load(sys.argv[1]).graph.input}
+data = {name: numpy.zeros(shape, "int64" if name == "ids" else "float32") for name, shape in shapes.items()}
+quantize(sys.argv[1], quantize_mode="int8", calibration_data=data, calibration_eps=["cpu"], output_path=sys.argv[2],
+         log_level="ERROR", **json.loads(sys.argv[3]))
+print()
+print("null")
+"""
+
+
+def test_modelopts_quantiser_leaves_every_layer_alone(pair, tmp_path):
+    text = whence.select(pair, ["keep"], format="modelopt").text
+    in_tool("modelopt", MODELOPT, pair, tmp_path / "kept.onnx", text, beside=True)
+    kept = quantised_modules(tmp_path / "kept.onnx")
+    assert "keep" not in kept and "quant" in kept
+    in_tool("modelopt", MODELOPT, pair, tmp_path / "all.onnx", "{}", beside=True)
+    assert "keep" in quantised_modules(tmp_path / "all.onnx")
+
+
+# Of each kind of layer: is something quantised in a model of it alone, in the form of the first argument, with no scope
+# and with that which is given.
+NNCF_LAYERS = """
+import json, sys, nncf, numpy, onnx, openvino
+found = {}
+for path, kind, scope in json.loads(sys.argv[1]):
+    value = onnx.load(path).graph.input[0]
+    shape = [dim.dim_value for dim in value.type.tensor_type.shape.dim]
+    data = nncf.Dataset([{value.name: numpy.random.randn(*shape).astype("float32")}])
+    for each in ({}, scope):
+        model = onnx.load(path) if kind == "nncf" else openvino.convert_model(path)
+        made = nncf.quantize(model, data, ignored_scope=nncf.IgnoredScope(**each))
+        types = [op.get_type_name() for op in made.get_ops()] if kind != "nncf" else [op.op_type for op in made.graph.node]
+        found.setdefault(path, []).append(bool({"FakeQuantize", "QuantizeLinear"} & set(types)))
+print()
+print(json.dumps(found))
+"""
+
+
+class First(torch.nn.Module):
+    def __init__(self, layer):
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, x):
+        return self.layer(x)[0]
+
+
+LAYERS = {
+    "gemm": (torch.nn.Linear(8, 8), (2, 8)), "matmul": (torch.nn.Linear(8, 8), (2, 5, 8)),
+    "conv": (torch.nn.Conv2d(4, 4, 3), (1, 4, 8, 8)), "groups": (torch.nn.Conv2d(4, 4, 3, groups=2), (1, 4, 8, 8)),
+    "transposed": (torch.nn.ConvTranspose2d(4, 4, 2), (1, 4, 8, 8)),
+    "transposed groups": (torch.nn.ConvTranspose2d(4, 4, 2, groups=2), (1, 4, 8, 8)),
+    "transposed without bias": (torch.nn.ConvTranspose2d(4, 4, 2, bias=False), (1, 4, 8, 8)),
+    "lstm": (First(torch.nn.LSTM(8, 8, batch_first=True)), (2, 5, 8)),
+    "layer norm": (torch.nn.Sequential(torch.nn.LayerNorm(8), torch.nn.Linear(8, 8)), (2, 5, 8)),
+    "group norm": (torch.nn.Sequential(torch.nn.GroupNorm(2, 4), torch.nn.Conv2d(4, 4, 1)), (1, 4, 8, 8))}
+# NNCF quantises an LSTM of the ONNX file in no case.
+NEVER_QUANTISED = {("lstm", "nncf")}
+
+
+@pytest.mark.parametrize("kind", ["nncf", "nncf-openvino"])
+def test_nncf_leaves_every_kind_of_layer_alone(kind, tmp_path):
+    jobs = {}
+    for name, (layer, shape) in LAYERS.items():
+        file = tmp_path / f"{name}.onnx"
+        whence.export(layer.eval(), (torch.randn(*shape),), file)
+        jobs[name] = [str(file), kind, whence.select(file, format=kind).data]
+    found = in_tool("nncf", NNCF_LAYERS, json.dumps(list(jobs.values())))
+    for name, (file, _, _) in jobs.items():
+        assert found[file] == [(name, kind) not in NEVER_QUANTISED, False], name
