@@ -5,8 +5,10 @@
 #include <optional>
 
 namespace whence {
-
 namespace {
+
+// PyTorch's own call machinery says nothing about the model.
+bool is_machinery(const Frame& frame) { return frame.file.ends_with("torch/nn/modules/module.py"); }
 
 // 'File "a.py", line 12, in forward'
 std::optional<Frame> frame_of(std::string_view line) {
@@ -39,7 +41,7 @@ std::string source_place(const Stack& stack) {
   return written == stack.end() ? std::string() : source_place(*written);
 }
 
-Stack read_traceback(std::string_view text) {
+Stack read_python_trace(std::string_view text) {
   Stack stack;
   while (!text.empty()) {
     const std::size_t end = std::min(text.find('\n'), text.size());
@@ -51,6 +53,7 @@ Stack read_traceback(std::string_view text) {
       add_text(line, stack.back());
     }
   }
+  std::erase_if(stack, is_machinery);
   std::ranges::reverse(stack);
   return stack;
 }

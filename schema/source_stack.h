@@ -14,8 +14,8 @@ bool is_generated(const Frame& frame);
 // source_place() of the innermost frame that is not generated; empty where there is none.
 std::string source_place(const Stack& stack);
 
-// The frames of a Python traceback, as PyTorch writes it down on nodes, innermost first; other lines are the text of
-// the frame that they follow.
-Stack read_traceback(std::string_view text);
+// The frames of a text that Python or PyTorch wrote of a stack, innermost first, with their source lines; those of
+// PyTorch's call machinery are left out.
+Stack read_python_trace(std::string_view text);
 
 }  // namespace whence

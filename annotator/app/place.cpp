@@ -84,6 +84,7 @@ PlaceReport place(const std::string& model_path, const PlaceOptions& options) {
   const metadata::Recorded* known = recorded ? &*recorded : nullptr;
   report.placement = rules.empty() ? placement::placement_in(model, known)
                                    : placement::place_nodes(model, rules, options.otherwise, known);
+  metadata::note_origins(model, report.notes);
   if (!options.profile.empty()) add_times(times_of(model_path, options, report.notes), report.placement);
   if (!options.providers.empty()) {
     report.placement.compared = placement::compare_with_providers(model, report.placement, options.providers);

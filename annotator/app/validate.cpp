@@ -22,7 +22,10 @@ validation::Validation app::validation_of(const std::string& model, const Valida
   room_options.before = options.conformance;
   std::optional<Sidecar> sidecar;
   if (!options.sidecar.empty()) sidecar = unwrap(read_sidecar(options.sidecar), notes);
-  return unwrap(validation::validate_file(model, sidecar ? &sidecar->program : nullptr, room_options), notes);
+  validation::Validation found =
+      unwrap(validation::validate_file(model, sidecar ? &sidecar->program : nullptr, room_options), notes);
+  metadata::note_origins(found.coverage.by_pytorch, found.nodes, model, notes);
+  return found;
 }
 
 ValidationReport validate(const std::string& model, const ValidateOptions& options) {

@@ -52,6 +52,7 @@ void require_outside_functions(const OnnxSummary& model, const view::NodeSelecti
 ShowReport show(const std::string& file, const ShowOptions& options) {
   ShowReport report;
   report.tree = read_tree(file, options.sidecar, report.notes);
+  metadata::note_origins(report.tree.by_pytorch, report.tree.count, file, report.notes);
   report.rows = view::select_rows(report.tree, options.selection);
   if (!report.rows.empty()) return report;
   throw Error(Code::unknown_node, "no module matches '" + options.selection.select + "'",
@@ -74,6 +75,7 @@ DiffReport diff(const std::string& a_path, const std::string& b_path, const std:
   const OnnxSummary b = unwrap(functions::read_flat_summary(b_path), report.notes);
   const std::optional<Sidecar> sidecar = read_fitting_sidecar(sidecar_path, {&a, &b}, report.notes);
   report.diff = view::diff_models(a, b, program_of(sidecar));
+  for (const OnnxSummary* model : {&a, &b}) metadata::note_origins(*model, report.notes);
   return report;
 }
 
@@ -82,6 +84,7 @@ Drawing draw(const std::string& model_path, const std::optional<std::string>& si
   auto model = std::make_unique<const OnnxSummary>(unwrap(functions::read_flat_summary(model_path), notes));
   const std::optional<Sidecar> sidecar = read_fitting_sidecar(sidecar_path, {model.get()}, notes);
   view::NodeGraph graph = view::node_graph_of(*model, program_of(sidecar));
+  metadata::note_origins(graph.tree.by_pytorch, graph.tree.count, model_path, notes);
   return {std::move(model), std::move(graph), std::move(notes)};
 }
 
@@ -107,6 +110,7 @@ SelectReport select(const std::string& model_path, const SelectOptions& options)
                 "`whence validate --all` lists them as ancestor and unattributed; a sidecar tells more",
                 {.file = model_path, .stage = "select"}));
   }
+  metadata::note_origins(model, report.notes);
   if (format) report.text = dialect::write_choice(*format, report.nodes, model, options.choice, report.notes);
   return report;
 }
@@ -114,6 +118,7 @@ SelectReport select(const std::string& model_path, const SelectOptions& options)
 ProfileReport profile_run(const std::string& model, const profile::ProfileFiles& files) {
   ProfileReport report;
   report.profile = unwrap(profile::profile_by_module(model, files), report.notes);
+  metadata::note_origins(report.profile.tree.by_pytorch, report.profile.tree.count, model, report.notes);
   return report;
 }
 

@@ -13,6 +13,7 @@ ReportSummary write_report(const std::string& model, const std::string& output, 
   ReportSummary summary;
   const std::optional<Sidecar> sidecar = read_sidecar_if_given(options.sidecar, summary.notes);
   const report::Report report = unwrap(report::make_report(model, program_of(sidecar), options.sizes), summary.notes);
+  metadata::note_origins(report.graph.tree.by_pytorch, report.graph.tree.count, model, summary.notes);
   AtomicFile file(output);
   options.format == ReportOptions::Format::html ? report::write_html(report, file)
                                                 : file.write(report::to_markdown(report));

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "annotator/functions/node_values.h"
+#include "annotator/metadata/attribution.h"
 #include "annotator/metadata/way.h"
 #include "annotator/origin/keys/origin.h"
 #include "schema/module_path.h"
@@ -15,10 +16,15 @@ using onnx_file::OnnxNode;
 
 namespace {
 
-// The module that whence says, when it says one and the keys of PyTorch another: optimisers copy those from node to
-// node. Nothing: the keys hold.
-std::optional<std::string_view> corrected_module(const OnnxNode& node, const std::vector<CalledModule>& steps) {
-  const auto module = onnx_file::find_property(node.metadata, keys::module);
+// The node's module, where it is another than PyTorch's keys list, which optimisers copy from node to node. Nothing:
+// the keys hold.
+std::optional<std::string> corrected_module(const OnnxNode& node, const std::vector<CalledModule>& steps) {
+  std::optional<std::string> module;
+  if (const auto stated = onnx_file::find_property(node.metadata, keys::module)) {
+    module = std::string(*stated);
+  } else if (metadata::Attribution read = metadata::attribution_of(node, nullptr); read.by_pytorch) {
+    module = std::move(read.module);
+  }
   return module && (steps.empty() || steps.back().path != *module) ? module : std::nullopt;
 }
 
@@ -40,7 +46,7 @@ std::vector<CalledModule> way_to(const std::string& module, const Ways& ways) {
   }
 }
 
-// The ways that nodes state, except those whose keys name another module than whence does.
+// The ways that nodes state, except those whose keys name another module than theirs.
 Ways stated_ways(const std::vector<const OnnxNode*>& nodes) {
   Ways ways;
   for (const OnnxNode* node : nodes) {
@@ -65,7 +71,7 @@ Instances::Instances(const std::vector<const OnnxNode*>& nodes) {
     std::vector<CalledModule> steps = metadata::stated_modules(entries);
     if (const auto module = corrected_module(*node, steps)) {
       if (!ways) ways = stated_ways(nodes);
-      steps = way_to(std::string(*module), *ways);
+      steps = way_to(*module, *ways);
     }
     if (onnx_file::find_property(entries, keys::confidence) == "unattributed") steps.clear();
     metadata::set_calls(entries, steps);

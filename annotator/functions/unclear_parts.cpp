@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
 
 #include "annotator/functions/node_values.h"
+#include "annotator/metadata/attribution.h"
 #include "annotator/origin/confidence.h"
 #include "annotator/origin/keys/node.h"
 #include "annotator/origin/keys/origin.h"
@@ -103,16 +103,16 @@ class Finder {
 
   bool stands_for_module_too(const WorkNode& node) const {
     if (is_in_module(node)) return false;  // outside of the call, so it is another call's alone
-    const auto modules = nlohmann::json::parse(metadata_of(*node.node, keys::modules), nullptr, false);
-    return modules.is_array() && std::ranges::any_of(modules, [&](const nlohmann::json& each) {
-             return each.is_string() && at_or_below(each.get_ref<const std::string&>(), path_);
-           });
+    const std::vector<std::string> modules = metadata::attribution_of(*node.node, nullptr).modules;
+    return modules.size() > 1 &&
+           std::ranges::any_of(modules, [&](const std::string& each) { return at_or_below(each, path_); });
   }
 
   bool is_undecided(const WorkNode& node) const {
     if (!node.instance.exists()) return true;
     const std::string& known = graph_.instances()[node.instance].path;
-    return says(*node.node, Confidence::ancestor) && !is_shared(*node.node) && at_or_below(path_, known);
+    const bool is_ancestor = metadata::attribution_of(*node.node, nullptr).confidence == Confidence::ancestor;
+    return is_ancestor && !is_shared(*node.node) && at_or_below(path_, known);
   }
 
   // Nodes that read what the region computes or compute what it reads, other than constants.

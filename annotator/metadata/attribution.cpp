@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "annotator/metadata/pytorch_keys.h"
+#include "annotator/origin/common_module.h"
 #include "annotator/origin/keys/node.h"
 #include "annotator/origin/keys/origin.h"
 #include "annotator/origin/keys/program.h"
@@ -55,7 +57,7 @@ const Node* Recorded::operation(std::int32_t index) const {
   return index >= 0 && static_cast<std::size_t>(index) < operations_.size() ? operations_[index] : nullptr;
 }
 
-Attribution attribution_of(const onnx_file::OnnxNode& node, const Recorded* recorded) {
+Attribution attribution_by_whence(const onnx_file::OnnxNode& node, const Recorded* recorded) {
   Attribution result;
   const OnnxProperties existing_metadata = node.metadata;
   if (const auto stamp = find_property(existing_metadata, keys::op)) result.origin = origin::parse_stamp(*stamp);
@@ -73,6 +75,47 @@ Attribution attribution_of(const onnx_file::OnnxNode& node, const Recorded* reco
   const auto word = stated ? origin::parse_confidence(*stated) : std::nullopt;
   if (word) result.confidence = std::max(result.confidence, *word);
   return result;
+}
+
+Attribution attribution_of(const onnx_file::OnnxNode& node, const Recorded* recorded) {
+  Attribution result = attribution_by_whence(node, recorded);
+  const OnnxProperties metadata = node.metadata;
+  if (result.attributed() || find_property(metadata, keys::confidence)) return result;  // annotate may have found none
+  std::optional<PyTorchOrigin> stated = origin_by_pytorch(node, metadata);
+  if (!stated) return result;
+  result.confidence = origin::limited_by(node.domain, stated->confidence);
+  result.module = origin::common_module(stated->modules);
+  result.modules = std::move(stated->modules);
+  result.source = std::move(stated->source);
+  result.rule = "carried";
+  result.by_pytorch = true;
+  return result;
+}
+
+std::string type_by_pytorch(const onnx_file::OnnxNode& node, std::string_view module) {
+  for (CalledModule& each : pytorch_scopes(node.metadata).modules) {
+    if (each.path == module) return std::move(each.type);
+  }
+  return "";
+}
+
+void note_origins(std::int64_t by_pytorch, std::int64_t nodes, const std::string& file, Diagnostics& notes) {
+  if (by_pytorch == 0) return;
+  const std::string some = "of " + std::to_string(by_pytorch) + " of " + std::to_string(nodes) + " nodes, ";
+  Diagnostic found = note(Code::usage,
+                          (by_pytorch < nodes ? some : "") +
+                              "origins are read from PyTorch's own metadata, which is not right of every node",
+                          {.file = file, .stage = "read"});
+  found.remedy = "`whence annotate " + file + " --sidecar ...` makes them sure";
+  notes.push_back(std::move(found));
+}
+
+void note_origins(const onnx_file::OnnxSummary& model, Diagnostics& notes) {
+  const std::vector<const onnx_file::OnnxNode*> nodes = onnx_file::all_nodes(model.graph);
+  const auto read = std::ranges::count_if(nodes, [](const onnx_file::OnnxNode* node) {
+    return !node->metadata.empty() && attribution_of(*node, nullptr).by_pytorch;
+  });
+  note_origins(read, static_cast<std::int64_t>(nodes.size()), model.file->path(), notes);
 }
 
 std::optional<std::string_view> stamped_program(const onnx_file::OnnxSummary& model) {

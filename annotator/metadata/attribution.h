@@ -1,5 +1,6 @@
 // Attribution: what an ONNX node says of its origin: read from the keys that annotate wrote, or, when a file carries
-// the export's stamps only, worked out from them and the sidecar. Called by validate, show and explain.
+// the export's stamps only, worked out from them and the sidecar; where whence left nothing, from PyTorch's own keys.
+// Every command that shows or counts origins reads them here.
 #pragma once
 
 #include <array>
@@ -14,6 +15,7 @@
 #include "annotator/onnx_file/onnx_summary.h"
 #include "annotator/origin/confidence.h"
 #include "schema/program.h"
+#include "whence/diagnostics.h"
 
 namespace whence::metadata {
 
@@ -26,6 +28,7 @@ struct Attribution {
   std::string rule;  // the rule that decided it
   std::string source;                        // "modeling_bert.py:88 forward"
   std::optional<origin::NodeOrigin> origin;  // recorded operations, from the stamp
+  bool by_pytorch = false;                   // PyTorch's exporter said it, and whence nothing
 
   bool attributed() const { return confidence != origin::Confidence::unattributed; }
 };
@@ -48,6 +51,18 @@ class Recorded {
 
 // `recorded` may be null. It is used for nodes with a stamp and no module: keys on the node win.
 Attribution attribution_of(const onnx_file::OnnxNode& node, const Recorded* recorded);
+
+// The same by what whence left on the node alone: what annotate and tools that keep to docs/metadata-spec.md wrote.
+Attribution attribution_by_whence(const onnx_file::OnnxNode& node, const Recorded* recorded);
+
+// The class of `module`, if PyTorch's keys on the node name it; empty otherwise.
+std::string type_by_pytorch(const onnx_file::OnnxNode& node, std::string_view module);
+
+// Adds the line that tells users of a file that the origins of `by_pytorch` of its `nodes` nodes are read from
+// PyTorch's keys; nothing for none.
+void note_origins(std::int64_t by_pytorch, std::int64_t nodes, const std::string& file, Diagnostics& notes);
+// The same, and counts them.
+void note_origins(const onnx_file::OnnxSummary& model, Diagnostics& notes);
 
 // program_digest() of the program whose operations the stamps on a model's nodes name; nothing when it does not say.
 // A file that was matched with the record of another program than it was exported from has that one's stamps. One

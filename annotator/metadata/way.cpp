@@ -34,21 +34,45 @@ std::vector<CalledModule> modules_of_json(std::string_view text) {
   return way;
 }
 
+// Reads "scope: type/scope: type/operation: target", in which the root's scope is empty. Others write text of another
+// form under that key.
+PyTorchScopes scopes_of_namespace(std::string_view text) {
+  constexpr std::string_view between = ": ";
+  PyTorchScopes scopes;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('/'), text.size());
+    const std::string_view entry = text.substr(0, end);
+    const std::size_t middle = entry.find(between);
+    if (middle == entry.npos) return {};
+    scopes.modules.push_back(
+        {.path = std::string(entry.substr(0, middle)), .type = std::string(entry.substr(middle + between.size()))});
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  if (scopes.modules.size() < 2) return {};
+  scopes.operation = std::move(scopes.modules.back().type);
+  scopes.modules.pop_back();
+  return scopes;
+}
+
 }  // namespace
 
-// In PyTorch's keys the last entry of each list is the operator.
+PyTorchScopes pytorch_scopes(const onnx_file::OnnxProperties& metadata) {
+  const auto names = text::parse_python_list(find_property(metadata, keys::name_scopes).value_or(""));
+  if (!names || names->size() < 2) return scopes_of_namespace(find_property(metadata, keys::name_space).value_or(""));
+  const auto classes = text::parse_python_list(find_property(metadata, keys::class_hierarchy).value_or(""));
+  const bool typed = classes && classes->size() == names->size();
+  PyTorchScopes scopes;
+  for (std::size_t i = 0; i + 1 < names->size(); ++i) {
+    scopes.modules.push_back({.path = (*names)[i], .type = typed ? (*classes)[i] : std::string()});
+  }
+  scopes.operation = typed ? classes->back() : names->back();
+  return scopes;
+}
+
 std::vector<CalledModule> stated_modules(const onnx_file::OnnxProperties& metadata) {
   const auto stated = find_property(metadata, keys::scopes);
   if (stated && !stated->empty()) return modules_of_json(*stated);
-  const auto names = text::parse_python_list(find_property(metadata, keys::name_scopes).value_or(""));
-  if (!names || names->size() < 2) return {};
-  const auto classes = text::parse_python_list(find_property(metadata, keys::class_hierarchy).value_or(""));
-  const bool typed = classes && classes->size() == names->size();
-  std::vector<CalledModule> way;
-  for (std::size_t i = 0; i + 1 < names->size(); ++i) {
-    way.push_back({.path = (*names)[i], .type = typed ? (*classes)[i] : std::string()});
-  }
-  return way;
+  return pytorch_scopes(metadata).modules;
 }
 
 // Numbers of another way say nothing of this one.

@@ -14,6 +14,14 @@ struct CalledModule {
   int call = 0;        // 0 for the module's first call in execution order
 };
 
+// The modules that PyTorch's own keys list, from the root inwards, without their calls, and the operation that ends
+// each of those lists: "aten.linear.default". Empty where no key of PyTorch's lists modules.
+struct PyTorchScopes {
+  std::vector<CalledModule> modules{};
+  std::string operation{};
+};
+PyTorchScopes pytorch_scopes(const onnx_file::OnnxProperties& metadata);
+
 // Returns the modules that the node's keys list, without their calls; empty when no key lists them. PyTorch's keys and
 // whence's are read, whence's first.
 std::vector<CalledModule> stated_modules(const onnx_file::OnnxProperties& metadata);

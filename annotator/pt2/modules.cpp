@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <optional>
 #include <unordered_set>
 #include <vector>
@@ -20,9 +19,6 @@ std::string_view up_to(std::string_view& rest, char separator) {
   rest.remove_prefix(std::min(end + 1, rest.size()));
   return piece;
 }
-
-// PyTorch's own call machinery says nothing about the model.
-bool is_machinery(const Frame& frame) { return frame.file.ends_with("torch/nn/modules/module.py"); }
 
 // Returns true for names that PyTorch gives to the graphs and checks that it captures: "submod_1" of a region under
 // no_grad or autocast, "true_graph_0" of torch.cond, "_guards_fn". A captured program that is captured again lists them
@@ -127,8 +123,7 @@ StackId ExportedModules::stack_of(std::string_view stack_trace) {
   if (stack_trace.empty()) return none_id;
   const auto known = by_trace_.find(std::string(stack_trace));
   if (known != by_trace_.end()) return known->second;
-  Stack stack = read_traceback(stack_trace);
-  std::erase_if(stack, is_machinery);
+  const Stack stack = read_python_trace(stack_trace);
   std::string key;
   for (const Frame& frame : stack) {
     key += frame.file + ":" + std::to_string(frame.line) + " " + frame.function + "\n" + frame.text + "\n";
@@ -136,7 +131,7 @@ StackId ExportedModules::stack_of(std::string_view stack_trace) {
   StackId id = none_id;
   if (!stack.empty()) {
     const auto [same, is_new] = by_frames_.try_emplace(std::move(key), static_cast<StackId>(program_.stacks.size()));
-    if (is_new) program_.stacks.push_back(std::move(stack));
+    if (is_new) program_.stacks.push_back(stack);
     id = same->second;
   }
   by_trace_.emplace(stack_trace, id);

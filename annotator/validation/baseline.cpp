@@ -45,6 +45,8 @@ std::optional<NamingCounts> naming_counts(const Json& report) {
   NamingCounts counts{};
   for (std::size_t i = 0; i < naming_count; ++i) {
     const std::string key(name_of(static_cast<Naming>(i)));
+    // Reports of older versions lack it.
+    if (static_cast<Naming>(i) == Naming::names_alone && !report["naming"].contains(key)) continue;
     if (!is_count(report["naming"], key)) return std::nullopt;
     counts[i] = report["naming"][key];
   }

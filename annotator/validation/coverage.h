@@ -17,6 +17,7 @@ struct Coverage {
   std::vector<std::pair<std::string, origin::Counts>>
       modules;  // a module and all below it, depth first; nodes with a module
   std::vector<std::pair<std::string, origin::Counts>> operators;  // by op_type ("domain::type" outside ai.onnx), sorted
+  std::int64_t by_pytorch = 0;                                    // nodes whose module is read from PyTorch's own keys
   std::vector<std::pair<std::string, std::string>> unattributed;  // node, op_type; in file order
 };
 

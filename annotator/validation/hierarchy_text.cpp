@@ -144,6 +144,7 @@ std::string naming_text(const NamingReport& naming, bool has_sidecar, const Repo
     const auto kind = static_cast<Naming>(i);
     std::string note;
     if (kind == Naming::hierarchy) note = grouped(naming.named_modules) + " modules are named";
+    if (kind == Naming::names_alone) note = "`whence annotate` makes origins of them";
     if (kind == Naming::classes && has_sidecar) note = grouped(naming.ambiguous) + " ambiguous";
     table.row({std::string(text_of(kind)), grouped(naming.counts[i]), share_text(naming.counts[i], all),
                Cell(naming.counts[i] > 0 ? note : "", palette.dim)});

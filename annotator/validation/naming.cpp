@@ -84,21 +84,9 @@ std::optional<std::string> last_scope(const onnx_file::OnnxProperties& metadata,
   return (*list)[list->size() - 2];
 }
 
-// "scope: type/scope: type/operation: target", as PyTorch's exporter writes it; the root's scope is empty.
-std::optional<std::string> last_of_namespace(std::string_view text) {
-  const std::vector<std::string> segments = segments_of(text);
-  if (segments.size() < 2 || text.find(": ") == std::string_view::npos) return std::nullopt;
-  const std::string& scope = segments[segments.size() - 2];
-  return scope.substr(0, std::min(scope.find(": "), scope.size()));
-}
-
-std::optional<Named> by_keys(const OnnxNode& node) {
-  const metadata::Attribution attribution = metadata::attribution_of(node, nullptr);
+std::optional<Named> by_keys(const OnnxNode& node, const metadata::Recorded* recorded) {
+  const metadata::Attribution attribution = metadata::attribution_of(node, recorded);
   if (attribution.attributed()) return Named{Naming::hierarchy, attribution.module};
-  if (auto scope = last_scope(node.metadata, keys::name_scopes)) return Named{Naming::hierarchy, std::move(*scope)};
-  if (auto scope = last_of_namespace(onnx_file::find_property(node.metadata, keys::name_space).value_or(""))) {
-    return Named{Naming::hierarchy, std::move(*scope)};
-  }
   if (auto type = last_scope(node.metadata, keys::class_hierarchy)) return Named{Naming::classes, std::move(*type)};
   return std::nullopt;
 }
@@ -123,19 +111,21 @@ Named by_name(const OnnxNode& node, const KnownModules& modules) {
   });
   if (classes) return {Naming::classes, without_number(segments.back())};
   if (!path) return {};
-  if (auto known = known_path(segments, modules)) return {Naming::hierarchy, std::move(*known)};
+  if (auto known = known_path(segments, modules)) return {Naming::names_alone, std::move(*known)};
   return {};
 }
 
 }  // namespace
 
 std::string_view name_of(Naming naming) {
-  constexpr std::array<std::string_view, naming_count> names = {"full_hierarchies", "class_scopes", "simple_names"};
+  constexpr std::array<std::string_view, naming_count> names = {"full_hierarchies", "names_alone", "class_scopes",
+                                                                "simple_names"};
   return names[static_cast<std::size_t>(naming)];
 }
 
 std::string_view text_of(Naming naming) {
-  constexpr std::array<std::string_view, naming_count> texts = {"full hierarchies", "class scopes", "simple names"};
+  constexpr std::array<std::string_view, naming_count> texts = {"full hierarchies", "in the name alone", "class scopes",
+                                                                "simple names"};
   return texts[static_cast<std::size_t>(naming)];
 }
 
@@ -144,10 +134,10 @@ NamingReport naming_of(const CheckContext& context) {
   NamingReport report;
   std::set<std::string> named;
   for (const OnnxNode* node : context.nodes) {
-    const auto keyed = by_keys(*node);
+    const auto keyed = by_keys(*node, context.recorded);
     const Named found = keyed ? *keyed : by_name(*node, modules);
     ++report.counts[static_cast<std::size_t>(found.naming)];
-    if (found.naming == Naming::hierarchy) named.insert(found.what);
+    if (found.naming == Naming::hierarchy || found.naming == Naming::names_alone) named.insert(found.what);
     if (found.naming != Naming::classes) continue;
     report.classes.push_back({shown_node(*node), found.what, modules.instances(found.what)});
     if (report.classes.back().instances > 1) ++report.ambiguous;

@@ -1,5 +1,7 @@
 // Naming: how far a file by itself says where its nodes come from, by keys and names: the module instance, only a
-// class, or nothing but the operator. Nothing is matched or inferred here; `annotate` does that.
+// class, or nothing but the operator. Nothing is matched or inferred here; `annotate` does that. Nodes with a module
+// are those of the coverage (coverage.h). A path in the name of another node counts apart: any tool may have written
+// it.
 #pragma once
 
 #include <array>
@@ -13,11 +15,12 @@
 namespace whence::validation {
 
 enum class Naming : std::uint8_t {
-  hierarchy,  // a qualified instance: pkg.whence.module, name_scopes, namespace, "/encoder/layer.0/attention/MatMul"
-  classes,    // classes alone: class_hierarchy without scopes, "Linear_3", "BertModel/Linear_3/MatMul"
-  simple,     // neither: "MatMul_17", "node_linear_2", no name
+  hierarchy,    // a qualified instance, by keys: pkg.whence.module, name_scopes, namespace
+  names_alone,  // no such key, and an instance in the name: "/encoder/layer.0/attention/MatMul"
+  classes,      // classes alone: class_hierarchy without scopes, "Linear_3", "BertModel/Linear_3/MatMul"
+  simple,       // neither: "MatMul_17", "node_linear_2", no name
 };
-inline constexpr std::size_t naming_count = 3;
+inline constexpr std::size_t naming_count = 4;
 std::string_view name_of(Naming naming);  // "full_hierarchies"
 std::string_view text_of(Naming naming);  // "full hierarchies"
 

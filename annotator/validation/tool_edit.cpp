@@ -39,8 +39,8 @@ void note(const DiffNode& node, ToolEdit& edit) {
 
 ToolEdit tool_edit(const OnnxSummary& before, const OnnxSummary& after) {
   ToolEdit edit;
-  edit.before = view::diff_nodes(before, nullptr);
-  edit.after = view::diff_nodes(after, nullptr);
+  edit.before = view::diff_nodes(before, nullptr, view::Reading::by_whence);
+  edit.after = view::diff_nodes(after, nullptr, view::Reading::by_whence);
   for (const DiffNode& node : edit.before) note(node, edit);
   for (const auto& [module, _] : edit.of_module) {
     std::string_view around = module;

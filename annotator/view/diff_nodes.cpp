@@ -10,7 +10,7 @@ namespace whence::view {
 using onnx_file::OnnxNode;
 using onnx_file::OnnxSummary;
 
-DiffNodes diff_nodes(const OnnxSummary& model, const Program* program) {
+DiffNodes diff_nodes(const OnnxSummary& model, const Program* program, Reading read) {
   std::optional<metadata::Recorded> recorded;
   if (program != nullptr && metadata::belongs_to(model, *program)) recorded.emplace(*program);
   DiffNodes nodes;
@@ -22,7 +22,11 @@ DiffNodes diff_nodes(const OnnxSummary& model, const Program* program) {
     const bool constant = node->subgraphs.empty() && std::all_of(node->inputs.begin(), node->inputs.end(),
                                                                  [&](auto name) { return constants.contains(name); });
     if (constant) constants.insert(node->outputs.begin(), node->outputs.end());
-    nodes.push_back({node, metadata::attribution_of(*node, recorded ? &*recorded : nullptr), constant});
+    nodes.push_back({node,
+                     read == Reading::everything
+                         ? metadata::attribution_of(*node, recorded ? &*recorded : nullptr)
+                         : metadata::attribution_by_whence(*node, recorded ? &*recorded : nullptr),
+                     constant});
     // Two large files hold two million of them, and nothing here asks for these.
     nodes.back().attribution.source = std::string();
     nodes.back().attribution.origin.reset();

@@ -16,8 +16,11 @@ struct DiffNode {
 };
 using DiffNodes = std::vector<DiffNode>;
 
+// `by_whence`: only what whence, or a tool that keeps to docs/metadata-spec.md, left on the nodes.
+enum class Reading : std::uint8_t { everything, by_whence };
+
 // The nodes of the graph, nested ones included, in file order. `program`: the sidecar's, to look up stamps; may be
 // null.
-DiffNodes diff_nodes(const onnx_file::OnnxSummary& model, const Program* program);
+DiffNodes diff_nodes(const onnx_file::OnnxSummary& model, const Program* program, Reading read = Reading::everything);
 
 }  // namespace whence::view

@@ -5,7 +5,6 @@
 #include "annotator/match/evidence.h"
 #include "annotator/origin/keys/origin.h"
 #include "annotator/origin/keys/torch.h"
-#include "annotator/text/python_list.h"
 #include "schema/nearest_names.h"
 #include "schema/source_stack.h"
 
@@ -79,7 +78,7 @@ ExplainedOperation explain_operation(const Recorded& recorded, std::int32_t inde
 // The source lines behind the one that the node states; none where it states none.
 Stack stack_of(const OnnxNode& node, const Attribution& attribution, const Recorded* recorded) {
   if (attribution.source.empty()) return {};
-  if (const auto text = onnx_file::find_property(node.metadata, keys::stack_trace)) return read_traceback(*text);
+  if (const auto text = onnx_file::find_property(node.metadata, keys::stack_trace)) return read_python_trace(*text);
   if (recorded == nullptr || !attribution.origin || attribution.origin->ops.empty()) return {};
   const Node* const operation = recorded->operation(attribution.origin->ops.front());
   if (operation == nullptr || operation->origin.stack == none_id) return {};
@@ -92,14 +91,7 @@ std::string type_of(const OnnxNode& node, const std::string& module, const Progr
       if (entry.path == module) return entry.type;
     }
   }
-  const auto scopes = text::parse_python_list(onnx_file::find_property(node.metadata, keys::name_scopes).value_or(""));
-  const auto classes =
-      text::parse_python_list(onnx_file::find_property(node.metadata, keys::class_hierarchy).value_or(""));
-  if (!scopes || !classes || scopes->size() != classes->size()) return "";
-  for (std::size_t i = 0; i < scopes->size(); ++i) {
-    if ((*scopes)[i] == module) return (*classes)[i];
-  }
-  return "";
+  return metadata::type_by_pytorch(node, module);
 }
 
 // Says how the match engine found the module (annotator/match/evidence.h).
@@ -117,6 +109,19 @@ std::string how_recorded(Confidence confidence, const OnnxNode& node) {
   const bool is_python = stack.find(".py\"") != std::string_view::npos;
   const std::string remedy =
       is_python ? "" : "; in a C++ model, a whence::ModuleScope in the module's forward records it (docs/cpp.md)";
+// Says what PyTorch's own keys tell, and what they leave open.
+std::string by_pytorch(const Attribution& attribution) {
+  const std::string sure = "; `whence annotate --sidecar` makes sure";
+  if (attribution.confidence == Confidence::ancestor) {
+    return "PyTorch's own metadata name one module and the parameters that it reads another: this one is around both" +
+           sure;
+  }
+  if (attribution.modules.size() > 1) {
+    return "PyTorch's own metadata name the norm that it took in, its weight is called after the layer before" + sure;
+  }
+  return "PyTorch's own metadata say so" + sure;
+}
+
   if (confidence == Confidence::inferred)
     return "; its module was not recorded but concluded from what ran around it" + remedy;
   if (confidence == Confidence::ancestor)
@@ -154,7 +159,7 @@ std::string reason_of(const OnnxNode& node, const Attribution& attribution, cons
              "--from";
     }
     return node.metadata.empty() ? "the node carries no metadata that tells its origin: run `whence annotate`"
-                                 : "none of the node's keys is one that whence wrote: run `whence annotate`";
+                                 : "none of the node's keys says its module: run `whence annotate`";
   }
   if (attribution.rule != "stamp" && attribution.rule != "shared" && !attribution.rule.empty()) {
     return found_by(attribution);
@@ -163,6 +168,7 @@ std::string reason_of(const OnnxNode& node, const Attribution& attribution, cons
   return "the key " + std::string(keys::module) + " says so" +
          (attribution.rule.empty() ? "" : ", found by rule " + attribution.rule);
 }
+  if (attribution.by_pytorch) return by_pytorch(attribution);
 
 std::vector<ExplainedOperation> operations_of(const Attribution& attribution, const Recorded* recorded) {
   std::vector<ExplainedOperation> operations;

@@ -3,15 +3,13 @@
 #include <set>
 
 #include "annotator/metadata/attribution.h"
-#include "annotator/origin/keys/torch.h"
+#include "annotator/metadata/way.h"
 #include "annotator/text/path_glob.h"
-#include "annotator/text/python_list.h"
 #include "annotator/view/parameters_read.h"
 #include "schema/element_count.h"
 
 namespace whence::view {
 
-namespace keys = origin::keys;
 using onnx_file::OnnxNode;
 
 namespace {
@@ -42,12 +40,9 @@ void add_modules(const Program& program, ModuleTree& tree) {
 
 // PyTorch's keys name the class of every module on the way down to a node.
 void add_types(const OnnxNode& node, ModuleTree& tree) {
-  const auto scopes = text::parse_python_list(onnx_file::find_property(node.metadata, keys::name_scopes).value_or(""));
-  const auto classes =
-      text::parse_python_list(onnx_file::find_property(node.metadata, keys::class_hierarchy).value_or(""));
-  if (!scopes || !classes || scopes->size() != classes->size()) return;
-  for (std::size_t i = 0; i + 1 < scopes->size(); ++i) {  // the last entry is the node itself
-    if (const auto row = tree.find((*scopes)[i])) tree.rows[*row].type = (*classes)[i];
+  for (const metadata::CalledModule& module : metadata::pytorch_scopes(node.metadata).modules) {
+    const auto row = tree.find(module.path);
+    if (row && !module.type.empty()) tree.rows[*row].type = module.type;
   }
 }
 
@@ -88,6 +83,7 @@ ModuleTree tree_of(const onnx_file::OnnxSummary& model, const Program* program) 
         attributions.emplace_back(metadata::attribution_of(*node, recorded ? &*recorded : nullptr));
     readers.push_back({node, &attribution});
     count(tree, attribution.modules, std::string(node->op_type));
+    if (attribution.by_pytorch) ++tree.by_pytorch;
     if (!attribution.call.empty()) calls[attribution.module].insert(attribution.call);
   }
   if (program == nullptr) {

@@ -31,6 +31,7 @@ struct ModuleTree : origin::ModuleTree<ModuleRow> {
   bool of_weights = false;        // parameters are what nodes read from the file, as it is stored there
   std::int64_t count = 0;         // all operations or nodes
   std::int64_t unattributed = 0;  // nodes without a module
+  std::int64_t by_pytorch = 0;    // nodes whose module is read from PyTorch's own keys
 };
 
 ModuleTree tree_of(const Program& program);

@@ -11,7 +11,8 @@ namespace whence::view {
 namespace {
 
 SelectedNode selected_node(const onnx_file::OnnxNode& node, const metadata::Attribution& of, bool nested) {
-  SelectedNode selected{std::string(node.name), std::string(node.op_type), of.module, of.confidence, nested, {}, 0};
+  SelectedNode selected{
+      std::string(node.name), std::string(node.op_type), of.module, of.modules, of.confidence, nested, {}, 0};
   for (const std::string_view output : node.outputs) {
     if (!output.empty()) selected.outputs.emplace_back(output);
   }

@@ -19,6 +19,7 @@ struct NodeSelection {
 
 struct SelectedNode {
   std::string name, op_type, module;
+  std::vector<std::string> modules;  // every module that a fused node stands for
   origin::Confidence confidence = origin::Confidence::unattributed;
   bool nested = false;               // stands in the body of another node
   std::vector<std::string> outputs;  // without the absent ones

@@ -207,7 +207,7 @@ def compare(baseline: str | os.PathLike, enhanced: str | os.PathLike,
                       run_json("diff", baseline, enhanced, *options))
 
 
-_KINDS_OF_NAMES = ("full_hierarchies", "class_scopes", "simple_names")
+_KINDS_OF_NAMES = ("full_hierarchies", "names_alone", "class_scopes", "simple_names")
 
 
 def _counts(report: dict, path: str | os.PathLike) -> dict[str, int]:

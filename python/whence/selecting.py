@@ -14,12 +14,15 @@ from .errors import Diagnostic, require_list
 
 @dataclass(frozen=True)
 class SelectedNode:
-    """One node: its name and operator, the module that it belongs to, and how sure that is."""
+    """One node: its name and operator, the module that it belongs to, and how sure that is. ``modules``: every one that a
+    fused node stands for; ``nested``: it stands in the body of another node."""
 
     name: str
     op_type: str
     module: str
     confidence: str
+    modules: tuple[str, ...] = ()
+    nested: bool = False
 
 
 @dataclass(frozen=True)
@@ -71,5 +74,5 @@ def select(model: str | os.PathLike, modules: Sequence[str] = (), *, exclude: Se
     chosen += ["--partial"] if partial else []
     chosen += ["--sidecar", sidecar] if sidecar is not None else []
     report = run_json("select", model, *chosen)
-    return Selection(tuple(SelectedNode(**node) for node in report["nodes"]), report.get("text", ""),
-                     tuple(map(Diagnostic.from_json, report["diagnostics"])))
+    nodes = tuple(SelectedNode(**{**node, "modules": tuple(node["modules"])}) for node in report["nodes"])
+    return Selection(nodes, report.get("text", ""), tuple(map(Diagnostic.from_json, report["diagnostics"])))

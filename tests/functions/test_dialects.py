@@ -322,7 +322,7 @@ def test_an_argument_longer_than_linux_takes_is_refused(tmp_path):
 def test_python_has_the_selection(path):
     chosen = whence.select(path, ["enc"], exclude=["enc.2"], ops=["MatMul"], format="ort-quant")
     assert chosen.names == ["/enc/[0]/MatMul", "/enc/1/MatMul"] == chosen.data["nodes_to_exclude"]
-    assert chosen.nodes[0] == whence.SelectedNode("/enc/[0]/MatMul", "MatMul", "enc.0", "exact")
+    assert chosen.nodes[0] == whence.SelectedNode("/enc/[0]/MatMul", "MatMul", "enc.0", "exact", ("enc.0",))
     assert whence.select(path).text == "" and len(whence.select(path).nodes) == 3
     with pytest.raises(whence.WhenceError, match="no module of the file matches"):
         whence.select(path, ["encoder.x"])

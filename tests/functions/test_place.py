@@ -198,7 +198,9 @@ def test_what_would_be_ignored_is_an_error(path, tmp_path, options, said):
 
 
 def test_a_file_that_names_no_modules_is_to_be_annotated_first(tmp_path):
-    graphs.model([node("Relu", ["x"], ["y"])], [], {"x": [2]}, ["y"], tmp_path / "plain.onnx")
+    silent = node("Relu", ["x"], ["y"])
+    del silent.metadata_props[:]
+    graphs.model([silent], [], {"x": [2]}, ["y"], tmp_path / "plain.onnx")
     assert "`whence annotate`" in command.run("place", tmp_path / "plain.onnx", "--rule", "cpu=**", code=2).stderr
 
 

@@ -43,7 +43,8 @@ def test_formats(path):
     assert json.loads(command.run("select", path, "--modules", "layers.0", "--format", "modules").stdout) == {
         "layers.0.norm": ["Neg_b"], "layers.0": ["Exp_c"]}
     assert command.run_json("select", path, "--modules", "layers.10")["nodes"] == [
-        {"name": "Relu_y", "op_type": "Relu", "module": "layers.10", "confidence": "exact"}]
+        {"name": "Relu_y", "op_type": "Relu", "module": "layers.10", "modules": ["layers.10"], "confidence": "exact",
+         "nested": False}]
 
 
 @pytest.mark.parametrize("options, said", [

@@ -47,7 +47,7 @@ TEST_F(Repository, PlacesAStackAtItsInnermostOwnLine) {
 }
 
 TEST(Traceback, HasItsFramesInnermostFirst) {
-  const Stack stack = read_traceback(
+  const Stack stack = read_python_trace(
       "File \"/a/net.py\", line 12, in forward\n    return self.line(\n        x)\n  File \"linear.py\", line 134, in "
       "f");
   ASSERT_EQ(stack.size(), 2U);
@@ -55,7 +55,7 @@ TEST(Traceback, HasItsFramesInnermostFirst) {
   EXPECT_EQ(stack[0].line, 134);
   EXPECT_EQ(stack[1].function, "forward");
   EXPECT_EQ(stack[1].text, "return self.line(\n    x)");
-  EXPECT_TRUE(read_traceback("no frame\n  File \"a.py\", line x, in f").empty());
+  EXPECT_TRUE(read_python_trace("no frame\n  File \"a.py\", line x, in f").empty());
 }
 
 }  // namespace

@@ -278,18 +278,23 @@ def relus(*nodes) -> list:
 MIXED_NAMES = relus(
     ("n0", known("encoder.0")), ("n1", {SCOPES: "['', 'encoder', 'relu']"}),                      # instances by keys
     ("n2", {"namespace": ": Net/encoder: nn.Encoder/relu: aten.relu.default"}),
-    ("/encoder/0/Relu", {}),                                                                       # by name
+    ("/encoder/0/Relu", {}),                                                                       # by name alone
     ("n4", {CLASSES: "['Net', 'torch.nn.Linear', 'aten.relu.default']"}),                          # classes alone
     ("Linear_3", {}), ("Net/Linear_2/Relu", {}),
     ("Relu_7", {}), ("node_relu_8", {}), ("", {}))                                                 # neither
+
+
+KINDS = ("full_hierarchies", "names_alone", "class_scopes", "simple_names")
 
 
 def test_naming_by_the_file_alone(tmp_path):
     report = command.run_json("validate", model(MIXED_NAMES, tmp_path / "m.onnx"), code=1)
     schema("validate").validate(report)
     naming = report["naming"]
-    assert [naming[key] for key in ("full_hierarchies", "class_scopes", "simple_names")] == [4, 3, 3]
+    assert [naming[key] for key in KINDS] == [3, 1, 3, 3]
     assert naming["named_modules"] == 2  # encoder and encoder.0
+    # A node has a module in one table where it has one in the other.
+    assert naming["full_hierarchies"] == len(MIXED_NAMES) - report["coverage"]["unattributed"]
     assert [row["class"] for row in naming["classes"]] == ["torch.nn.Linear", "Linear", "Linear"]
     assert naming["ambiguous"] is None and report["hierarchy"] is None and report["baseline"] is None
 
@@ -302,7 +307,7 @@ def test_classes_against_the_instances_of_the_sidecar(exported, tmp_path):
                   ("/elsewhere/Relu", {}))
     arguments = ["validate", model(nodes, tmp_path / "m.onnx"), "-s", exported[1]]
     naming = command.run_json(*arguments, code=1)["naming"]
-    assert [naming[key] for key in ("full_hierarchies", "class_scopes", "simple_names")] == [2, 2, 2]
+    assert [naming[key] for key in KINDS] == [0, 2, 2, 2]
     assert naming["classes"] == [{"node": "Linear_3", "class": "Linear", "instances": linears},
                                  {"node": "Conv2d_1", "class": "Conv2d", "instances": 1}]
     assert naming["ambiguous"] == 1 and naming["named_modules"] == 1
@@ -316,10 +321,11 @@ def test_an_onnx_file_as_baseline(tmp_path):
     report = command.run_json("validate", after, "--baseline", before)
     schema("validate").validate(report)
     assert report["baseline"]["file"] == "plain.onnx"
-    assert report["baseline"]["naming"] == {"full_hierarchies": 1, "class_scopes": 1, "simple_names": 1}
+    assert report["baseline"]["naming"] == dict(zip(KINDS, (0, 1, 1, 1), strict=True))
     assert report["baseline"]["coverage"]["unattributed"] == 3 and report["coverage"]["exact"] == 2
     lines = [line.split() for line in command.run("validate", after, "--baseline", before).stdout.splitlines()]
-    for line in (["full", "hierarchies", "1", "33.3", "%", "3", "100.0", "%"],
+    for line in (["full", "hierarchies", "0", "0.0", "%", "3", "100.0", "%"],
+                 ["in", "the", "name", "alone", "1", "33.3", "%", "0", "0.0", "%"],
                  ["class", "scopes", "1", "33.3", "%", "0", "0.0", "%"],
                  ["simple", "names", "1", "33.3", "%", "0", "0.0", "%"],
                  ["exact", "0", "0.0", "%", "2", "66.7", "%"], ["covered", "0", "0.0", "%", "2", "66.7", "%"]):

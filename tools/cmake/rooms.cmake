@@ -33,7 +33,7 @@ annotator_room(convert USES operators program graph NEEDS nlohmann_json::nlohman
 # Converters are called like operators, of which families have some in common.
 set_target_properties(whence_convert PROPERTIES UNITY_BUILD OFF)
 annotator_room(lower USES program convert)
-annotator_room(metadata USES text origin onnx_file graph convert NEEDS nlohmann_json::nlohmann_json)
+annotator_room(metadata USES text operators origin onnx_file graph convert NEEDS nlohmann_json::nlohmann_json)
 annotator_room(pt2 USES origin convert metadata NEEDS nlohmann_json::nlohmann_json)
 annotator_room(simplify USES operators program graph convert)
 annotator_room(write USES text origin onnx_file graph lower metadata NEEDS ONNX::onnx ONNX::onnx_proto)

@@ -22,7 +22,9 @@ Json to_json(const std::vector<view::SelectedNode>& nodes) {
     list.push_back({{"name", node.name},
                     {"op_type", node.op_type},
                     {"module", node.module},
-                    {"confidence", name_of(node.confidence)}});
+                    {"modules", node.modules},
+                    {"confidence", name_of(node.confidence)},
+                    {"nested", node.nested}});
   }
   return list;
 }

@@ -1,29 +1,20 @@
 // V605: a node of several modules, under a module that is not where those meet.
+#include "annotator/origin/common_module.h"
 #include "annotator/validation/checks.h"
 #include "annotator/validation/tool_edit.h"
-#include "schema/module_path.h"
 
 namespace whence::validation {
 
 namespace {
-
-std::string_view lowest_common_ancestor(const std::vector<std::string>& modules) {
-  std::string_view ancestor = modules.front();
-  for (const std::string& module : modules) {
-    while (!at_or_below(module, ancestor)) ancestor = module_around(ancestor);
-  }
-  return ancestor;
-}
 
 std::vector<FindingItem> find_module_not_the_ancestor(const CheckContext& context) {
   std::vector<FindingItem> items;
   for (const view::DiffNode& each : context.edit->after) {
     const std::vector<std::string>& modules = each.attribution.modules;
     if (modules.size() < 2) continue;
-    const std::string_view ancestor = lowest_common_ancestor(modules);
+    const std::string ancestor = origin::common_module(modules);
     if (each.attribution.module != ancestor) {
-      items.push_back(
-          {shown_node(*each.node), "module is '" + each.attribution.module + "', not '" + std::string(ancestor) + "'"});
+      items.push_back({shown_node(*each.node), "module is '" + each.attribution.module + "', not '" + ancestor + "'"});
     }
   }
   return items;

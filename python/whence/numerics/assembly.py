@@ -69,7 +69,7 @@ def report_of(file: File, parts: list[Part], recorded: Values, runtime: Runtime,
     beginnings = {id(each): _first(part, each, program) for each in part.begun}
     return AccuracyReport(Path(file.path), runtime.settings, part.limits.whole, part.limit_of, modules_of(part, program),
                           beginnings.get(id(part.first)), tuple(beginnings.values()), tuple(part.contradictions),
-                          tuple(_notes(file, part, parts.index(part), len(recorded.runs), not runtime.rounds)))
+                          (*file.notes, *_notes(file, part, parts.index(part), len(recorded.runs), not runtime.rounds)))
 
 
 def _furthest(measurement: Measurement) -> float:

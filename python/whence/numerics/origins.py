@@ -6,14 +6,16 @@ import json
 import math
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from ..errors import error, require_path
+from ..command import run_json
+from ..errors import Diagnostic, error, require_path
 from . import light
 
 _KEY, _TRACEBACK = "pkg.whence.", "pkg.torch.onnx.stack_trace"
+_KEYS_OF_PYTORCH = {"pkg.torch.onnx.name_scopes", "namespace"}
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,8 @@ class File:
     constants: set[str] = field(default_factory=set)  # initializers and what is computed from them alone
     sizes: set[str] = field(default_factory=set)      # computed from the sizes of values, and from nothing in them
     random: set[str] = field(default_factory=set)     # random numbers have a part in them
+    notes: tuple[str, ...] = ()                       # lines about the origins, for users
+    by_pytorch: bool = False                          # they are read from PyTorch's own metadata
 
     def depends_on(self, node: Node) -> Iterator[str]:
         """The values that the node reads and that elements of the graph's inputs have a part in."""
@@ -90,6 +94,10 @@ def read(path: str | os.PathLike, annotated: bool = True) -> File:
     except (TypeError, UnicodeDecodeError):  # by protobuf's version, for text that is not UTF-8
         raise error("E0204", "corrupt_file", f"{path} has metadata that is not UTF-8", "check how it was written",
                     file=os.fspath(path)) from None
+    notes: tuple[str, ...] = ()
+    by_pytorch = annotated and not any(node.modules for node in nodes) and _has_keys_of_pytorch(model)
+    if by_pytorch:
+        nodes, notes = _stated_by_pytorch(path, nodes)
     if annotated and not any(node.modules for node in nodes):
         raise error("E0203", "wrong_kind", f"{path} is not annotated: no node says which module it is of",
                     "annotate it: whence.annotate(path, sidecar), or export it with `whence export --annotate`",
@@ -99,7 +107,7 @@ def read(path: str | os.PathLike, annotated: bool = True) -> File:
     for node in nodes:
         for name in dict.fromkeys(node.inputs):
             readers.setdefault(name, []).append(node)
-    file = File(os.fspath(path), model, nodes, maker, readers)
+    file = File(os.fspath(path), model, nodes, maker, readers, notes=notes, by_pytorch=by_pytorch)
     given = set(file.inputs)
     file.constants = {each.name for each in model.graph.initializer if each.name not in given}
     for node in nodes:
@@ -110,6 +118,19 @@ def read(path: str | os.PathLike, annotated: bool = True) -> File:
         elif node.op_type in ("Shape", "Size") or not any(True for _ in file.depends_on(node)):
             file.sizes.update(node.outputs)
     return file
+
+
+def _has_keys_of_pytorch(model: Any) -> bool:
+    return any(each.key in _KEYS_OF_PYTORCH for node in model.graph.node for each in node.metadata_props)
+
+
+def _stated_by_pytorch(path: str | os.PathLike, nodes: list[Node]) -> tuple[list[Node], tuple[str, ...]]:
+    """The nodes with the modules that PyTorch's own metadata names, as the command reads it; and what it notes of that."""
+    report = run_json("select", path)
+    stated = [each for each in report["nodes"] if not each["nested"]]
+    return ([replace(node, modules=tuple(said["modules"]), confidence=said["confidence"])
+             for node, said in zip(nodes, stated, strict=True)],
+            tuple(str(Diagnostic.from_json(each)) for each in report.get("diagnostics", ())))
 
 
 RANDOM = {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli"}

@@ -104,7 +104,9 @@ def find(file: File, calls: Calls, program: RecordedProgram | None) -> list[Poin
                 _state(point, file, program, by_operation, calls.run.calls[at])
             point.likely += _made_within(file, calls, at)
         if not point.returned_by:
-            for at in point.given_to:
+            # PyTorch's own keys are not certain about where a module begins: a Transpose that the exporter merged with
+            # the one before it has the keys of one of them.
+            for at in () if file.by_pytorch else point.given_to:
                 point.likely += _read_within(file, calls, at)
         elif not point.candidates and point.within is None:
             point.likely += _constants_around(file, calls, point)

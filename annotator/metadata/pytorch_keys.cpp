@@ -1,0 +1,65 @@
+#include "annotator/metadata/pytorch_keys.h"
+
+#include <algorithm>
+
+#include "annotator/operators/onnx_operators.h"
+#include "annotator/origin/common_module.h"
+#include "annotator/origin/keys/torch.h"
+#include "schema/module_path.h"
+#include "schema/source_stack.h"
+
+namespace whence::metadata {
+
+namespace keys = origin::keys;
+using origin::Confidence;
+
+namespace {
+
+// The modules other than `module`, and those within it, whose parameters the node reads by their qualified names.
+std::vector<std::string> other_owners(const onnx_file::OnnxNode& node, const std::string& module) {
+  std::vector<std::string> owners;
+  for (const std::string_view input : node.inputs) {
+    if (input.find('.') == input.npos || input.find('/') != input.npos) continue;
+    const std::string_view owner = module_around(input);
+    if (!at_or_below(owner, module) && std::ranges::find(owners, owner) == owners.end()) owners.emplace_back(owner);
+  }
+  return owners;
+}
+
+bool is_product(std::string_view op_type) {
+  const operators::OnnxOperator& row = operators::onnx_operator(op_type);
+  return operators::has(row, operators::product) || operators::has(row.plain, operators::product);
+}
+
+// A convolution that took in the norm after it has the keys of the norm.
+bool took_in_norm(const onnx_file::OnnxNode& node, std::string_view operation) {
+  return operation.find("batch_norm") != operation.npos && is_product(node.op_type);
+}
+
+std::string source_of(const onnx_file::OnnxProperties& metadata) {
+  return source_place(read_python_trace(onnx_file::find_property(metadata, keys::stack_trace).value_or("")));
+}
+
+}  // namespace
+
+std::optional<PyTorchOrigin> origin_by_pytorch(const onnx_file::OnnxNode& node,
+                                               const onnx_file::OnnxProperties& metadata) {
+  const PyTorchScopes scopes = pytorch_scopes(metadata);
+  if (scopes.modules.empty()) return std::nullopt;
+  const std::string& module = scopes.modules.back().path;
+  PyTorchOrigin result{{module}, Confidence::inferred, source_of(metadata)};
+  std::vector<std::string> others = other_owners(node, module);
+  const bool folded = took_in_norm(node, scopes.operation);
+  if (folded && !others.empty()) {
+    others.push_back(module);
+    result.modules = std::move(others);
+  } else if (folded) {
+    result = {{std::string(module_around(module))}, Confidence::ancestor, ""};
+  } else if (!others.empty()) {
+    others.push_back(module);
+    result = {{origin::common_module(others)}, Confidence::ancestor, ""};
+  }
+  return result;
+}
+
+}  // namespace whence::metadata

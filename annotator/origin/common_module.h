@@ -1,0 +1,20 @@
+// The lowest module that holds several: "encoder.layer" of "encoder.layer.0" and "encoder.layer.1.attention".
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "schema/module_path.h"
+
+namespace whence::origin {
+
+// `modules`: qualified names, at least one.
+inline std::string common_module(const std::vector<std::string>& modules) {
+  std::string_view common = modules.front();
+  for (const std::string& module : modules) {
+    while (!at_or_below(module, common)) common = module_around(common);
+  }
+  return std::string(common);
+}
+
+}  // namespace whence::origin

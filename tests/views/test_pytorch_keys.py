@@ -1,0 +1,212 @@
+"""Files that PyTorch's exporter wrote and nobody annotated: every command reads its keys alike, and says so."""
+
+import ast
+import json
+import os
+import warnings
+
+import onnx
+import onnxruntime
+import pytest
+import torch
+
+import command
+from validate.onnx_files import known, model, node
+from views.view_files import keys_of
+
+SCOPES, CLASSES = "pkg.torch.onnx.name_scopes", "pkg.torch.onnx.class_hierarchy"
+LINE = "origins are read from PyTorch's own metadata"
+
+
+class Cell(torch.nn.Module):
+    """A convolution into which the exporter folds the norm after it."""
+
+    def __init__(self, channels: int, kernel: int):
+        super().__init__()
+        self.mix = torch.nn.Conv2d(channels, channels, kernel, padding=kernel // 2, bias=kernel > 1)
+        self.scale = torch.nn.BatchNorm2d(channels)
+
+    def forward(self, x):
+        return torch.nn.functional.silu(self.scale(self.mix(x)))
+
+
+class Reader(torch.nn.Module):
+    """Two cells, words whose table is also the last layer's weight, an attention."""
+
+    def __init__(self):
+        super().__init__()
+        self.cells = torch.nn.Sequential(Cell(4, 3), Cell(4, 1))
+        self.words = torch.nn.Embedding(11, 4)
+        self.look = torch.nn.MultiheadAttention(4, 2, batch_first=True)
+        self.norm = torch.nn.LayerNorm(4)
+        self.out = torch.nn.Linear(4, 11, bias=False)
+        self.out.weight = self.words.weight
+
+    def forward(self, image, words):
+        seen = self.cells(image).flatten(2).transpose(1, 2)
+        return self.out(self.norm(self.look(self.words(words), seen, seen, need_weights=False)[0]))
+
+
+EXAMPLE = (torch.linspace(-1, 1, 2 * 4 * 5 * 5).reshape(2, 4, 5, 5), torch.tensor([[1, 2, 3], [10, 0, 5]]))
+
+
+@pytest.fixture(scope="module")
+def reader(tmp_path_factory):
+    """(the model, the folder of its file, of PyTorch's making, and of its sidecar)"""
+    folder = tmp_path_factory.mktemp("reader")
+    torch.manual_seed(3)
+    network = Reader()
+    for cell in network.cells:
+        torch.nn.init.uniform_(cell.scale.running_mean), torch.nn.init.uniform_(cell.scale.running_var, 0.5, 2)
+    network.eval()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        program = torch.export.export(network, EXAMPLE)
+        torch.onnx.export(program, f=str(folder / "m.onnx"), dynamo=True, external_data=False, verbose=False)
+    torch.export.save(program, folder / "m.pt2")
+    command.run("record", folder / "m.pt2", "-o", folder / "m.json")
+    return network, folder
+
+
+def selected(path, *options) -> list[dict]:
+    return command.run_json("select", path, *options)["nodes"]
+
+
+def test_each_node_has_the_module_that_pytorch_names_or_one_around_it(reader):
+    _, folder = reader
+    nodes = onnx.load(folder / "m.onnx").graph.node
+    names = {name for name, _ in reader[0].named_modules()}
+    for made, said in zip(nodes, selected(folder / "m.onnx"), strict=True):
+        if SCOPES not in keys_of(made):  # what the exporter's optimiser made without any
+            assert said["confidence"] == "unattributed"
+            continue
+        *_, module, _ = ast.literal_eval(keys_of(made)[SCOPES])
+        assert said["confidence"] in ("inferred", "ancestor") and said["module"] in names
+        assert module in said["modules"] or said["confidence"] == "ancestor" and module.startswith(said["module"])
+
+
+def test_a_folded_norm_is_named_with_the_layer_that_took_it_in(reader):
+    _, folder = reader
+    convolutions = [said for said in selected(folder / "m.onnx") if said["op_type"] == "Conv"]
+    assert [said["modules"] for said in convolutions] == [[f"cells.{i}.mix", f"cells.{i}.scale"] for i in range(2)]
+    assert [(said["module"], said["confidence"]) for said in convolutions] == [
+        ("cells.0", "inferred"), ("cells.1", "inferred")]
+
+
+def test_a_parameter_of_another_module_leaves_only_what_is_around_both(reader):
+    """The table is stored under the name of one of the two layers that read it."""
+    _, folder = reader
+    table, = (made for made in onnx.load(folder / "m.onnx").graph.node
+              if made.op_type == "Gather" and made.input[0].endswith(".weight"))
+    explained = command.run_json("explain", folder / "m.onnx", table.name)
+    owner = table.input[0].rpartition(".")[0]
+    if owner == "words":
+        assert (explained["module"], explained["confidence"]) == ("words", "inferred")
+    else:
+        assert (owner, explained["module"], explained["confidence"]) == ("out", "", "ancestor")
+        assert explained["source"] is None
+
+
+def test_explain_says_where_it_is_read_and_the_line(reader):
+    _, folder = reader
+    norm, = (made for made in onnx.load(folder / "m.onnx").graph.node if made.op_type == "LayerNormalization")
+    explained = command.run_json("explain", folder / "m.onnx", norm.name)
+    assert (explained["module"], explained["confidence"]) == ("norm", "inferred")
+    assert explained["type"] == "torch.nn.modules.normalization.LayerNorm"
+    assert explained["source"].startswith("normalization.py:") and explained["source"].endswith(" forward")
+    assert "PyTorch's own metadata" in explained["reason"] and "annotate" in explained["reason"]
+
+
+def commands(folder) -> dict[str, list]:
+    path, out = folder / "m.onnx", folder / "out"
+    return {"show": ["show", path], "select": ["select", path, "--modules", "look"],
+            "place": ["place", path, "--rule", "gpu=cells", "--default", "cpu"],
+            "diff": ["diff", path, path], "report": ["report", path, "-o", f"{out}.md"],
+            "validate": ["validate", path, "--min-covered", "90"],
+            "dot": ["dot", path, "-o", f"{out}.dot"], "graphml": ["graphml", path, "-o", f"{out}.graphml"],
+            "model-explorer": ["model-explorer", path, "-o", f"{out}.json"],
+            "functions": ["functions", path, "--modules", "look", "-o", f"{out}.onnx"],
+            "extract": ["extract", path, "--module", "cells.1", "-o", f"{out}.part.onnx"]}
+
+
+@pytest.mark.parametrize("name", ["show", "select", "place", "diff", "report", "validate", "dot", "graphml",
+                                  "model-explorer", "functions", "extract"])
+def test_every_command_reads_them_and_says_so_in_one_line(reader, name):
+    _, folder = reader
+    result = command.run(*commands(folder)[name])
+    assert result.stderr.count(LINE) == (2 if name == "diff" else 1), result.stderr  # of each file
+    assert "whence annotate" in result.stderr
+
+
+def test_an_annotated_file_says_it_itself(reader, tmp_path):
+    _, folder = reader
+    command.run("annotate", folder / "m.onnx", "--sidecar", folder / "m.json", "-o", tmp_path / "m.onnx")
+    for name, arguments in commands(folder).items():
+        arguments[arguments.index(folder / "m.onnx")] = tmp_path / "m.onnx"
+        if name in ("show", "select", "validate", "report"):
+            assert LINE not in command.run(*arguments, code=None).stderr
+
+
+def test_show_and_extract_agree_on_what_a_module_holds(reader, tmp_path):
+    _, folder = reader
+    rows = {row["path"]: row for row in command.run_json("show", folder / "m.onnx")["modules"]}
+    report = command.run_json("extract", folder / "m.onnx", "--module", "cells.1", "-o", tmp_path / "part.onnx")
+    assert report["nodes"] == rows["cells.1"]["nodes"] == len(onnx.load(tmp_path / "part.onnx").graph.node)
+    # Half of what one node computes is not the module.
+    error = command.run("extract", folder / "m.onnx", "--module", "cells.1.scale", "-o", tmp_path / "n.onnx", code=None)
+    assert error.returncode != 0 and not (tmp_path / "n.onnx").exists()
+
+
+def test_names_and_coverage_do_not_contradict_each_other(reader):
+    _, folder = reader
+    report = command.run_json("validate", folder / "m.onnx")
+    attributed = report["coverage"]["nodes"] - report["coverage"]["unattributed"]
+    assert report["naming"]["full_hierarchies"] == attributed > 30
+
+
+def test_a_profile_of_the_file_is_folded_to_its_modules(reader, tmp_path):
+    _, folder = reader
+    options = onnxruntime.SessionOptions()
+    options.enable_profiling, options.profile_file_prefix = True, str(tmp_path / "run")
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(str(folder / "m.onnx"), options)
+    feed = {given.name: each.numpy() for given, each in zip(session.get_inputs(), EXAMPLE, strict=True)}
+    for _ in range(3):
+        session.run(None, feed)
+    result = command.run("profile", folder / "m.onnx", "--profile", session.end_profiling(), "--json")
+    assert LINE in result.stderr
+    rows = {row["path"]: row for row in json.loads(result.stdout)["modules"]}
+    assert rows["look"]["total"] > 0 and rows["cells.0"]["total"] > 0
+
+
+def test_accuracy_reads_them_through_the_command(reader):
+    import whence
+
+    network, folder = reader
+    os.environ.setdefault("WHENCE", str(command.BINARY))
+    values = whence.record_values(network, EXAMPLE)
+    report = whence.accuracy(folder / "m.onnx", values)
+    assert report.clean and report.of("norm").status == "equal"
+    assert any(LINE in note for note in report.notes)
+
+
+def test_one_key_of_them_is_enough(tmp_path):
+    """Of another form, the key is another tool's: viewers take any path under `namespace`."""
+    nodes = [node("Relu", ["x"], "a", "a", {"namespace": ": Net/deep.0: nn.Deep/relu: aten.relu.default"}),
+             node("Relu", ["a"], "b", "b", {"namespace": "deep/0/relu"}),
+             node("Relu", ["b"], "c", "c", {SCOPES: "['', 'deep', 'relu_1']"}),
+             node("Relu", ["c"], "d", "d", {CLASSES: "['Net', 'nn.Deep', 'aten.relu.default']"})]
+    said = selected(model(nodes, tmp_path / "m.onnx"))
+    assert [(each["module"], each["confidence"]) for each in said] == [
+        ("deep.0", "inferred"), ("", "unattributed"), ("deep", "inferred"), ("", "unattributed")]
+
+
+def test_what_whence_says_of_a_node_comes_first(tmp_path):
+    keys = {SCOPES: "['', 'first', 'relu']"}
+    nodes = [node("Relu", ["x"], "a", "a", {**keys, **known("second", "matched")}),
+             node("Relu", ["a"], "b", "b", {**keys, "pkg.whence.confidence": "unattributed"}),
+             node("Relu", ["b"], "c", "c", keys)]
+    path = model(nodes, tmp_path / "m.onnx")
+    assert [(each["module"], each["confidence"]) for each in selected(path)] == [
+        ("second", "matched"), ("", "unattributed"), ("first", "inferred")]
+    assert f"of 1 of 3 nodes, {LINE}" in command.run("show", path).stderr
