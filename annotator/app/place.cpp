@@ -87,7 +87,8 @@ PlaceReport place(const std::string& model_path, const PlaceOptions& options) {
   metadata::note_origins(model, report.notes);
   if (!options.profile.empty()) add_times(times_of(model_path, options, report.notes), report.placement);
   if (!options.providers.empty()) {
-    report.placement.compared = placement::compare_with_providers(model, report.placement, options.providers);
+    report.placement.compared =
+        placement::compare_with_providers(model, report.placement, options.providers, report.notes);
   }
   if (output) {
     annotation::write_layer_assignment(model, report.placement.devices, std::string(placement::no_device),

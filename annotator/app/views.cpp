@@ -118,6 +118,7 @@ SelectReport select(const std::string& model_path, const SelectOptions& options)
 ProfileReport profile_run(const std::string& model, const profile::ProfileFiles& files) {
   ProfileReport report;
   report.profile = unwrap(profile::profile_by_module(model, files), report.notes);
+  report.notes.insert(report.notes.end(), report.profile.notes.begin(), report.profile.notes.end());
   metadata::note_origins(report.profile.tree.by_pytorch, report.profile.tree.count, model, report.notes);
   return report;
 }

@@ -69,9 +69,9 @@ Placement placement_in(const onnx_file::OnnxSummary& model, const metadata::Reco
 
 // Compares with what ONNX Runtime chose: JSON of get_provider_graph_assignment_info() (docs/dialects.md). Errors: those
 // of a file that cannot be read; wrong_kind for JSON of another form; sidecar_mismatch when no name is one of the
-// model's.
+// model's, now or before annotate.
 Comparison compare_with_providers(const onnx_file::OnnxSummary& model, const Placement& placement,
-                                  const std::string& path);
+                                  const std::string& path, Diagnostics& notes);
 
 std::string to_text(const Placement& placement);
 std::string to_json(const Placement& placement);

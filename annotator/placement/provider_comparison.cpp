@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "annotator/metadata/node_names.h"
 #include "annotator/placement/device.h"
 #include "annotator/placement/placement.h"
 #include "schema/files/files.h"
@@ -44,9 +45,10 @@ Providers read_providers(const std::string& path) {
 }
 
 // A node that ONNX Runtime fused before it chose keeps its name in front: "<name>/MatMulAddFusion".
-void add_fused_names(const std::vector<const onnx_file::OnnxNode*>& nodes, Providers& providers) {
+void add_fused_names(const std::vector<const onnx_file::OnnxNode*>& nodes, metadata::NameAge age,
+                     Providers& providers) {
   std::set<std::string_view> names;
-  for (const onnx_file::OnnxNode* node : nodes) names.insert(node->name);
+  for (const onnx_file::OnnxNode* node : nodes) names.insert(metadata::name_of(*node, age));
   Providers fused;
   for (const auto& [name, chosen] : providers) {
     const std::size_t slash = name.rfind('/');
@@ -60,14 +62,19 @@ void add_fused_names(const std::vector<const onnx_file::OnnxNode*>& nodes, Provi
 }  // namespace
 
 Comparison compare_with_providers(const onnx_file::OnnxSummary& model, const Placement& placement,
-                                  const std::string& path) {
+                                  const std::string& path, Diagnostics& notes) {
   Providers providers = read_providers(path);
   const auto nodes = onnx_file::all_nodes(model.graph);
-  add_fused_names(nodes, providers);
+  std::vector<std::string> names;
+  for (const auto& [name, chosen] : providers) names.push_back(name);
+  const metadata::ListedNames listed = metadata::age_of_names(nodes, names);
+  if (listed.ambiguous) notes.push_back(metadata::ambiguous_names(path));
+  add_fused_names(nodes, listed.age, providers);
   Comparison comparison;
   for (std::size_t i = 0; i < nodes.size(); ++i) {
-    const auto found = providers.find(nodes[i]->name);
-    if (nodes[i]->name.empty() || found == providers.end()) {
+    const std::string_view name = metadata::name_of(*nodes[i], listed.age);
+    const auto found = providers.find(name);
+    if (name.empty() || found == providers.end()) {
       ++comparison.gone;
       continue;
     }

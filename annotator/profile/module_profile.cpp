@@ -49,6 +49,16 @@ void require_meeting(const RuntimeProfile& profile, const LayerPlacer& placer, c
 
 namespace {
 
+// The names that the profile has of nodes, those in lists too.
+std::vector<std::string> names_in(const RuntimeProfile& profile, const InlinedNames& inlined) {
+  std::vector<std::string> names;
+  for (const Layer& layer : profile.layers) {
+    names.push_back(inlined.before(layer.name));
+    for (const std::string& name : layer.holds.names) names.push_back(inlined.before(name));
+  }
+  return names;
+}
+
 // Without amounts; what it was made with is not needed for them.
 ModuleProfile placed_layers(const std::string& model_path, const ProfileFiles& files) {
   const std::string& profile_path = files.profiles.front();
@@ -64,7 +74,8 @@ ModuleProfile placed_layers(const std::string& model_path, const ProfileFiles& f
     throw Error(Code::usage, "no node of the file says which module it belongs to", "`whence annotate` it first",
                 {.file = model_path, .stage = "profile"});
   }
-  const NodeFinder names(graph);
+  const metadata::ListedNames listed = metadata::age_of_names(graph.index.nodes(), names_in(profile, inlined));
+  const NodeFinder names(graph, listed.age);
   std::optional<OnnxSummary> optimized;
   std::optional<OptimizedFinder> matches;
   if (!files.optimized.empty()) {
@@ -75,6 +86,7 @@ ModuleProfile placed_layers(const std::string& model_path, const ProfileFiles& f
   require_meeting(profile, placer, matches ? &*matches : nullptr, place);
 
   ModuleProfile result;
+  if (listed.ambiguous) result.notes.push_back(metadata::ambiguous_names(profile_path));
   result.file = base_name(model_path);
   result.profile = base_name(profile_path);
   result.source = profile.source;

@@ -17,6 +17,7 @@
 #include "annotator/profile/runtime_profile.h"
 #include "annotator/text/table.h"
 #include "annotator/view/module_tree.h"
+#include "whence/diagnostics.h"
 
 namespace whence::profile {
 
@@ -42,6 +43,7 @@ struct CallAmount {
 
 struct ModuleProfile {
   std::string file, profile;  // base names
+  Diagnostics notes;          // warnings about the names in the profile
   std::string graph;          // as viewers know it (view::viewer_graph_id)
   std::string_view source;    // name of the reader
   Unit unit = Unit::microseconds;

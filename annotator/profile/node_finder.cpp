@@ -24,15 +24,16 @@ std::string_view name_of(ProfileRule rule) {
   return names[static_cast<std::size_t>(rule)];
 }
 
-NodeFinder::NodeFinder(const view::NodeGraph& graph) : graph_(graph) {
+NodeFinder::NodeFinder(const view::NodeGraph& graph, metadata::NameAge age) : graph_(graph) {
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const onnx_file::OnnxNode& node = *graph.nodes[i].node;
     for (const std::string_view output : node.outputs) {
       if (!output.empty()) makers_[output].push_back(i);
     }
-    if (node.name.empty()) continue;
-    nodes_[node.name].push_back(i);
-    without_dots_[with_underscores(node.name)].push_back(i);
+    const std::string_view name = metadata::name_of(node, age);
+    if (name.empty()) continue;
+    nodes_[name].push_back(i);
+    without_dots_[with_underscores(name)].push_back(i);
   }
 }
 
@@ -43,13 +44,7 @@ FoundNode NodeFinder::find(std::string_view name, std::string_view op_type) cons
 }
 
 std::string_view NodeFinder::origin_in(std::string_view name) const {
-  for (std::size_t end = name.size(); end > 1; --end) {
-    if (name[end - 1] != '/' && name[end - 1] != '_') continue;
-    const std::string_view rest = name.substr(end);
-    const bool number = rest.find_first_not_of("0123456789_") == std::string_view::npos;
-    if (!number && known(name.substr(0, end - 1))) return name.substr(0, end - 1);
-  }
-  return {};
+  return metadata::known_beginning(name, [&](std::string_view each) { return known(each); });
 }
 
 std::vector<std::size_t> NodeFinder::listed(std::string_view name) const {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "annotator/match/match.h"
+#include "annotator/metadata/node_names.h"
 #include "annotator/view/node_graph.h"
 
 namespace whence::profile {
@@ -34,7 +35,8 @@ struct FoundNode {
 
 class NodeFinder {
  public:
-  explicit NodeFinder(const view::NodeGraph& graph);
+  // `age`: of the names that the runtime had of the nodes.
+  NodeFinder(const view::NodeGraph& graph, metadata::NameAge age);
 
   bool known(std::string_view name) const { return nodes_.contains(name); }
 

@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "annotator/metadata/node_names.h"
 #include "annotator/metadata/operation_ids.h"
 #include "annotator/operators/onnx_operators.h"
 #include "annotator/view/fusion_parts.h"
@@ -255,15 +256,27 @@ class Pairing {
 
   // `renamed_values`: pairs only nodes whose values the other file does not have.
   void by_name(bool renamed_values) {
+    // A file that was annotated, beside the one before: its nodes had the other's names.
+    for (const metadata::NameAge a : {metadata::NameAge::present, metadata::NameAge::original}) {
+      for (const metadata::NameAge b : {metadata::NameAge::present, metadata::NameAge::original}) {
+        by_name(renamed_values, a, b);
+      }
+    }
+  }
+
+  void by_name(bool renamed_values, metadata::NameAge age_a, metadata::NameAge age_b) {
     std::unordered_map<std::string_view, std::size_t> named;  // `none` for a name of several nodes
     for (std::size_t i = 0; i < a_.size(); ++i) {
-      if (!free_a(i) || a_[i].node->name.empty()) continue;
-      const auto [entry, is_new] = named.try_emplace(a_[i].node->name, i);
+      if (!free_a(i)) continue;
+      const std::string_view name = metadata::name_of(*a_[i].node, age_a);
+      if (name.empty()) continue;
+      const auto [entry, is_new] = named.try_emplace(name, i);
       if (!is_new) entry->second = none;
     }
     for (std::size_t i = 0; i < b_.size(); ++i) {
-      const auto found = named.find(b_[i].node->name);
-      if (!free_b(i) || found == named.end() || found->second == none) continue;
+      if (!free_b(i)) continue;
+      const auto found = named.find(metadata::name_of(*b_[i].node, age_b));
+      if (found == named.end() || found->second == none) continue;
       const std::size_t at = found->second;
       if (!free_a(at) || !may_pair(a_[at], b_[i])) continue;
       if (renamed_values && (makes_any(*a_[at].node, makers_b_) || makes_any(*b_[i].node, makers_a_))) continue;
@@ -311,7 +324,7 @@ class Pairing {
   // brings together all operations of them.
   void fuse_operations() {
     OperationGroups groups;
-    const auto add = [&](const DiffNodes& nodes, std::size_t i, std::vector<std::size_t> NodePairs::Fusion::*side) {
+    const auto add = [&](const DiffNodes& nodes, std::size_t i, std::vector<std::size_t> NodePairs::Fusion::* side) {
       groups.add(metadata::parse_ids(nodes[i].attribution.id), i, side);
     };
     for (std::size_t i = 0; i < a_.size(); ++i) {

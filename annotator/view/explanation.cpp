@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "annotator/match/evidence.h"
+#include "annotator/metadata/node_names.h"
 #include "annotator/origin/keys/origin.h"
 #include "annotator/origin/keys/torch.h"
 #include "schema/nearest_names.h"
@@ -38,24 +39,30 @@ std::vector<std::string> texts(const std::vector<std::string_view>& views) { ret
   throw Error(Code::unknown_node, "no node or value is called '" + name + "'", remedy, place);
 }
 
-const OnnxNode& find_node(const OnnxSummary& model, const std::string& name) {
+// Says in `notes` where the name was once another node's.
+const OnnxNode& find_node(const OnnxSummary& model, const std::string& name, Diagnostics& notes) {
   const std::vector<const OnnxNode*> nodes = onnx_file::all_nodes(model.graph);
-  std::vector<const OnnxNode*> found;
-  std::copy_if(nodes.begin(), nodes.end(), std::back_inserter(found),
-               [&](const OnnxNode* node) { return node->name == name && !name.empty(); });
-  if (found.empty()) {
-    std::copy_if(nodes.begin(), nodes.end(), std::back_inserter(found), [&](const OnnxNode* node) {
-      return !name.empty() && std::find(node->outputs.begin(), node->outputs.end(), name) != node->outputs.end();
-    });
+  const metadata::NamedNodes found = metadata::find_nodes(nodes, name);
+  if (found.nodes.empty()) throw_unknown(model, name, nodes);
+  const Place place{.file = model.file->path(), .stage = "explain"};
+  const OnnxNode& first = *found.nodes.front();
+  if (found.nodes.size() > 1) {
+    const bool formerly = found.by == metadata::NamedNodes::By::original_name;
+    throw Error(Code::usage,
+                std::to_string(found.nodes.size()) + " nodes " +
+                    (formerly ? "were called '" + name + "' before `whence annotate`" : "are called '" + name + "'"),
+                formerly ? "name the node as it is called now, for example " + std::string(first.name)
+                         : "name the node by its output value, for example " +
+                               std::string(first.outputs.empty() ? "the first" : first.outputs.front()),
+                place);
   }
-  if (found.empty()) throw_unknown(model, name, nodes);
-  if (found.size() > 1) {
-    throw Error(Code::usage, std::to_string(found.size()) + " nodes are called '" + name + "'",
-                "name the node by its output value, for example " +
-                    std::string(found.front()->outputs.empty() ? "the first" : found.front()->outputs.front()),
-                {.file = model.file->path(), .stage = "explain"});
+  for (const OnnxNode* other : found.formerly) {
+    notes.push_back(note(Code::usage,
+                         "'" + std::string(other->name) + "' was called '" + name +
+                             "', too, before `whence annotate`; the node that is called so now is explained",
+                         place));
   }
-  return *found.front();
+  return first;
 }
 
 ExplainedOperation explain_operation(const Recorded& recorded, std::int32_t index) {
@@ -102,13 +109,6 @@ std::string found_by(const Attribution& attribution) {
   return "the key " + std::string(keys::module) + " says so, found by rule " + attribution.rule;
 }
 
-// Says what the recording does not know about an operation's module, and what would tell it; empty when it knows the
-// module. Recordings of C++ modules have such operations, and those of branches and loops in a .pt2, which says none.
-std::string how_recorded(Confidence confidence, const OnnxNode& node) {
-  const std::string_view stack = onnx_file::find_property(node.metadata, keys::stack_trace).value_or("");
-  const bool is_python = stack.find(".py\"") != std::string_view::npos;
-  const std::string remedy =
-      is_python ? "" : "; in a C++ model, a whence::ModuleScope in the module's forward records it (docs/cpp.md)";
 // Says what PyTorch's own keys tell, and what they leave open.
 std::string by_pytorch(const Attribution& attribution) {
   const std::string sure = "; `whence annotate --sidecar` makes sure";
@@ -122,6 +122,13 @@ std::string by_pytorch(const Attribution& attribution) {
   return "PyTorch's own metadata say so" + sure;
 }
 
+// Says what the recording does not know about an operation's module, and what would tell it; empty when it knows the
+// module. Recordings of C++ modules have such operations, and those of branches and loops in a .pt2, which says none.
+std::string how_recorded(Confidence confidence, const OnnxNode& node) {
+  const std::string_view stack = onnx_file::find_property(node.metadata, keys::stack_trace).value_or("");
+  const bool is_python = stack.find(".py\"") != std::string_view::npos;
+  const std::string remedy =
+      is_python ? "" : "; in a C++ model, a whence::ModuleScope in the module's forward records it (docs/cpp.md)";
   if (confidence == Confidence::inferred)
     return "; its module was not recorded but concluded from what ran around it" + remedy;
   if (confidence == Confidence::ancestor)
@@ -161,6 +168,7 @@ std::string reason_of(const OnnxNode& node, const Attribution& attribution, cons
     return node.metadata.empty() ? "the node carries no metadata that tells its origin: run `whence annotate`"
                                  : "none of the node's keys says its module: run `whence annotate`";
   }
+  if (attribution.by_pytorch) return by_pytorch(attribution);
   if (attribution.rule != "stamp" && attribution.rule != "shared" && !attribution.rule.empty()) {
     return found_by(attribution);
   }
@@ -168,7 +176,6 @@ std::string reason_of(const OnnxNode& node, const Attribution& attribution, cons
   return "the key " + std::string(keys::module) + " says so" +
          (attribution.rule.empty() ? "" : ", found by rule " + attribution.rule);
 }
-  if (attribution.by_pytorch) return by_pytorch(attribution);
 
 std::vector<ExplainedOperation> operations_of(const Attribution& attribution, const Recorded* recorded) {
   std::vector<ExplainedOperation> operations;
@@ -199,17 +206,19 @@ Explanation explain(const OnnxNode& node, const Recorded* recorded, const Source
 
 Result<Explanation> explain_node(const OnnxSummary& model, const std::string& name, const Program* program,
                                  const SourceRoot& root) {
-  return guarded([&] {
+  Diagnostics notes;
+  Result<Explanation> result = guarded([&] {
     if (program != nullptr && !metadata::belongs_to(model, *program)) {
       throw Error(Code::sidecar_mismatch, "the file was not exported from the program that the sidecar describes",
                   "give the sidecar that was recorded from the same archive, or none",
                   {.file = model.file->path(), .stage = "explain"});
     }
-    const OnnxNode& node = find_node(model, name);
+    const OnnxNode& node = find_node(model, name, notes);
     std::optional<Recorded> recorded;
     if (program != nullptr) recorded.emplace(*program);
     return explain(node, recorded ? &*recorded : nullptr, root);
   });
+  return result ? Result<Explanation>(std::move(*result), std::move(notes)) : result;
 }
 
 }  // namespace whence::view

@@ -45,9 +45,9 @@ std::vector<ExplainedOperation> operations_of(const metadata::Attribution& attri
 Explanation explain(const onnx_file::OnnxNode& node, const metadata::Recorded* recorded,
                     const SourceRoot& root = SourceRoot());
 
-// Explains the node of that name, or the node that makes the value of that name. `program` may be null.
-// Errors: unknown_node with the nearest names; usage when several nodes carry the name; sidecar_mismatch when the file
-// was not exported from `program`.
+// Explains the node of that name (metadata/node_names.h), or the node that makes the value of that name. `program` may
+// be null. Errors: unknown_node with the nearest names; usage when several nodes carry the name; sidecar_mismatch when
+// the file was not exported from `program`.
 Result<Explanation> explain_node(const onnx_file::OnnxSummary& model, const std::string& name, const Program* program,
                                  const SourceRoot& root = SourceRoot());
 

@@ -44,7 +44,7 @@ annotator_room(annotation USES text origin onnx_file metadata exporter match NEE
 annotator_room(functions USES text operators origin onnx_file metadata write NEEDS nlohmann_json::nlohmann_json ONNX::onnx ONNX::onnx_proto)
 annotator_room(view USES text operators origin onnx_file metadata match functions NEEDS nlohmann_json::nlohmann_json)
 annotator_room(dialect USES onnx_file view NEEDS nlohmann_json::nlohmann_json)
-annotator_room(profile USES text onnx_file match functions view NEEDS nlohmann_json::nlohmann_json EXPAT::EXPAT)
+annotator_room(profile USES text onnx_file metadata match functions view NEEDS nlohmann_json::nlohmann_json EXPAT::EXPAT)
 annotator_room(placement USES text origin onnx_file metadata view NEEDS nlohmann_json::nlohmann_json)
 annotator_room(validation USES text operators origin onnx_file metadata functions view NEEDS nlohmann_json::nlohmann_json ONNX::onnx)
 annotator_room(report USES text functions view validation NEEDS nlohmann_json::nlohmann_json ZLIB::ZLIB)
