@@ -18,6 +18,9 @@ validation::Validation app::validation_of(const std::string& model, const Valida
   room_options.gates.required = options.required;
   room_options.gates.baseline = options.baseline;
   room_options.allowed = options.allowed;
+  for (const std::string& text : options.tolerances) {
+    room_options.tolerances.push_back(validation::parse_tolerance(text));
+  }
   room_options.full = options.full;
   room_options.before = options.conformance;
   std::optional<Sidecar> sidecar;

@@ -30,11 +30,13 @@ ValidateOptions read_validate_config(const std::string& path) {
       options.required = strings(value, key, place);
     } else if (key == "allow") {
       options.allowed = strings(value, key, place);
+    } else if (key == "tolerance") {
+      options.tolerances = strings(value, key, place);
     } else if (key == "baseline" && value.is_string()) {
       options.baseline = (std::filesystem::path(path).parent_path() / value.get<std::string>()).string();
     } else {
       throw Error(Code::wrong_kind, "'" + key + "' is not a setting",
-                  "the settings are min, require, allow and baseline", place);
+                  "the settings are min, require, allow, tolerance and baseline", place);
     }
   }
   return options;

@@ -1,16 +1,20 @@
 #include "annotator/validation/gates.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
-#include <map>
-#include <optional>
+#include <cmath>
+#include <cstdio>
+#include <functional>
 
+#include "annotator/origin/module_tree.h"
 #include "annotator/text/path_glob.h"
 #include "schema/nearest_names.h"
 #include "schema/result.h"
 
 namespace whence::validation {
 
+using origin::Confidence;
 using origin::Counts;
 using text::matches_path;
 
@@ -33,16 +37,21 @@ const Rule required_rule = {
 const Rule baseline_rule = {
     "V503",
     "coverage_fell",
-    "shares of nodes that fell below the baseline",
-    "find what changed with `whence diff`, or make a new baseline with `whence validate --json`",
-    "Asked for by --baseline: covered and exact nodes, of the file and of each module, may not "
-    "become fewer, and no module may lose all of its nodes.",
+    "nodes that became unknown or less sure since the baseline",
+    "`whence annotate FILE --from BEFORE`, with the annotated file before, brings origins back, and `whence carry` "
+    "keeps "
+    "them through a tool; `whence diff` shows what changed",
+    "Asked for by --baseline: no node that was covered may be unknown, none that was exact less sure, and no module "
+    "may "
+    "lose its nodes to others. Nodes that a tool removed are not missed; --require names modules that must stay.",
     Severity::error};
 
 namespace {
 
 // Shares are quotients of whole numbers; what differs by less is rounding.
 constexpr double rounding = 1e-9;
+
+constexpr std::size_t modules_named = 3;
 
 using Rows = std::vector<std::pair<std::string, Counts>>;
 
@@ -52,6 +61,96 @@ std::vector<std::string_view> names_of(const Rows& rows) {
   return names;
 }
 
+std::string number_text(double number) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.4g", number);
+  return text.data();
+}
+
+// Computes the losses of modules since a baseline. Counts of a module are of all nodes at or below it; those of the
+// root are the file's, nodes without a module included.
+class Losses {
+ public:
+  Losses(const Baseline& baseline, const Coverage& coverage) {
+    for (const auto& [path, counts] : baseline.modules) tree_.rows[tree_.add(path)].before = counts;
+    for (const auto& [path, counts] : coverage.modules) tree_.rows[tree_.add(path)].now = counts;
+    tree_.rows.front().before = baseline.all;
+    tree_.rows.front().now = coverage.all;
+  }
+
+  // Nodes that are there still and that `known` no longer counts: as many as it counts fewer of, where as many more are
+  // left uncounted. Shares would fall when a tool takes nodes away. A node that is lost in one module and one that is
+  // found in another do not make up for each other.
+  template <class Known>
+  std::int64_t nodes(const Known& known) const {
+    std::vector<std::int64_t> lost(tree_.rows.size());   // within the module
+    for (std::size_t i = tree_.rows.size(); i-- > 0;) {  // a module's row comes after that of the one around it
+      const Row& row = tree_.rows[i];
+      const std::int64_t fewer = known(row.before) - known(row.now);
+      const std::int64_t uncounted = (row.now.total() - known(row.now)) - (row.before.total() - known(row.before));
+      lost[i] = std::max(lost[i], std::min(fewer, uncounted));
+      if (row.parent) lost[*row.parent] += lost[i];
+    }
+    return lost.front();
+  }
+
+  // By how much the file has more unknown nodes, those that a tool put in without a word on their origin included.
+  std::int64_t more_unknown() const {
+    const Row& all = tree_.rows.front();
+    return (all.now.total() - all.now.covered()) - (all.before.total() - all.before.covered());
+  }
+
+  // The innermost module that holds all of the fall, or those in it between which it is divided, those that lost most
+  // first.
+  template <class Known>
+  std::vector<std::string> modules(const Known& known) const {
+    const auto fall = [&](std::size_t row) { return known(tree_.rows[row].before) - known(tree_.rows[row].now); };
+    std::size_t at = 0;
+    std::vector<std::size_t> within = fallen_children(at, fall);
+    while (within.size() == 1 && fall(within.front()) == fall(at)) within = fallen_children(at = within.front(), fall);
+    if (within.empty()) within = {at};
+    std::vector<std::string> paths;
+    for (const std::size_t row : within) paths.push_back(tree_.rows[row].path);
+    return paths;
+  }
+
+  // The outermost modules that have no node any more, where more are gone from modules than from the file.
+  std::vector<std::string> robbed_modules() const {
+    std::vector<std::string> robbed;
+    for (const Row& row : tree_.rows) {
+      const bool gone = row.before.covered() > 0 && row.now.total() == 0;
+      const bool outermost = !row.parent || tree_.rows[*row.parent].now.total() > 0;
+      if (gone && outermost) robbed.push_back(row.path);
+    }
+    const Row& all = tree_.rows.front();
+    return nodes_of(robbed) > all.before.total() - all.now.total() ? robbed : std::vector<std::string>();
+  }
+
+  // The nodes that the modules had.
+  std::int64_t nodes_of(const std::vector<std::string>& modules) const {
+    std::int64_t count = 0;
+    for (const std::string& path : modules) count += tree_.rows[*tree_.find(path)].before.total();
+    return count;
+  }
+
+ private:
+  struct Row : origin::ModulePlace {
+    Counts before, now;
+  };
+
+  template <class Fall>
+  std::vector<std::size_t> fallen_children(std::size_t row, const Fall& fall) const {
+    std::vector<std::size_t> fallen;
+    for (const std::size_t child : tree_.rows[row].children) {
+      if (fall(child) > 0) fallen.push_back(child);
+    }
+    std::ranges::stable_sort(fallen, std::greater<>(), fall);
+    return fallen;
+  }
+
+  origin::ModuleTree<Row> tree_;
+};
+
 class Gatekeeper {
  public:
   Gatekeeper(const Coverage& coverage, const std::vector<SilentModule>& silent)
@@ -60,7 +159,10 @@ class Gatekeeper {
   void threshold(const Threshold& limit) {
     const auto hold = [&](const std::string& subject, const Counts& counts) {
       const double reached = limit.reached(counts);
-      if (reached < limit.percent) add(threshold_rule, subject, limit.measure, limit.percent, reached);
+      if (reached >= limit.percent) return;
+      const auto least = std::ceil(limit.percent / 100 * static_cast<double>(counts.total()) - rounding);
+      const auto lacking = static_cast<std::int64_t>(least) - limit.nodes(counts);
+      add(threshold_rule, subject, limit.measure, limit.percent, reached, std::max<std::int64_t>(lacking, 1));
     };
     if (!limit.modules.empty()) {
       bool any = false;
@@ -86,43 +188,56 @@ class Gatekeeper {
       if (!matches_path(glob, path)) continue;
       any = true;
       if (counts.covered() < counts.total()) {
-        add(required_rule, path, "covered", 100, 100 * counts.share(counts.covered()));
+        add(required_rule, path, "covered", 100, 100 * counts.share(counts.covered()),
+            counts.total() - counts.covered());
       }
     }
     for (const SilentModule& module : silent_) {
       if (!matches_path(glob, module.path)) continue;
       any = true;
-      add(required_rule, module.path, "covered", 100, 0);
+      add(required_rule, module.path, "covered", 100, 0, std::nullopt);
     }
     if (!any) add_missing(required_rule, "module", glob, "covered", 100);
   }
 
   void compare(const Baseline& baseline) {
-    compare_counts("", baseline.all, coverage_.all);
-    std::map<std::string, const Counts*> now;
-    for (const auto& [path, counts] : coverage_.modules) now.emplace(path, &counts);
-    for (const auto& [path, before] : baseline.modules) {
-      if (path.empty()) continue;  // the root is the file, but for nodes without a module
-      const auto found = now.find(path);
-      compare_counts(path, before, found == now.end() ? Counts{} : *found->second);
+    const auto covered = [](const Counts& counts) { return counts.covered(); };
+    const auto exact = [](const Counts& counts) { return counts[Confidence::exact]; };
+    const Losses losses(baseline, coverage_);
+    const std::int64_t unknown = std::max(losses.nodes(covered), losses.more_unknown());
+    if (unknown > 0) {
+      const std::string more = unknown == 1 ? "1 more node is" : std::to_string(unknown) + " more nodes are";
+      add_lost("covered", unknown, more + " unknown", losses.modules(covered), baseline);
+    }
+    // Nodes that became unknown became less sure, too: they have no second cause.
+    if (const std::int64_t unsure = losses.nodes(exact) - losses.nodes(covered); unsure > 0) {
+      const std::string more = unsure == 1 ? "1 node is" : std::to_string(unsure) + " nodes are";
+      add_lost("exact", unsure, more + " less sure", losses.modules(exact), baseline);
+    }
+    if (const std::vector<std::string> robbed = losses.robbed_modules(); unknown == 0 && !robbed.empty()) {
+      add_lost("covered", losses.nodes_of(robbed), "the nodes of modules are now other modules'", robbed, baseline);
     }
   }
 
   std::vector<Shortfall> take() { return std::move(found_); }
 
  private:
-  void compare_counts(const std::string& subject, const Counts& before, const Counts& now) {
-    for (const char* measure : {"covered", "exact"}) {
-      const Threshold reached{measure, 0, "", ""};
-      const double was = reached.reached(before);
-      // A module without nodes has lost all that it had.
-      const double is = now.total() == 0 && before.total() > 0 ? 0 : reached.reached(now);
-      if (is < was - rounding) add(baseline_rule, subject, measure, was, is);
-    }
+  void add(const Rule& rule, const std::string& subject, const std::string& measure, double minimum, double reached,
+           std::optional<std::int64_t> nodes) {
+    const std::string message = measure + (subject.empty() ? "" : " of " + subject) + " is " + number_text(reached) +
+                                " %, not " + number_text(minimum) + " %";
+    found_.push_back({&rule, subject, measure, minimum, reached, nodes, {}, message, false});
   }
 
-  void add(const Rule& rule, const std::string& subject, const std::string& measure, double minimum, double reached) {
-    found_.push_back({&rule, subject, measure, minimum, reached, ""});
+  void add_lost(const std::string& measure, std::int64_t nodes, std::string message,
+                const std::vector<std::string>& modules, const Baseline& baseline) {
+    const Threshold share{measure, 0, "", ""};
+    const double was = share.reached(baseline.all), is = share.reached(coverage_.all);
+    for (std::size_t i = 0; i < std::min(modules.size(), modules_named); ++i) {
+      message += (i == 0 ? ": " : ", ") + (modules[i].empty() ? "(root)" : modules[i]);
+    }
+    message += "; " + measure + " was " + number_text(was) + " %, is " + number_text(is) + " %";
+    found_.push_back({&baseline_rule, "", measure, was, is, nodes, modules, message, false});
   }
 
   // The file has nothing of that name: it is gone, or was never called so.
@@ -133,8 +248,15 @@ class Gatekeeper {
       for (const SilentModule& module : silent_) known.push_back(module.path);
     }
     const std::string near = nearest_remedy(name, known, "");
-    found_.push_back({&rule, name, measure, minimum, 0,
-                      "no " + kind + " of the file matches '" + name + "'" + (near.empty() ? "" : "; " + near)});
+    found_.push_back({&rule,
+                      name,
+                      measure,
+                      minimum,
+                      0,
+                      std::nullopt,
+                      {},
+                      "no " + kind + " of the file matches '" + name + "'" + (near.empty() ? "" : "; " + near),
+                      false});
   }
 
   const Coverage& coverage_;
@@ -144,10 +266,12 @@ class Gatekeeper {
 
 }  // namespace
 
-double Threshold::reached(const Counts& counts) const {
+std::int64_t Threshold::nodes(const Counts& counts) const {
   const auto confidence = origin::parse_confidence(measure);
-  return 100 * counts.share(confidence ? counts[*confidence] : counts.covered());
+  return confidence ? counts[*confidence] : counts.covered();
 }
+
+double Threshold::reached(const Counts& counts) const { return 100 * counts.share(nodes(counts)); }
 
 Threshold parse_threshold(const std::string& text) {
   const std::size_t equals = text.find('=');
@@ -169,6 +293,33 @@ Threshold parse_threshold(const std::string& text) {
                 {.stage = "command line"});
   }
   return threshold;
+}
+
+bool Tolerance::covers(const Rule& of, std::int64_t findings, std::int64_t nodes) const {
+  if (!rule.empty() && rule != of.code && rule != of.name) return false;
+  const double most = percent ? amount / 100 * static_cast<double>(nodes) + rounding : amount;
+  return static_cast<double>(findings) <= most;
+}
+
+Tolerance parse_tolerance(const std::string& text) {
+  Tolerance tolerance;
+  std::string_view number = text;
+  if (const std::size_t equals = text.find('='); equals != std::string::npos) {
+    tolerance.rule = text.substr(0, equals);
+    number.remove_prefix(equals + 1);
+  }
+  tolerance.percent = number.ends_with('%');
+  if (tolerance.percent) number.remove_suffix(1);
+  const char* const end = number.data() + number.size();
+  const auto [stop, failure] = std::from_chars(number.data(), end, tolerance.amount);
+  if (failure != std::errc() || stop != end || !(tolerance.amount >= 0 && tolerance.amount <= 1e15)) {
+    throw Error(
+        Code::usage, "'" + text + "' is not a tolerance",
+        "a number of findings, or of nodes in percent, of every check or of one: --tolerance 3, --tolerance 0.5%, "
+        "--tolerance V503=2",
+        {.stage = "command line"});
+  }
+  return tolerance;
 }
 
 std::vector<Shortfall> shortfalls_of(const Coverage& coverage, const std::vector<SilentModule>& silent,

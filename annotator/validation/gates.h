@@ -2,6 +2,8 @@
 // must be there; a report of before, below which coverage may not fall.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,10 +23,23 @@ struct Threshold {
   std::string modules;  // glob; empty: not by module
   std::string op_type;  // empty: not by operator
 
-  double reached(const origin::Counts& counts) const;  // percent
+  std::int64_t nodes(const origin::Counts& counts) const;  // nodes that the measure counts
+  double reached(const origin::Counts& counts) const;      // percent
 };
 // Throws Error(usage).
 Threshold parse_threshold(const std::string& text);
+
+// The value of --tolerance: "3" (as many findings of each check), "0.5%" (in percent of the file's nodes), "V503=2" (of
+// one check, by code or name). What a check finds does not count while it is no more than that.
+struct Tolerance {
+  std::string rule;  // empty: every check
+  double amount = 0;
+  bool percent = false;
+
+  bool covers(const Rule& of, std::int64_t findings, std::int64_t nodes) const;
+};
+// Throws Error(usage).
+Tolerance parse_tolerance(const std::string& text);
 
 struct Gates {
   std::vector<Threshold> minima;
@@ -35,15 +50,20 @@ struct Gates {
 // Something a gate asks for and the file does not have.
 struct Shortfall {
   const Rule* rule = nullptr;
-  std::string subject;  // module or operator type; empty: the whole file
-  std::string measure;  // "covered" or a confidence
-  double minimum = 0;   // percent
-  double reached = 0;   // percent
-  std::string missing;  // the name that nothing in the file has, with the nearest names
+  std::string subject;                 // module or operator type; empty: the whole file
+  std::string measure;                 // "covered" or a confidence
+  double minimum = 0;                  // percent
+  double reached = 0;                  // percent
+  std::optional<std::int64_t> nodes;   // too few of the measure; none where no number of nodes would do
+  std::vector<std::string> modules{};  // against a baseline: the modules that lost most
+  std::string message;
+  bool allowed = false;  // by --allow or --tolerance
 };
 
 // `silent`: modules of the sidecar that have no node. `baseline`: what gates.baseline names, null for none. A glob or
-// an operator type that matches nothing is a shortfall.
+// an operator type that matches nothing is a shortfall. Against a baseline one cause is one shortfall: the nodes that
+// became unknown, those that became less sure, and modules whose nodes are other modules' now. Nodes that are gone are
+// none, since nothing of them is left to be known.
 std::vector<Shortfall> shortfalls_of(const Coverage& coverage, const std::vector<SilentModule>& silent,
                                      const Gates& gates, const Baseline* baseline);
 

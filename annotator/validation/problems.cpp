@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "schema/json_text.h"
@@ -12,12 +11,6 @@ namespace whence::validation {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-std::string number_text(double number) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.4g", number);
-  return text.data();
-}
 
 Json text_json(const std::string& text) { return {{"text", text}}; }
 
@@ -62,12 +55,6 @@ std::string shown(const Problem& problem) { return problem.message + "; try: " +
 
 }  // namespace
 
-std::string message_of(const Shortfall& shortfall) {
-  if (!shortfall.missing.empty()) return shortfall.missing;
-  return shortfall.measure + (shortfall.subject.empty() ? "" : " of " + shortfall.subject) + " is " +
-         number_text(shortfall.reached) + " %, not " + number_text(shortfall.minimum) + " %";
-}
-
 std::vector<Problem> problems_of(const Validation& validation) {
   std::vector<Problem> problems;
   for (const Finding& finding : validation.findings) {
@@ -79,7 +66,7 @@ std::vector<Problem> problems_of(const Validation& validation) {
     }
   }
   for (const Shortfall& shortfall : validation.shortfalls) {
-    problems.push_back({shortfall.rule, shortfall.subject, message_of(shortfall)});
+    if (!shortfall.allowed) problems.push_back({shortfall.rule, shortfall.subject, shortfall.message});
   }
   return problems;
 }

@@ -14,10 +14,8 @@ struct Problem {
   std::string message;
 };
 
-// Findings that --allow takes out are not among them.
+// Findings that --allow and --tolerance take out are not among them.
 std::vector<Problem> problems_of(const Validation& validation);
-// "covered of encoder.layer.0 is 87.5 %, not 95 %".
-std::string message_of(const Shortfall& shortfall);
 
 // SARIF 2.1.0 (docs.oasis-open.org/sarif/sarif/v2.1.0), for code scanning. `path` is the file's place in the
 // repository.

@@ -12,27 +12,40 @@ using onnx_file::OnnxSummary;
 
 namespace {
 
-bool is_allowed(const Check& check, const std::vector<std::string>& allowed) {
-  return std::any_of(allowed.begin(), allowed.end(),
-                     [&](const std::string& word) { return word == check.code || word == check.name; });
+bool is_called(const Rule& rule, const std::string& word) { return word == rule.code || word == rule.name; }
+
+// `findings`: nothing where no number of them could be tolerated.
+bool is_allowed(const Rule& rule, std::optional<std::int64_t> findings, std::int64_t nodes,
+                const ValidateOptions& options) {
+  return std::ranges::any_of(options.allowed, [&](const std::string& word) { return is_called(rule, word); }) ||
+         (findings && std::ranges::any_of(options.tolerances, [&](const Tolerance& tolerance) {
+            return tolerance.covers(rule, *findings, nodes);
+          }));
 }
 
-void refuse_unknown_codes(const std::vector<std::string>& allowed) {
-  for (const std::string& word : allowed) {
-    if (find_check(word) != nullptr) continue;
-    throw Error(Code::usage, "there is no check '" + word + "'",
-                "a code from " + std::string(all_checks().front()->code) + " to " + all_checks().back()->code +
-                    "; `whence validate --help` names them",
-                {.stage = "command line"});
+void refuse_unknown_code(const std::string& word) {
+  if (std::ranges::any_of(all_rules(), [&](const Rule* rule) { return is_called(*rule, word); })) return;
+  throw Error(Code::usage, "there is no check '" + word + "'",
+              "a code from " + std::string(all_rules().front()->code) + " to " + all_rules().back()->code +
+                  "; `whence validate --help` names them",
+              {.stage = "command line"});
+}
+
+void refuse_unknown_codes(const ValidateOptions& options) {
+  for (const std::string& word : options.allowed) refuse_unknown_code(word);
+  for (const Tolerance& tolerance : options.tolerances) {
+    if (!tolerance.rule.empty()) refuse_unknown_code(tolerance.rule);
   }
 }
 
 std::vector<Finding> findings_of(const CheckContext& context, const ValidateOptions& options,
-                                 const std::vector<const Check*>& checks) {
+                                 const std::vector<const Check*>& checks, std::int64_t nodes) {
   std::vector<Finding> findings;
   for (const Check* check : checks) {
     std::vector<FindingItem> items = check->run(context);
-    if (!items.empty()) findings.push_back({check, std::move(items), is_allowed(*check, options.allowed)});
+    if (items.empty()) continue;
+    const bool allowed = is_allowed(*check, static_cast<std::int64_t>(items.size()), nodes, options);
+    findings.push_back({check, std::move(items), allowed});
   }
   return findings;
 }
@@ -40,13 +53,13 @@ std::vector<Finding> findings_of(const CheckContext& context, const ValidateOpti
 }  // namespace
 
 bool Validation::clean() const {
-  return shortfalls.empty() &&
-         std::all_of(findings.begin(), findings.end(), [](const Finding& finding) { return finding.allowed; });
+  return std::ranges::all_of(shortfalls, [](const Shortfall& shortfall) { return shortfall.allowed; }) &&
+         std::ranges::all_of(findings, [](const Finding& finding) { return finding.allowed; });
 }
 
 Result<Validation> validate_file(const std::string& path, const Program* program, const ValidateOptions& options) {
   return guarded([&] {
-    refuse_unknown_codes(options.allowed);
+    refuse_unknown_codes(options);
     Result<OnnxSummary> model = onnx_file::read_onnx_summary(path);
     if (!model) throw Error(model.diagnostics());
     std::optional<metadata::Recorded> recorded;
@@ -83,9 +96,10 @@ Result<Validation> validate_file(const std::string& path, const Program* program
     if (!options.gates.minima.empty()) result.gates.push_back(&threshold_rule);
     if (!options.gates.required.empty()) result.gates.push_back(&required_rule);
     if (result.baseline) result.gates.push_back(&baseline_rule);
-    result.findings = findings_of(as_stored, options, result.checks);
+    result.findings = findings_of(as_stored, options, result.checks, result.nodes);
     result.shortfalls =
         shortfalls_of(result.coverage, result.silent, options.gates, result.baseline ? &*result.baseline : nullptr);
+    for (Shortfall& each : result.shortfalls) each.allowed = is_allowed(*each.rule, each.nodes, result.nodes, options);
     return result;
   });
 }

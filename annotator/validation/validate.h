@@ -18,9 +18,10 @@ namespace whence::validation {
 
 struct ValidateOptions {
   Gates gates;
-  std::vector<std::string> allowed;  // codes or names of checks whose findings do not count
-  bool full = false;                 // run onnx's checker too
-  std::string before;                // the file that a tool made this one from, to check the tool; empty: none
+  std::vector<std::string> allowed;  // codes or names of checks and gates whose findings do not count
+  std::vector<Tolerance> tolerances;
+  bool full = false;   // run onnx's checker too
+  std::string before;  // the file that a tool made this one from, to check the tool; empty: none
 };
 
 struct Finding {
@@ -46,7 +47,8 @@ struct Validation {
   bool clean() const;  // no finding that counts, nothing short of a gate
 };
 
-// `program` may be null. Errors: those of read_onnx_summary; usage for an unknown code in `allowed`.
+// `program` may be null. Errors: those of read_onnx_summary; usage for an unknown code in `allowed` or
+// `tolerances`.
 Result<Validation> validate_file(const std::string& path, const Program* program, const ValidateOptions& options);
 
 }  // namespace whence::validation

@@ -139,7 +139,10 @@ std::string to_json(const Validation& validation) {
                           {"what", shortfall.measure},
                           {"minimum", shortfall.minimum},
                           {"reached", shortfall.reached},
-                          {"message", message_of(shortfall)}});
+                          {"nodes", shortfall.nodes ? ordered_json(*shortfall.nodes) : ordered_json()},
+                          {"modules", shortfall.modules},
+                          {"message", shortfall.message},
+                          {"allowed", shortfall.allowed}});
   }
   json["checks"] = std::move(checks);
   json["findings"] = std::move(findings);

@@ -157,8 +157,10 @@ std::string to_text(const Validation& validation, const ReportExtent& extent, co
   text += title("checks", palette);
   for (const Finding& finding : validation.findings) text += finding_text(finding, extent, palette);
   for (const Shortfall& shortfall : validation.shortfalls) {
-    text += "  " + std::string(palette.red) + shortfall.rule->code + std::string(palette.reset) + " " +
-            printable(message_of(shortfall)) + "; try: " + shortfall.rule->remedy + "\n";
+    const std::string_view style = shortfall.allowed ? palette.dim : palette.red;
+    text += "  " + std::string(style) + shortfall.rule->code + std::string(palette.reset) + " " +
+            printable(shortfall.message) +
+            (shortfall.allowed ? " (allowed)" : std::string("; try: ") + shortfall.rule->remedy) + "\n";
   }
   // A gate that was asked for is a check, too.
   std::set<const Rule*> missed;

@@ -23,7 +23,9 @@ struct ValidateOptions {
   std::string baseline = {};               // the file before, or what `whence validate --json` printed of it
   std::string conformance = {};            // the file that a tool made this one from: checks the tool (V6xx)
   std::vector<std::string> allowed = {};   // codes or names of checks whose findings do not count: "V101"
-  bool full = false;                       // runs onnx's checker and shape inference too; loads the weights
+  std::vector<std::string> tolerances =
+      {};             // findings that do not count: "3", "0.5%" of the nodes, "V503=2" of a check
+  bool full = false;  // runs onnx's checker and shape inference too; loads the weights
 };
 
 struct ValidationReport {

@@ -138,7 +138,8 @@ class ValidationReport:
 
 def validate(model: str | os.PathLike, sidecar: str | os.PathLike | None = None, *, min_covered: float | None = None,
              minima: Collection[str] = (), required: Collection[str] = (), baseline: str | os.PathLike | None = None,
-             allowed: Collection[str] = (), config: str | os.PathLike | None = None,
+             allowed: Collection[str] = (), tolerances: Collection[str] = (),
+             config: str | os.PathLike | None = None,
              conformance: str | os.PathLike | None = None, full: bool = False, values: Any = None,
              input_names: InputNames | None = None, extra_inputs: ExtraInputs | None = None) -> ValidationReport:
     """Says how much is known of an annotated file, and what is wrong with it; ``clean`` is false when a check found fault.
@@ -149,6 +150,7 @@ def validate(model: str | os.PathLike, sidecar: str | os.PathLike | None = None,
     required     globs: modules that must have nodes, all of them covered.
     baseline     the file before, or what `whence validate --json` printed of it: coverage may not fall.
     allowed      codes or names of checks whose findings do not count: ["V101"].
+    tolerances   findings that do not count: ["3"] of each check, ["0.5%"] of the nodes, ["V503=2"] of one check.
     config       a JSON file that asks for the same: {"min": [...], "require": [...], "allow": [...], "baseline": F}.
     conformance  the file that a tool made ``model`` from: also checks that the tool kept origins by the rules of
                  docs/metadata-spec.md (V6xx).
@@ -163,7 +165,8 @@ def validate(model: str | os.PathLike, sidecar: str | os.PathLike | None = None,
     options += ["--min-covered", min_covered] if min_covered is not None else []
     options += (["--baseline", baseline] if baseline else []) + (["--config", config] if config else [])
     options += ["--conformance", conformance] if conformance else []
-    for option, given in (("--min", minima), ("--require", required), ("--allow", allowed)):
+    for option, given in (("--min", minima), ("--require", required), ("--allow", allowed),
+                          ("--tolerance", tolerances)):
         require_list(given)
         for each in given:
             options += [option, each]

@@ -64,7 +64,7 @@ def test_v501_thresholds(tmp_path):
     command.run("validate", path, "--min-covered", "50", "--min", "exact=25", "--min", "matched=25")
     report = command.run_json("validate", path, "--min-covered", "75", "--min", "exact=25", code=1)
     assert report["shortfalls"] == [{"code": "V501", "subject": "", "what": "covered", "minimum": 75, "reached": 50,
-                                     "message": "covered is 50 %, not 75 %"}]
+                                     "nodes": 1, "modules": [], "message": "covered is 50 %, not 75 %", "allowed": False}]
     assert "V501 exact is 25 %, not 95 %" in command.run("validate", path, "--min", "exact=95", code=1).stdout
 
 

@@ -42,12 +42,17 @@ constexpr std::array validate_table = {
               "the file that a tool made this one from: also checks that the tool followed docs/metadata-spec.md",
               "conformance", "conformance"},
     OptionRow{"config", Kind::text, "FILE",
-              "the same in JSON: {\"min\": [...], \"require\": [...], \"allow\": [...], \"baseline\": F}", "",
-              "config"},
+              "the same in JSON: {\"min\": [...], \"require\": [...], \"allow\": [...], \"tolerance\": "
+              "[...],\n\"baseline\": F}",
+              "", "config"},
     OptionRow{"format", Kind::text, "FORMAT",
               "text, json, sarif (code scanning), junit, github (annotations of a workflow)", "", ""},
-    OptionRow{"allow", Kind::list, "CODE", "findings of this check do not count, for example V101", "allowed",
+    OptionRow{"allow", Kind::list, "CODE", "findings of this check do not count, for example V101 or V503", "allowed",
               "allowed"},
+    OptionRow{"tolerance", Kind::list, "[CODE=]N",
+              "findings do not count while a check has no more than N of them, or N% of the file's nodes: 3, 0.5%,\n"
+              "V503=2",
+              "tolerances", "tolerances"},
     OptionRow{"depth,d", Kind::text, "N", "levels of modules in the tables (2)", "", ""},
     OptionRow{"all", Kind::flag, "", "every module, node and parameter, however long the report", "", ""},
     OptionRow{"full", Kind::flag, "", "run onnx's checker and shape inference too; loads the weights", "full", "full"},
@@ -78,6 +83,7 @@ ValidateOptions parse_options(const CommandLine& line) {
   append(options.minima, "min");
   append(options.required, "require");
   append(options.allowed, "allow");
+  append(options.tolerances, "tolerance");
   options.sidecar = line.text_or("sidecar", "");
   options.baseline = line.text_or("baseline", options.baseline);
   options.conformance = line.text_or("conformance", "");
