@@ -75,6 +75,7 @@ DiffReport diff(const std::string& a_path, const std::string& b_path, const std:
   const OnnxSummary b = unwrap(functions::read_flat_summary(b_path), report.notes);
   const std::optional<Sidecar> sidecar = read_fitting_sidecar(sidecar_path, {&a, &b}, report.notes);
   report.diff = view::diff_models(a, b, program_of(sidecar));
+  report.notes.insert(report.notes.end(), report.diff.notes.begin(), report.diff.notes.end());
   for (const OnnxSummary* model : {&a, &b}) metadata::note_origins(*model, report.notes);
   return report;
 }

@@ -1,4 +1,4 @@
-// What PyTorch's exporter says of a node's origin in its own keys, for files that whence did not annotate.
+// A node's origin by PyTorch's own keys, for files that whence did not annotate.
 //
 // The keys are strong evidence and not the truth: PyTorch's optimiser leaves the keys of one of the nodes that it
 // merges on what it made of them. A node is `inferred` at most, and less where the parameters that it reads are another

@@ -17,7 +17,10 @@ namespace fields = onnx_file::proto::attribute;
 
 namespace {
 
-constexpr std::size_t most_items = 32, most_characters = 200;
+struct Extent {
+  std::size_t items, characters;
+};
+constexpr Extent shown{32, 200}, everything{static_cast<std::size_t>(-1), static_cast<std::size_t>(-1)};
 
 // The shortest text that reads back as the same number.
 std::string number_text(float number) {
@@ -26,9 +29,9 @@ std::string number_text(float number) {
   return {digits.data(), end};
 }
 
-std::string short_text(std::string_view text) {
-  if (text.size() <= most_characters) return std::string(text);
-  return std::string(text.substr(0, most_characters)) + "...";
+std::string short_text(std::string_view text, const Extent& extent) {
+  if (text.size() <= extent.characters) return std::string(text);
+  return std::string(text.substr(0, extent.characters)) + "...";
 }
 
 std::string float_of(std::uint64_t bits) { return number_text(std::bit_cast<float>(static_cast<std::uint32_t>(bits))); }
@@ -55,16 +58,14 @@ void add_numbers(const wire::Field& field, const Place& place, std::vector<std::
   while (!numbers.done()) items.push_back(int_of(numbers.varint()));
 }
 
-std::string list_text(const std::vector<std::string>& items) {
+std::string list_text(const std::vector<std::string>& items, const Extent& extent) {
   std::string text = "[";
-  for (std::size_t i = 0; i < items.size() && i < most_items; ++i) text += (i == 0 ? "" : ", ") + items[i];
-  if (items.size() > most_items) text += ", ... " + std::to_string(items.size()) + " in all";
+  for (std::size_t i = 0; i < items.size() && i < extent.items; ++i) text += (i == 0 ? "" : ", ") + items[i];
+  if (items.size() > extent.items) text += ", ... " + std::to_string(items.size()) + " in all";
   return text + "]";
 }
 
-}  // namespace
-
-std::string attribute_text(const onnx_file::OnnxAttribute& attribute, const Place& place) {
+std::string text_of(const onnx_file::OnnxAttribute& attribute, const Place& place, const Extent& extent) {
   if (!attribute.reference.empty()) return "@" + std::string(attribute.reference);
   std::vector<std::string> items;
   for (const wire::Field& field : wire::Fields(attribute.message, place)) {
@@ -74,7 +75,7 @@ std::string attribute_text(const onnx_file::OnnxAttribute& attribute, const Plac
       case fields::i:
         return int_of(field.value);
       case fields::s:
-        return short_text(field.bytes);
+        return short_text(field.bytes, extent);
       case fields::t:
       case fields::sparse_tensor:
         return "tensor";
@@ -85,7 +86,7 @@ std::string attribute_text(const onnx_file::OnnxAttribute& attribute, const Plac
         add_numbers(field, place, items);
         break;
       case fields::strings:
-        items.push_back(short_text(field.bytes));
+        items.push_back(short_text(field.bytes, extent));
         break;
       case fields::tensors:
       case fields::sparse_tensors:
@@ -98,7 +99,17 @@ std::string attribute_text(const onnx_file::OnnxAttribute& attribute, const Plac
         break;
     }
   }
-  return list_text(items);
+  return list_text(items, extent);
+}
+
+}  // namespace
+
+std::string attribute_text(const onnx_file::OnnxAttribute& attribute, const Place& place) {
+  return text_of(attribute, place, shown);
+}
+
+std::string whole_attribute_text(const onnx_file::OnnxAttribute& attribute, const Place& place) {
+  return text_of(attribute, place, everything);
 }
 
 }  // namespace whence::view

@@ -11,5 +11,7 @@ namespace whence::view {
 // texts are cut. Throws Error(corrupt_file, truncated_file) for bytes that are not an attribute; `place` names the
 // file.
 std::string attribute_text(const onnx_file::OnnxAttribute& attribute, const Place& place);
+// The same with nothing cut, to compare.
+std::string whole_attribute_text(const onnx_file::OnnxAttribute& attribute, const Place& place);
 
 }  // namespace whence::view

@@ -6,6 +6,7 @@
 
 #include "annotator/origin/module_tree.h"
 #include "annotator/view/diff_pairs.h"
+#include "annotator/view/node_changes.h"
 #include "annotator/view/parameters_read.h"
 #include "schema/files/files.h"
 
@@ -16,7 +17,8 @@ using onnx_file::OnnxSummary;
 
 namespace {
 
-constexpr std::array<std::string_view, change_count> change_words = {"added", "removed", "fused", "renamed", "moved"};
+constexpr std::array<std::string_view, change_count> change_words = {"added",   "removed", "fused", "replaced",
+                                                                     "changed", "renamed", "moved"};
 
 std::string label(const OnnxNode& node) {
   if (!node.name.empty() || node.outputs.empty()) return std::string(node.name);
@@ -26,7 +28,7 @@ std::string label(const OnnxNode& node) {
 // Rows while they are being counted; the nodes without a module are kept under a key of their own.
 class Rows {
  public:
-  void count(const DiffNode& node, std::int64_t ModuleDiff::*total, std::int64_t ModuleDiff::*own) {
+  void count(const DiffNode& node, std::int64_t ModuleDiff::* total, std::int64_t ModuleDiff::* own) {
     ++(all_.*total);
     for (ModuleDiff* row : rows_of({node.attribution.modules.begin(), node.attribution.modules.end()})) ++(row->*total);
     for (const std::string& module : node.attribution.modules) ++(tree_.rows[tree_.add(module)].diff.*own);
@@ -42,7 +44,7 @@ class Rows {
   }
 
   // Each parameter once for every module at or below which a node reads it.
-  void count_parameters(const onnx_file::OnnxGraph& graph, const DiffNodes& nodes, std::int64_t ModuleDiff::*total) {
+  void count_parameters(const onnx_file::OnnxGraph& graph, const DiffNodes& nodes, std::int64_t ModuleDiff::* total) {
     std::vector<ParameterReader> readers;
     readers.reserve(nodes.size());
     for (const DiffNode& node : nodes) readers.push_back({node.node, &node.attribution});
@@ -109,15 +111,16 @@ void add_fused(const NodePairs::Fusion& fusion, const DiffNodes& a, const DiffNo
     olds.push_back(std::string(a[at].node->op_type) + " " + label(*a[at].node));
     modules.insert(a[at].attribution.modules.begin(), a[at].attribution.modules.end());
   }
+  const Change change = fusion.a.size() > 1 ? Change::fused : Change::replaced;
   for (const std::size_t at : fusion.b) {
-    ChangedNode node = changed(Change::fused, nullptr, &b[at]);
+    ChangedNode node = changed(change, nullptr, &b[at]);
     node.fused = olds;
     node.modules_a.assign(modules.begin(), modules.end());
     to.push_back(std::move(node));
   }
 }
 
-std::vector<ChangedNode> changes(const DiffNodes& a, const DiffNodes& b) {
+std::vector<ChangedNode> changes(const DiffNodes& a, const DiffNodes& b, NodeChanges& node_changes) {
   const NodePairs pairs = pair_nodes(a, b);
   std::vector<ChangedNode> nodes;
   std::set<std::size_t> in_fusion;
@@ -130,6 +133,10 @@ std::vector<ChangedNode> changes(const DiffNodes& a, const DiffNodes& b) {
   for (const auto& fusion : pairs.fusions) add_fused(fusion, a, b, nodes);
   for (const auto& [one, other] : pairs.pairs) {
     if (in_fusion.contains(other)) continue;
+    if (auto differences = node_changes.between(*a[one].node, *b[other].node); !differences.empty()) {
+      nodes.push_back(changed(Change::changed, &a[one], &b[other]));
+      nodes.back().differences = std::move(differences);
+    }
     if (is_renamed(*a[one].node, *b[other].node)) nodes.push_back(changed(Change::renamed, &a[one], &b[other]));
     if (a[one].attribution.modules != b[other].attribution.modules) {
       nodes.push_back(changed(Change::moved, &a[one], &b[other]));
@@ -158,7 +165,9 @@ ModelDiff diff_models(const OnnxSummary& a, const OnnxSummary& b, const Program*
   for (const DiffNode& node : nodes_b) rows.count(node, &ModuleDiff::nodes_b, &ModuleDiff::own_b);
   rows.count_parameters(a.graph, nodes_a, &ModuleDiff::parameters_a);
   rows.count_parameters(b.graph, nodes_b, &ModuleDiff::parameters_b);
-  diff.nodes = changes(nodes_a, nodes_b);
+  NodeChanges node_changes(a, b);
+  diff.nodes = changes(nodes_a, nodes_b, node_changes);
+  diff.notes = node_changes.notes();
   for (const OnnxSummary* model : {&a, &b}) model->file->release_all();  // pairing read names all over them
   for (const ChangedNode& node : diff.nodes) rows.count(node);
   rows.finish(diff);

@@ -1,6 +1,6 @@
 // ModelDiff: compares two ONNX files module by module: nodes, parameters, and what became of each node. The files are
 // ones that annotate wrote, for instance before and after a tool; nodes without a module have a row of their own.
-// Weights are counted, not compared.
+// Nodes that both files have are compared with their attributes and the content of their weights (node_changes.h).
 #pragma once
 
 #include <array>
@@ -13,13 +13,15 @@
 #include "annotator/onnx_file/onnx_summary.h"
 #include "annotator/text/table.h"
 #include "schema/program.h"
+#include "whence/diagnostics.h"
 
 namespace whence::view {
 
-// `fused` is a node of the second file that alone or with others took the place of nodes of the first, which then
-// are not `removed`; `renamed` and `moved` are nodes that both files have, under another name or in another module.
-enum class Change : std::uint8_t { added, removed, fused, renamed, moved };
-inline constexpr std::size_t change_count = 5;
+// `fused` is a node of the second file that alone or with others took the place of several nodes of the first, which
+// then are not `removed`; `replaced` one that alone or with others took the place of one. `changed`, `renamed` and
+// `moved` are nodes that both files have, with other attributes or weights, under another name or in another module.
+enum class Change : std::uint8_t { added, removed, fused, replaced, changed, renamed, moved };
+inline constexpr std::size_t change_count = 7;
 std::string_view name_of(Change change);
 
 struct ChangedNode {
@@ -29,7 +31,8 @@ struct ChangedNode {
       name_b;  // the node's, or of its first output when it has none; empty where the file has no such node
   std::vector<std::string> modules_a, modules_b;  // empty: no module is known
   bool inserted = false;                          // an added node that a tool put there for the operators around it
-  std::vector<std::string> fused;                 // nodes of the first file, "MatMul /encoder/query/MatMul"
+  std::vector<std::string> fused;                 // nodes of the first file that it stands for, "MatMul /query/MatMul"
+  std::vector<std::string> differences;           // "epsilon 1e-05 -> 0.1"; changed nodes have some
 };
 
 struct ModuleDiff {
@@ -49,6 +52,7 @@ struct ModelDiff {
   std::vector<ModuleDiff> modules;  // depth first; the root is first, the row without a module last, if any
   std::vector<ChangedNode> nodes;   // by kind of change, then in file order
   ModuleDiff all;                   // both files as a whole
+  Diagnostics notes;                // weights that could not be read
 
   bool same() const { return all.same(); }
 };

@@ -32,6 +32,7 @@ ordered_json node_json(const ChangedNode& node) {
           {"names", both(or_null(node.name_a), or_null(node.name_b))},
           {"modules", both(node.modules_a, node.modules_b)},
           {"fused", node.fused},
+          {"differences", node.differences},
           {"inserted", node.inserted}};
 }
 

@@ -48,12 +48,15 @@ bool have_one_in_common(std::string_view one, std::string_view other) {
 }
 
 // True unless the two are surely of different operations.
-bool may_be_one(const DiffNode& a, const DiffNode& b) {
-  if (!same_operator(*a.node, *b.node)) return false;
+bool may_be_one_operation(const DiffNode& a, const DiffNode& b) {
   const std::string &one = a.attribution.id, &other = b.attribution.id;
   if (one.empty() || other.empty() || one == other) return true;
   const auto is_sure = [](const DiffNode& each) { return each.attribution.confidence < origin::Confidence::inferred; };
   return !is_sure(a) || !is_sure(b) || have_one_in_common(one, other);
+}
+
+bool may_be_one(const DiffNode& a, const DiffNode& b) {
+  return same_operator(*a.node, *b.node) && may_be_one_operation(a, b);
 }
 
 class Pairing {
@@ -79,6 +82,7 @@ class Pairing {
     by_name(/*renamed_values=*/false);
     if (believes_nodes_) by_module();
     if (believes_nodes_) fuse_operations();
+    if (believes_nodes_) by_place();
     NodePairs pairs;
     for (std::size_t i = 0; i < b_.size(); ++i) {
       if (of_b_[i] != none) pairs.pairs.push_back({of_b_[i], i});
@@ -334,6 +338,21 @@ class Pairing {
       if (free_b(i)) add(b_, i, &NodePairs::Fusion::b);
     }
     for (NodePairs::Fusion& fusion : groups.fusions()) add_part(std::move(fusion));
+  }
+
+  // Another operator that makes the same value of a value with the same name. Exporters number values, so that the name
+  // of the result is not enough.
+  void by_place() {
+    for (std::size_t i = 0; i < b_.size(); ++i) {
+      if (!free_b(i) || b_[i].constant || is_inserted(b_[i])) continue;
+      const auto made = maker(makers_a_, first_output(*b_[i].node));
+      if (!made || !free_a(*made) || a_[*made].constant || !may_be_one_operation(a_[*made], b_[i])) continue;
+      const auto& reads = a_[*made].node->inputs;
+      const bool same_input = std::ranges::any_of(b_[i].node->inputs, [&](std::string_view value) {
+        return !value.empty() && std::ranges::find(reads, value) != reads.end();
+      });
+      if (same_input) add_part({{*made}, {i}});
+    }
   }
 
   // True unless the nodes are surely of different operations.

@@ -12,6 +12,7 @@
 // 5. the same node name and operator
 // 6. the same modules, call and operator, in order, when both files have equally many such nodes left
 // 7. the same operations, spelled out in other operators: those of the second file replaced those of the first
+// 8. another operator between the same values: one replaced the other
 //
 // Neither values nor names make two nodes one that are surely of different operations: exporters number both.
 //

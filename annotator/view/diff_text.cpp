@@ -26,6 +26,8 @@ std::string_view style_of(Change change, const Palette& palette) {
     case Change::removed:
       return palette.red;
     case Change::fused:
+    case Change::replaced:
+    case Change::changed:
     case Change::moved:
       return palette.yellow;
     case Change::renamed:
@@ -75,6 +77,12 @@ std::string modules_text(const ModelDiff& diff, const DiffText& wanted, const Pa
   return table.text();
 }
 
+std::string joined(const std::vector<std::string>& parts) {
+  std::string text;
+  for (const std::string& part : parts) text += (text.empty() ? "" : ", ") + part;
+  return text;
+}
+
 std::string node_text(const ChangedNode& node) {
   switch (node.change) {
     case Change::added:
@@ -85,12 +93,13 @@ std::string node_text(const ChangedNode& node) {
       return node.name_a + " -> " + node.name_b;
     case Change::moved:
       return node.name_b + " from " + module_text(node.modules_a) + " to " + module_text(node.modules_b);
+    case Change::changed:
+      return node.name_b + " of " + module_text(node.modules_b) + ": " + joined(node.differences);
     case Change::fused:
+    case Change::replaced:
       break;
   }
-  std::string text = node.name_b + " in " + module_text(node.modules_b) + " for";
-  for (std::size_t i = 0; i < node.fused.size(); ++i) text += (i == 0 ? " " : ", ") + node.fused[i];
-  return text;
+  return node.name_b + " in " + module_text(node.modules_b) + " for " + joined(node.fused);
 }
 
 std::string nodes_text(const ModelDiff& diff, const DiffText& wanted, const Palette& palette) {

@@ -59,6 +59,8 @@ class ModuleChange:
     added: int
     removed: int
     fused: int
+    replaced: int
+    changed: int                 # other attributes or weights
     renamed: int
     moved: int
 

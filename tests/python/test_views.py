@@ -76,6 +76,11 @@ def test_diff(exported, tmp_path):
     assert [row.path for row in found.modules] == ["", "first", "second", None]  # the new node is of no module
     assert (found.modules[0].nodes, found.modules[-1].nodes) == ((3, 3), (0, 1))
     assert whence.diff(folder / "net.onnx", folder / "net.onnx").same
+    weight = next(each for each in file.graph.initializer if len(each.dims) == 2)
+    weight.CopyFrom(onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(weight) * 1.5, weight.name))
+    onnx.save(file, tmp_path / "scaled.onnx")
+    found = whence.diff(tmp_path / "changed.onnx", tmp_path / "scaled.onnx")
+    assert not found.same and sum(row.changed for row in found.modules[1:]) == found.changes["changed"] == 1
 
 
 def test_extract(exported, tmp_path):

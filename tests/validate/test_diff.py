@@ -16,6 +16,13 @@ def diff(*arguments, code: int = 0) -> dict:
     return command.run_json("diff", *arguments, code=code)
 
 
+def counts(**changes: int) -> dict:
+    """All kinds of changes, those that are not named without a node."""
+    kinds = ("added", "removed", "fused", "replaced", "changed", "renamed", "moved")
+    assert set(changes) <= set(kinds)
+    return {kind: changes.get(kind, 0) for kind in kinds}
+
+
 def fused_model(path, before: bool) -> str:
     """conv then norm as two nodes, or as one that took over the norm's value; another node before and after."""
     first = node("Relu", ["x"], "a", "first", known("stem"))
@@ -52,7 +59,7 @@ def test_annotating_renames_and_nothing_else(tmp_path):
 
 def test_fused_nodes_name_what_they_stand_for(tmp_path):
     result = diff(fused_model(tmp_path / "a.onnx", True), fused_model(tmp_path / "b.onnx", False))
-    assert result["changes"] == {"added": 0, "removed": 0, "fused": 1, "renamed": 0, "moved": 0}
+    assert result["changes"] == counts(fused=1)
     changed = result["changed_nodes"][0]
     assert changed["fused"] == ["Sin conv", "Cos bn"]
     assert changed["modules"] == [["block.bn", "block.conv"], ["block.bn", "block.conv"]]
@@ -87,7 +94,7 @@ def renamed_between(path, before: bool, keys: bool = True) -> str:
 def test_modules_say_which_nodes_took_the_place_of_which(tmp_path):
     """No value between the blocks has its name, so that values alone say that all stand for all."""
     result = diff(renamed_between(tmp_path / "a.onnx", True), renamed_between(tmp_path / "b.onnx", False))
-    assert result["changes"] == {"added": 2, "removed": 0, "fused": 1, "renamed": 4, "moved": 0}
+    assert result["changes"] == counts(added=2, fused=1, renamed=4)
     fused, = (each for each in result["changed_nodes"] if each["change"] == "fused")
     assert fused["fused"] == ["Sin c0", "Sigmoid s0"]
     found = rows(result)
@@ -177,7 +184,7 @@ def test_several_nodes_in_the_place_of_several(tmp_path):
     b = model([node("Exp", ["x"], "q", "before", known("m")), node("Tan", ["q"], "r", "gemm", known("m")),
                node("Abs", ["r"], "y", "after", known("m"))], tmp_path / "b.onnx")
     result = diff(a, b)
-    assert result["changes"] == {"added": 0, "removed": 0, "fused": 3, "renamed": 0, "moved": 0}
+    assert result["changes"] == counts(fused=3)
     assert [entry["fused"] for entry in result["changed_nodes"]] == [["Sin matmul", "Cos add"]] * 3
 
 
@@ -187,14 +194,14 @@ def test_constants_are_no_part_of_a_fusion(tmp_path):
     a = model([constant, node("Mul", ["x", "c"], "y", "mul", known("m"))], tmp_path / "a.onnx")
     folded = onnx.helper.make_tensor("k", onnx.TensorProto.FLOAT, [1], [2.0])
     b = model([node("Mul", ["x", "k"], "y", "mul", known("m"))], tmp_path / "b.onnx", [folded])
-    assert diff(a, b)["changes"] == {"added": 0, "removed": 1, "fused": 0, "renamed": 0, "moved": 0}
+    assert diff(a, b)["changes"] == counts(removed=1)
 
 
 def test_a_removed_no_op_is_removed_not_fused(tmp_path):
     a = model([node("Identity", ["x"], "p", "none", known("m")), node("Cos", ["p"], "y", "conv", known("m"))],
               tmp_path / "a.onnx")
     b = model([node("Cos", ["x"], "y", "conv", known("m"))], tmp_path / "b.onnx")
-    assert diff(a, b)["changes"] == {"added": 0, "removed": 1, "fused": 0, "renamed": 0, "moved": 0}
+    assert diff(a, b)["changes"] == counts(removed=1)
 
 
 def test_files_with_all_names_changed_are_paired_by_module(tmp_path):
@@ -205,7 +212,7 @@ def test_files_with_all_names_changed_are_paired_by_module(tmp_path):
         entry.input[:] = [f"w{value[1:]}" if value != "x" else value for value in entry.input]
         entry.output[:] = [f"w{value[1:]}" for value in entry.output]
     result = diff(a, model(nodes, tmp_path / "b.onnx"))
-    assert result["changes"] == {"added": 0, "removed": 0, "fused": 0, "renamed": 3, "moved": 0}
+    assert result["changes"] == counts(renamed=3)
     assert result["changed_nodes"][2]["names"] == ["n2", "other2"]
 
 
@@ -240,7 +247,8 @@ def test_parameters_are_those_that_the_nodes_read(tmp_path):
     result = diff(weighted(tmp_path / "a.onnx", 2), weighted(tmp_path / "b.onnx", 3))
     found = rows(result)
     assert result["parameters"] == found["m"]["parameters"] == found["m.n"]["parameters"] == [2, 3]
-    assert not result["same"] and not result["changed_nodes"]
+    only, = result["changed_nodes"]
+    assert not result["same"] and only["differences"] == ["w: float32[2] -> float32[3]"]
 
 
 @pytest.mark.parametrize("options, code", [((), 0), (("--exit-code",), 1)])
@@ -287,3 +295,125 @@ def test_stamped_files_are_known_through_the_sidecar(tmp_path):
 def test_wrong_depths_are_usage_errors(tmp_path, options):
     path = model(chain(known("a")), tmp_path / "a.onnx")
     assert "E0101" in command.run("diff", path, path, *options, code=2).stderr
+
+
+# ---- attributes and weights -----------------------------------------------------------------------------------------
+
+
+class Head(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up, self.norm, self.pool = torch.nn.Conv2d(3, 5, 3), torch.nn.GroupNorm(1, 5), torch.nn.MaxPool2d(2)
+        self.out = torch.nn.Linear(5, 7)
+
+    def forward(self, x):
+        return self.out(self.pool(self.norm(self.up(x))).mean((2, 3)))
+
+
+def exported_head(path, change=lambda head: None) -> str:
+    torch.manual_seed(11)
+    head = Head().eval()
+    with torch.no_grad():
+        change(head)
+    torch.export.save(torch.export.export(head, (torch.zeros(1, 3, 12, 12),)), path.with_suffix(".pt2"))
+    command.run("export", path.with_suffix(".pt2"), "-o", path, "--annotate")
+    return str(path)
+
+
+def scale(head, by=1.7):
+    head.out.weight *= by
+
+
+def one_element(head):
+    head.up.weight[2, 1, 0, 2] -= 0.25
+
+
+CHANGES = {"epsilon": (lambda head: setattr(head.norm, "eps", 0.25), "norm", "epsilon"),
+           "stride": (lambda head: setattr(head.pool, "stride", 3), "pool", "strides [2, 2] -> [3, 3]"),
+           "one element": (one_element, "up", "1 of 135 elements, by at most 0.25"),
+           "all of a weight": (scale, "out", "35 of 35 elements")}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_another_attribute_or_weight_is_a_difference(tmp_path, name):
+    change, module, said = CHANGES[name]
+    a, b = exported_head(tmp_path / "a.onnx"), exported_head(tmp_path / "b.onnx", change)
+    result = diff(a, b, "--exit-code", code=1)
+    schema("diff").validate(result)
+    assert not result["same"] and result["changes"] == counts(changed=1), result["changed_nodes"]
+    only, = result["changed_nodes"]
+    assert only["modules"] == [[module], [module]] and any(said in each for each in only["differences"])
+    found = rows(result)
+    assert found[module]["changes"]["changed"] == found[""]["changes"]["changed"] == 1
+    text = command.run("diff", a, b).stdout
+    assert said in text and "changed: 1 node" in text and "no difference" not in text
+
+
+def test_the_same_file_written_in_another_way_has_no_difference(tmp_path):
+    """Weights beside the model, in typed fields, half of the attributes left out where they have their default."""
+    a = exported_head(tmp_path / "a.onnx")
+    plain = onnx.load(a)
+    onnx.save(plain, tmp_path / "beside.onnx", save_as_external_data=True, location="w.bin", size_threshold=0)
+    assert diff(a, tmp_path / "beside.onnx", "--exit-code")["same"]
+    typed = onnx.load(a)
+    for tensor in typed.graph.initializer:
+        values = onnx.numpy_helper.to_array(tensor)
+        tensor.CopyFrom(onnx.helper.make_tensor(tensor.name, tensor.data_type, tensor.dims, values.flatten()))
+    defaults = {"Conv": {"group": 1, "auto_pad": "NOTSET"}, "MaxPool": {"ceil_mode": 0, "storage_order": 0},
+                "Gemm": {"alpha": 1.0, "beta": 1.0}}
+    added = 0
+    for each in typed.graph.node:
+        for key, value in defaults.get(each.op_type, {}).items():
+            if key not in [attribute.name for attribute in each.attribute]:
+                each.attribute.append(onnx.helper.make_attribute(key, value))
+                added += 1
+    assert added > 2
+    onnx.save(typed, tmp_path / "typed.onnx")
+    assert diff(a, tmp_path / "typed.onnx", "--exit-code")["same"]
+    for each in typed.graph.node:
+        for attribute in each.attribute:
+            if attribute.name == "ceil_mode":
+                attribute.i = 1
+    onnx.save(typed, tmp_path / "ceiled.onnx")
+    only, = diff(a, tmp_path / "ceiled.onnx")["changed_nodes"]
+    assert only["differences"] == ["ceil_mode 0 -> 1"]
+
+
+def test_weights_that_are_not_there_are_said_not_to_be_compared(tmp_path):
+    a = exported_head(tmp_path / "a.onnx")
+    onnx.save(onnx.load(a), tmp_path / "beside.onnx", save_as_external_data=True, location="w.bin", size_threshold=0)
+    (tmp_path / "w.bin").unlink()
+    result = command.run("diff", a, tmp_path / "beside.onnx")
+    assert "weights were not compared" in result.stderr and "w.bin" in result.stderr
+
+
+def test_constants_of_nodes_and_types_of_weights(tmp_path):
+    def made(path, number, dtype):
+        constant = onnx.helper.make_node("Constant", [], ["c"], name="constant",
+                                         value=onnx.helper.make_tensor("", onnx.TensorProto.FLOAT, [1], [number]))
+        weight = onnx.helper.make_tensor("m.w", dtype, [2], [1, 2])
+        return model([constant, node("Mul", ["x", "c"], "a", "mul", known("m")),
+                      node("Cast", ["m.w"], "b", "cast", known("m"), to=1), node("Add", ["a", "b"], "y", "add", known("m"))],
+                     path, [weight])
+
+    result = diff(made(tmp_path / "a.onnx", 2.0, onnx.TensorProto.FLOAT), made(tmp_path / "b.onnx", 2.5, onnx.TensorProto.FLOAT16))
+    assert {each["names"][1]: each["differences"] for each in result["changed_nodes"]} == {
+        "constant": ["value 1 of 1 element, by at most 0.5"], "cast": ["m.w: float32[2] -> float16[2]"]}
+
+
+def test_another_operator_between_the_same_values_is_replaced(tmp_path):
+    """One for one, or one spelled out; with modules and without."""
+    for keys in (known("m.act"), {}):
+        a = model([node("Relu", ["x"], "a", "first", keys), node("Sin", ["a"], "b", "gate", keys),
+                   node("Relu", ["b"], "c", "last", keys)], tmp_path / "a.onnx")
+        b = model([node("Relu", ["x"], "a", "first", keys), node("Cos", ["a"], "b", "fast", keys),
+                   node("Relu", ["b"], "c", "last", keys)], tmp_path / "b.onnx")
+        result = diff(a, b)
+        assert result["changes"] == counts(replaced=1), result["changed_nodes"]
+        assert result["changed_nodes"][0]["fused"] == ["Sin gate"] and result["changed_nodes"][0]["names"] == [None, "fast"]
+        assert "replaced: 1 node\n  Cos fast" in command.run("diff", a, b).stdout
+        spelled = model([node("Relu", ["x"], "a", "first", keys), node("Exp", ["a"], "e", "exp", keys),
+                         node("Log", ["e"], "b", "log", keys), node("Relu", ["b"], "c", "last", keys)], tmp_path / "s.onnx")
+        assert diff(a, spelled)["changes"] == counts(replaced=2)
+        # Two for one is a fusion.
+        assert diff(spelled, a)["changes"] == counts(fused=1)
