@@ -18,7 +18,7 @@ from .functions import Function, FunctionsReport, functions, inline
 from .plugin import Recording, record
 from .reports import AnnotateReport, Comparison, Coverage, ValidationReport, annotate, compare, validate
 from .views import (
-    Difference, Explanation, ModuleChange, ModuleRow, ModuleTime, Profile, diff, explain, extract, profile, show,
+    Difference, Explanation, ModuleChange, ModuleRow, ModuleRows, ModuleTime, Profile, diff, explain, extract, profile, show,
 )
 from .selecting import SelectedNode, Selection, select
 
@@ -59,7 +59,7 @@ _REMOVED = {name: "validate(model).raw['naming'] counts kinds of names; compare(
 __all__ = [
     "AccuracyReport", "AnnotateReport", "Choice", "Comparison", "Coverage", "Crossing", "DeviceShare",
     "Diagnostic", "Difference", "Explanation", "FirstDifference", "Function", "FunctionsReport", "ModuleAccuracy",
-    "ModuleChange", "ModuleRow", "ModuleSensitivity", "ModuleTime", "ONNXProgram", "OutputDifference",
+    "ModuleChange", "ModuleRow", "ModuleRows", "ModuleSensitivity", "ModuleTime", "ONNXProgram", "OutputDifference",
     "PlaceReport", "PlacementDifference", "Profile", "Recording", "SelectedNode", "Selection", "SensitivityReport",
     "SharedWeights", "UnconvertibleOp", "ValidationReport", "Values", "Verification", "WhenceError", "WhenceWarning",
     "accuracy",
@@ -68,6 +68,11 @@ __all__ = [
     "select_model_mode_for_export", "sensitivity", "share_weights", "show", "unconvertible_ops",
     "unregister_custom_op", "validate", "verify",
 ]
+
+
+def __dir__() -> list[str]:
+    """Lists the public names, imported yet or not, without the package's own modules."""
+    return [*__all__, *(name for name in globals() if name.startswith("__"))]
 
 
 def __getattr__(name: str) -> object:

@@ -140,7 +140,6 @@ def export_by(backend: str, job: Job) -> Exported:
         job.options = replace(job.options, input_names=call.input_names(job.options.input_names))
         job.observed = lasting_writes.observed(job.model, job.model, call.tensors)
         warnings.filterwarnings("ignore", category=torch.jit.TracerWarning)  # reported with their source lines
-        warnings.filterwarnings("ignore", category=DeprecationWarning)
         if backend == "native":
             return _native(job, call, axes)
         if backend == "native-export":
@@ -441,7 +440,5 @@ def _scripted(backend: str, job: Job) -> Exported:
         job.model.save(str(saved))
         calls.save_inputs(given, inputs)
         run_json("record", saved, "-o", job.sidecar, "--inputs", inputs, *_default_dtype(), *library_words(job.model))
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", category=DeprecationWarning)
-        _torch_export(job, copy.deepcopy(job.model), given, axes)  # it runs the model, whose state is not in Python
+    _torch_export(job, copy.deepcopy(job.model), given, axes)  # it runs the model, whose state is not in Python
     return job.finish()

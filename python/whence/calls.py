@@ -126,6 +126,7 @@ def bound_to(signature: inspect.Signature, positional: tuple, keywords: Mapping[
             arguments.update(value)
         else:
             arguments[name] = value
+    arguments = nested.with_tensors(arguments)
     found, close = nested.flatten(arguments)
     names = dict(zip((path for path, _ in found), nested.named(path for path, _ in found)))
     by_name = dict(zip(names.values(), (leaf for _, leaf in found)))

@@ -14,6 +14,7 @@ from typing import Union
 
 from .command import run_json
 from .errors import WhenceError, error, require_path
+from .model_files import Model, takes_models
 from .reports import AnnotateReport
 
 Function = Callable[[str, str], object]
@@ -27,7 +28,8 @@ _SCRIPT = """printf '%s\\0' {number} "$1" "$2" > '{folder}/ask' && read -r statu
 _FIELDS = 3  # in a question: the number of the tool, where its model is, and where its file goes
 
 
-def carry(model: str | os.PathLike, tool: Tool | Sequence[Tool], output: str | os.PathLike | None = None, *,
+@takes_models("model", written="output")
+def carry(model: Model, tool: Tool | Sequence[Tool], output: str | os.PathLike | None = None, *,
           timeout: float | None = None, overwrite: bool = False) -> AnnotateReport:
     """Runs a tool on an annotated ONNX file and writes what it makes with the origins of its nodes on it.
 

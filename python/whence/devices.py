@@ -12,6 +12,8 @@ from typing import Any
 
 from .command import run_json
 from .errors import Diagnostic, require_list
+from .model_files import Model, takes_models
+from .printed import Bar, Printed, Table, counted
 
 
 @dataclass(frozen=True)
@@ -44,8 +46,8 @@ class PlacementDifference:
     provider: str
 
 
-@dataclass(frozen=True)
-class PlaceReport:
+@dataclass(frozen=True, repr=False)
+class PlaceReport(Printed):
     """The devices of a model. ``settings``: for the session's entry ``session.layer_assignment_settings``. Without
     ``assigned``, ``as_placed`` is None and there are no differences."""
 
@@ -61,6 +63,20 @@ class PlaceReport:
         """True when ONNX Runtime put no node elsewhere, as far as it was asked."""
         return not self.differences
 
+    def _headline(self) -> str:
+        shares = ", ".join(f"{counted(each.nodes, 'node')} on {each.device}" for each in self.devices)
+        return shares + (f"; {len(self.differences):,} placed elsewhere" if self.differences else "")
+
+    def _details(self) -> list[str]:
+        lines = [f"{each.severity}: {each}" for each in self.diagnostics]
+        return lines + [f"{counted(each.values, 'value')} from {each.source} to {each.target}" for each in self.crossings]
+
+    def _table(self) -> Table:
+        most = sum(each.nodes for each in self.devices) or 1
+        return Table(("device", "nodes", "weights", "bytes", "microseconds", ""), [
+            (each.device, each.nodes, each.weights, each.bytes, each.microseconds, Bar.of(each.nodes / most))
+            for each in self.devices])
+
 
 def providers_of(session: Any) -> list[dict]:
     """The providers that a session of ONNX Runtime chose, if its entry ``session.record_ep_graph_assignment_info`` is
@@ -69,9 +85,10 @@ def providers_of(session: Any) -> list[dict]:
             for part in session.get_provider_graph_assignment_info()]
 
 
-def place(model: str | os.PathLike, rules: Sequence[str] = (), *, default: str | None = None,
+@takes_models("model", "optimized")
+def place(model: Model, rules: Sequence[str] = (), *, default: str | None = None,
           output: str | os.PathLike | None = None, assigned: Any = None,
-          profile: str | os.PathLike | None = None, optimized: str | os.PathLike | None = None,
+          profile: str | os.PathLike | None = None, optimized: Model | None = None,
           sidecar: str | os.PathLike | None = None, overwrite: bool = False, copy_data: bool = False) -> PlaceReport:
     """Assigns modules of an annotated ONNX file to devices; nothing is written unless ``output`` is given.
 

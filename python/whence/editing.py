@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from . import nested
 from .errors import error
 from .running import needs
 
@@ -24,7 +25,7 @@ def replace_weights(model: Any, weights: Mapping[str, torch.Tensor]) -> None:
     helper = needs("onnx", "apply_weights").numpy_helper
     known = {each.name: each for each in model.graph.initializer}
     new = {}
-    for name, tensor in weights.items():
+    for name, tensor in nested.with_tensors(dict(weights)).items():
         if name not in known:
             raise error("E0105", "unknown_node", f"the file has no weight '{name}'",
                         "export with optimize=False, which keeps each weight as it is; names are those of state_dict()")

@@ -188,7 +188,8 @@ def _ask_the_model(requested: dict[str, Any]) -> None:
     import torch
 
     model = requested["model"]
-    args_given = isinstance(requested["args"], torch.Tensor) or requested["args"] or requested["kwargs"]
+    args = requested["args"]
+    args_given = isinstance(args, torch.Tensor) or nested.is_array(args) or args or requested["kwargs"]
     if args_given or not isinstance(model, torch.onnx.ExportableModule):
         return
     requested["args"], requested["kwargs"] = model.example_arguments()

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .command import run_json
+from .model_files import Model, takes_models
+from .printed import Printed, Table, counted
 
 
 @dataclass(frozen=True)
@@ -20,8 +22,8 @@ class Function:
     modules: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class FunctionsReport:
+@dataclass(frozen=True, repr=False)
+class FunctionsReport(Printed):
     """The functions of a file. ``refused``: chosen modules that are not a single part of the graph, with the reason."""
 
     path: Path
@@ -30,8 +32,19 @@ class FunctionsReport:
     nodes_before: int
     nodes_after: int  # nodes of the graph and of the functions
 
+    def _headline(self) -> str:
+        return (f"{self.path.name}: {counted(len(self.functions), 'function')}, {counted(self.nodes_before, 'node')} became {self.nodes_after:,}"
+                + (f", {counted(len(self.refused), 'module')} refused" if self.refused else ""))
 
-def functions(model: str | os.PathLike, *, output: str | os.PathLike | None = None, modules: Sequence[str] = (),
+    def _details(self) -> list[str]:
+        return [f"refused: {module or '(root)'}: {reason}" for module, reason in self.refused]
+
+    def _table(self) -> Table:
+        return Table(("function", "calls", "nodes"), [(each.name, each.calls, each.nodes) for each in self.functions])
+
+
+@takes_models("model", written="output")
+def functions(model: Model, *, output: str | os.PathLike | None = None, modules: Sequence[str] = (),
               types: Collection[str] = (), depth: int | None = None, overwrite: bool = False,
               copy_data: bool = False) -> FunctionsReport:
     """Cuts functions out of an annotated ONNX file; in place unless ``output`` is given.
@@ -57,7 +70,8 @@ def functions(model: str | os.PathLike, *, output: str | os.PathLike | None = No
         report["nodes_before"], report["nodes_after"])
 
 
-def inline(model: str | os.PathLike, *, output: str | os.PathLike | None = None, all: bool = False,
+@takes_models("model", written="output")
+def inline(model: Model, *, output: str | os.PathLike | None = None, all: bool = False,
            overwrite: bool = False, copy_data: bool = False) -> Path:
     """Writes out the calls of functions that ``functions`` made, or of ``all``, with the metadata the nodes had;
     ``overwrite`` and ``copy_data`` as for ``functions``."""

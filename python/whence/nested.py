@@ -14,6 +14,7 @@ import enum
 import functools
 import gc
 import re
+import sys
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass
@@ -44,7 +45,7 @@ class Opened:
 
 def opened(value: Any) -> Opened | None:
     """None for a leaf. What torch.export reads line by line, of plain containers, is what it understands."""
-    if value is None or isinstance(value, (torch.Tensor, int, float, str)):
+    if value is None or isinstance(value, (torch.Tensor, int, float, str)) or is_array(value):
         return None
     if isinstance(value, torch.Size):  # pytree makes a plain tuple of it
         return _sequence(value)
@@ -179,7 +180,7 @@ class _Walk:
         first, seen, references = len(self.leaves), len(self._seen), self._references
         self._seen[id(value)] = value
         parts = [self.walk(child, (*path, key)) for key, child in inside.children]
-        holds_tensors = any(isinstance(leaf, torch.Tensor) for _, leaf in self.leaves[first:])
+        holds_tensors = any(isinstance(leaf, torch.Tensor) or is_array(leaf) for _, leaf in self.leaves[first:])
         if self._every_object or holds_tensors or self._references > references:
             def close(given: Iterator[Any], made: dict[int, Any]) -> Any:
                 shell = made[id(value)] = inside.shell()
@@ -205,6 +206,30 @@ def flatten(value: Any, every_object: bool = False) -> tuple[list[tuple[Path, An
 
 def leaves(value: Any) -> list[Any]:
     return [leaf for _, leaf in flatten(value)[0]]
+
+
+def is_array(value: Any) -> bool:
+    """An array of numpy, which is taken where a tensor is."""
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and isinstance(value, numpy.ndarray)
+
+
+def with_tensors(value: Any) -> Any:
+    """The same with a tensor of the same content in the place of each array of numpy. Raises WhenceError E0104 for one of a
+    dtype that PyTorch does not have."""
+    found, close = flatten(value)
+    if not any(is_array(leaf) for _, leaf in found):
+        return value
+    return close(iter([_tensor_of(leaf, path) if is_array(leaf) else leaf for path, leaf in found]))
+
+
+def _tensor_of(array: Any, path: Path) -> torch.Tensor:
+    try:
+        # A copy in the machine's byte order: arrays may be read-only, or have negative strides, which no tensor has.
+        return torch.from_numpy(array.astype(array.dtype.newbyteorder("="), order="C"))
+    except TypeError:
+        raise error("E0104", "input_mismatch", f"'{_joined(path)}' is a numpy array of {array.dtype}, which no tensor has",
+                    "give a tensor, or an array of another dtype") from None
 
 
 def copied(value: Any) -> Any:
@@ -267,6 +292,8 @@ def _copied_leaf(leaf: Any) -> Any:
     """A copy of a leaf that can be changed in place, if it can be copied; else the leaf itself."""
     if isinstance(leaf, torch.Tensor):
         return leaf.detach().clone()
+    if is_array(leaf):
+        return leaf.copy()
     if isinstance(leaf, torch.Generator):
         return leaf.clone_state()
     other = _shell(leaf) if isinstance(leaf, (set, bytearray, Iterator)) else None
@@ -314,10 +341,6 @@ def refuse_hidden_tensors(arguments: dict[str, Any]) -> None:
     """Raises WhenceError E0104 where tensors stand beside the leaves: they would become constants."""
     walk = _Walk(every_object=False)
     walk.walk(arguments, ())
-    for path, leaf in walk.leaves:
-        if type(leaf).__module__ == "numpy" and getattr(leaf, "ndim", 0):
-            raise error("E0104", "input_mismatch", f"'{_joined(path)}' is a numpy.{type(leaf).__name__}",
-                        "give torch.from_numpy of it: tensors are the inputs of the file, anything else is fixed in it")
     known = {id(leaf) for _, leaf in walk.leaves}
     hidden = [(path, _hidden_in(leaf)) for path, leaf in walk.leaves if not isinstance(leaf, torch.Tensor)]
     hidden += [(path, [each for each in _hidden_in(held) if id(each) not in known]) for path, held in walk.hidden]

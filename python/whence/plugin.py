@@ -12,17 +12,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from . import library_warnings
 from .command import binary
 from .errors import Diagnostic, WhenceError, WhenceWarning, error, from_operator, require_list
 from .placing import require_apart, require_sidecar_place
+from .printed import Printed, Table, counted
 
 if TYPE_CHECKING:
     from .exported import Captured
     from .values.recording import Recorder
 
 
-@dataclass
-class Recording:
+@dataclass(repr=False)
+class Recording(Printed):
     """The result of a recording; filled when it ends."""
 
     path: Path
@@ -34,6 +36,18 @@ class Recording:
     @property
     def complete(self) -> bool:
         return bool(self.files) and not self.unrecorded and all(entry["complete"] for entry in self.files)
+
+    def _headline(self) -> str:
+        operations = sum(entry["operations"] for entry in self.files)
+        return (f"{self.path.name}: {counted(len(self.files), 'program')}, {counted(operations, 'operation')}, "
+                + ("complete" if self.complete else "incomplete"))
+
+    def _details(self) -> list[str]:
+        return [f"{each.severity}: {each}" for each in self.diagnostics]
+
+    def _table(self) -> Table:
+        return Table(("file", "operations", "modules", "complete"), [
+            (Path(each["file"]).name, each["operations"], each["modules"], each["complete"]) for each in self.files])
 
 
 def library() -> Path:
@@ -110,7 +124,8 @@ def record(path: str | os.PathLike, values: str | os.PathLike | None = None, *,
         runs: dict[Path, Recorder] = {}
         diagnostics: list[Diagnostic] = []
         if values is not None:
-            recorders, diagnostics = in_process.recorded(recorders, programs, full)
+            with library_warnings.hidden():
+                recorders, diagnostics = in_process.recorded(recorders, programs, full)
             runs = _placed(Path(values), recorders)
     except BaseException:
         try:
@@ -124,7 +139,8 @@ def record(path: str | os.PathLike, values: str | os.PathLike | None = None, *,
     refused: list[WhenceError] = []  # raised when all other files are written
     for number, program in enumerate(programs, traces + 1):
         try:
-            _write_program(recording, program, _beside(recording.path, number))
+            with library_warnings.hidden():
+                _write_program(recording, program, _beside(recording.path, number))
         except WhenceError as failure:
             refused.append(failure)
     for place, recorder in runs.items():

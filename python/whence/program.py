@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import os
 import shutil
 import tempfile
@@ -14,7 +15,7 @@ from typing import Any, BinaryIO
 
 import torch
 
-from . import calls, editing, fixed_values, nested, running, windows
+from . import calls, editing, fixed_values, library_warnings, nested, running, windows
 from .errors import WhenceError, WhenceWarning, error
 from .functions import FunctionsReport
 from .placing import draft_folder, folder_of, place, require_model_name, write_whole
@@ -83,6 +84,13 @@ class ONNXProgram:
         place = "in memory" if self._folder else str(self.path)
         return f"<whence.ONNXProgram {place}, by {self.backend}, {self.validation.coverage.percent:g} % attributed>"
 
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(repr(self))}</pre>{self.validation._repr_html_()}"
+
+    def __fspath__(self) -> str:
+        """A program is taken wherever a path is: by whence, by onnx, by ONNX Runtime."""
+        return str(self.path)
+
     # ---- running
 
     def __call__(self, *args: Any, **kwargs: Any) -> tuple:
@@ -92,9 +100,10 @@ class ONNXProgram:
         Raises WhenceError E0104 for arguments that are nested in another way, or whose fixed values are others than
         those that were exported.
         """
-        if self._session is None:
-            self.initialize_inference_session()
-        return running.run(self._session, self._feed(self._session, args, kwargs))
+        with library_warnings.hidden():
+            if self._session is None:
+                self.initialize_inference_session()
+            return running.run(self._session, self._feed(self._session, args, kwargs))
 
     def initialize_inference_session(self, initializer: Any = running.session) -> None:
         """``initializer`` makes an onnxruntime.InferenceSession of the path."""
@@ -130,10 +139,12 @@ class ONNXProgram:
         running.needs("onnx", "call_reference")
         evaluator = running.needs("onnx.reference", "call_reference").ReferenceEvaluator(self.model_proto)
         feed = self._feed(running.session(self.path), args, kwargs)
-        results = evaluator.run(None, {name: each.detach().cpu().numpy() for name, each in feed.items()})
+        with library_warnings.hidden():
+            results = evaluator.run(None, {name: each.detach().cpu().numpy() for name, each in feed.items()})
         return tuple(torch.as_tensor(each) for each in results)
 
     def _feed(self, session: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, torch.Tensor]:
+        args, kwargs = nested.with_tensors((tuple(args), dict(kwargs)))
         known = self._source.call
         if known is None:
             tensors = {str(number): leaf for number, leaf in enumerate(nested.tensors_in((args, kwargs)))}

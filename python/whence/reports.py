@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from .command import run_json
 from .errors import Diagnostic, error, require_list
+from .model_files import Model, takes_models
+from .printed import Bar, Printed, Table, counted, module_labels
 
 if TYPE_CHECKING:
     from .numerics.feeding import ExtraInputs, InputNames
@@ -21,8 +23,8 @@ if TYPE_CHECKING:
 CONFIDENCES = ("exact", "matched", "inferred", "ancestor", "unattributed")
 
 
-@dataclass(frozen=True)
-class AnnotateReport:
+@dataclass(frozen=True, repr=False)
+class AnnotateReport(Printed):
     """Numbers of nodes by confidence."""
 
     path: Path
@@ -40,9 +42,23 @@ class AnnotateReport:
         return cls(path, report["nodes"], *(report[name] for name in CONFIDENCES), report["changed"],
                    tuple(map(Diagnostic.from_json, report["diagnostics"])))
 
+    def _headline(self) -> str:
+        counts = {word: getattr(self, word) for word in CONFIDENCES}
+        return f"{self.path.name}: {counted(self.nodes, 'node')}: " + (", ".join(
+            f"{count:,} {word}" for word, count in counts.items() if count) or "none")
 
-def annotate(model: str | os.PathLike, sidecar: str | os.PathLike | None = None, *,
-             output: str | os.PathLike | None = None, source: str | os.PathLike | None = None,
+    def _details(self) -> list[str]:
+        return [f"{each.severity}: {each}" for each in self.diagnostics]
+
+    def _table(self) -> Table:
+        counts = {word: getattr(self, word) for word in CONFIDENCES}
+        return Table(("confidence", "nodes", ""), [(word, count, Bar.of(count / max(self.nodes, 1)))
+                                                   for word, count in counts.items()])
+
+
+@takes_models("model", "source", written="output")
+def annotate(model: Model, sidecar: str | os.PathLike | None = None, *,
+             output: str | os.PathLike | None = None, source: Model | None = None,
              weights: str | os.PathLike | None = None, keys: Collection[str] = (), names: bool = True, carry: bool = False, functions: str | None = None,
              allow_different_weights: bool = False, overwrite: bool = False, copy_data: bool = False,
              values: Values | str | os.PathLike | None = None,
@@ -50,6 +66,7 @@ def annotate(model: str | os.PathLike, sidecar: str | os.PathLike | None = None,
              extra_inputs: ExtraInputs | None = None) -> AnnotateReport:
     """Writes on every node of an ONNX file where it comes from; in place, atomically, unless ``output`` is given.
 
+    model    a path, what ``export`` returns, or a model in memory (onnx.ModelProto, onnx_ir.Model), which needs an ``output``.
     sidecar  the sidecar of the same model; ``source`` instead: the annotated file that a tool made ``model`` from. With
              neither, the sidecar beside the file is taken, or else the file's own names.
     weights  instead of either, the model's weights as they were published: safetensors, an index of shards, what
@@ -108,8 +125,8 @@ class Coverage:
         return 100.0 * self.covered / self.nodes if self.nodes else 100.0
 
 
-@dataclass(frozen=True)
-class ValidationReport:
+@dataclass(frozen=True, repr=False)
+class ValidationReport(Printed):
     """The report of `whence validate --json`; ``raw`` is all of it (schema/validate.schema.json)."""
 
     path: Path
@@ -135,13 +152,33 @@ class ValidationReport:
 
         return light.write_about(self.path, "the page", path, text)
 
+    def _headline(self) -> str:
+        found = "clean" if self.clean else counted(len(self.findings), "finding") if self.findings else "not clean"
+        return (f"{self.path.name}: {self.coverage.covered:,} of {self.coverage.nodes:,} nodes "
+                f"({self.coverage.percent:.1f} %) have a module, {found}")
 
-def validate(model: str | os.PathLike, sidecar: str | os.PathLike | None = None, *, min_covered: float | None = None,
-             minima: Collection[str] = (), required: Collection[str] = (), baseline: str | os.PathLike | None = None,
+    def _details(self) -> list[str]:
+        shown = [f"  {each['code']} {each['message']}" for each in self.findings[:_FINDINGS_SHOWN]]
+        left = len(self.findings) - len(shown)
+        return shown + ([f"  and {counted(left, 'finding')} more"] if left else []) + ([str(self.proof)] if self.proof else [])
+
+    def _table(self) -> Table:
+        rows = [row for row in self.raw["modules"] if row["nodes"]]
+        return Table(("module", "nodes", *CONFIDENCES, ""), [
+            (label, row["nodes"], *(row[word] or "" for word in CONFIDENCES), Bar.of_confidences(row))
+            for label, row in zip(module_labels([row["path"] for row in rows]), rows)])
+
+
+_FINDINGS_SHOWN = 20
+
+
+@takes_models("model", "baseline", "conformance")
+def validate(model: Model, sidecar: str | os.PathLike | None = None, *, min_covered: float | None = None,
+             minima: Collection[str] = (), required: Collection[str] = (), baseline: Model | None = None,
              allowed: Collection[str] = (), tolerances: Collection[str] = (),
-             config: str | os.PathLike | None = None,
-             conformance: str | os.PathLike | None = None, full: bool = False, values: Any = None,
-             input_names: InputNames | None = None, extra_inputs: ExtraInputs | None = None) -> ValidationReport:
+             config: str | os.PathLike | None = None, conformance: Model | None = None, full: bool = False,
+             values: Any = None, input_names: InputNames | None = None,
+             extra_inputs: ExtraInputs | None = None) -> ValidationReport:
     """Says how much is known of an annotated file, and what is wrong with it; ``clean`` is false when a check found fault.
 
     min_covered  the least share of nodes, in per cent, that must have a module.
@@ -180,8 +217,8 @@ def validate(model: str | os.PathLike, sidecar: str | os.PathLike | None = None,
     return ValidationReport(Path(model), clean, Coverage(**raw["coverage"]), raw["findings"], raw, proof)
 
 
-@dataclass(frozen=True)
-class Comparison:
+@dataclass(frozen=True, repr=False)
+class Comparison(Printed):
     """A baseline export beside an enhanced one of the same model: nodes by kind of name and by confidence, and bytes
     of the file without external data, as `whence validate` counts them."""
 
@@ -189,15 +226,21 @@ class Comparison:
     enhanced: dict[str, int]
     diff: dict  # `whence diff --json`, schema/diff.schema.json
 
-    def __str__(self) -> str:
-        rows = [("", "baseline", "enhanced")]
-        rows += [(name.replace("_", " "), str(count), str(self.enhanced[name]))
-                 for name, count in self.baseline.items()]
-        rows += [(name, "", str(count)) for name, count in self.diff["changes"].items()]
-        return "\n".join(f"{name:<18}{first:>12}{second:>12}" for name, first, second in rows)
+    def _headline(self) -> str:
+        return f"{counted(self.baseline['nodes'], 'node')} became {self.enhanced['nodes']:,}: " + _changes(self.diff["changes"])
+
+    def _table(self) -> Table:
+        rows = [(name.replace("_", " "), count, self.enhanced[name]) for name, count in self.baseline.items()]
+        return Table(("", "baseline", "enhanced"), rows + [(name, "", count) for name, count in self.diff["changes"].items()])
 
 
-def compare(baseline: str | os.PathLike, enhanced: str | os.PathLike,
+def _changes(counts: dict[str, int]) -> str:
+    """"2 added, 1 removed": what became of nodes."""
+    return ", ".join(f"{count:,} {what}" for what, count in counts.items() if count) or "no change"
+
+
+@takes_models("baseline", "enhanced")
+def compare(baseline: Model, enhanced: Model,
             sidecar: str | os.PathLike | None = None) -> Comparison:
     """Compares two exports of one model: kinds of node names, what is known, size, and what became of the nodes.
 

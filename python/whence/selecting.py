@@ -10,6 +10,8 @@ from typing import Any
 
 from .command import run_json
 from .errors import Diagnostic, require_list
+from .model_files import Model, takes_models
+from .printed import Printed, Table, counted
 
 
 @dataclass(frozen=True)
@@ -25,8 +27,8 @@ class SelectedNode:
     nested: bool = False
 
 
-@dataclass(frozen=True)
-class Selection:
+@dataclass(frozen=True, repr=False)
+class Selection(Printed):
     """Nodes in the file's order. ``text``: the same in the format that was asked for; empty without one."""
 
     nodes: tuple[SelectedNode, ...]
@@ -48,8 +50,20 @@ class Selection:
         """The lines of a format for a command line: ``["trtexec", *select(..., format="trt-precisions").arguments]``."""
         return self.text.splitlines()
 
+    def _headline(self) -> str:
+        modules = len({node.module for node in self.nodes})
+        return f"{counted(len(self.nodes), 'node')} of {counted(modules, 'module')}"
 
-def select(model: str | os.PathLike, modules: Sequence[str] = (), *, exclude: Sequence[str] = (),
+    def _details(self) -> list[str]:
+        return [f"{each.severity}: {each}" for each in self.diagnostics]
+
+    def _table(self) -> Table:
+        return Table(("node", "operator", "module", "confidence"),
+                     [(each.name, each.op_type, each.module or "(root)", each.confidence) for each in self.nodes], texts=4)
+
+
+@takes_models("model")
+def select(model: Model, modules: Sequence[str] = (), *, exclude: Sequence[str] = (),
            ops: Collection[str] = (), format: str | None = None, setting: str | None = None, partial: bool = False,
            sidecar: str | os.PathLike | None = None) -> Selection:
     """The nodes of modules of an annotated ONNX file.

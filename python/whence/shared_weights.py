@@ -16,6 +16,7 @@ from typing import Any, BinaryIO
 
 from .editing import graphs
 from .errors import WhenceError, error
+from .printed import Printed
 from .placing import draft_folder, folder_of, place_together
 from .running import needs
 
@@ -25,8 +26,8 @@ _NUMBERS = ("float_data", "int32_data", "int64_data", "double_data", "uint64_dat
 _LARGE, _PAGE, _WORD = 1 << 16, 4096, 64  # large weights begin at a page, which a runtime can map
 
 
-@dataclass(frozen=True)
-class SharedWeights:
+@dataclass(frozen=True, repr=False)
+class SharedWeights(Printed):
     """The file of weights, and how much of it more than one model holds."""
 
     path: Path
@@ -35,7 +36,7 @@ class SharedWeights:
     saved: int                 # bytes that are stored once and not again
     unused: tuple[Path, ...]   # files of weights that none of the models reads any more
 
-    def __str__(self) -> str:
+    def _headline(self) -> str:
         return f"{self.path}: {self.bytes:,} bytes, {self.saved:,} bytes less by {len(self.shared)} shared weights"
 
 

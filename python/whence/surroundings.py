@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import torch
 
+from . import library_warnings
 from .errors import WhenceWarning, error
 
 log = logging.getLogger("whence")
@@ -157,6 +158,7 @@ def exporting(model: Any, training: Any, shown: bool) -> Iterator[None]:
     """All of the above but the flag, which is for the export alone and not for what it is compared with."""
     with ExitStack() as stack:
         stack.enter_context(messages_shown(shown))
+        stack.enter_context(library_warnings.hidden())
         stack.enter_context(select_model_mode_for_export(model, training))
         stack.enter_context(without_apex_hooks(model))
         stack.enter_context(without_fast_path())

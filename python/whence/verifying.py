@@ -10,8 +10,10 @@ from typing import Any
 
 import torch
 
-from . import calls, nested, running
+from . import calls, library_warnings, nested, running
 from .errors import WhenceError, error
+from .model_files import Model, as_file
+from .printed import Printed, Table, counted
 from .keeping import refuse_results_without_data, state_restored
 from .numerics import feeding, origins
 from .numerics.api import accuracy_on
@@ -30,8 +32,8 @@ class OutputDifference:
     within: bool    # |got - wanted| <= atol + rtol * |wanted| everywhere
 
 
-@dataclass(frozen=True)
-class Verification:
+@dataclass(frozen=True, repr=False)
+class Verification(Printed):
     outputs: tuple[OutputDifference, ...]
     first_module: str | None = None  # the first that differs while all it reads agrees; None: none, or not known
     modules_compared: int = 0        # calls of modules whose results the file shows
@@ -39,6 +41,16 @@ class Verification:
     @property
     def ok(self) -> bool:
         return all(output.shapes_equal and output.within for output in self.outputs)
+
+    def _headline(self) -> str:
+        wrong = [each.name for each in self.outputs if not (each.shapes_equal and each.within)]
+        return (f"{counted(len(self.outputs), 'output')}, " + (f"{len(wrong)} of them differ: {', '.join(wrong)}" if wrong else "all equal")
+                + (f"; first module that differs: {self.first_module!r}" if self.first_module is not None else ""))
+
+    def _table(self) -> Table:
+        return Table(("output", "", "largest difference"), [
+            (each.name, "equal" if each.shapes_equal and each.within else "differs",
+             f"{each.largest:.3g}" if each.shapes_equal else "other shape") for each in self.outputs], texts=2)
 
     def __str__(self) -> str:
         lines = [f"{each.name}: " + ("equal" if each.shapes_equal and each.within else "DIFFERS") +
@@ -50,12 +62,12 @@ class Verification:
         return "\n".join(lines)
 
 
-def verify(path: str | os.PathLike | Any, model, args: Sequence[Any] | Any = (), *,
+def verify(path: Model, model, args: Sequence[Any] | Any = (), *,
            kwargs: Mapping[str, Any] | None = None, rtol: float = 1e-3, atol: float = 1e-4,
            input_names: Sequence[str] | Mapping[str, str] = (), extra_inputs: ExtraInputs | None = None) -> Verification:
     """Compares ``path`` in ONNX Runtime with ``model`` called with ``args`` and ``kwargs``, output by output.
 
-    ``path`` may be an ONNXProgram. The file's inputs are the call's tensors by forward's names, or, where it has
+    ``path`` may be what ``export`` returns, or a model in memory. The file's inputs are the call's tensors by forward's names, or, where it has
     others, in the order of forward's signature; ``input_names`` are those that the export was given, or forward's names by
     the file's. ``extra_inputs`` are those of the file that forward does not take, as ``accuracy`` has them. Where outputs
     differ and the file is annotated, results of modules are compared too, as ``accuracy`` does with ``rtol``, and the
@@ -67,7 +79,12 @@ def verify(path: str | os.PathLike | Any, model, args: Sequence[Any] | Any = (),
     """
     running.needs("onnx", "verifying")
     input_names = input_names or getattr(getattr(path, "_source", None), "input_names", ())
-    program, path = path, getattr(path, "path", path)  # held: a program in memory has a file as long as it lives
+    with as_file(path, "path") as file, library_warnings.hidden():
+        return _verified(file, model, args, kwargs, rtol, atol, input_names)
+
+
+def _verified(path: str, model: Any, args: Any, kwargs: Mapping[str, Any] | None, rtol: float, atol: float,
+              input_names: Sequence[str]) -> Verification:
     session = running.session(path)
     recorder = Recorder()
     try:
@@ -120,6 +137,7 @@ def _called(model, args, kwargs, recorder: Recorder) -> tuple[dict[str, torch.Te
     """The call's tensors, and those that the model returns for copies of them."""
     with torch.no_grad(), without_fast_path():  # the file was made so, too
         if isinstance(model, torch.export.ExportedProgram):
+            args, kwargs = nested.with_tensors((args, kwargs))
             if kwargs is None and isinstance(args, (tuple, list)) and not args:
                 args, kwargs = model.example_inputs
             args = args if isinstance(args, (tuple, list)) else (args,)

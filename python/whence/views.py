@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from .command import run_json
+from .model_files import Model, takes_models
+from .printed import Bar, Printed, Table, counted, module_labels
 
 
 @dataclass(frozen=True)
@@ -30,8 +32,26 @@ class ModuleRow:
     trainable: int | None        # None where the file does not say
 
 
-@dataclass(frozen=True)
-class Explanation:
+class ModuleRows(Printed, list[ModuleRow]):
+    """The rows of a tree, as a list."""
+
+    def _headline(self) -> str:
+        named = [f"{each.path or '(root)'} ({each.nodes:,})" for each in self[:_MODULES_NAMED]]
+        more = len(self) - len(named)
+        return f"{counted(len(self), 'module')}: " + ", ".join(named) + (f" and {more} more" if more else "")
+
+    def _table(self) -> Table:
+        most = max((each.nodes for each in self), default=0) or 1
+        return Table(("module", "type", "calls", "nodes", "parameters", ""), [
+            (label, (each.type or "").rpartition(".")[2], each.calls, each.nodes, each.parameters, Bar.of(each.nodes / most))
+            for label, each in zip(module_labels([each.path for each in self]), self)], texts=2)
+
+
+_MODULES_NAMED = 4
+
+
+@dataclass(frozen=True, repr=False)
+class Explanation(Printed):
     """A node's origin, and what it rests on; ``raw`` is all of `whence explain --json`."""
 
     node: str
@@ -46,6 +66,15 @@ class Explanation:
     rule: str | None
     reason: str
     raw: dict[str, Any]
+
+    def _headline(self) -> str:
+        where = "unknown" if self.module is None else self.module or "(root)"
+        return f"{self.node}: {where}" + (f", {self.source}" if self.source else "") + f" ({self.confidence})"
+
+    def _table(self) -> Table:
+        entries = (("operator", self.op_type), ("modules", ", ".join(self.modules)), ("type", self.type),
+                   ("call", self.call), ("because", self.reason))
+        return Table(("", ""), [(name, value) for name, value in entries if value], texts=2)
 
 
 @dataclass(frozen=True)
@@ -65,14 +94,23 @@ class ModuleChange:
     moved: int
 
 
-@dataclass(frozen=True)
-class Difference:
+@dataclass(frozen=True, repr=False)
+class Difference(Printed):
     """Changes from one file to another; ``raw`` is all of `whence diff --json` (schema/diff.schema.json)."""
 
     same: bool
     changes: dict[str, int]
     modules: list[ModuleChange]
     raw: dict[str, Any]
+
+    def _headline(self) -> str:
+        return "no difference" if self.same else ", ".join(f"{count:,} {what}" for what, count in self.changes.items() if count)
+
+    def _table(self) -> Table:
+        kinds = ("added", "removed", "fused", "renamed", "moved")
+        return Table(("module", "before", "after", *kinds), [
+            (label, *each.nodes, *(getattr(each, kind) or "" for kind in kinds))
+            for label, each in zip(module_labels([each.path for each in self.modules]), self.modules)])
 
 
 @dataclass(frozen=True)
@@ -87,8 +125,8 @@ class ModuleTime:
     share: float                 # part of all operators' time, 0 to 1
 
 
-@dataclass(frozen=True)
-class Profile:
+@dataclass(frozen=True, repr=False)
+class Profile(Printed):
     """A run by module; ``raw`` is all of `whence profile --format json` (schema/profile.schema.json)."""
 
     unit: str                    # "microseconds", "cycles", "bytes" or "nodes"
@@ -98,11 +136,22 @@ class Profile:
     modules: list[ModuleTime]
     raw: dict[str, Any]
 
+    def _headline(self) -> str:
+        unknown = f", {self.unattributed:,} of no known module" if self.unattributed else ""
+        return f"{counted(self.runs, 'run')}, {self.operator_time:,} {self.unit} in operators{unknown}"
 
-def show(path: str | os.PathLike, sidecar: str | os.PathLike | None = None, *, depth: int | None = None,
-         select: str | None = None) -> list[ModuleRow]:
-    """Returns the module tree of an annotated ONNX file, a sidecar or an archive.
+    def _table(self) -> Table:
+        return Table(("module", "type", self.unit, "share", "own", ""), [
+            (label, (each.type or "").rpartition(".")[2], each.total, f"{each.share:.1%}", each.own or "", Bar.of(each.share))
+            for label, each in zip(module_labels([each.path for each in self.modules]), self.modules)], texts=2)
 
+
+@takes_models("path")
+def show(path: Model, sidecar: str | os.PathLike | None = None, *, depth: int | None = None,
+         select: str | None = None) -> ModuleRows:
+    """Returns the module tree of an annotated model, a sidecar or an archive: a list of ``ModuleRow``.
+
+    path     a path, or an ONNX model as what ``export`` returns, onnx.ModelProto or onnx_ir.Model.
     sidecar  of an ONNX file: knows types, aliases, and modules without a node.
     depth    levels below the first one shown; ``select``: only modules that match the glob, and what lies below them.
 
@@ -111,14 +160,15 @@ def show(path: str | os.PathLike, sidecar: str | os.PathLike | None = None, *, d
     options = ["--sidecar", sidecar] if sidecar else []
     options += ["--depth", depth] if depth is not None else []
     options += ["--select", select] if select is not None else []
-    return [ModuleRow(row["path"], row["type"], row["parent"], tuple(row["aliases"]), row["calls"],
-                      row["nodes"] if "nodes" in row else row["operations"],
-                      row["own_nodes"] if "own_nodes" in row else row["own_operations"],
-                      row["operators"], row["parameters"], row["trainable"])
-            for row in run_json("show", path, *options)["modules"]]
+    return ModuleRows(ModuleRow(row["path"], row["type"], row["parent"], tuple(row["aliases"]), row["calls"],
+                                row["nodes"] if "nodes" in row else row["operations"],
+                                row["own_nodes"] if "own_nodes" in row else row["own_operations"],
+                                row["operators"], row["parameters"], row["trainable"])
+                      for row in run_json("show", path, *options)["modules"])
 
 
-def explain(model: str | os.PathLike, node: str, sidecar: str | os.PathLike | None = None, *,
+@takes_models("model")
+def explain(model: Model, node: str, sidecar: str | os.PathLike | None = None, *,
             source_root: str | os.PathLike | None = None) -> Explanation:
     """Says where a node comes from. ``node``: its name, or that of a value that it makes; ``sidecar`` adds the recorded
     operations. ``source_root``: the folder from which ``Explanation.file`` is given, by default the working folder. Raises
@@ -129,7 +179,8 @@ def explain(model: str | os.PathLike, node: str, sidecar: str | os.PathLike | No
                        raw.get("call"), raw.get("source"), raw["file"], raw["confidence"], raw.get("rule"), raw["reason"], raw)
 
 
-def diff(before: str | os.PathLike, after: str | os.PathLike, sidecar: str | os.PathLike | None = None, *,
+@takes_models("before", "after")
+def diff(before: Model, after: Model, sidecar: str | os.PathLike | None = None, *,
          depth: int | None = None) -> Difference:
     """Returns what became of a file's nodes in another one, by module; all modules down to ``depth`` levels. ``sidecar``: of
     files that whence exported and that are not annotated. Raises WhenceError for files that cannot be read."""
@@ -141,7 +192,8 @@ def diff(before: str | os.PathLike, after: str | os.PathLike, sidecar: str | os.
     return Difference(raw["same"], raw["changes"], modules, raw)
 
 
-def extract(model: str | os.PathLike, module: str, output: str | os.PathLike, *, call: int | None = None,
+@takes_models("model")
+def extract(model: Model, module: str, output: str | os.PathLike, *, call: int | None = None,
             partial: bool = False, overwrite: bool = False, copy_data: bool = False) -> Path:
     """Writes a model of one call of one module, and returns its path.
 
@@ -159,8 +211,9 @@ def extract(model: str | os.PathLike, module: str, output: str | os.PathLike, *,
     return Path(output)
 
 
-def profile(model: str | os.PathLike, measured: str | os.PathLike, *further: str | os.PathLike,
-            optimized: str | os.PathLike | None = None, warmup: int | None = None) -> Profile:
+@takes_models("model", "optimized")
+def profile(model: Model, measured: str | os.PathLike, *further: str | os.PathLike,
+            optimized: Model | None = None, warmup: int | None = None) -> Profile:
     """Folds what a runtime measured up to the module tree of the annotated file that ran.
 
     measured   what ONNX Runtime, OpenVINO, TensorRT or QNN wrote, known by its content; ``further``: TensorRT's layer

@@ -412,9 +412,8 @@ def with_attribute(value, tensor):
     (lambda tensor: [Holds(tensor), Holds({frozenset([tensor])})], "given_1.*Holds"),
     (lambda tensor: Context(tensor, tensor + 1), "Context"),
     (lambda tensor: with_attribute(Named(a=tensor), tensor + 1), "Named"),
-    (lambda tensor: tensor.numpy(), "numpy.ndarray"),
 ], ids=["set", "closure", "partial", "method", "iterator", "generator", "closure-in-object", "set-in-object",
-        "registered", "dict-attribute", "numpy"])
+        "registered", "dict-attribute"])
 def test_tensors_that_cannot_be_reached_are_refused(make, said):
     class Never(torch.nn.Module):
         def forward(self, x, given):

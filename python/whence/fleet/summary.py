@@ -12,10 +12,10 @@ from typing import Any
 from urllib.parse import quote
 
 from ..page_style import STYLE
+from ..printed import CONFIDENCE_COLOURS
 from ..reports import CONFIDENCES
 from .one_model import Row
 
-_COLOURS = {"exact": "#2f7d4f", "matched": "#3d7eb8", "inferred": "#c9a227", "ancestor": "#d07c3c", "unattributed": "#c0392b"}
 _STYLE = STYLE + """
 .bar{display:inline-flex;width:9em;height:.8em;vertical-align:middle;background:var(--line)}.bar i{height:100%}
 body{max-width:110em}td,th{white-space:nowrap}th.text,td.text{text-align:left;white-space:normal;min-width:22em}.bad{color:var(--bad)}.key i{display:inline-block;width:.8em;height:.8em;margin:0 .3em 0 1em}
@@ -71,7 +71,7 @@ def to_html(name: str, files: list[str], rows: dict[str, Row], folder: Path) -> 
     """The page in pieces; links are relative to ``folder``. Models that failed come first, then the least covered."""
     totals = totals_of(files, rows)
     title = f"{html.escape(name)}: where the nodes of {totals.models} models come from"
-    key = "".join(f'<i style="background:{colour}"></i>{word}' for word, colour in _COLOURS.items())
+    key = "".join(f'<i style="background:{colour}"></i>{word}' for word, colour in CONFIDENCE_COLOURS.items())
     yield f"<!doctype html><html lang=en><meta charset=utf-8><title>{title}</title><style>{_STYLE}</style><h1>{title}</h1>"
     yield (f"<pre>{html.escape(_head(totals))}</pre><p>{_bar(totals.by, totals.nodes)} <span class=key>{key}</span></p>"
            "<table><tr><th>model<th>nodes<th>covered<th>by confidence"
@@ -129,7 +129,7 @@ def _link(target: str, text: str, folder: Path) -> str:
 
 def _bar(counts: dict[str, Any], nodes: int) -> str:
     parts = "".join(f'<i style="width:{100 * counts[word] / nodes:.2f}%;background:{colour}" title="{word}: {counts[word]}"></i>'
-                    for word, colour in _COLOURS.items() if nodes and counts[word])
+                    for word, colour in CONFIDENCE_COLOURS.items() if nodes and counts[word])
     return f"<span class=bar>{parts}</span>"
 
 

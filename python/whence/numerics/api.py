@@ -11,6 +11,8 @@ from typing import Any
 import torch
 
 from ..errors import error, require_list, require_path
+from ..model_files import Model, takes_models
+from ..spelling import also_spelled
 from ..values import container
 from ..values.container import Run, Values
 from ..values.globs import matcher, require_matches
@@ -28,10 +30,12 @@ from .report import AccuracyReport, ModuleAccuracy
 from .runtimes import Runtime
 
 
-def accuracy(path: str | os.PathLike, values: Values | str | os.PathLike, *,
+@also_spelled(optimized="optimised")
+@takes_models("path")
+def accuracy(path: Model, values: Values | str | os.PathLike, *,
              sidecar: str | os.PathLike | None = None, runtime: str | None = None,
              provider: str | None = None, outputs: str | os.PathLike | None = None,
-             model: Any = None, tolerance: float | None = None, memory: int = MEMORY, optimised: bool = False,
+             model: Any = None, tolerance: float | None = None, memory: int = MEMORY, optimized: bool = False,
              max_error: Collection[str] = (), input_names: InputNames | None = None,
              extra_inputs: ExtraInputs | None = None) -> AccuracyReport:
     """Runs an annotated ONNX file on recorded inputs and says which module is the first whose values differ.
@@ -48,7 +52,7 @@ def accuracy(path: str | os.PathLike, values: Values | str | os.PathLike, *,
                differs. By default ten times what is usual from one module to the next in this file, within bounds
                for what it computes in: 1e-5 to 1e-3 for float32, 1e-3 to 0.05 for float16.
     memory     bytes of values that are held at once; more of them are taken in rounds.
-    optimised  let ONNX Runtime optimise the file before it runs. Values that are asked for are not fused away, so that
+    optimized  let ONNX Runtime optimise the file before it runs. Values that are asked for are not fused away, so that
                is not how it runs without.
     max_error  limits of the relative difference, of all modules or of some: ["1e-3", "1e-2@encoder.*"]. Modules
                above are ``findings``.
@@ -66,7 +70,7 @@ def accuracy(path: str | os.PathLike, values: Values | str | os.PathLike, *,
     file = origins.read(path)
     recorded = recorded_of(values)
     program = recorded_program.read(sidecar) if sidecar is not None else None
-    taken = runtime_of(file, runtime, provider, optimised, outputs, said)
+    taken = runtime_of(file, runtime, provider, optimized, outputs, said)
     runs = recorded.runs if taken.rounds else recorded.runs[:1]
     if model is not None:
         model = alone.model_of(model, recorded, runs[0])
@@ -138,20 +142,20 @@ def recorded_of(values: Values | str | os.PathLike) -> Values:
     return values
 
 
-def runtime_of(file: File, name: str | None = None, provider: str | None = None, optimised: bool = False,
+def runtime_of(file: File, name: str | None = None, provider: str | None = None, optimized: bool = False,
                outputs: str | os.PathLike | None = None, said: Supplied = Supplied()) -> Runtime:
     """Runs the file, or gives what another runtime left. Raises WhenceError E0101, E0307."""
     if outputs is not None:
-        if name is not None or provider is not None or optimised or said != Supplied():
+        if name is not None or provider is not None or optimized or said != Supplied():
             raise error("E0101", "usage", "values that another runtime left are given, so that nothing runs",
-                        "without runtime, provider, optimised and what inputs are given, or without outputs")
+                        "without runtime, provider, optimized and what inputs are given, or without outputs")
         return runtimes.dumped(outputs, file)
     light.require_weights(file.path, file.model)
-    if name not in (None, "onnxruntime") and (provider is not None or optimised):
+    if name not in (None, "onnxruntime") and (provider is not None or optimized):
         raise error("E0101", "usage", f"providers and optimisation are ONNX Runtime's, and the runtime is {name}",
-                    "without provider and optimised")
+                    "without provider and optimized")
     if name in (None, "onnxruntime"):
-        return runtimes.onnxruntime(file, provider or "CPUExecutionProvider", optimised)
+        return runtimes.onnxruntime(file, provider or "CPUExecutionProvider", optimized)
     if name == "openvino":
         return runtimes.openvino(file)
     if name == "reference":

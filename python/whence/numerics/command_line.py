@@ -51,7 +51,7 @@ def parser() -> Parser:
                          "value differs; by default what rounding in this file does not explain")
     options.add_argument("--memory", type=_bytes, default=2 << 30, metavar="SIZE",
                          help="values that are held at once, 512M or 4G (2G); more are taken in rounds")
-    options.add_argument("--optimised", action="store_true", help="let ONNX Runtime optimise the file before it runs")
+    options.add_argument("--optimized", "--optimised", action="store_true", help="let ONNX Runtime optimise the file before it runs")
     options.add_argument("--max-error", action="append", default=[], metavar="X[@GLOB]",
                          help="the largest relative difference that modules may have; repeatable")
     options.add_argument("--html", metavar="FILE", help="also write a page: the error along the model, the tree in colours")
@@ -80,7 +80,7 @@ def main(arguments: Sequence[str]) -> int:
 
     report = accuracy(given.file, given.values, sidecar=given.sidecar, runtime=given.runtime, provider=given.provider,
                       outputs=given.outputs, model=given.model, tolerance=given.tolerance, memory=given.memory,
-                      optimised=given.optimised, max_error=given.max_error, input_names=given.input_name,
+                      optimized=given.optimized, max_error=given.max_error, input_names=given.input_name,
                       extra_inputs=given.extra_inputs)
     if given.html:
         report.to_html(given.html)

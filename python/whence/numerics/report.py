@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from ..printed import Bar, Printed, Table
 from . import light
 from .proof import Contradiction
 from .source_lines import Stack
@@ -67,8 +68,8 @@ class FirstDifference:
         return (self.module or "(root)") + (f" call {self.call}" if self.call else "")
 
 
-@dataclass(frozen=True)
-class AccuracyReport:
+@dataclass(frozen=True, repr=False)
+class AccuracyReport(Printed):
     path: Path
     settings: str                 # the runtime and how it ran
     tolerance: float              # relative; from it on a value differs
@@ -145,6 +146,35 @@ class AccuracyReport:
 
     def __str__(self) -> str:
         return "\n".join([*head(self), "", *_tree(self)])
+
+    def _headline(self) -> str:
+        """Names the file, the runtime, and the first module that differs or why there is none."""
+        measured, observable, *more = head(self)
+        found = more[len(self.notes)]
+        return f"{measured}, {observable.partition(';')[0]}, {found}"
+
+    def _details(self) -> list[str]:
+        return head(self)[1:]
+
+    def _table(self) -> Table:
+        rows = in_order(self.modules)
+        return Table(("module", "relative", "largest", "SQNR dB", "cosine", "", "relative, 1e-8 to 1"), [
+            (label, *_figures(each), _bar_of(each)) for each, label in zip(rows, labels(rows))])
+
+
+def _figures(each: ModuleAccuracy) -> tuple[str, ...]:
+    """The cells of a row; the last says what is found."""
+    if each.status == "not observable":
+        return "", "", "", "", each.note
+    return (_short(each.relative), _short(each.largest), f"{each.sqnr:.1f}", f"{each.cosine:.5f}",
+            "differs" if each.status == "differs" else "")
+
+
+def _bar_of(each: ModuleAccuracy) -> Bar | str:
+    """The relative difference on a logarithmic scale: nothing at 1e-8, all of it at 1."""
+    if each.status == "not observable" or not each.relative > 1e-8:
+        return ""
+    return Bar.of(1 + math.log10(min(each.relative, 1.0)) / 8)
 
 
 def number_or_none(value: float | None) -> float | None:

@@ -31,7 +31,7 @@ class Runtime:
     rounds: bool     # takes values in rounds; False: they are there already
 
 
-def onnxruntime(file: File, provider: str = "CPUExecutionProvider", optimised: bool = False) -> Runtime:
+def onnxruntime(file: File, provider: str = "CPUExecutionProvider", optimized: bool = False) -> Runtime:
     runtime = running.needs("onnxruntime", "running a file")
     if provider not in runtime.get_available_providers():
         raise error("E0101", "usage", f"this ONNX Runtime has no provider '{provider}'",
@@ -40,7 +40,7 @@ def onnxruntime(file: File, provider: str = "CPUExecutionProvider", optimised: b
     def take(feed: Mapping[str, torch.Tensor], names: list[str]) -> Iterator[tuple[str, torch.Tensor]]:
         options = runtime.SessionOptions()
         options.log_severity_level = 3
-        if not optimised:
+        if not optimized:
             options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
         wanted = [name for name in names if name not in file.outputs]
         with _with_outputs(file, wanted) as given:
@@ -56,7 +56,7 @@ def onnxruntime(file: File, provider: str = "CPUExecutionProvider", optimised: b
         for name, value in zip(asked, results):
             yield name, running._result(value)
 
-    level = "as the runtime optimises it" if optimised else "session optimisation off"
+    level = "as the runtime optimises it" if optimized else "session optimisation off"
     return Runtime(f"ONNX Runtime {runtime.__version__}, {provider}, {level}", take, True)
 
 

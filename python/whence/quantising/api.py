@@ -17,6 +17,8 @@ import torch
 
 from .. import running
 from ..errors import error, require_list
+from ..model_files import Model, takes_models
+from ..spelling import also_spelled
 from ..numerics import feeding, light, origins
 from ..numerics.feeding import ExtraInputs, InputNames, Supplied
 from . import choosing, groups, keeping, quantisers, timing, trial
@@ -28,7 +30,9 @@ from .trial import Outcome, Setting
 Progress = Callable[[int, int, str], None]  # done, of how many, what is next
 
 
-def sensitivity(path: str | os.PathLike, inputs: Sequence[Any], *, quantize: str = "int8-dynamic",
+@also_spelled(quantize="quantise")
+@takes_models("path")
+def sensitivity(path: Model, inputs: Sequence[Any], *, quantize: str = "int8-dynamic",
                 modules: Collection[str] = (), exclude: Collection[str] = (), leave_out: bool = False,
                 budget: str | None = None, time: bool = True, jobs: int = 1, fresh: bool = False,
                 progress: Progress | None = None, input_names: InputNames | None = None,

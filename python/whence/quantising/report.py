@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ..numerics import light
 from ..numerics.report import number_or_none
+from ..printed import Bar, Printed, Table
 
 
 @dataclass(frozen=True)
@@ -44,9 +45,14 @@ class Choice:
     size: int
     time_saved: float | None           # the sum over quantised modules
 
+    @property
+    def quantized(self) -> int:
+        """``quantised``."""
+        return self.quantised
 
-@dataclass(frozen=True)
-class SensitivityReport:
+
+@dataclass(frozen=True, repr=False)
+class SensitivityReport(Printed):
     path: Path
     quantiser: str
     left_out: bool                # each module was left out alone, instead of quantised alone
@@ -57,6 +63,11 @@ class SensitivityReport:
     operators: tuple[str, ...]    # ``op_types_to_quantize`` of ONNX Runtime's quantiser; none: all
     choice: Choice | None = None
     notes: tuple[str, ...] = ()
+
+    @property
+    def quantizer(self) -> str:
+        """``quantiser``."""
+        return self.quantiser
 
     def to_json(self) -> dict:
         """As schema/sensitivity.schema.json describes it; what is infinite or not known is null."""
@@ -79,6 +90,19 @@ class SensitivityReport:
 
     def __str__(self) -> str:
         return "\n".join([*head(self), "", *_table(self)])
+
+    def _headline(self) -> str:
+        return "; ".join(head(self)[:2])
+
+    def _details(self) -> list[str]:
+        return head(self)[2:]
+
+    def _table(self) -> Table:
+        most = max((each.error for each in self.modules if 0 < each.error < math.inf), default=1.0)
+        return Table(("module", "nodes", "error", "SQNR dB", "saved", ""), [
+            (each.module or "(root)", each.nodes, _short(each.error), f"{each.sqnr:.1f}", size_text(each.saved),
+             Bar.of(each.error / most)) if each.status == "measured" else
+            (each.module or "(root)", each.nodes, each.status, "", "", each.note) for each in self.modules])
 
 
 def head(report: SensitivityReport) -> list[str]:

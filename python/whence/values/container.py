@@ -19,6 +19,7 @@ from typing import Any
 import torch
 
 from ..errors import WhenceError, error, require_path
+from ..printed import Printed, Table, counted
 from ..placing import require_writable, write_whole
 from ..running import needs
 from .sketch import MOMENTS, PARTS, SAMPLES, BUCKETS, Sketch
@@ -77,11 +78,21 @@ class Run:
     calls: list[ModuleCall] = field(default_factory=list)
 
 
-@dataclass
-class Values:
+@dataclass(repr=False)
+class Values(Printed):
     runs: list[Run]
     place: str                                   # the file, or what is said of values in memory
     _get: Callable[[str], torch.Tensor]
+
+    def _headline(self) -> str:
+        calls = sum(len(run.calls) for run in self.runs)
+        return f"{Path(self.place).name}: {counted(len(self.runs), 'run')}, {counted(calls, 'module call')}"
+
+    def _table(self) -> Table:
+        return Table(("module", "run", "type", "results"), [
+            (each.name, number, each.type.rpartition(".")[2],
+             ", ".join(f"{result.dtype}{list(result.dims)}" for result in each.results))
+            for number, run in enumerate(self.runs) for each in run.calls], texts=4)
 
     def whole(self, recorded: Recorded) -> torch.Tensor:
         tensor = self._get(recorded.key)

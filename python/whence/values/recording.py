@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from .. import calls, nested
+from .. import calls, library_warnings, nested
 from ..errors import WhenceError, WhenceWarning, error, require_list
 from ..keeping import state_restored
 from ..surroundings import without_fast_path
@@ -264,7 +264,8 @@ def record_values(model: Any, args: Any = (), path: str | os.PathLike | None = N
                     "torch.export.load returns")
     recorder = Recorder(full, operations)
     for at, given in enumerate([args, *more]):
-        run_recorded(recorder, model, given, kwargs if at == 0 else None)
+        with library_warnings.hidden():
+            run_recorded(recorder, model, given, kwargs if at == 0 else None)
     require_matches(full, {each.module for run in recorder.runs for each in run.calls})
     if path is None:
         return recorder.values()
@@ -351,6 +352,7 @@ def _run_exported(recorder: Recorder, program: torch.export.ExportedProgram, arg
 def _arguments_of(program: torch.export.ExportedProgram, names: list[str], args: Any,
                   kwargs: Mapping[str, Any] | None) -> tuple[tuple, dict]:
     """args and kwargs as the program was exported with; a dict alone has all of them by their names in the program."""
+    args, kwargs = nested.with_tensors((args, kwargs))
     positional = tuple(args) if isinstance(args, (tuple, list)) else (args,)
     if not positional and kwargs is None:
         if program.example_inputs is None:
