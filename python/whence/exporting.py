@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
-from . import caches, nested, proposals
+from . import caches, nested, proposals, torch_failures
 from . import options as checked
 from .artifacts import Artifacts, require_report_place
 from .axes import Axes, check_outputs, from_dynamic_axes, from_dynamic_shapes
@@ -105,7 +105,8 @@ def export(model: Any, args: Any = (), f: str | os.PathLike | BinaryIO | None = 
 
     Raises WhenceError with the command's codes: E0301 for operators without a converter, E0104 for arguments that do
     not fit, E0101 for options that do not, E0303 for what the backend cannot do, E0106 when the sidecar is incomplete
-    (``f`` then holds the export without annotation). Exceptions of PyTorch's own exporters pass through.
+    (``f`` then holds the export without annotation); of what PyTorch raises E0207 where the model does not run on the
+    arguments, E0304 and E0303, from PyTorch's exception. What the model's own code raises passes through.
     """
     model, args, kwargs = as_module(model, args, kwargs)
     requested = dict(locals())
@@ -250,10 +251,15 @@ def _by_one_of(chain: Sequence[str], job: Job, training: str,
             source = Source(job.model, job.args, job.kwargs, job.call, training, tuple(job.options.input_names))
             program = ONNXProgram(done, source, each, fell_back, folder)
             job.warn_of_writes(program.verify)
+            if job.call and job.observed is None:
+                torch_failures.warn_of_own_failure(job.model, job.args, job.kwargs)
             return program
-        except Exception as failure:  # PyTorch's exporters raise of every kind
+        except Exception as raised:  # PyTorch's exporters raise of every kind
+            failure = torch_failures.translated(raised, job.model, job.args, job.kwargs)
             if each == chain[-1] or isinstance(failure, WhenceError) and failure.code in ("E0101", "E0104"):
-                raise
+                if failure is raised:
+                    raise
+                raise failure from raised
             fell_back.append((each, str(failure)))
             log.info("the backend %s failed: %s", each, failure)
             warnings.warn(f"the backend {each} failed, the next is tried: {failure}", WhenceWarning, stacklevel=3)

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from . import autograd, calls, exported
+from . import autograd, calls, exported, torch_failures
 from .command import run_json
 from .errors import Diagnostic, WhenceError, error
 from .options import check_opset
@@ -39,7 +39,13 @@ def unconvertible_ops(model: Any, args: Any = (), opset_version: int = DEFAULT_O
     with tempfile.TemporaryDirectory(prefix="whence-") as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the export tells
         with exporting(model, training, shown=False), onnx_export_flag():
-            archive, inputs = _archive(Path(folder), model, args, kwargs, backend)
+            try:
+                archive, inputs = _archive(Path(folder), model, args, kwargs, backend)
+            except Exception as raised:  # PyTorch raises of every kind
+                failure = torch_failures.translated(raised, model, args, kwargs)
+                if failure is raised:
+                    raise
+                raise failure from raised
         words = ["--inputs", inputs] if inputs else []
         if isinstance(model, torch.jit.ScriptModule):
             words += library_words(model)

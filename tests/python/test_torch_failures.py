@@ -1,0 +1,126 @@
+"""What PyTorch raises while it captures a model is a WhenceError with the module, the line and a remedy; its own is chained."""
+
+import inspect
+
+import pytest
+import torch
+import whence
+from torch.export import Dim
+
+pytestmark = pytest.mark.usefixtures("quiet")
+EVERY = ["native", "native-export", "torch-dynamo", "torch-torchscript"]
+
+
+class Inner(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(4, 3)
+
+    def forward(self, x):
+        x = self.layer(x)
+        if x.sum() > 0:  # a branch on data
+            return x + 1
+        return x - 1
+
+
+class Outer(torch.nn.Module):
+    def __init__(self, inner):
+        super().__init__()
+        self.blocks = torch.nn.ModuleList([torch.nn.Identity(), inner])
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = block(x)
+        return x * 2
+
+
+class Adds(torch.nn.Module):
+    def forward(self, x):
+        return x + torch.ones(3)  # a size that is fixed
+
+
+class Counts(torch.nn.Module):
+    def forward(self, x):
+        for _ in range(int(x.max())):  # as often as data say
+            x = x * 2
+        return x
+
+
+def line_of(owner: type, text: str) -> str:
+    lines, first = inspect.getsourcelines(owner)
+    number = first + next(at for at, line in enumerate(lines) if text in line)
+    return f"test_torch_failures.py:{number} forward"
+
+
+def failure_of(model, args, **options) -> whence.WhenceError:
+    with pytest.raises(whence.WhenceError) as raised:
+        whence.export(model.eval(), args, **options)
+    assert raised.value.remedy and len(str(raised.value)) < 1500
+    return raised.value
+
+
+@pytest.mark.parametrize("backend", ["native-export", "torch-dynamo"])
+def test_a_branch_on_data(backend):
+    failure = failure_of(Outer(Inner()), torch.randn(2, 4), backend=backend)
+    where = failure.diagnostics[0].where
+    assert failure.code == "E0303" and where["module"] == "blocks.1"
+    assert where["source"] == line_of(Inner, "if x.sum()") and "torch.cond" in failure.remedy
+    assert type(failure.__cause__).__module__.startswith("torch")
+
+
+def test_a_loop_on_data():
+    failure = failure_of(Outer(Counts()), torch.arange(3.0), backend="native-export")
+    where = failure.diagnostics[0].where
+    assert where["module"] == "blocks.1" and where["source"] == line_of(Counts, "for _ in") and failure.__cause__ is not None
+
+
+def test_a_size_that_is_promised_and_fixed():
+    failure = failure_of(Adds(), torch.randn(3), backend="native-export", dynamic_shapes=({0: Dim("n")},))
+    assert failure.code == "E0304" and "specialized" in str(failure) and "Dim.AUTO" in failure.remedy
+    assert isinstance(failure.__cause__, torch._dynamo.exc.UserError)
+
+
+@pytest.mark.parametrize("backend", EVERY)
+def test_arguments_that_the_model_does_not_take(backend):
+    failure = failure_of(Outer(torch.nn.Linear(4, 3)), torch.randn(2, 5), backend=backend)
+    where = failure.diagnostics[0].where
+    assert failure.code == "E0207" and "cannot be multiplied" in str(failure) and failure.__cause__ is not None
+    assert where["module"] == "blocks.1" and where["source"] == line_of(Outer, "x = block(x)")
+    assert "arguments that the model accepts" in failure.remedy
+
+
+def test_what_is_captured_and_does_not_run_is_warned_of():
+    """torch.export computes nothing, so that it does not see what PyTorch refuses: float64, as numpy makes it."""
+    with pytest.warns(whence.WhenceWarning, match="E0207.*same dtype.*some arguments are float64") as told:
+        whence.export(torch.nn.Sequential(torch.nn.Linear(4, 3)).eval(), torch.randn(2, 4, dtype=torch.float64),
+                      backend="native-export")
+    assert [each.filename for each in told if "E0207" in str(each.message)] == [__file__]
+
+
+@pytest.mark.parametrize("backend", EVERY)
+def test_what_the_model_raises_itself_is_its_own(backend):
+    class Mine(RuntimeError):
+        pass
+
+    class Fails(torch.nn.Module):
+        def forward(self, x):
+            raise Mine("by the model")
+
+    expected = (Mine,) if backend != "torch-dynamo" else (whence.WhenceError,)  # which raises its own of everything
+    with pytest.raises(expected, match="by the model"):
+        whence.export(Fails().eval(), torch.randn(2), backend=backend)
+
+
+def test_a_chain_goes_on_after_such_a_failure():
+    program = whence.export(Outer(Inner()).eval(), torch.randn(2, 4), backend=["native-export", "torch-torchscript"])
+    assert program.backend == "torch-torchscript"
+    [(name, said)] = program.fell_back
+    assert name == "native-export" and said.startswith("E0303")
+
+
+@pytest.mark.parametrize("backend", ["native", "native-export"])
+def test_the_list_of_operators_fails_likewise(backend):
+    with pytest.raises(whence.WhenceError) as raised:
+        whence.unconvertible_ops(Outer(torch.nn.Linear(4, 3)).eval(), torch.randn(2, 5), backend=backend)
+    assert raised.value.code == "E0207" and raised.value.diagnostics[0].where["module"] == "blocks.1"
+    assert isinstance(raised.value.__cause__, Exception)
