@@ -22,8 +22,11 @@ FOLDER = Path(__file__).resolve().parent
 
 
 def binary() -> Path:
-    """The command: $WHENCE, else the one in this package. Raises WhenceError E0102 when there is none."""
-    path = Path(os.environ.get("WHENCE") or FOLDER / "bin" / "whence")
+    """The command: $WHENCE, else the one in this package, else the one that was built in this source tree. Raises
+    WhenceError E0102 when there is none."""
+    installed, source = FOLDER / "bin" / "whence", FOLDER.parents[1]
+    built = source / "build" / "bin" / "whence" if (source / "CMakeLists.txt").exists() else installed
+    path = Path(os.environ.get("WHENCE") or (installed if installed.exists() else built))
     if not path.exists():
         raise error("E0102", "missing_file", f"no command at {path}",
                     "install the package (pip install .), or set WHENCE to the command that was built", file=str(path))
@@ -73,10 +76,10 @@ def main() -> int:
     """The console script: a subcommand of this package, or the command itself in the place of this process."""
     name, *rest = sys.argv[1:] or [""]
     module = _in_python(name, rest)
-    if module is None:
-        os.execve(str(binary()), ["whence", *sys.argv[1:]], environment())
 
     def run_it(options: Sequence[str]) -> int:
+        if module is None:
+            os.execve(str(binary()), ["whence", *sys.argv[1:]], environment())
         try:
             return importlib.import_module(f"whence.{module}").main(list(options))
         except ModuleNotFoundError as missing:

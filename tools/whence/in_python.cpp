@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,9 +22,49 @@ namespace whence {
 
 namespace {
 
-std::string python() {
-  const char* named = std::getenv("WHENCE_PYTHON");
-  return named != nullptr && *named != '\0' ? named : "python3";
+namespace fs = std::filesystem;
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+fs::path this_program() {
+  std::error_code ignored;
+  return fs::read_symlink("/proc/self/exe", ignored);
+}
+
+// The folders of a command that was built and not installed.
+struct BuildTree {
+  fs::path build;
+  fs::path source;
+};
+
+// Returns nothing for an installed command, which has no CMake cache beside its folder.
+std::optional<BuildTree> build_tree() {
+  const fs::path build = this_program().parent_path().parent_path();
+  std::ifstream cache(build / "CMakeCache.txt");
+  const std::string_view key = "CMAKE_HOME_DIRECTORY:INTERNAL=";
+  std::error_code ignored;
+  for (std::string line; std::getline(cache, line);) {
+    if (!line.starts_with(key)) continue;
+    const fs::path source = line.substr(key.size());
+    if (fs::exists(source / "python" / "whence" / "__main__.py", ignored)) return BuildTree{build, source};
+  }
+  return std::nullopt;
+}
+
+// Returns the Python that $WHENCE_PYTHON names, else the one of the build tree's virtual environment, else python3.
+std::string python(const std::optional<BuildTree>& tree) {
+  if (const std::string named = variable("WHENCE_PYTHON"); !named.empty()) return named;
+  if (tree) {
+    std::error_code ignored;
+    for (const fs::path& folder : {tree->build, tree->source / "build"}) {
+      const fs::path found = folder / "venv" / "bin" / "python";
+      if (fs::exists(found, ignored)) return found.string();
+    }
+  }
+  return "python3";
 }
 
 std::vector<char*> pointers(std::vector<std::string>& texts) {
@@ -46,6 +88,22 @@ bool has_package(const std::string& program) {
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
+// Lets Python find the package of the source tree, after folders that the caller named.
+void add_package_of(const BuildTree& tree) {
+  const std::string folder = (tree.source / "python").string(), before = variable("PYTHONPATH");
+  setenv("PYTHONPATH", (before.empty() ? folder : before + ":" + folder).c_str(), 1);
+}
+
+// Returns true if the Python has the package, in a build tree that of the source tree. A Python that the caller named
+// keeps its own package, if it has one.
+bool finds_package(const std::string& program, const std::optional<BuildTree>& tree) {
+  const bool is_named = !variable("WHENCE_PYTHON").empty();
+  if ((is_named || !tree) && has_package(program)) return true;
+  if (!tree) return false;
+  add_package_of(*tree);
+  return has_package(program);
+}
+
 // Subcommands of which only a part is in Python: with recorded values, they run a model.
 bool may_take_values(std::string_view subcommand) {
   return subcommand == "annotate" || subcommand == "record" || subcommand == "validate";
@@ -62,11 +120,11 @@ bool is_in_python(std::span<char*> arguments) {
 }
 
 void run_in_python(std::span<char*> arguments) {
-  const std::string program = python();
-  if (has_package(program)) {
-    std::error_code ignored;
+  const std::optional<BuildTree> tree = build_tree();
+  const std::string program = python(tree);
+  if (finds_package(program, tree)) {
     // The package has a command of its own only where it was installed with it.
-    setenv("WHENCE", std::filesystem::read_symlink("/proc/self/exe", ignored).c_str(), 0);
+    setenv("WHENCE", this_program().c_str(), 0);
     std::vector<std::string> words = {program, "-m", "whence"};
     words.insert(words.end(), arguments.begin(), arguments.end());
     execvp(program.c_str(), pointers(words).data());
