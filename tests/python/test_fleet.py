@@ -312,6 +312,35 @@ def test_the_page_in_a_browser(tmp_path):
         window.close()
 
 
+@pytest.mark.skipif(browser.missing() is not None, reason=str(browser.missing()))
+def test_errors_of_any_length_are_in_sight(tmp_path):
+    """A path without a blank, longer than the window is wide, in an error and in a finding."""
+    from whence.fleet import summary
+
+    path = "/registry/" + "_".join(["long"] * 60) + ".onnx"
+    problem = {"code": "E0204", "message": f"{path} is damaged", "remedy": f"copy {path} again"}
+    done = dict.fromkeys(("exact", "matched", "inferred", "ancestor", "unattributed"), 2)
+    rows = {"/m/a.onnx": {"ok": False, "errors": [problem, problem]},
+            "/m/b.onnx": {**done, "ok": True, "clean": False, "nodes": 10, "covered": 6, "seconds": 1.0, "found_by": "names",
+                          "notes": [], "wishes": {"reports": False}, "output": "/m/b.onnx",
+                          "findings": [{**problem, "code": "V101", "severity": "warning"}]}}
+    page = tmp_path / "index.html"
+    page.write_text("".join(summary.to_html("registry", [*rows, "/m/c.onnx"], rows, tmp_path)))
+    window = browser.Browser(tmp_path)
+    try:
+        window.open(page)
+        for width in (1400, 1000, 420):
+            window.resize(width)
+            assert window.run("return document.documentElement.scrollWidth <= innerWidth;"), width
+            assert window.run("return [...document.querySelectorAll('td')].every((cell) => cell.scrollWidth <= cell.clientWidth + 1 "
+                              "&& cell.getBoundingClientRect().right <= innerWidth);"), width
+            assert window.run("return document.body.innerText;").count(path) == 6, width
+        figures = window.run("return getComputedStyle(document.querySelector('td[data-name=exact]'), '::before').content;")
+        assert figures == '"exact "'  # the head of the table is gone, so each figure has its name
+    finally:
+        window.close()
+
+
 def need_ray():
     try:
         import ray

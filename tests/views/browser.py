@@ -109,6 +109,12 @@ class Browser:
                  {"type": "pointerUp", "button": 0}]
         self.call("POST", "/actions", {"actions": [{"type": "pointer", "id": "mouse", "actions": steps}]})
 
+    def resize(self, width: int | None = None, height: int = 900) -> None:
+        """What the page sees as its window, narrower than a window can be; without a width that of the window again."""
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        command, parameters = ("clearDeviceMetricsOverride", {}) if width is None else ("setDeviceMetricsOverride", size)
+        self.call("POST", "/goog/cdp/execute", {"cmd": f"Emulation.{command}", "params": parameters})
+
     def complaints(self) -> list[str]:
         """What the page wrote to its console: errors of scripts, and what its policy blocked."""
         return [entry["message"] for entry in self.call("POST", "/se/log", {"type": "browser"})]

@@ -201,11 +201,82 @@ def test_a_wide_graph_fits_when_it_is_opened(window, tmp_path):
     assert window.wait(inside)
     wide = window.run("return canvas.clientWidth;")
     window.run("chooseNode(3);")  # its evidence takes a part of the width
-    assert window.wait(f"canvas.clientWidth < {wide} && {inside}")
+    assert window.wait(f"canvas.clientWidth < {wide}")
+    window.click("#fit")
+    assert window.wait(inside)
     window.click("#larger")
     zoom = window.run("return drawing.zoom;")
     window.run("hideEvidence();")
     assert window.wait(f"canvas.clientWidth === {wide}") and window.run("return drawing.zoom;") == zoom
+
+
+def fan(path):
+    """A graph of 70 nodes in one module: 24 pairs side by side, then a chain."""
+    nodes = [helper.make_node("Relu", ["x"], [f"r{i}"], name=f"relu_{i}") for i in range(24)]
+    nodes += [helper.make_node("Neg", [f"r{i}"], [f"n{i}"], name=f"neg_{i}") for i in range(24)]
+    nodes.append(helper.make_node("Sum", [f"n{i}" for i in range(24)], ["c0"], name="sum"))
+    nodes += [helper.make_node("Tanh", [f"c{i}"], [f"c{i + 1}"], name=f"tanh_{i}") for i in range(21)]
+    for node in nodes:
+        view_files.add_keys(node, module="net.fan", confidence="exact")
+    return view_files.save(nodes, path)
+
+
+IN_SIGHT = """(() => { const item = document.querySelector('.item.chosen').getBoundingClientRect();
+  const around = canvas.getBoundingClientRect(); const size = parseFloat(getComputedStyle(
+  document.querySelector('.item.chosen text.name')).fontSize) * drawing.zoom;
+  return item.left >= around.left - 1 && item.right <= around.right + 1 && item.top >= around.top - 1 &&
+    item.bottom <= Math.min(around.bottom, innerHeight) + 1 && size >= 9; })()"""
+
+
+@in_browser
+@pytest.mark.parametrize("width", [None, 420], ids=["wide", "narrow"])
+def test_a_node_that_is_chosen_is_in_sight_and_readable(window, width, tmp_path):
+    window.resize(width)
+    try:
+        ready(window, report(fan(tmp_path / "m.onnx"), tmp_path))
+        window.run("chooseModule(moduleByPath().get('net.fan'));")
+        assert window.run("return drawing.zoom;") < 0.5  # too small to read
+        for node in (0, 23, 47, 48, 69):
+            window.run("chooseNode(arguments[0]);", node)
+            assert window.wait(IN_SIGHT), node
+        window.run("drawing.items[0].focus(); setZoom(0.2); focusItem(0);")
+        assert window.run("return drawing.zoom;") == 1  # by keys, too
+        window.run("chooseModule(moduleByPath().get('net.fan'));")
+        assert window.run("return drawing.zoom;") < 0.5  # the next module is shown as a whole
+    finally:
+        window.resize()
+
+
+@in_browser
+def test_on_a_narrow_screen_every_pane_is_reached(window, tmp_path):
+    """By what a finger can do: rows of the tree, boxes of the graph, the button back, and scrolling the page up and down."""
+    window.resize(420)
+    try:
+        ready(window, report(view_files.layers(40, tmp_path / "m.onnx"), tmp_path))
+        main = "document.querySelector('main')"
+        assert window.run(f"return {main}.scrollWidth <= {main}.clientWidth && document.body.scrollWidth <= innerWidth;")
+        assert window.run(f"return {main}.scrollTop;") == 0  # the tree is what one sees first
+        top = "document.getElementById('{}').getBoundingClientRect().top"
+        window.run("[...document.querySelectorAll('[role=treeitem]')].find((row) => "
+                   "row.getAttribute('aria-label').startsWith('layers.1.attn')).querySelector('.label').click();")
+        content = window.wait(f"Math.abs({top.format('content')} - {main}.getBoundingClientRect().top) < 2")
+        assert content and window.texts("#facts h2") == ["layers.1.attn"]
+        height = window.run("return canvas.getBoundingClientRect().bottom;")
+        assert window.run("return canvas.clientHeight;") > 120 and height <= 900
+        window.run("drawing.items[0].dispatchEvent(new MouseEvent('click'));")
+        assert window.run(f"return {top.format('evidence')};") < 900  # its head shows below the graph
+        window.run(f"{main}.scrollTop = {main}.scrollHeight;")
+        assert window.run("return document.querySelector('#evidence dl').getBoundingClientRect().bottom;") < 900
+        window.run("document.getElementById('content').scrollIntoView();")
+        window.click("#to-tree")
+        assert window.run(f"return {top.format('tree')} > 0 && {top.format('tree')} < 450 && "
+                          "document.activeElement.id;") == "tree"
+        window.run("location.hash = '#m=layers.0';")  # a link leads to the module
+        assert window.wait(f"Math.abs({top.format('content')} - {main}.getBoundingClientRect().top) < 2")
+        assert window.complaints() == []
+    finally:
+        window.resize()
+    assert window.run("return getComputedStyle(document.getElementById('to-tree')).display;") == "none"
 
 
 @in_browser

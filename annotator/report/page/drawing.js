@@ -9,6 +9,7 @@ const NAME_WIDTH = 7.4; // about the width of a letter
 const FAINT_WIDTH = 6;
 const MARGIN = 10;
 const ITEM_WIDTH = 230;
+const READABLE = 0.8; // the least zoom at which names can be read
 const OPERATOR_WIDTH = 800; // operators are never cut, unless a file wants to fill the screen with one
 
 // Shortens a name in the middle if it does not fit: names of values differ at both ends.
@@ -181,7 +182,7 @@ function fit() {
   canvas.scrollLeft = Math.max(0, (canvas.scrollWidth - canvas.clientWidth) / 2);
 }
 
-// Marks a node's item and brings it into sight, turning to its page when it is on another.
+// Marks a node's item and brings it into the middle, large enough to be read, turning to its page when it is on another.
 function markNode(node) {
   const all = itemsOf(drawing.module);
   const item = node === null || all.itemOfNode[node] < 0 ? undefined : all.itemOfNode[node];
@@ -192,14 +193,26 @@ function markNode(node) {
   drawing.items.forEach((group, i) => group.classList.toggle('chosen', i === index));
   if (index < 0) return;
   lightEdges(index);
-  drawing.items[index].scrollIntoView({ block: 'nearest', inline: 'nearest' });
+  bringIntoSight(index);
+}
+
+// A graph that fits the window may be too small to be read. Scrolls the canvas alone, not what lies around it.
+function bringIntoSight(index) {
+  if (drawing.zoom < READABLE) setZoom(1);
+  const item = drawing.items[index].getBoundingClientRect();
+  const sight = canvas.getBoundingClientRect();
+  const isInside = item.left >= sight.left && item.right <= sight.right && item.top >= sight.top &&
+    item.bottom <= sight.bottom;
+  if (isInside) return;
+  canvas.scrollBy(item.left + item.width / 2 - (sight.left + sight.width / 2),
+    item.top + item.height / 2 - (sight.top + sight.height / 2));
 }
 
 function focusItem(index) {
   if (index === undefined || index < 0) return;
   drawing.items.forEach((group, i) => group.setAttribute('tabindex', i === index ? '0' : '-1'));
-  drawing.items[index].focus();
-  drawing.items[index].scrollIntoView({ block: 'nearest', inline: 'nearest' });
+  drawing.items[index].focus({ preventScroll: true });
+  bringIntoSight(index);
 }
 
 function beside(index, step) {

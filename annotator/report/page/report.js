@@ -3,12 +3,20 @@
 
 const byId = (id) => document.getElementById(id);
 
+const isNarrow = matchMedia('(max-width: 900px)');
+
+// Scrolls to the chosen module where the panes lie below each other.
+function showContent() {
+  if (isNarrow.matches) byId('content').scrollIntoView({ block: 'start' });
+}
+
 function chooseModule(row) {
   showTab('module');
   hideEvidence();
   revealInTree(false, row);
   showFacts(row);
   draw(row);
+  showContent();
   setAddress('m', moduleAt(row).path);
 }
 
@@ -20,6 +28,7 @@ function chooseNode(node) {
     showFacts(moduleOf[node]);
     draw(moduleOf[node]);
   }
+  showContent();
   markNode(node);
   setAddress('n', String(node));
 }
@@ -116,6 +125,10 @@ function refilter() {
 }
 
 function connect() {
+  byId('to-tree').onclick = () => {
+    byId('side').scrollIntoView({ block: 'start' });
+    treeElement.focus({ preventScroll: true });
+  };
   tree.onselect = (isNode, id) => (isNode ? chooseNode(id) : chooseModule(id));
   drawing.onnode = chooseNode;
   drawing.onmodule = chooseModule;
@@ -150,7 +163,9 @@ fillFilters();
 fillFindings();
 connect();
 filterTree();
+const isLinked = location.hash !== '';
 followAddress();
+if (!isLinked) document.querySelector('main').scrollTop = 0;
 window.addEventListener('hashchange', followAddress);
 // When the page could be used, for those who measure it.
 document.documentElement.dataset.ready = String(Math.round(performance.now()));

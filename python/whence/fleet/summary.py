@@ -18,8 +18,14 @@ from .one_model import Row
 
 _STYLE = STYLE + """
 .bar{display:inline-flex;width:9em;height:.8em;vertical-align:middle;background:var(--line)}.bar i{height:100%}
-body{max-width:110em}td,th{white-space:nowrap}th.text,td.text{text-align:left;white-space:normal;min-width:22em}.bad{color:var(--bad)}.key i{display:inline-block;width:.8em;height:.8em;margin:0 .3em 0 1em}
-td:first-child{min-width:18em;overflow-wrap:anywhere;white-space:normal}a{color:inherit}
+body{max-width:110em}td,th{white-space:nowrap}.bad{color:var(--bad)}a{color:inherit}
+th.text,td.text{text-align:left;white-space:normal;overflow-wrap:anywhere;min-width:16em}
+td:first-child{min-width:14em;overflow-wrap:anywhere;white-space:normal}td{vertical-align:top}
+.key i{display:inline-block;width:.8em;height:.8em;margin:0 .3em 0 1em}
+@media(max-width:1100px){
+table,tbody,tr,td{display:block}tr:first-child{display:none}tr{border-bottom:1px solid var(--line);padding:.4em 0}
+td,td.note{border:0;padding:0 .5em;text-align:left}td:empty{display:none}
+td[data-name]{display:inline-block}td[data-name]::before{content:attr(data-name) " ";color:var(--faint)}}
 """
 
 
@@ -72,7 +78,8 @@ def to_html(name: str, files: list[str], rows: dict[str, Row], folder: Path) -> 
     totals = totals_of(files, rows)
     title = f"{html.escape(name)}: where the nodes of {totals.models} models come from"
     key = "".join(f'<i style="background:{colour}"></i>{word}' for word, colour in CONFIDENCE_COLOURS.items())
-    yield f"<!doctype html><html lang=en><meta charset=utf-8><title>{title}</title><style>{_STYLE}</style><h1>{title}</h1>"
+    yield ("<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width,initial-scale=1'>"
+           f"<title>{title}</title><style>{_STYLE}</style><h1>{title}</h1>")
     yield (f"<pre>{html.escape(_head(totals))}</pre><p>{_bar(totals.by, totals.nodes)} <span class=key>{key}</span></p>"
            "<table><tr><th>model<th>nodes<th>covered<th>by confidence"
            + "".join(f"<th>{word}" for word in CONFIDENCES) + "<th>seconds<th class=text>found by, findings, errors</tr>\n")
@@ -106,14 +113,15 @@ def _row(file: str, row: Row | None, folder: Path, root: Path) -> str:
         return f"<tr><td>{name}<td colspan=10 class=note>not done yet</tr>\n"
     if not row["ok"]:
         errors = "<br>".join(_problem(each) for each in row["errors"])
-        return f"<tr><td>{name}<td colspan=9 class=bad>failed<td class=text>{errors}</tr>\n"
+        return f"<tr><td>{name}<td colspan=10 class=text><b class=bad>failed</b> {errors}</tr>\n"
     link = _link(row["output"], name, folder)
     if row["wishes"]["reports"]:
         link += f" ({_link(row['report'], 'report', folder)})"
     said = [html.escape(row["found_by"]), *map(html.escape, row["notes"]), *map(_problem, row["findings"])]
-    return (f"<tr><td>{link}<td>{row['nodes']}<td>{_percent(row['covered'], row['nodes']):.1f} %<td>{_bar(row, row['nodes'])}"
-            + "".join(f"<td>{row[word] or ''}" for word in CONFIDENCES)
-            + f"<td>{row['seconds']:.1f}<td class=text>{'<br>'.join(said)}</tr>\n")
+    covered = f"{_percent(row['covered'], row['nodes']):.1f} %"
+    return (f"<tr><td>{link}<td data-name=nodes>{row['nodes']}<td data-name=covered>{covered}<td>{_bar(row, row['nodes'])}"
+            + "".join(f"<td data-name={word}>{row[word] or ''}" for word in CONFIDENCES)
+            + f"<td data-name=seconds>{row['seconds']:.1f}<td class=text>{'<br>'.join(said)}</tr>\n")
 
 
 def _problem(each: dict[str, str]) -> str:
