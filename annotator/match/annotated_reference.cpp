@@ -11,8 +11,6 @@
 #include "annotator/match/scope_in_name.h"
 #include "annotator/metadata/node_keys.h"
 #include "annotator/origin/keys/origin.h"
-#include "annotator/origin/keys/torch.h"
-#include "annotator/text/python_list.h"
 #include "schema/dtype.h"
 #include "schema/files/files.h"
 #include "schema/module_path.h"
@@ -56,11 +54,8 @@ ScopeIndex ScopeTree::add(const std::string& path, std::int32_t call, ScopeIndex
 
 std::optional<std::string> module_of(const onnx_file::OnnxProperties& metadata) {
   if (const auto module = find_property(metadata, keys::module)) return std::string(*module);
-  const auto scopes = find_property(metadata, keys::name_scopes);
-  if (!scopes) return std::nullopt;
-  const auto names = text::parse_python_list(*scopes);  // modules from the root inwards, then the node's own name
-  if (!names || names->size() < 2) return std::nullopt;
-  return (*names)[names->size() - 2];
+  std::vector<metadata::CalledModule> modules = metadata::pytorch_scopes(metadata).modules;
+  return modules.empty() ? std::nullopt : std::optional(std::move(modules.back().path));
 }
 
 origin::Confidence confidence_in(const onnx_file::OnnxNode& node) {

@@ -54,9 +54,19 @@ PyTorchScopes scopes_of_namespace(std::string_view text) {
   return scopes;
 }
 
-}  // namespace
+// PyTorch notes scopes of its own: a root around captured graphs, and a text where it does not know the module.
+void drop_scopes_of_no_module(std::vector<CalledModule>& modules) {
+  constexpr std::string_view captured_root = "_export_root", unknown = "_empty_nn_module_stack";
+  std::erase_if(modules, [&](CalledModule& module) {
+    if (module.path == captured_root || module.path.starts_with(unknown)) return true;
+    if (module.path.starts_with(captured_root) && module.path[captured_root.size()] == '.') {
+      module.path.erase(0, captured_root.size() + 1);
+    }
+    return false;
+  });
+}
 
-PyTorchScopes pytorch_scopes(const onnx_file::OnnxProperties& metadata) {
+PyTorchScopes all_scopes(const onnx_file::OnnxProperties& metadata) {
   const auto names = text::parse_python_list(find_property(metadata, keys::name_scopes).value_or(""));
   if (!names || names->size() < 2) return scopes_of_namespace(find_property(metadata, keys::name_space).value_or(""));
   const auto classes = text::parse_python_list(find_property(metadata, keys::class_hierarchy).value_or(""));
@@ -66,6 +76,14 @@ PyTorchScopes pytorch_scopes(const onnx_file::OnnxProperties& metadata) {
     scopes.modules.push_back({.path = (*names)[i], .type = typed ? (*classes)[i] : std::string()});
   }
   scopes.operation = typed ? classes->back() : names->back();
+  return scopes;
+}
+
+}  // namespace
+
+PyTorchScopes pytorch_scopes(const onnx_file::OnnxProperties& metadata) {
+  PyTorchScopes scopes = all_scopes(metadata);
+  drop_scopes_of_no_module(scopes.modules);
   return scopes;
 }
 

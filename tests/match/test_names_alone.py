@@ -220,3 +220,22 @@ def test_a_convolution_of_integers_that_took_in_a_norm(tmp_path):
     for operator in ("Cast", "Mul", "Add"):
         assert {module for module, word in found[operator] if word == "inferred"} <= {"0.head", "0", None}
         assert "0.conv" not in [module for module, _ in found[operator]]
+
+
+def test_scopes_of_pytorch_that_are_no_modules(tmp_path):
+    """A root around captured graphs, and a text where PyTorch does not know the module."""
+    scopes = [["", "_export_root", "_export_root.fc", "linear"], ["", "fc", "relu"],
+              ["_empty_nn_module_stack_from_metadata_hook", "sym_size_int"]]
+    nodes = [onnx.helper.make_node("Relu", [f"x{at}"], [f"x{at + 1}"], name=f"n{at}") for at in range(3)]
+    for node, names in zip(nodes, scopes, strict=True):
+        node.metadata_props.add(key="pkg.torch.onnx.name_scopes", value=repr(names))
+    value = [onnx.helper.make_tensor_value_info(name, 1, [2]) for name in ("x0", "x3")]
+    graph = onnx.helper.make_graph(nodes, "g", value[:1], value[1:])
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)], ir_version=10),
+              tmp_path / "model.onnx")
+    shown = command.run_json("show", tmp_path / "model.onnx")
+    assert {row["path"] for row in shown["modules"]} == {"", "fc"} and shown["unattributed"] == 1
+    command.run("annotate", tmp_path / "model.onnx", "-o", tmp_path / "out.onnx")
+    found = [keys(node) for node in onnx.load(tmp_path / "out.onnx").graph.node]
+    assert [said.get("module") for said in found[:2]] == ["fc", "fc"]
+    assert "_" not in found[2].get("module", "")

@@ -4,9 +4,9 @@
 
 #include "annotator/match/rules/rule.h"
 #include "annotator/metadata/node_keys.h"
+#include "annotator/metadata/way.h"
 #include "annotator/origin/keys/origin.h"
 #include "annotator/origin/keys/torch.h"
-#include "annotator/text/python_list.h"
 
 namespace whence::match {
 
@@ -38,10 +38,9 @@ void carried_keys(const RuleContext& context, EvidenceTable& table) {
       }
       // The module stays on the node, so the rest has to be of that one, but where it is known to be less than exact.
       if (!states_confidence || stated == Confidence::exact) say(*module, by_whence, *module, stated);
-    } else if (const auto scopes = find_property(metadata, keys::name_scopes)) {
-      // Modules from the root inwards, then the node's own name.
-      const auto names = text::parse_python_list(*scopes);
-      if (names && names->size() >= 2) say((*names)[names->size() - 2], by_pytorch, *scopes, Confidence::matched);
+    } else if (const auto scopes = metadata::pytorch_scopes(metadata).modules; !scopes.empty()) {
+      const auto text = find_property(metadata, keys::name_scopes);
+      say(scopes.back().path, by_pytorch, text.value_or(""), Confidence::matched);
     }
   });
 }
