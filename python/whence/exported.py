@@ -225,6 +225,7 @@ def _saved(made: Captured, archive: Path) -> Path:
 
 def unrecorded(made: Captured, failure: WhenceError, place: Path) -> list[Diagnostic]:
     """The warnings for a program that cannot be recorded."""
-    return [dataclasses.replace(each, severity="warning", message=f"{made} is not recorded, and {place.name} not written: {each.message}",
-                                where={name: place for name, place in each.where.items() if name != "file"})
+    what = f"{made} is not recorded, and {place.name} not written"
+    return [dataclasses.replace(each, severity="warning", message=f"{what}: {each.message}",
+                                where={name: where for name, where in each.where.items() if name != "file"})
             for each in failure.diagnostics]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from ..values.container import Values
@@ -36,7 +37,7 @@ class Part:
     def measurement(self) -> Measurement:
         return self.flow.measurement
 
-    @property
+    @cached_property
     def first(self) -> Beginning | None:
         """The first difference that lasts, or else that is the work of weights: a query may be wrong without a trace in
         what is computed from it."""
@@ -47,11 +48,13 @@ class Part:
         """The word of a row for a value that is observable; the first line of the report is of one mind with it."""
         if not self.limits.above(self.flow, each):
             return "equal"
-        first = self.first
-        if first is None:
+        if self.first is None:
             return "passing" if self.begun else "adds up"
-        passing = {other.measured.value for other in self.begun if not other.lasts and other is not first}
-        return "passing" if each.value in passing else "differs"
+        return "passing" if each.value in self._passing else "differs"
+
+    @cached_property
+    def _passing(self) -> set[str]:
+        return {each.measured.value for each in self.begun if not each.lasts and each is not self.first}
 
     def _clear(self, begun: list[Beginning]) -> list[Beginning]:
         """In files of few bits, without those that are hardly above the limit beside one that is far above it: some
@@ -92,8 +95,8 @@ def modules_of(part: Part, program: RecordedProgram | None) -> tuple[ModuleAccur
         worst = max(seen, key=lambda each: each.figures.relative)
         figures = worst.figures
         rows.append(ModuleAccuracy(
-            call.module, call.call, call.type, part.status(worst), worst.value, figures.relative, figures.largest, figures.sqnr, figures.cosine, figures.unequal,
-            figures.estimated, part.flow.before(worst.value), figures.not_finite, figures.layout,
+            call.module, call.call, call.type, part.status(worst), worst.value, figures.relative, figures.largest,
+            figures.sqnr, figures.cosine, figures.unequal, figures.estimated, part.flow.before(worst.value), figures.not_finite, figures.layout,
             part.made.relative.get((call.module, call.call)), *_source(part.flow.file, worst.value, program),
             part.evidence.prove(part.flow, part.limits, seen)))
     return tuple(rows)
@@ -101,13 +104,14 @@ def modules_of(part: Part, program: RecordedProgram | None) -> tuple[ModuleAccur
 
 def _source(file: File, value: str, program: RecordedProgram | None) -> tuple[str, Stack]:
     node = file.maker.get(value)
-    return ("", ()) if node is None else (node.source, _stack(node, program))
+    return ("", ()) if node is None else (node.source, _stack(file, node, program))
 
 
-def _stack(node: Node, program: RecordedProgram | None) -> Stack:
+def _stack(file: File, node: Node, program: RecordedProgram | None) -> Stack:
     """The source lines of the node's first operation, by the file or else by the sidecar."""
-    if node.traceback or program is None or not node.source:
-        return read_traceback(node.traceback)
+    traceback = file.traceback(node)
+    if traceback or program is None or not node.source:
+        return read_traceback(traceback)
     first = node.operations[0] if node.operations else len(program.stacks)
     return program.stacks[first] if first < len(program.stacks) else ()
 
@@ -130,7 +134,7 @@ def _first(part: Part, each: Beginning, program: RecordedProgram | None) -> Firs
     at = each.around if around is not None else each.measured.point.maker
     module, call = (calls[at].module, calls[at].call) if at is not None else ("", 0)
     nodes = part.operation.nodes if part.operation is not None and each is part.first else each.nodes
-    operation, source, stack = _operation(nodes, program)
+    operation, source, stack = _operation(part.flow.file, nodes, program)
     figures = each.measured.figures
     return FirstDifference(module, call, tuple(dict.fromkeys(calls[number].module for number in each.calls)), operation,
                            source, each.measured.value, tuple(node.title for node in nodes), figures.relative,
@@ -138,12 +142,12 @@ def _first(part: Part, each: Beginning, program: RecordedProgram | None) -> Firs
                            part.made.relative.get((module, call)), stack)
 
 
-def _operation(nodes: list[Node], program: RecordedProgram | None) -> tuple[str, str, Stack]:
+def _operation(file: File, nodes: list[Node], program: RecordedProgram | None) -> tuple[str, str, Stack]:
     """The one recorded operation among nodes that compute, if any do; the source line of the last node otherwise."""
     computing = [node for node in nodes if node.op_type not in REARRANGING] or nodes
     operations = {number for node in computing for number in node.operations}
     last = next((node for node in reversed(computing) if node.source), None)
-    source, stack = ("", ()) if last is None else (last.source, _stack(last, program))
+    source, stack = ("", ()) if last is None else (last.source, _stack(file, last, program))
     if program is None or len(operations) != 1 or (number := operations.pop()) >= len(program.targets):
         return "", source, stack
     return program.targets[number], source, stack

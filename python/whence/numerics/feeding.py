@@ -85,7 +85,8 @@ def _tensors(given: Mapping[str, Any]) -> dict[str, torch.Tensor]:
     try:
         return {name: torch.as_tensor(each).detach().cpu() for name, each in given.items()}
     except (TypeError, ValueError, RuntimeError) as failure:
-        raise error("E0101", "usage", f"extra inputs are arrays by name: {failure}", "give tensors or arrays of numpy") from None
+        raise error("E0101", "usage", f"extra inputs are arrays by name: {failure}",
+                    "give tensors or arrays of numpy") from None
 
 
 def feed(file: File, given: Mapping[str, torch.Tensor], said: Supplied) -> Feed:

@@ -33,7 +33,6 @@ class Node:
     source: str               # "modeling_bert.py:88 forward"
     operations: tuple[int, ...]  # recorded operations that it stands for, ascending; none where that is not known
     quantized: bool           # its results are integers that stand for real numbers
-    traceback: str            # the source lines around ``source``, as PyTorch writes them; "" where the file has none
 
     @property
     def title(self) -> str:
@@ -62,6 +61,10 @@ class File:
         if value in self.maker:
             return self.maker[value].at
         return min((node.at for node in self.readers.get(value, ())), default=len(self.nodes))
+
+    def traceback(self, node: Node) -> str:
+        """The source lines around ``node.source``, as PyTorch writes them down; "" where the file has none."""
+        return next((each.value for each in self.model.graph.node[node.at].metadata_props if each.key == _TRACEBACK), "")
 
     def dequantised(self, value: str) -> list[str]:
         """The same value behind a QuantizeLinear, which may clip it: what a Relu did that a tool dropped for that."""
@@ -151,8 +154,7 @@ def _node(at: int, proto: Any) -> Node:
     return Node(at, proto.name, proto.op_type, (*proto.input, *_captured(proto)), tuple(proto.output), modules,
                 int(call) if call.isdigit() else 0, stated.get(_KEY + "confidence", "unattributed"),
                 stated.get(_KEY + "source", ""), _operations(stated.get(_KEY + "op", "")),
-                proto.op_type.startswith("QLinear") or proto.op_type in _INTEGERS,
-                next((each.value for each in proto.metadata_props if each.key == _TRACEBACK), ""))
+                proto.op_type.startswith("QLinear") or proto.op_type in _INTEGERS)
 
 
 _INTEGERS = {"QuantizeLinear", "DynamicQuantizeLinear", "ConvInteger", "MatMulInteger", "QGemm"}
