@@ -1,6 +1,7 @@
 """Scripted models whose control flow depends on data: forward(x, n) with x [6, 4] float32 and n a 0-d int64."""
 
 import numpy as np
+import onnx
 import onnxruntime
 import torch
 
@@ -14,6 +15,8 @@ def export(model, tmp_path, *options, code=0):
     torch.jit.script(model().eval()).save(str(archive))
     np.savez(tmp_path / "inputs.npz", x=torch.rand(6, 4).numpy(), n=np.array(3))
     said = command.run("export", archive, "-o", path, "--inputs", tmp_path / "inputs.npz", *options, code=code)
+    if code == 0:
+        onnx.checker.check_model(path, full_check=True)
     return path, said.stderr
 
 

@@ -1,6 +1,7 @@
 #include "annotator/write/graph_proto.h"
 
 #include <algorithm>
+#include <set>
 
 #include "annotator/origin/keys/origin.h"
 #include "annotator/origin/stamp.h"
@@ -202,7 +203,30 @@ onnx::GraphProto GraphProtoMaker::body(const Graph& graph, const std::string& na
     tensor.set_raw_data(bytes.data(), bytes.size());
   }
   fill_interface(graph, proto);
+  fill_lengths_of_sizes(graph, proto);
   return proto;
+}
+
+// onnx's shape inference does not see constants of the graph around a body. It loses the length of a vector of sizes
+// that is joined of single ones there (Unsqueeze, Concat), takes it for 0 and refuses the Resize. The length is stated:
+// a size for each axis.
+void GraphProtoMaker::fill_lengths_of_sizes(const Graph& body, onnx::GraphProto& proto) const {
+  constexpr std::size_t sizes_at = 3;
+  std::set<GraphValueId> stated;
+  for (const graph::GraphNode& node : body.nodes) {
+    if (node.removed || !node.domain.empty() || node.op_type != "Resize" || node.inputs.size() <= sizes_at) continue;
+    const GraphValueId sizes = node.inputs[sizes_at];
+    const auto* axes = node.find("axes");
+    const auto& dims = body.values[node.inputs[0]].dims;
+    if (sizes == no_value || body.values[sizes].producer < 0 || (axes == nullptr && !dims)) continue;
+    if (!stated.insert(sizes).second) continue;
+    const std::size_t length = axes == nullptr ? dims->size() : std::get<std::vector<std::int64_t>>(axes->value).size();
+    onnx::ValueInfoProto& info = *proto.add_value_info();
+    info.set_name(names_.of(body, sizes));
+    onnx::TypeProto_Tensor& tensor = *info.mutable_type()->mutable_tensor_type();
+    tensor.set_elem_type(onnx::TensorProto::INT64);
+    tensor.mutable_shape()->add_dim()->set_dim_value(static_cast<std::int64_t>(length));
+  }
 }
 
 }  // namespace whence::write

@@ -31,6 +31,7 @@ class GraphProtoMaker {
   void describe(graph::GraphValueId id, onnx::ValueInfoProto& info) const;
   void fill_initializers(onnx::GraphProto& proto, bool as_inputs) const;
   void fill_interface(const graph::Graph& graph, onnx::GraphProto& proto) const;
+  void fill_lengths_of_sizes(const graph::Graph& body, onnx::GraphProto& proto) const;
   void fill_attribute(const graph::Attribute& attribute, onnx::AttributeProto& proto);
   onnx::GraphProto body(const graph::Graph& graph, const std::string& name);
 

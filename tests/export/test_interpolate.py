@@ -2,6 +2,7 @@
 and where it reads other elements than PyTorch."""
 
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
 import torch
@@ -75,3 +76,66 @@ def test_an_axis_that_doubles_is_resized(tmp_path):
     sizes = [(12, 18), (13, 19), (31, 6), (99, 57)]
     assert not sizes_that_differ("traced", Pyramid(), torch.zeros(1, 2, 12, 19), sizes, tmp_path)
     assert b"Resize" in (tmp_path / "m.onnx").read_bytes()
+
+
+def paste(mask, box, height: int, width: int):
+    """torchvision's paste_mask_in_image: the mask is resized to its box, and put into an image."""
+    w, h = max(int(box[2] - box[0] + 1), 1), max(int(box[3] - box[1] + 1), 1)
+    mask = F.interpolate(mask.expand((1, 1, -1, -1)), size=(h, w), mode="bilinear", align_corners=False)[0][0]
+    image = torch.zeros((height, width), dtype=mask.dtype)
+    x0, x1 = max(int(box[0]), 0), min(int(box[2]) + 1, width)
+    y0, y1 = max(int(box[1]), 0), min(int(box[3]) + 1, height)
+    image[y0:y1, x0:x1] = mask[y0 - int(box[1]):y1 - int(box[1]), x0 - int(box[0]):x1 - int(box[0])]
+    return image
+
+
+class Pastes(torch.nn.Module):
+    def forward(self, masks, boxes):
+        boxes = boxes.to(torch.int64)
+        pasted = [paste(masks[i][0], boxes[i], 20, 24) for i in range(masks.size(0))]
+        return torch.stack(pasted) if len(pasted) > 0 else masks.new_empty((0, 20, 24))
+
+
+@torch.jit.script_if_tracing
+def paste_each(masks, boxes):
+    pasted = torch.zeros(0, 20, 24)
+    for i in range(masks.size(0)):
+        pasted = torch.cat((pasted, paste(masks[i][0], boxes[i], 20, 24)[None]))
+    return pasted
+
+
+class PastesWhereTraced(torch.nn.Module):
+    """As torchvision does it in a trace."""
+
+    def forward(self, masks, boxes):
+        return paste_each(masks, boxes.to(torch.int64))
+
+
+class ResizesInABranch(torch.nn.Module):
+    def forward(self, masks, boxes):
+        if bool(boxes.sum() > 0):
+            y = F.interpolate(masks, size=(int(boxes[0, 0]) + 2, int(boxes[0, 1]) + 3), mode="nearest")
+        else:
+            y = masks
+        return y.sum((2, 3))
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("opset", [17, 20])
+@pytest.mark.parametrize("model, form", [(Pastes, torch.jit.script), (ResizesInABranch, torch.jit.script),
+                                         (PastesWhereTraced, torch.jit.trace)])
+def test_sizes_that_a_loop_or_branch_computes(model, form, opset, tmp_path):
+    """Each box has a size of its own. onnx's checker must know how many sizes a Resize in a body gets."""
+    torch.manual_seed(0)
+    masks = torch.rand(3, 1, 8, 8)
+    boxes = torch.tensor([[1.0, 2, 9, 12], [3, 3, 15, 10], [0, 0, 5, 6]])
+    options = [(masks, boxes)] if form is torch.jit.trace else []
+    form(model().eval(), *options).save(str(tmp_path / "m.pt"))
+    np.savez(tmp_path / "inputs.npz", masks=masks.numpy(), boxes=boxes.numpy())
+    command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--inputs", tmp_path / "inputs.npz", "--opset", opset,
+                "--dynamic", "masks:0=n", "--dynamic", "boxes:0=n")
+    onnx.checker.check_model(tmp_path / "m.onnx", full_check=True)
+    session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"), providers=["CPUExecutionProvider"])
+    for n in (3, 2):
+        got = session.run(None, {"masks": masks[:n].numpy(), "boxes": boxes[:n].numpy()})[0]
+        np.testing.assert_allclose(got, model()(masks[:n], boxes[:n]).numpy(), rtol=1e-4, atol=1e-4)
