@@ -15,8 +15,8 @@ namespace whence {
 
 // The constants that a computation reads.
 struct FoldedConstants {
-  std::uint64_t model_bytes = 0;    // of all that the model stores
-  std::uint64_t bytes_that_go = 0;  // of the constants that nothing else reads
+  std::uint64_t model_bytes = 0;    // everything that the model stores
+  std::uint64_t bytes_that_go = 0;  // constants that nothing else reads
   bool holds_tensors = false;       // some are tensors, not a few numbers
   bool holds_codes = false;         // some are tensors of narrow numbers: quantised or packed weights
 
@@ -35,9 +35,8 @@ inline constexpr std::uint64_t always_folded = 64;  // bytes: eight integers
 inline constexpr std::uint64_t always_small = 512;  // bytes: a node and its metadata take as many
 
 inline std::uint64_t most_bytes_folded(const FoldedConstants& from) {
-  constexpr std::uint64_t most_small = 8192;
-  constexpr std::uint64_t small_part = 16;          // of the model
-  constexpr std::uint64_t made_of_numbers = 65536;  // masks and positions, of which the model stores nothing
+  // A part of the model, and masks and positions, of which the model stores nothing.
+  constexpr std::uint64_t small_part = 16, most_small = 8192, made_of_numbers = 65536;
   const std::uint64_t small = std::clamp(from.model_bytes / small_part, always_small, most_small);
   const std::uint64_t allowed = from.holds_codes ? always_folded : from.holds_tensors ? small : made_of_numbers;
   return std::max(allowed, from.bytes_that_go);

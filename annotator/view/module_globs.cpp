@@ -45,6 +45,7 @@ bool ModuleGlobs::hold(const std::string& module) {
   if (const auto known = known_.find(module); known != known_.end()) return known->second;
   const std::string outer(module_around(module));
   const bool held =
+      further_.contains(module) ||
       std::ranges::any_of(globs_, [&](const std::string& glob) { return text::matches_path(glob, module); }) ||
       (!outer.empty() && hold(outer));
   return known_[module] = held;

@@ -23,12 +23,16 @@ class ModuleGlobs {
   // `globs` must outlive it. Throws Error(usage) for a glob that matches none of `modules`.
   ModuleGlobs(const std::vector<std::string>& globs, const std::set<std::string>& modules, const std::string& stage);
 
+  // Further modules, each with all below it, as if a glob matched them.
+  void add(std::set<std::string> modules) { further_ = std::move(modules); }
+
   // One that matches the root holds the root alone, not all that is in it.
   bool hold(const std::string& module);
   bool hold_any(const metadata::Attribution& attribution);
 
  private:
   const std::vector<std::string>& globs_;
+  std::set<std::string> further_;
   std::map<std::string, bool> known_;
 };
 

@@ -38,12 +38,17 @@ void add_modules(const Program& program, ModuleTree& tree) {
   for (const Scope& scope : program.scopes) ++*tree.rows[tree.add(program.modules[scope.module].path)].calls;
 }
 
-// PyTorch's keys name the class of every module on the way down to a node.
-void add_types(const OnnxNode& node, ModuleTree& tree) {
+// PyTorch's keys name the class of every module on the way down to a node: visit(module, class).
+void each_type(const OnnxNode& node, const auto& visit) {
   for (const metadata::CalledModule& module : metadata::pytorch_scopes(node.metadata).modules) {
-    const auto row = tree.find(module.path);
-    if (row && !module.type.empty()) tree.rows[*row].type = module.type;
+    if (!module.type.empty()) visit(module.path, module.type);
   }
+}
+
+void add_types(const OnnxNode& node, ModuleTree& tree) {
+  each_type(node, [&](const std::string& module, const std::string& type) {
+    if (const auto row = tree.find(module)) tree.rows[*row].type = type;
+  });
 }
 
 // Each parameter counts once for every module at or below which a node reads it.
@@ -96,6 +101,17 @@ ModuleTree tree_of(const onnx_file::OnnxSummary& model, const Program* program) 
   }
   tree.order_depth_first();
   return tree;
+}
+
+std::map<std::string, std::string> module_types(const onnx_file::OnnxSummary& model, const Program* program) {
+  std::map<std::string, std::string> types;
+  if (program != nullptr) {
+    for (const Module& module : program->modules) types[module.path] = module.type;
+  }
+  for (const OnnxNode* node : onnx_file::all_nodes(model.graph)) {
+    each_type(*node, [&](const std::string& module, const std::string& type) { types[module] = type; });
+  }
+  return types;
 }
 
 namespace {

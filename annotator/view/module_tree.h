@@ -41,6 +41,9 @@ ModuleTree tree_of(const Program& program);
 // the initializers that their nodes read (parameters_read.h; buffers among them).
 ModuleTree tree_of(const onnx_file::OnnxSummary& model, const Program* program);
 
+// The class of each module as far as the file or the program, which may be null, says it, by qualified name.
+std::map<std::string, std::string> module_types(const onnx_file::OnnxSummary& model, const Program* program);
+
 // The rows to show: all when `select` is empty, else the modules that match the glob and what lies below them, down
 // to `depth` levels below the first row shown of each branch (nullopt: all).
 struct TreeSelection {

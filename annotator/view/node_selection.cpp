@@ -4,6 +4,7 @@
 #include <set>
 
 #include "annotator/view/module_globs.h"
+#include "annotator/view/module_tree.h"
 #include "schema/module_path.h"
 
 namespace whence::view {
@@ -22,6 +23,32 @@ SelectedNode selected_node(const onnx_file::OnnxNode& node, const metadata::Attr
   return selected;
 }
 
+// The modules of the classes that are chosen.
+std::set<std::string> modules_of_types(const onnx_file::OnnxSummary& model, const NodeSelection& selection,
+                                       const metadata::Recorded* recorded) {
+  std::set<std::string> chosen, names;
+  if (selection.types.empty()) return chosen;
+  const auto types = module_types(model, recorded == nullptr ? nullptr : &recorded->program());
+  for (const auto& [module, type] : types) names.emplace(last_segment(type));
+  for (const std::string& wanted : selection.types) {
+    bool any = false;
+    for (const auto& [module, type] : types) {
+      if (type != wanted && last_segment(type) != wanted) continue;
+      chosen.insert(module);
+      any = true;
+    }
+    if (!any) refuse_unknown("class", wanted, names, "select");
+  }
+  return chosen;
+}
+
+ModuleGlobs wanted_modules(const onnx_file::OnnxSummary& model, const NodeSelection& selection,
+                           const std::set<std::string>& modules, const metadata::Recorded* recorded) {
+  ModuleGlobs wanted(selection.modules, modules, "select");
+  wanted.add(modules_of_types(model, selection, recorded));
+  return wanted;
+}
+
 }  // namespace
 
 std::vector<SelectedNode> select_nodes(const onnx_file::OnnxSummary& model, const NodeSelection& selection,
@@ -34,10 +61,12 @@ std::vector<SelectedNode> select_nodes(const onnx_file::OnnxSummary& model, cons
     op_types.emplace(node->op_type);
   }
   const std::set<std::string> modules = modules_of(attributions, "select");
-  for (const std::string& type : selection.op_types) {
-    if (!op_types.contains(type)) refuse_unknown("operator", type, op_types, "select");
+  const auto occurs = [&](const std::string& type) { return op_types.contains(type); };
+  if (!selection.op_types.empty() && std::ranges::none_of(selection.op_types, occurs)) {
+    refuse_unknown("operator", selection.op_types.front(), op_types, "select");
   }
-  ModuleGlobs wanted(selection.modules, modules, "select"), unwanted(selection.excluded, modules, "select");
+  ModuleGlobs wanted = wanted_modules(model, selection, modules, recorded);
+  ModuleGlobs unwanted(selection.excluded, modules, "select");
   std::set<const onnx_file::OnnxNode*> outermost;
   for (const onnx_file::OnnxNode& node : model.graph.nodes) outermost.insert(&node);
   std::vector<SelectedNode> selected;
@@ -46,7 +75,7 @@ std::vector<SelectedNode> select_nodes(const onnx_file::OnnxSummary& model, cons
     const std::string type(nodes[i]->op_type);
     const auto& types = selection.op_types;
     if (!types.empty() && std::ranges::find(types, type) == types.end()) continue;
-    if ((!selection.modules.empty() && !wanted.hold_any(of)) || unwanted.hold_any(of)) continue;
+    if ((!selection.all_modules() && !wanted.hold_any(of)) || unwanted.hold_any(of)) continue;
     selected.push_back(selected_node(*nodes[i], of, !outermost.contains(nodes[i])));
   }
   return selected;
@@ -54,12 +83,12 @@ std::vector<SelectedNode> select_nodes(const onnx_file::OnnxSummary& model, cons
 
 std::int64_t count_possible_nodes(const onnx_file::OnnxSummary& model, const NodeSelection& selection,
                                   const metadata::Recorded* recorded) {
-  if (selection.modules.empty()) return 0;
+  if (selection.all_modules()) return 0;
   const std::vector<const onnx_file::OnnxNode*> nodes = onnx_file::all_nodes(model.graph);
   std::vector<metadata::Attribution> attributions;
   for (const onnx_file::OnnxNode* node : nodes) attributions.push_back(metadata::attribution_of(*node, recorded));
   const std::set<std::string> modules = modules_of(attributions, "select");
-  ModuleGlobs wanted(selection.modules, modules, "select");
+  ModuleGlobs wanted = wanted_modules(model, selection, modules, recorded);
   std::set<std::string> around = {""};
   for (const std::string& module : modules) {
     if (!wanted.hold(module)) continue;

@@ -14,7 +14,10 @@ struct NodeSelection {
   std::vector<std::string>
       modules;  // globs (path_glob.h); a node belongs to a glob when its module, or one above it, does
   std::vector<std::string> excluded;  // likewise
-  std::vector<std::string> op_types;  // empty: all
+  std::vector<std::string> op_types;  // alternatives; empty: all
+  std::vector<std::string> types;     // classes of modules, whole or their last name; beside those of `modules`
+
+  bool all_modules() const { return modules.empty() && types.empty(); }
 };
 
 struct SelectedNode {
@@ -27,8 +30,8 @@ struct SelectedNode {
 };
 
 // Returns nodes of the graph and its bodies in file order, those of the root if a glob matches it. For a node of
-// several modules, one that matches is enough. Throws Error(usage) for a glob that matches no module and an operator
-// type that no node has, with the nearest names. `recorded` may be null.
+// several modules, one that matches is enough. Throws Error(usage) for a glob or class that matches no module, and for
+// operator types of which no node has one, with the nearest names. `recorded` may be null.
 std::vector<SelectedNode> select_nodes(const onnx_file::OnnxSummary& model, const NodeSelection& selection,
                                        const metadata::Recorded* recorded);
 

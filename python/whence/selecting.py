@@ -63,13 +63,14 @@ class Selection(Printed):
 
 
 @takes_models("model")
-def select(model: Model, modules: Sequence[str] = (), *, exclude: Sequence[str] = (),
+def select(model: Model, modules: Sequence[str] = (), *, types: Collection[str] = (), exclude: Sequence[str] = (),
            ops: Collection[str] = (), format: str | None = None, setting: str | None = None, partial: bool = False,
            sidecar: str | os.PathLike | None = None) -> Selection:
     """The nodes of modules of an annotated ONNX file.
 
-    modules  globs over qualified names, each a module and all below it; all by default. ``exclude``: but not these.
-    ops      only nodes of these operator types.
+    modules  globs over qualified names, each a module and all below it; all by default. ``types``: by class, beside these.
+             ``exclude``: but not these.
+    ops      only nodes of these operator types, of which the file need not have all.
     format   a tool's form: "ort-quant", "olive", "trt-precisions", "trt-devices", "polygraphy", "nncf",
              "nncf-openvino", "modelopt", "graphsurgeon", "modules", "names". ``setting``: what the nodes are to be, for
              those that say it: "fp32", "DLA".
@@ -78,9 +79,10 @@ def select(model: Model, modules: Sequence[str] = (), *, exclude: Sequence[str] 
 
     Raises WhenceError E0101 when a choice matches nothing, and for nodes that the tool would silently ignore.
     """
-    for choice in (modules, exclude, ops):
+    for choice in (modules, types, exclude, ops):
         require_list(choice)
     chosen = [word for glob in modules for word in ("--modules", glob)]
+    chosen += ["--types", ",".join(types)] if types else []
     chosen += [word for glob in exclude for word in ("--not", glob)]
     chosen += ["--ops", ",".join(ops)] if ops else []
     chosen += ["--format", format] if format else []

@@ -6,6 +6,7 @@ import onnx
 import pytest
 
 import command
+import whence
 from functions import graphs
 from functions.graphs import node
 
@@ -35,6 +36,48 @@ def path(tmp_path):
 ])
 def test_globs_choose_modules_and_all_below(path, options, expected):
     assert command.run("select", path, *options).stdout.split() == expected
+
+
+@pytest.fixture
+def typed(path):
+    """The same file, its nodes with PyTorch's keys, which name the class of every module."""
+    model = onnx.load(path)
+    types = {"": "my.Model", "layers.0": "my.Layer", "layers.0.norm": "torch.nn.LayerNorm", "layers.1": "my.Layer",
+             "layers.1.norm": "my.RMSNorm", "layers.10": "my.Head"}
+    for each in model.graph.node:
+        kept = [entry for entry in each.metadata_props if entry.key.startswith("pkg.whence.")]
+        module = kept[0].value
+        del each.metadata_props[:]
+        each.metadata_props.extend(kept)
+        scopes = [""] + [scope for scope in types if scope and (module + ".").startswith(scope + ".")]
+        each.metadata_props.add(key="pkg.torch.onnx.name_scopes", value=repr([*scopes, "x"]))
+        each.metadata_props.add(key="pkg.torch.onnx.class_hierarchy", value=repr([*(types[s] for s in scopes), "aten.x"]))
+    onnx.save(model, path)
+    return path
+
+
+@pytest.mark.parametrize("options, expected", [
+    (["--types", "Layer"], ["Neg_b", "Exp_c", "Abs_d"]),
+    (["--types", "my.RMSNorm,LayerNorm"], ["Neg_b", "Abs_d"]),
+    (["--types", "Head", "--modules", "layers.1.norm"], ["Abs_d", "Relu_y"]),
+    (["--types", "Layer", "--not", "**.norm"], ["Exp_c"]),
+    (["--types", "Layer", "--ops", "Neg,Relu"], ["Neg_b"]),
+])
+def test_classes_choose_modules_as_globs_do(typed, options, expected):
+    assert command.run("select", typed, *options).stdout.split() == expected
+
+
+def test_a_class_that_no_module_has_is_an_error(typed):
+    said = command.run("select", typed, "--types", "Layers", code=2).stderr
+    assert said.startswith("E0101") and "Layer" in said
+    assert whence.select(typed, types=["Head"]).names == ["Relu_y"]
+
+
+@pytest.mark.parametrize("options", [[], ["--partial"], ["--format", "ort-quant"]])
+def test_operators_are_alternatives(path, options):
+    """The documented --ops MatMul,Gemm is for files that have one of them."""
+    assert "Relu_y" in command.run("select", path, "--ops", "Gemm,Relu", *options).stdout
+    assert command.run("select", path, "--ops", "Gemm,MatMul", *options, code=2).stderr.startswith("E0101")
 
 
 def test_formats(path):

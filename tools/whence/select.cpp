@@ -49,7 +49,8 @@ std::string formats_text() {
 
 ExitCode run(int argc, char** argv) {
   CommandLine line(
-      "select", "annotated.onnx --modules GLOB [--not GLOB]... [--ops A,B] [--format FORMAT] [--as SETTING]",
+      "select",
+      "annotated.onnx --modules GLOB [--types A,B] [--not GLOB]... [--ops A,B] [--format FORMAT] [--as SETTING]",
       "Writes the nodes of modules in the form that a tool takes: to leave them out of a quantisation, to set\n"
       "their precision, or to partition a model. A choice that the tool would ignore in part is an error.\n"
       "A glob means a module and all below it: `*` is one segment or a part of one, `**` any number of\n"
@@ -57,8 +58,9 @@ ExitCode run(int argc, char** argv) {
           formats_text());
   line.positional("file", "an annotated ONNX file");
   line.repeated("modules", "GLOB", "modules by qualified name; all by default");
+  line.option("types", "A,B", "modules by class, beside those of --modules: BertLayer,LayerNorm");
   line.repeated("not", "GLOB", "but not these");
-  line.option("ops", "A,B", "only nodes of these operator types");
+  line.option("ops", "A,B", "only nodes of these operator types, of which the file need not have all");
   line.option("format", "FORMAT", "one of the formats above");
   line.option("as", "SETTING", "what the nodes are to be, for formats that say it: fp32, DLA");
   line.flag("partial", "leave out nodes that the tool cannot be given, with a warning");
@@ -71,7 +73,8 @@ ExitCode run(int argc, char** argv) {
   const auto report =
       app::select(line.text("file"),
                   {.sidecar = line.optional_text("sidecar"),
-                   .selection = {line.list("modules"), line.list("not"), text::split(line.text_or("ops", ""), ',')},
+                   .selection = {line.list("modules"), line.list("not"), text::split(line.text_or("ops", ""), ','),
+                                 text::split(line.text_or("types", ""), ',')},
                    .format = format,
                    .choice = {.setting = line.text_or("as", ""), .partial = line.has("partial")}});
   if (line.json()) {
