@@ -59,8 +59,8 @@ std::string summary(const Report& report) {
 }
 
 // "at least" where some nodes could not be counted.
-std::string operations_text(const ModuleFigures& figures) {
-  if (figures.unsized > 0) return std::string(unsized_operations);
+std::string operations_text(const Report& report, const ModuleFigures& figures) {
+  if (figures.unsized > 0) return std::string(unsized_operations(report));
   if (figures.uncounted > 0 && figures.operations == 0) return "unknown";
   return (figures.uncounted > 0 ? "≥ " : "") + grouped(figures.operations);
 }
@@ -70,7 +70,7 @@ std::string module_line(const Report& report, std::size_t row) {
   const ModuleFigures& figures = report.figures[row];
   return "| " + code(view::shown_path(module.path)) + " | " + code(last_segment(module.type)) + " | " +
          grouped(module.total) + " | " + share(figures.coverage, figures.coverage.covered()) + " | " +
-         grouped(module.parameters) + " | " + operations_text(figures) + " |\n";
+         grouped(module.parameters) + " | " + operations_text(report, figures) + " |\n";
 }
 
 std::string modules(const Report& report) {

@@ -380,7 +380,7 @@ PageData page_data(const Report& report) {
                 {"producer", std::string(report.model.producer) + " " + std::string(report.model.producer_version)},
                 {"confidences", std::move(confidences)},
                 {"formulas", operation_formulas},
-                {"unsized", unsized_operations},
+                {"unsized", unsized_operations(report)},
                 {"open_sizes", report.shapes.open},
                 {"piece", piece_size},
                 {"coverage", report.validation.coverage.all.by}});

@@ -10,16 +10,6 @@ namespace whence::report {
 
 namespace {
 
-// True if a size of one of its values waits for a number.
-bool is_unsized(const onnx_file::OnnxNode& node, const functions::FileShapes& shapes) {
-  if (shapes.open.empty()) return false;
-  const auto waits = [&](std::string_view value) {
-    const auto found = shapes.values.find(value);
-    return !value.empty() && (found == shapes.values.end() || !found->second->sizes);
-  };
-  return std::ranges::any_of(node.inputs, waits) || std::ranges::any_of(node.outputs, waits);
-}
-
 std::vector<ModuleFigures> figures_of(const Report& report) {
   const view::ModuleTree& tree = report.graph.tree;
   std::vector<ModuleFigures> figures(tree.rows.size());
@@ -31,7 +21,7 @@ std::vector<ModuleFigures> figures_of(const Report& report) {
     }
   }
   for (std::size_t i = 0; i < report.graph.nodes.size(); ++i) {
-    const bool unsized = !report.operations[i] && is_unsized(*report.graph.nodes[i].node, report.shapes);
+    const bool unsized = view::lacks_sizes(*report.graph.nodes[i].node, report.shapes.values);
     for (std::optional<std::size_t> at = report.graph.nodes[i].row; at; at = tree.rows[*at].parent) {
       // Sizes that a file states may be any numbers.
       if (!report.operations[i] ||

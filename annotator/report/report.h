@@ -19,7 +19,7 @@ struct ModuleFigures {
   origin::Counts coverage;
   std::int64_t operations = 0;  // floating-point operations of the nodes where they are known (operation_count.h)
   std::int64_t uncounted = 0;   // nodes where they are not
-  std::int64_t unsized = 0;     // uncounted nodes that --size would give numbers to
+  std::int64_t unsized = 0;     // uncounted nodes that only lack sizes, or hold a body with such nodes
 };
 
 struct Report {
@@ -34,7 +34,9 @@ struct Report {
 };
 
 // In place of a number of operations, where a part that was counted would pass for the whole.
-inline constexpr std::string_view unsized_operations = "unknown: give --size";
+inline std::string_view unsized_operations(const Report& report) {
+  return report.shapes.open.empty() ? "unknown" : "unknown: give --size";
+}
 
 // `program` may be null and must outlive the report. `sizes`: numbers for dynamic sizes ("all" for every one), without
 // which the operations of a model with such cannot be counted. Errors: those of read_onnx_summary, validate_file and

@@ -1,5 +1,6 @@
 #include "annotator/view/operation_count.h"
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 
@@ -132,10 +133,29 @@ Count apply(Flops formula, const OnnxNode& node, const Sizes& sizes) {
 
 }  // namespace
 
-std::optional<std::int64_t> count_operations(const OnnxNode& node, const ValueShapes& shapes) {
+namespace {
+
+Flops formula_of(const OnnxNode& node) {
   const bool known_domain = node.domain.empty() || node.domain == "ai.onnx" || node.domain == "com.microsoft";
-  if (!known_domain || !node.subgraphs.empty()) return std::nullopt;
-  return apply(operators::onnx_operator(node.op_type).flops, node, Sizes(node, shapes));
+  return known_domain ? operators::onnx_operator(node.op_type).flops : Flops::uncounted;
+}
+
+bool body_takes_operations(const onnx_file::OnnxGraph& body) {
+  return std::ranges::any_of(onnx_file::all_nodes(body), [](const OnnxNode* node) {
+    const Flops formula = formula_of(*node);
+    return formula != Flops::uncounted && formula != Flops::zero;
+  });
+}
+
+}  // namespace
+
+std::optional<std::int64_t> count_operations(const OnnxNode& node, const ValueShapes& shapes) {
+  return node.subgraphs.empty() ? apply(formula_of(node), node, Sizes(node, shapes)) : std::nullopt;
+}
+
+bool lacks_sizes(const OnnxNode& node, const ValueShapes& shapes) {
+  if (!node.subgraphs.empty()) return std::ranges::any_of(node.subgraphs, body_takes_operations);
+  return formula_of(node) != Flops::uncounted && !count_operations(node, shapes);
 }
 
 }  // namespace whence::view

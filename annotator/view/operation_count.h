@@ -21,4 +21,8 @@ inline constexpr std::string_view operation_formulas =
 // Returns nullopt if the number is unknown, always for nodes that call functions or hold bodies.
 std::optional<std::int64_t> count_operations(const onnx_file::OnnxNode& node, const functions::ValueShapes& shapes);
 
+// True if only the sizes of its values keep the node, or one in its bodies, from being counted: its operator has a
+// formula, and one that is not 0.
+bool lacks_sizes(const onnx_file::OnnxNode& node, const functions::ValueShapes& shapes);
+
 }  // namespace whence::view

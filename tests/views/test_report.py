@@ -510,6 +510,23 @@ def test_a_part_of_the_operations_does_not_pass_for_the_whole(tmp_path):
     assert lines["--size", "all=2"].endswith(f"| {sum(COUNTED.values()) + 12:,} |")
 
 
+def test_operations_of_sizes_that_data_decide_are_unknown(tmp_path):
+    """As many rows as there are positive numbers: what follows has no number, and what came before is no bound."""
+    nodes = [helper.make_node("NonZero", ["x"], ["i"], name="i"), helper.make_node("Transpose", ["i"], ["t"], name="t"),
+             helper.make_node("Cast", ["t"], ["c"], name="c", to=TensorProto.FLOAT),
+             helper.make_node("Relu", ["x"], ["r"], name="r"), helper.make_node("MatMul", ["c", "w"], ["y"], name="y")]
+    for each in nodes:
+        view_files.add_keys(each, module="before" if each.name == "r" else "net", confidence="exact")
+    inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [3, 4]), helper.make_tensor_value_info("w", TensorProto.FLOAT, [2, 5])]
+    outputs = [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 5]), helper.make_tensor_value_info("r", TensorProto.FLOAT, [3, 4])]
+    model = helper.make_model(helper.make_graph(nodes, "g", inputs, outputs), opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
+    onnx.save(model, tmp_path / "m.onnx")
+    command.run("report", tmp_path / "m.onnx", "-o", tmp_path / "r.md")
+    lines = {line.split("|")[1].strip(): line for line in (tmp_path / "r.md").read_text().splitlines() if line.startswith("| `")}
+    assert lines["`net`"].endswith("| unknown |") and lines["`before`"].endswith("| 12 |")
+    assert lines["`(root)`"].endswith("| unknown |")
+
+
 @pytest.mark.parametrize("batch", ["batch", "unk__6"])
 def test_sizes_that_inference_numbered_are_question_marks(batch, tmp_path):
     """The name of an input's size stays, whatever it is: --size takes it."""

@@ -65,7 +65,7 @@ function showFacts(row) {
     (module.uncounted === 0 ? '' :
       ` Not known for ${counted(module.uncounted, 'node')}: sizes that are not fixed, or operators without a ` +
         'formula.') +
-    (module.unsized === 0 ? '' : ` Sizes without a number: ${data.open_sizes.map(shown).join(', ')}; ` +
+    (module.unsized === 0 || data.open_sizes.length === 0 ? '' : ` Sizes without a number: ${data.open_sizes.map(shown).join(', ')}; ` +
       '--size NAME=N gives one, --size all=N all of them.');
   const more = [];
   if (module.calls !== null && module.calls > 0) {
