@@ -4,17 +4,20 @@
 #include <set>
 
 #include "annotator/functions/inline_calls.h"
-#include "annotator/functions/modules_in_bodies.h"
+#include "annotator/functions/named_sizes.h"
 #include "annotator/functions/node_values.h"
 #include "annotator/functions/outline_file.h"
 #include "annotator/functions/region.h"
 #include "annotator/functions/unclear_parts.h"
 #include "annotator/functions/value_types.h"
+#include "annotator/onnx_file/walk.h"
 #include "annotator/origin/confidence.h"
 #include "annotator/origin/keys/origin.h"
+#include "annotator/text/path_glob.h"
 #include "schema/dtype.h"
 #include "schema/module_path.h"
 #include "schema/nearest_names.h"
+#include "schema/sort_unique.h"
 
 namespace whence::functions {
 
@@ -26,6 +29,28 @@ struct PartsOfCall {
   std::vector<CallIndex> parts;
   CallIndex around;
 };
+
+// The modules that names and globs choose, without those below another of them. A name may be that of a container that
+// is never called, which no call has.
+std::vector<std::string> chosen_modules(const Instances& instances, const ExtractOptions& options) {
+  if (options.modules.empty()) return {options.module};
+  std::vector<std::string> chosen;
+  for (const std::string& pattern : options.modules) {
+    const std::size_t before = chosen.size();
+    for (const ModuleCall& call : instances) {
+      if (text::matches_path(pattern, call.path)) chosen.push_back(call.path);
+    }
+    if (chosen.size() == before) chosen.push_back(pattern);
+  }
+  sort_unique(chosen);
+  std::vector<std::string> outermost;
+  for (const std::string& module : chosen) {
+    const bool inside = std::ranges::any_of(
+        chosen, [&](const std::string& other) { return other != module && at_or_below(module, other); });
+    if (!inside) outermost.push_back(module);
+  }
+  return outermost;
+}
 
 class CallFinder {
  public:
@@ -62,14 +87,60 @@ class CallFinder {
   std::set<std::string> paths_;
 };
 
+// True if one of the nodes is of a call that may be meant.
+bool hold_module(const std::vector<const onnx_file::OnnxNode*>& nodes, const ExtractOptions& options) {
+  const Instances instances(nodes);
+  return std::ranges::any_of(instances, [&](const ModuleCall& each) {
+    const auto names = [&](const std::string& chosen) {
+      return at_or_below(each.path, chosen) || text::matches_path(chosen, each.path);
+    };
+    if (options.call && each.call != *options.call) return false;
+    return options.modules.empty() ? names(options.module) : std::ranges::any_of(options.modules, names);
+  });
+}
+
+bool holds_module(const onnx_file::OnnxGraph& body, const ExtractOptions& options) {
+  std::vector<const onnx_file::OnnxNode*> nodes;
+  onnx_file::walk_nodes(body.nodes, [&](const onnx_file::OnnxNode& each) { nodes.push_back(&each); });
+  return hold_module(nodes, options);
+}
+
+// The nodes of the body in the place of the model's. What they read from around it are inputs, weights excepted.
+void open_body(onnx_file::OnnxGraph& graph, const onnx_file::OnnxGraph& body) {
+  onnx_file::OnnxGraph opened = body;
+  opened.initializers.insert(opened.initializers.end(), graph.initializers.begin(), graph.initializers.end());
+  opened.value_info = graph.value_info;
+  opened.inputs.insert(opened.inputs.end(), graph.inputs.begin(), graph.inputs.end());
+  for (const onnx_file::OnnxNode& node : graph.nodes) {
+    for (const std::string_view output : node.outputs) {
+      if (output.empty()) continue;
+      opened.inputs.emplace_back();
+      opened.inputs.back().name = output;
+    }
+  }
+  graph = std::move(opened);
+}
+
+// Opens the body of an If, Loop or Scan in which the nodes of the module stand, if none is outside of bodies; one in
+// another, until they are.
+ModelParts& with_nodes_of(ModelParts& parts, const ExtractOptions& options) {
+  while (true) {
+    std::vector<const onnx_file::OnnxNode*> nodes;
+    for (const onnx_file::OnnxNode& node : parts.graph.nodes) nodes.push_back(&node);
+    if (hold_module(nodes, options)) return parts;
+    const onnx_file::OnnxGraph* found = nullptr;
+    for (const onnx_file::OnnxNode* node : nodes) {
+      for (const onnx_file::OnnxGraph& body : node->subgraphs) {
+        if (found == nullptr && holds_module(body, options)) found = &body;
+      }
+    }
+    if (found == nullptr) return parts;
+    open_body(parts.graph, *found);
+  }
+}
+
 [[noreturn]] void throw_unknown(const WorkGraph& graph, const std::string& module, const std::set<std::string>& paths,
                                 const Place& place) {
-  const auto in_bodies = modules_in_bodies(graph);
-  if (const auto body = in_bodies.find(module); body != in_bodies.end()) {
-    throw Error(Code::unsupported_feature,
-                "the nodes of " + module + " stand in the body of " + body->second.holder + ", which is not cut open",
-                "extract the module around it", place);
-  }
   if (const UnclearParts parts = unclear_parts(graph, module, {}, {}); !parts.fused.empty()) {
     throw Error(Code::unsupported_feature,
                 module + " has no node of its own: it is a part of " + parts.fused.front() +
@@ -120,23 +191,31 @@ Diagnostic partial(const UnclearParts& parts, const Place& place) {
 class Extractor {
  public:
   Extractor(ModelParts& parts, const ExtractOptions& options, Diagnostics& notes)
-      : parts_(parts), types_(value_types(parts)), graph_(parts), place_{.file = parts.path, .stage = "extract"} {
-    place_.module = options.module;
+      : parts_(parts),
+        types_(value_types(parts)),
+        sizes_(parts),
+        graph_(with_nodes_of(parts, options)),
+        place_{.file = parts.path, .stage = "extract"} {
+    const std::vector<std::string> modules = chosen_modules(graph_.instances(), options);
+    for (const std::string& module : modules) place_.module += (place_.module.empty() ? "" : ", ") + module;
     place_.has_module = true;
-    const PartsOfCall chosen = choose(options);
+    PartsOfCall chosen;
+    std::vector<std::vector<CallIndex>> parts_of;
+    for (const std::string& module : modules) {
+      const PartsOfCall call = choose(module, options.call);
+      chosen.around = parts_of.empty() ? call.around : graph_.instances().common(chosen.around, call.around);
+      chosen.parts.insert(chosen.parts.end(), call.parts.begin(), call.parts.end());
+      parts_of.push_back(call.parts);
+    }
     region_ = joined_region(graph_, chosen.parts, chosen.around);
     if (!region_.refusal.empty()) {
       throw Error(Code::unsupported_feature, "the module is not one part of the graph: " + region_.refusal,
                   "extract the module around it", place_);
     }
     say_what_is_inferred(notes);
-    const UnclearParts unclear = unclear_parts(graph_, options.module, chosen.parts, region_);
-    if (unclear.empty()) return;
-    Diagnostic problem = partial(unclear, place_);
-    if (!options.partial) throw Error(Diagnostics{std::move(problem)});
-    problem.severity = Severity::warning;
-    problem.remedy.clear();
-    notes.push_back(std::move(problem));
+    for (std::size_t i = 0; i < modules.size(); ++i) {
+      require_clear(unclear_parts(graph_, modules[i], parts_of[i], region_), options, notes);
+    }
   }
 
   ExtractReport run() {
@@ -168,6 +247,15 @@ class Extractor {
   }
 
  private:
+  void require_clear(const UnclearParts& unclear, const ExtractOptions& options, Diagnostics& notes) const {
+    if (unclear.empty()) return;
+    Diagnostic problem = partial(unclear, place_);
+    if (!options.partial) throw Error(Diagnostics{std::move(problem)});
+    problem.severity = Severity::warning;
+    problem.remedy.clear();
+    notes.push_back(std::move(problem));
+  }
+
   void say_what_is_inferred(Diagnostics& notes) const {
     const auto inferred = std::ranges::count_if(region_.nodes, [&](std::int32_t index) {
       return metadata_of(*graph_.nodes()[index].node, origin::keys::confidence) ==
@@ -180,19 +268,17 @@ class Extractor {
                          place_));
   }
 
-  PartsOfCall choose(const ExtractOptions& options) {
-    const CallFinder finder(graph_, options.module);
+  PartsOfCall choose(const std::string& module, const std::optional<int>& asked_call) {
+    const CallFinder finder(graph_, module);
     const auto calls = finder.calls();
-    if (calls.empty()) {
-      throw_unknown(graph_, options.module, finder.paths(), {.file = parts_.path, .stage = "extract"});
-    }
-    call_ = options.call.value_or(calls.front().first);
+    if (calls.empty()) throw_unknown(graph_, module, finder.paths(), {.file = parts_.path, .stage = "extract"});
+    call_ = asked_call.value_or(calls.front().first);
+    calls_.clear();
     for (const auto& [number, call] : calls) calls_.push_back(number);
     const auto found = std::ranges::find(calls, call_, [](const auto& each) { return each.first; });
     if (found != calls.end()) return found->second;
     throw Error(Code::unknown_node,
-                (options.module.empty() ? "the root" : options.module) + " has no call " + std::to_string(call_) +
-                    " in the file",
+                (module.empty() ? "the root" : module) + " has no call " + std::to_string(call_) + " in the file",
                 calls.size() == 1
                     ? "its one call is " + std::to_string(calls_.front())
                     : "its calls are " + std::to_string(calls_.front()) + " to " + std::to_string(calls_.back()),
@@ -239,6 +325,7 @@ class Extractor {
     onnx::ValueInfoProto value;
     value.set_name(name);
     *value.mutable_type() = *type->second;
+    sizes_.fill_in(name, *value.mutable_type());
     return value;
   }
 
@@ -247,7 +334,7 @@ class Extractor {
     const onnx::GraphProto& graph = parts_.frame.graph();
     for (const onnx::ValueInfoProto& value : graph.input()) report.inputs.push_back(described(value));
     for (const onnx::ValueInfoProto& value : graph.output()) report.outputs.push_back(described(value));
-    report.nodes = static_cast<std::int64_t>(parts_.graph.nodes.size());
+    onnx_file::walk_nodes(parts_.graph.nodes, [&](const onnx_file::OnnxNode&) { ++report.nodes; });
     report.weights = static_cast<std::int64_t>(parts_.graph.initializers.size());
     report.taken_along = region_.taken_along;
     report.call = call_;
@@ -269,6 +356,7 @@ class Extractor {
 
   ModelParts& parts_;
   const ValueTypes types_;
+  const NamedSizes sizes_;
   WorkGraph graph_;
   Place place_;
   Region region_;

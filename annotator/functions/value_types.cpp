@@ -90,11 +90,37 @@ onnx::ModelProto inferred(const ModelParts& parts, const Sizes& sizes) {
   spell_out_known_results(model);
   parts.file->release_all();  // inference looks at the model alone
   try {
-    onnx::shape_inference::InferShapes(model, onnx::OpSchemaRegistry::Instance(), onnx::ShapeInferenceOptions{});
+    // Sizes are followed through Shape, Gather and Concat, so that those that are dynamic keep their names.
+    const onnx::ShapeInferenceOptions follow_sizes(/*check_type_val=*/false, /*strict_mode_val=*/0,
+                                                   /*data_prop_val=*/true);
+    onnx::shape_inference::InferShapes(model, onnx::OpSchemaRegistry::Instance(), follow_sizes);
   } catch (const std::exception&) {
     model = without_weights(parts, sizes);  // a node that inference refuses: what the file states is known all the same
   }
   return model;
+}
+
+}  // namespace
+
+namespace {
+
+// Calls `add(value)` for each value of the bodies in the graph of which a type is known.
+void each_inner_type(const onnx::GraphProto& graph, const auto& add) {
+  for (const onnx::NodeProto& node : graph.node()) {
+    for (const onnx::AttributeProto& attribute : node.attribute()) {
+      std::vector<const onnx::GraphProto*> bodies;
+      if (attribute.has_g()) bodies.push_back(&attribute.g());
+      for (const onnx::GraphProto& body : attribute.graphs()) bodies.push_back(&body);
+      for (const onnx::GraphProto* body : bodies) {
+        for (const auto* values : {&body->input(), &body->value_info(), &body->output()}) {
+          for (const onnx::ValueInfoProto& value : *values) {
+            if (value.has_type()) add(value);
+          }
+        }
+        each_inner_type(*body, add);
+      }
+    }
+  }
 }
 
 }  // namespace
@@ -114,6 +140,9 @@ ValueTypes value_types(const ModelParts& parts, const Sizes& sizes) {
         if (value.has_type()) add(value.name(), value.type());
       }
     }
+    each_inner_type(model.graph(), [&](const onnx::ValueInfoProto& value) {
+      if (!types.contains(value.name())) add(value.name(), value.type());
+    });
   }
   give_back_freed_memory();
   for (const OnnxTensor& tensor : parts.graph.initializers) add(std::string(tensor.name), type_of(tensor));

@@ -64,6 +64,9 @@ struct ExtractOptions {
   std::string module;            // qualified name; a container that is never called stands for what it holds
   std::optional<int> call = {};  // the first one that the file has by default
   bool partial = false;          // also when it is not known whether more of the file belongs to the module
+  // Several modules in the place of the one, names or globs: "layers.[0-1]". One model of them all, and of the nodes
+  // between them.
+  std::vector<std::string> modules = {};
 };
 
 struct ExtractReport {

@@ -193,10 +193,11 @@ def diff(before: Model, after: Model, sidecar: str | os.PathLike | None = None, 
 
 
 @takes_models("model")
-def extract(model: Model, module: str, output: str | os.PathLike, *, call: int | None = None,
+def extract(model: Model, module: str | Sequence[str], output: str | os.PathLike, *, call: int | None = None,
             partial: bool = False, overwrite: bool = False, copy_data: bool = False) -> Path:
-    """Writes a model of one call of one module, and returns its path.
+    """Writes a model of one call of one module, or of several together, and returns its path.
 
+    module   its qualified name; a list of names and globs is several: ["layers.[0-1]"].
     call     from 0; the first one by default.
     partial  write the nodes that are known to be the module's, though there may be more.
     overwrite  replace files of weights that stand where those of ``output`` go and hold something else.
@@ -207,7 +208,8 @@ def extract(model: Model, module: str, output: str | os.PathLike, *, call: int |
     options = ["--call", call] if call is not None else []
     flags = (("--partial", partial), ("--overwrite", overwrite), ("--copy-data", copy_data))
     options += [flag for flag, given in flags if given]
-    run_json("extract", model, "--module", module, "-o", output, *options)
+    chosen = ["--module", module] if isinstance(module, str) else [word for each in module for word in ("--modules", each)]
+    run_json("extract", model, *chosen, "-o", output, *options)
     return Path(output)
 
 

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import command
+import whence
 from accuracy import tools
 from functions import graphs
 from functions.graphs import node, weight
@@ -271,13 +272,64 @@ class Branches(torch.nn.Module):
         return x * 2
 
 
-def test_a_module_in_a_branch_is_said_to_be_there(tmp_path):
-    archive, path = tmp_path / "m.pt", tmp_path / "m.onnx"
-    torch.jit.save(torch.jit.script(Branches().eval()), archive)
-    command.run("export", archive, "--input", "x=float32[2,8]", "--annotate", "-o", path)
+@pytest.fixture(scope="module")
+def branches(tmp_path_factory):
+    torch.manual_seed(0)
+    model, folder = Branches().eval(), tmp_path_factory.mktemp("branches")
+    torch.jit.save(torch.jit.script(model), folder / "m.pt")
+    command.run("export", folder / "m.pt", "--input", "x=float32[2,8]", "--annotate", "-o", folder / "m.onnx")
+    return model, folder / "m.onnx"
+
+
+def test_a_module_in_a_branch_is_extracted(branches, tmp_path):
+    model, path = branches
+    made = command.run_json("extract", path, "--module", "block", "-o", tmp_path / "part.onnx")
+    shown = {row["path"]: row["nodes"] for row in command.run_json("show", path)["modules"]}
+    assert made["nodes"] == shown["block"]
+    onnx.checker.check_model(tmp_path / "part.onnx", full_check=True)
+    x = torch.randn(2, 8)
+    with torch.no_grad():
+        assert_same_results(graphs.run(tmp_path / "part.onnx", {made["inputs"][0].split()[0]: x.numpy()}),
+                            [model.block(x)], (1e-5, 1e-6))
+
+
+class Repeats(torch.nn.Module):
+    """A module in a branch in a loop, of which the loop's own values are read."""
+
+    def __init__(self):
+        super().__init__()
+        self.block, self.scale = Block(), torch.nn.Linear(8, 8)
+
+    def forward(self, x, n: torch.Tensor):
+        for i in range(int(n)):
+            if bool(x.sum() > 0):
+                x = self.block(self.scale(x) * i)
+        return x
+
+
+@pytest.mark.parametrize("module", ["block", "scale"])
+def test_a_module_in_a_branch_in_a_loop_is_extracted(module, tmp_path):
+    torch.manual_seed(0)
+    model = Repeats().eval()
+    torch.jit.save(torch.jit.script(model), tmp_path / "m.pt")
+    np.savez(tmp_path / "inputs.npz", x=np.ones((2, 8), "float32"), n=np.array(3))
+    command.run("export", tmp_path / "m.pt", "--inputs", tmp_path / "inputs.npz", "--annotate", "-o", tmp_path / "m.onnx")
+    made = command.run_json("extract", tmp_path / "m.onnx", "--module", module, "-o", tmp_path / "part.onnx")
+    x = torch.randn(2, 8)
+    with torch.no_grad():
+        assert_same_results(graphs.run(tmp_path / "part.onnx", {made["inputs"][0].split()[0]: x.numpy()}),
+                            [getattr(model, module)(x)], (1e-5, 1e-6))
+
+
+def test_a_module_around_a_branch_holds_what_is_shown(branches, tmp_path):
+    _, path = branches
+    made = command.run_json("extract", path, "--module", "", "-o", tmp_path / "part.onnx")
+    assert made["nodes"] == command.run_json("show", path)["modules"][0]["nodes"]
+
+
+def test_functions_are_not_made_in_a_branch(branches, tmp_path):
+    _, path = branches
     out = tmp_path / "part.onnx"
-    said = command.run("extract", path, "--module", "block", "-o", out, code=4).stderr
-    assert "stand in the body of If '/If'" in said and "around it" in said
     for choice in (("--modules", "block.*"), ("--types", "Block")):
         said = command.run("functions", path, *choice, "-o", out, code=2).stderr
         assert "stands in the body of If '/If'" in said
@@ -319,3 +371,83 @@ def test_a_module_behind_an_operator_that_onnx_does_not_know(tmp_path):
         shape = [size if isinstance(size, int) else 2 for size in given[0].shape]
         result = session.run(None, {given[0].name: seen["args"][0].numpy().reshape(shape)})[0]
         np.testing.assert_allclose(result.reshape(seen["out"].shape), seen["out"].numpy(), rtol=1e-4, atol=1e-5)
+
+
+class Attention(torch.nn.Module):
+    """Sizes are computed on the way: of what Reshape and Expand make of them, inference knows none."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.qkv, self.out = torch.nn.LayerNorm(16), torch.nn.Linear(16, 48), torch.nn.Linear(16, 16)
+
+    def forward(self, x):
+        batch, length, width = x.shape
+        q, k, v = self.qkv(self.norm(x)).view(batch, length, 3, 4, -1).permute(2, 0, 3, 1, 4)
+        y = torch.softmax(q @ k.transpose(-1, -2) / 2, -1) @ v
+        return x + self.out(y.transpose(1, 2).reshape(batch, -1, width))
+
+
+class Stack(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table, self.head = torch.nn.Embedding(50, 16), torch.nn.Linear(16, 5)
+        self.layers = torch.nn.ModuleList(Attention() for _ in range(3))
+
+    def forward(self, ids):
+        x = self.table(ids)
+        for layer in self.layers:
+            x = layer(x)
+        return self.head(x)
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory):
+    torch.manual_seed(0)
+    model, folder = Stack().eval(), tmp_path_factory.mktemp("stack")
+    ids = torch.randint(0, 50, (2, 7))
+    torch.jit.trace(model, ids, check_trace=False).save(str(folder / "m.pt"))
+    torch.save((ids,), folder / "inputs.pt")
+    command.run("export", folder / "m.pt", "-o", folder / "m.onnx", "--inputs", folder / "inputs.pt", "--annotate",
+                "--dynamic", "ids:0=batch,1=seq")
+    return model, folder / "m.onnx"
+
+
+@pytest.mark.parametrize("options", [
+    ["--modules", "layers.0", "--modules", "layers.1"], ["--modules", "layers.[0-1]"],
+    ["--modules", "layers.1", "--modules", "layers.1.*", "--modules", "layers.0"]])
+def test_several_modules_are_one_model(stack, tmp_path, options):
+    """The first two layers, of any size, under the names that the sizes have in the file."""
+    model, path = stack
+    made = command.run_json("extract", path, *options, "-o", tmp_path / "part.onnx")
+    assert [each.split()[1] for each in made["inputs"] + made["outputs"]] == ["float32[batch,seq,16]"] * 2
+    onnx.checker.check_model(tmp_path / "part.onnx", full_check=True)
+    for sizes in ((2, 7), (3, 4), (1, 1)):
+        x = torch.randn(*sizes, 16)
+        got = graphs.run(tmp_path / "part.onnx", {made["inputs"][0].split()[0]: x.numpy()})
+        with torch.no_grad():
+            assert_same_results(got, [model.layers[1](model.layers[0](x))], (1e-4, 1e-5))
+
+
+@pytest.mark.parametrize("modules", ["layers.*", "layers"])
+def test_a_glob_and_a_container_hold_the_same(stack, tmp_path, modules):
+    _, path = stack
+    made = command.run_json("extract", path, "--modules", modules, "-o", tmp_path / "part.onnx")
+    shown = {row["path"]: row for row in command.run_json("show", path)["modules"]}
+    assert made["nodes"] == shown["layers"]["nodes"]
+
+
+@pytest.mark.parametrize("options, said", [
+    (["--modules", "layers.0", "--modules", "layers.2"], "E0303"), (["--modules", "layer.*"], "E0105"),
+    (["--modules", "layers.0", "--module", "layers.1"], "E0101"), ([], "E0101")])
+def test_what_is_no_part_of_the_graph_is_refused(stack, tmp_path, options, said):
+    _, path = stack
+    code = {"E0101": 2, "E0105": 2, "E0303": 4}[said]
+    assert command.run("extract", path, *options, "-o", tmp_path / "part.onnx", code=code).stderr.startswith(said)
+    assert not (tmp_path / "part.onnx").exists()
+
+
+def test_python_takes_one_or_several(stack, tmp_path):
+    _, path = stack
+    for module, count in (("layers.1", 1), (["layers.1", "layers.2"], 2), (["layers.*"], 3)):
+        part = whence.extract(path, module, tmp_path / f"{count}.onnx")
+        assert sum(node.op_type == "Softmax" for node in onnx.load(part).graph.node) == count
