@@ -14,6 +14,7 @@
 #include "annotator/checkpoint/checkpoint.h"
 #include "annotator/functions/outline_file.h"
 #include "annotator/onnx_file/onnx_rewrite.h"
+#include "annotator/validation/validate.h"
 #include "schema/files/files.h"
 #include "schema/sidecar/sidecar.h"
 
@@ -59,6 +60,31 @@ annotation::AnnotateReport annotate_flat(const ModelSource& input, const ModelOu
   return unwrap(annotation::annotate_file(input, recorded, output, options), notes);
 }
 
+// Says how to record a model, in the two lines that it takes.
+Diagnostic nothing_found(const std::string& model, const std::string& output) {
+  const std::string sidecar = base_name(sidecar_beside(model));
+  return warning(
+      Code::wrong_kind,
+      "no node is covered: names and metadata of the file do not say its modules, and nothing else was given",
+      "record the model: `with whence.record(\"" + sidecar +
+          "\"): torch.export.export(model, args)` in Python, or `whence record model.pt -o " + sidecar +
+          " --inputs inputs.npz` of an archive; then `whence annotate " + model + " --sidecar " + sidecar + " -o " +
+          output + "`. With its weights alone: --weights model.safetensors",
+      {.file = model, .stage = "annotate"});
+}
+
+// The minima that the output does not reach.
+std::vector<std::string> shortfalls_of(const std::string& output, const validation::ValidateOptions& asked,
+                                       Diagnostics& notes) {
+  std::vector<std::string> shortfalls;
+  if (asked.gates.minima.empty()) return shortfalls;
+  for (const validation::Shortfall& each :
+       unwrap(validation::validate_file(output, nullptr, asked), notes).shortfalls) {
+    shortfalls.push_back(each.message);
+  }
+  return shortfalls;
+}
+
 // Copies a file without adding anything.
 void copy_as_it_is(const std::string& input, const ModelOutput& output, Diagnostics& notes) {
   const onnx_file::OnnxSummary model = unwrap(onnx_file::read_onnx_summary(input), notes);
@@ -92,6 +118,8 @@ AnnotateReport annotate(const std::string& model, const std::string& output_path
     }
     given = name;
   }
+  validation::ValidateOptions asked;
+  for (const std::string& text : options.minima) asked.gates.minima.push_back(validation::parse_threshold(text));
   const std::string sidecar = sidecar_of(model, options);
   if (!options.value_pairs.empty() && sidecar.empty()) {
     throw Error(Code::usage, "pairs of values were given without a sidecar", "give the one that they were found with",
@@ -123,6 +151,10 @@ AnnotateReport annotate(const std::string& model, const std::string& output_path
       copy_as_it_is(model, output, notes);
     }
   }
+  if (given.empty() && sidecar.empty() && report.nodes.total() > 0 && report.nodes.covered() == 0) {
+    notes.push_back(nothing_found(model, output_path));
+  }
+  report.shortfalls = shortfalls_of(output_path, asked, notes);
   report.notes = std::move(notes);
   return report;
 }

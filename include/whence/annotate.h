@@ -39,6 +39,7 @@ struct AnnotateOptions {
   bool allow_different_weights = false;
   bool is_made_from_it = false;  // a tool is known to have made the file of `from`: it may change any weight
   std::string functions = {};    // modules as ONNX functions: "auto", "types=A,B", "modules=GLOB", "depth=N"
+  std::vector<std::string> minima = {};  // least shares in percent, as validate() has them: "covered=95"
   bool tokens_go = false;        // takes away what `carry` left in the doc_strings of the file before
   bool overwrite = false;  // replaces files of weights that stand where those of the output go and hold something else
   bool copy_data = false;  // files of weights of its own for an output in the model's folder, which could share them
@@ -53,6 +54,7 @@ struct AnnotateReport {
     std::int64_t by_bytes = 0, by_name = 0, by_sketch = 0, by_shape = 0;
   } parameters;  // for matched files; all zero for others
   std::optional<FunctionsReport> functions;
+  std::vector<std::string> shortfalls;  // minima that were not reached: "covered is 40 %, not 95 %"
   Diagnostics notes;
 };
 

@@ -36,11 +36,12 @@ class AnnotateReport(Printed):
     unattributed: int
     changed: bool
     diagnostics: tuple[Diagnostic, ...]
+    shortfalls: tuple[str, ...] = ()  # minima that were not reached
 
     @classmethod
     def from_json(cls, path: Path, report: dict) -> AnnotateReport:
         return cls(path, report["nodes"], *(report[name] for name in CONFIDENCES), report["changed"],
-                   tuple(map(Diagnostic.from_json, report["diagnostics"])))
+                   tuple(map(Diagnostic.from_json, report["diagnostics"])), tuple(report.get("shortfalls", ())))
 
     def _headline(self) -> str:
         counts = {word: getattr(self, word) for word in CONFIDENCES}
@@ -60,7 +61,7 @@ class AnnotateReport(Printed):
 def annotate(model: Model, sidecar: str | os.PathLike | None = None, *,
              output: str | os.PathLike | None = None, source: Model | None = None,
              weights: str | os.PathLike | None = None, keys: Collection[str] = (), names: bool = True, carry: bool = False, functions: str | None = None,
-             allow_different_weights: bool = False, overwrite: bool = False, copy_data: bool = False,
+             minima: Collection[str] = (), allow_different_weights: bool = False, overwrite: bool = False, copy_data: bool = False,
              values: Values | str | os.PathLike | None = None,
              outputs: str | os.PathLike | None = None, input_names: InputNames | None = None,
              extra_inputs: ExtraInputs | None = None) -> AnnotateReport:
@@ -76,6 +77,7 @@ def annotate(model: Model, sidecar: str | os.PathLike | None = None, *,
     carry    write each node's name into its doc_string too, which survives ONNX Runtime and onnxsim.
     functions  modules that become ONNX functions, one for each unique block: "auto", "types=BertLayer",
              "modules=encoder.layer.*" or "depth=2".
+    minima   least shares, as ``validate`` has them: ["covered=95"]; those that are not reached are the report's ``shortfalls``.
     allow_different_weights  match by structure although the weights are not the sidecar's.
     overwrite  replace files of weights that stand where those of ``output`` go and hold something else.
     copy_data  files of weights of its own for an ``output`` in the model's folder, which names the model's otherwise.
@@ -92,6 +94,8 @@ def annotate(model: Model, sidecar: str | os.PathLike | None = None, *,
     options += ["--weights", weights] if weights else []
     options += ["--keys", ",".join(keys)] if keys else []
     options += ["--functions", functions] if functions else []
+    require_list(minima)
+    options += [word for each in minima for word in ("--min", each)]
     flags = {"--no-names": not names, "--carry": carry, "--allow-different-weights": allow_different_weights,
              "--overwrite": overwrite, "--copy-data": copy_data}
     options += [flag for flag, is_set in flags.items() if is_set]
@@ -104,7 +108,7 @@ def annotate(model: Model, sidecar: str | os.PathLike | None = None, *,
 
             said = feeding.supplied(input_names, extra_inputs)
             options += pairs_for(Path(folder), model, values, sidecar, outputs, said)
-        report = run_json("annotate", model, "-o", target, *options)
+        report = run_json("annotate", model, "-o", target, *options, accepted=(0, 1) if minima else (0,))
     return AnnotateReport.from_json(target, report)
 
 

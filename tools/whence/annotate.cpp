@@ -41,6 +41,10 @@ constexpr std::array annotate_table = {
               "modules become ONNX functions, one for each unique block: auto, types=A,B, modules=GLOB,GLOB or depth=N "
               "(`whence functions` says more)",
               "functions", "functions"},
+    OptionRow{"min", Kind::list, "WHAT=PCT",
+              "exit code 1 when less is known, as `whence validate --min` says it: covered=95, exact=90@encoder.*,\n"
+              "covered=90@op:MatMul; the output is written all the same",
+              "minima", "minima"},
     OptionRow{"carry", Kind::flag, "",
               "also write each node's name into its doc_string, which survives ONNX Runtime and onnxsim", "carry",
               "carry"},
@@ -62,6 +66,7 @@ void print_json(const AnnotateReport& report, const std::string& output) {
                           {"by_sketch", report.parameters.by_sketch},
                           {"by_shape", report.parameters.by_shape}};
   object["changed"] = report.changed;
+  object["shortfalls"] = report.shortfalls;
   if (report.functions) object["functions"] = to_json(*report.functions);
   print_json(std::move(object), report.notes);
 }
@@ -73,6 +78,7 @@ void print_people(const AnnotateReport& report, const std::string& output) {
   if (report.renamed > 0) std::cout << "; " << report.renamed << " renamed";
   std::cout << (report.changed ? "\n" : "; nothing to add\n");
   if (report.functions) std::cout << "  " << describe(*report.functions) << "\n";
+  for (const std::string& shortfall : report.shortfalls) std::cout << "  " << shortfall << "\n";
   const auto& [known, by_bytes, by_name, by_sketch, by_shape] = report.parameters;
   if (known == 0) return;
   std::cout << "  of " << known << " parameters " << by_bytes << " are there by their bytes, " << by_name
@@ -90,6 +96,7 @@ AnnotateOptions parse_options(const CommandLine& line) {
   options.carry = line.has("carry");
   options.allow_different_weights = line.has("allow-different-weights");
   options.functions = line.text_or("functions", "");
+  options.minima = line.list("min");
   options.overwrite = line.has("overwrite");
   options.copy_data = line.has("copy-data");
   return options;
@@ -107,14 +114,14 @@ ExitCode run(int argc, char** argv) {
   declare_copy_data(line);
   declare(line, annotate_table);
   line.example("whence annotate bert.optimised.onnx --from bert.annotated.onnx -o bert.optimised.annotated.onnx");
-  line.example("whence annotate bert.onnx --sidecar bert.whence.json -o bert.annotated.onnx");
+  line.example("whence annotate bert.onnx --sidecar bert.whence.json -o bert.annotated.onnx --min covered=95");
   line.example("whence annotate bert.onnx --weights model.safetensors -o bert.annotated.onnx");
   if (!line.parse(argc, argv)) return ExitCode::ok;
 
   const std::string output = line.text("output");
   const AnnotateReport report = annotate(line.text("model"), output, parse_options(line));
   line.json() ? print_json(report, output) : print_people(report, output);
-  return ExitCode::ok;
+  return report.shortfalls.empty() ? ExitCode::ok : ExitCode::findings;
 }
 
 }  // namespace

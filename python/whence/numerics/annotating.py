@@ -49,7 +49,7 @@ def parser() -> Parser:
     feeding.add_options(options)
     for flag in ("--allow-different-weights", "--no-names", "--carry", "--overwrite", "--copy-data", "--json"):
         options.add_argument(flag, action="append_const", const=[flag], dest="others", help="as without --values")
-    for option in ("--keys", "--functions"):
+    for option in ("--keys", "--functions", "--min"):
         options.add_argument(option, action="append", metavar="X", type=lambda text, option=option: [option, text],
                              dest="others", help="as without --values")
     for option in ("--weights", "--from"):
