@@ -4,20 +4,23 @@
 
 #include "annotator/app/fitting_sidecar.h"
 #include "annotator/report/report.h"
-#include "schema/files/files.h"
+#include "schema/files/output_files.h"
 #include "schema/sidecar/sidecar.h"
 
 namespace whence::app {
 
-ReportSummary write_report(const std::string& model, const std::string& output, const ReportOptions& options) {
+ReportSummary write_report(const std::string& model, const std::vector<ReportOutput>& outputs,
+                           const ReportOptions& options) {
   ReportSummary summary;
   const std::optional<Sidecar> sidecar = read_sidecar_if_given(options.sidecar, summary.notes);
   const report::Report report = unwrap(report::make_report(model, program_of(sidecar), options.sizes), summary.notes);
   metadata::note_origins(report.graph.tree.by_pytorch, report.graph.tree.count, model, summary.notes);
-  AtomicFile file(output);
-  options.format == ReportOptions::Format::html ? report::write_html(report, file)
-                                                : file.write(report::to_markdown(report));
-  file.commit();
+  OutputFiles files;
+  for (const ReportOutput& output : outputs) {
+    AtomicFile& file = files.add(output.file);
+    output.format == ReportFormat::html ? report::write_html(report, file) : file.write(report::to_markdown(report));
+  }
+  files.commit();
   summary.nodes = report.validation.nodes;
   summary.covered = report.validation.coverage.all.covered();
   summary.modules = report.graph.tree.rows.size();

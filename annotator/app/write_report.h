@@ -5,15 +5,19 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "whence/diagnostics.h"
 
 namespace whence::app {
 
-struct ReportOptions {
-  enum class Format : std::uint8_t { html, markdown };
+enum class ReportFormat : std::uint8_t { html, markdown };
+struct ReportOutput {
+  std::string file;
+  ReportFormat format = ReportFormat::html;
+};
 
-  Format format = Format::html;
+struct ReportOptions {
   std::optional<std::string> sidecar = {};
   std::map<std::string, std::int64_t> sizes = {};  // numbers for dynamic axes, so that operations can be counted
 };
@@ -24,7 +28,9 @@ struct ReportSummary {
   Diagnostics notes;
 };
 
-// Writes `output` as a whole, or not at all. Throws Error: those of report::make_report and read_sidecar, cannot_write.
-ReportSummary write_report(const std::string& model, const std::string& output, const ReportOptions& options);
+// Writes all outputs as a whole, or none of them. Throws Error: those of report::make_report and read_sidecar,
+// cannot_write.
+ReportSummary write_report(const std::string& model, const std::vector<ReportOutput>& outputs,
+                           const ReportOptions& options);
 
 }  // namespace whence::app

@@ -80,6 +80,12 @@ def torch_folder(folder, version: str):
     return folder
 
 
+def test_every_schema_is_installed(prefix):
+    schemas = {path.name: path.read_bytes() for path in (command.ROOT / "schema").glob("*.schema.json")}
+    assert len(schemas) > 8
+    assert {path.name: path.read_bytes() for path in (prefix / "share" / "whence").iterdir()} == schemas
+
+
 def test_missing_packages_are_named_together(tmp_path):
     said = configure(tmp_path, "-DCMAKE_IGNORE_PATH=/usr/include")
     assert "apt-get install -y nlohmann-json3-dev robin-map-dev libxxhash-dev zlib1g-dev" in said

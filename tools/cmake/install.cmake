@@ -22,7 +22,9 @@ if(TARGET whence_recorder)
 endif()
 
 install(DIRECTORY include/whence DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
-install(FILES schema/sidecar.schema.json DESTINATION ${CMAKE_INSTALL_DATADIR}/whence)
+# Everything that is written as JSON has its schema.
+file(GLOB json_schemas CONFIGURE_DEPENDS schema/*.schema.json)
+install(FILES ${json_schemas} DESTINATION ${CMAKE_INSTALL_DATADIR}/whence)
 install(DIRECTORY ${ONNX_ROOT}/ DESTINATION ${CMAKE_INSTALL_LIBDIR}/whence/onnx)
 
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/whence)

@@ -15,6 +15,8 @@
 #include <unistd.h>
 
 #include "annotator/app/separate_files.h"
+#include "schema/files/files.h"
+#include "schema/files/scratch_folder.h"
 #include "schema/nearest_names.h"
 #include "schema/parse_number.h"
 
@@ -65,6 +67,7 @@ struct CommandLine::State {
   std::vector<std::string> input_names, output_names;  // names of the options that name files
   std::map<std::string, std::string> removed;          // options of before, and what took their place
   bool in_place = false;
+  std::optional<ScratchFolder> standard_input;  // the folder of what came from there
   std::vector<std::pair<std::string, std::string>> positional_help;
   po::variables_map values;
 
@@ -99,6 +102,35 @@ struct CommandLine::State {
       }
     }
     return found;
+  }
+
+  // Puts what standard input holds into a file, and that file in the place of the `-`.
+  void take_standard_input() {
+    for (const std::string& name : input_names) {
+      if (values.count(name) == 0) continue;
+      auto& value = values.at(name).value();
+      if (auto* one = boost::any_cast<std::string>(&value)) take_standard_input(*one);
+      if (auto* many = boost::any_cast<std::vector<std::string>>(&value)) {
+        for (std::string& path : *many) take_standard_input(path);
+      }
+    }
+  }
+
+  void take_standard_input(std::string& path) {
+    if (path != "-") return;
+    if (standard_input) throw usage_error("'-' was given twice", "only one file can come from standard input");
+    if (isatty(STDIN_FILENO) != 0) {
+      throw usage_error("'-' stands for standard input, which is a terminal",
+                        "whence " + command + " - < model.onnx, or ./- for a file of that name");
+    }
+    standard_input.emplace((std::filesystem::temp_directory_path() / "stdin").string());
+    path = standard_input->file("stdin");
+    AtomicFile file(path);
+    std::string piece(std::size_t{1} << 20, '\0');
+    while (std::cin.read(piece.data(), static_cast<std::streamsize>(piece.size())) || std::cin.gcount() > 0) {
+      file.write(std::string_view(piece).substr(0, static_cast<std::size_t>(std::cin.gcount())));
+    }
+    file.commit();
   }
 
   void require_files_apart() const {
@@ -139,6 +171,11 @@ void CommandLine::positional(const std::string& name, const std::string& help) {
   state_->positional_help.emplace_back(name, help);
 }
 
+void CommandLine::positional_word(const std::string& name, const std::string& help) {
+  positional(name, help);
+  state_->input_names.pop_back();
+}
+
 void CommandLine::optional_words(const std::string& name, const std::string& help) {
   state_->hidden.add_options()(name.c_str(), po::value<std::vector<std::string>>());
   state_->positions.add(name.c_str(), -1);
@@ -151,6 +188,13 @@ void CommandLine::output(const std::string& name, const std::string& help, Targe
   state_->output_names.push_back(long_name(name));
   state_->in_place |= target == Target::may_be_the_model;
   state_->shown.add_options()(name.c_str(), po::value<std::string>()->value_name("FILE"), help.c_str());
+}
+
+void CommandLine::outputs(const std::string& name, const std::string& help) {
+  state_->names.push_back(long_name(name));
+  state_->repeated.push_back(long_name(name));
+  state_->output_names.push_back(long_name(name));
+  state_->shown.add_options()(name.c_str(), po::value<std::vector<std::string>>()->value_name("FILE"), help.c_str());
 }
 
 void CommandLine::option(const std::string& name, const std::string& placeholder, const std::string& help) {
@@ -201,6 +245,7 @@ bool CommandLine::parse(int argc, char** argv) {
     if (!has(name))
       throw usage_error("missing argument: " + name, "usage: whence " + state.command + " " + state.usage);
   }
+  state.take_standard_input();
   state.require_files_apart();
   return true;
 }
@@ -230,7 +275,10 @@ std::vector<std::string> CommandLine::list(const std::string& name) const {
 
 std::string CommandLine::one_of(const std::string& name, const std::vector<std::string>& words,
                                 std::string otherwise) const {
-  std::string word = text_or(name, std::move(otherwise));
+  return whence::one_of(name, text_or(name, std::move(otherwise)), words);
+}
+
+std::string one_of(const std::string& name, const std::string& word, const std::vector<std::string>& words) {
   if (std::ranges::find(words, word) != words.end()) return word;
   std::string remedy = words.front();
   for (std::size_t i = 1; i < words.size(); ++i) remedy += (i + 1 == words.size() ? " or " : ", ") + words[i];

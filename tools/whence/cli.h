@@ -31,11 +31,14 @@ class CommandLine {
   CommandLine(std::string command, std::string usage, std::string description);
   ~CommandLine();
 
-  void positional(const std::string& name, const std::string& help);      // required, in order of declaration
-  void optional_words(const std::string& name, const std::string& help);  // any number, behind all others: list()
-  // Positional arguments and options with the placeholder FILE name files that are read.
+  void positional(const std::string& name, const std::string& help);       // required, in order of declaration
+  void positional_word(const std::string& name, const std::string& help);  // the same, of what is not a file
+  void optional_words(const std::string& name, const std::string& help);   // any number, behind all others: list()
+  // Positional arguments and options with the placeholder FILE name files that are read; one of them may be `-`, which
+  // stands for standard input: what comes from there is in a file of its own for as long as the command line is there.
   void option(const std::string& name, const std::string& placeholder, const std::string& help);
   void output(const std::string& name, const std::string& help, Target target = Target::another_file);
+  void outputs(const std::string& name, const std::string& help);  // the same, several: list()
   void repeated(const std::string& name, const std::string& placeholder, const std::string& help);
   void flag(const std::string& name, const std::string& help);
   // An option of before: using it is an error that says what took its place.
@@ -64,6 +67,10 @@ class CommandLine {
   struct State;
   std::unique_ptr<State> state_;
 };
+
+// The word, if it is one of `words`; throws Error(usage) with them otherwise. `name`: of the option that it was given
+// for.
+std::string one_of(const std::string& name, const std::string& word, const std::vector<std::string>& words);
 
 // Diagnostics as people read them, on standard error.
 void print_text(const Diagnostics& diagnostics);

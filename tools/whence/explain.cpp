@@ -17,7 +17,7 @@ ExitCode run(int argc, char** argv) {
       "explain", "model.onnx NODE [--sidecar F]",
       "Says which module, call and source line a node comes from, how sure that is, and what it rests on.");
   line.positional("file", "the ONNX file");
-  line.positional("node", "a node's name, or the name of a value that it makes");
+  line.positional_word("node", "a node's name, or the name of a value that it makes");
   line.option("sidecar,s", "FILE", "the sidecar: adds the recorded operations, calls and whole source stacks");
   line.option("source-root", "DIR",
               "the folder from which paths of source files are given; the working folder by default");

@@ -1,13 +1,13 @@
 // `whence profile`: where the time of a run goes, by module.
-#include <iostream>
+#include <optional>
 
 #include "annotator/app/views.h"
 #include "annotator/profile/comparison.h"
 #include "annotator/profile/module_profile.h"
 #include "annotator/profile/trace.h"
-#include "schema/files/output_files.h"
 #include "tools/whence/cli.h"
 #include "tools/whence/command.h"
+#include "tools/whence/formats.h"
 #include "tools/whence/palette.h"
 
 namespace whence {
@@ -53,10 +53,11 @@ void declare(CommandLine& line) {
                 "a second profile, of any runtime: per module, is it faster or slower? (text, json)");
   line.option("against-optimized", "FILE", "as --optimized, for the second profile");
   line.option("warmup", "N", "first runs to leave out (1 of several)");
-  line.option("format", "FORMAT",
-              "text; json; collapsed (flamegraph.pl, inferno); speedscope (speedscope.app); model-explorer, node\n"
-              "data");
-  line.output("output,o", "the file to write; standard output by default");
+  line.repeated("format", "FORMAT",
+                "several, each with its --output: text; json; collapsed (flamegraph.pl, inferno); speedscope "
+                "(speedscope.app); model-explorer, node\n"
+                "data");
+  declare_report_outputs(line);
   line.output("trace", "writes a trace of the first profile as well (ui.perfetto.dev, chrome://tracing)");
   line.option("depth,d", "N", "levels of modules in the text (3)");
   line.flag("memory", "bytes by module in the text, where the profile has them");
@@ -82,25 +83,24 @@ ExitCode run(int argc, char** argv) {
   const std::vector<std::string> formats =
       against.empty() ? std::vector<std::string>{"text", "json", "collapsed", "speedscope", "model-explorer"}
                       : std::vector<std::string>{"text", "json"};
-  const std::string format = line.one_of("format", formats, line.json() ? "json" : "text");
-  const std::string output = line.text_or("output", "");
-  const text::Palette palette = output.empty() ? output_palette() : text::Palette{};
+  const std::vector<ReportForm> forms = report_forms(line, formats, line.json() ? "json" : "text");
   const profile::TextOptions options = {line.depth().value_or(default_depth), line.has("memory")};
 
   profile::ModuleProfile found = read_profile(line, profiles_of(line), line.text_or("optimized", ""));
-  OutputFiles files;
-  if (line.has("trace")) files.add(line.text("trace")).write(profile::to_trace(found));
-  std::string text;
-  if (against.empty()) {
-    text = in_format(found, format, options, palette);
-  } else {
-    const profile::Comparison comparison =
-        profile::compare(std::move(found), read_profile(line, against, line.text_or("against-optimized", "")));
-    text = format == "json" ? profile::to_json(comparison) : profile::to_text(comparison, options.depth, palette);
+  const std::string trace = line.has("trace") ? profile::to_trace(found) : "";
+  std::optional<profile::Comparison> comparison;
+  if (!against.empty()) {
+    comparison = profile::compare(std::move(found), read_profile(line, against, line.text_or("against-optimized", "")));
   }
-  if (!output.empty()) files.add(output).write(text);
-  files.commit();
-  if (output.empty()) std::cout << text;
+  std::vector<ReportForm> written = forms;
+  if (line.has("trace")) written.push_back({"trace", line.text("trace")});
+  write_report_forms(written, [&](const ReportForm& form) {
+    const text::Palette palette = form.file.empty() ? output_palette() : text::Palette{};
+    if (form.format == "trace") return trace;
+    if (!comparison) return in_format(found, form.format, options, palette);
+    return form.format == "json" ? profile::to_json(*comparison)
+                                 : profile::to_text(*comparison, options.depth, palette);
+  });
   return ExitCode::ok;
 }
 

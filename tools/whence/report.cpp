@@ -12,16 +12,17 @@ namespace whence {
 
 namespace {
 
-using Format = app::ReportOptions::Format;
+using Format = app::ReportFormat;
 
-Format parse_format(const CommandLine& line, const std::string& output) {
-  if (line.text_or("format", "").empty()) {
+// By the name of the output where --format was not given for it.
+Format parse_format(const std::vector<std::string>& formats, std::size_t number, const std::string& output) {
+  if (number >= formats.size()) {
     if (output.ends_with(".html") || output.ends_with(".htm")) return Format::html;
     if (output.ends_with(".md") || output.ends_with(".markdown")) return Format::markdown;
     throw Error(Code::usage, "the name " + output + " does not say which kind of report it is",
                 "call it report.html or report.md, or give --format html or --format md", {.stage = "command line"});
   }
-  return line.one_of("format", {"html", "md"}, "") == "html" ? Format::html : Format::markdown;
+  return one_of("format", formats[number], {"html", "md"}) == "html" ? Format::html : Format::markdown;
 }
 
 // "batch=1,seq=128"
@@ -43,18 +44,16 @@ std::map<std::string, std::int64_t> parse_sizes(const CommandLine& line) {
   return sizes;
 }
 
-void print_summary(const app::ReportSummary& report, const std::string& output, bool json) {
-  if (json) {
-    const nlohmann::ordered_json object = {{"file", output},
-                                           {"nodes", report.nodes},
-                                           {"modules", report.modules},
-                                           {"covered", report.covered},
-                                           {"findings", report.findings},
-                                           {"size", size_of_file(output)}};
-    print_json(object, report.notes);
-    return;
-  }
-  print_text(report.notes);
+nlohmann::ordered_json to_json(const app::ReportSummary& report, const std::string& output) {
+  return {{"file", output},
+          {"nodes", report.nodes},
+          {"modules", report.modules},
+          {"covered", report.covered},
+          {"findings", report.findings},
+          {"size", size_of_file(output)}};
+}
+
+void print_people(const app::ReportSummary& report, const std::string& output) {
   std::cout << output << ": " << text::counted(report.nodes, "node") << " in "
             << text::counted(report.modules, "module") << ", " << report.covered << " covered, "
             << text::counted(report.findings, "finding") << "\n";
@@ -67,9 +66,9 @@ ExitCode run(int argc, char** argv) {
       "the graph of each module, where each node comes from and why, what validate finds. With -o report.md, a\n"
       "summary in Markdown for pull requests.");
   line.positional("file", "the ONNX file");
-  line.output("output,o", "the report: .html or .md");
+  line.outputs("output,o", "the report: .html or .md; several");
   line.option("sidecar,s", "FILE", "the sidecar: adds silent modules, recorded operations and whole source stacks");
-  line.option("format", "FORMAT", "html or md; by the name of the output by default");
+  line.repeated("format", "FORMAT", "html or md, one for each output in order; by its name by default");
   line.repeated(
       "size", "NAME=N",
       "numbers for dynamic sizes, so that operations (FLOPs) can be counted: batch=1,seq=128, or all=1 for every "
@@ -77,10 +76,27 @@ ExitCode run(int argc, char** argv) {
   line.example("whence report bert.annotated.onnx --sidecar bert.whence.json --size batch=1,seq=128 -o bert.html");
   if (!line.parse(argc, argv)) return ExitCode::ok;
 
-  const std::string input = line.text("file"), output = line.text("output");
-  const app::ReportOptions options{
-      .format = parse_format(line, output), .sidecar = line.optional_text("sidecar"), .sizes = parse_sizes(line)};
-  print_summary(app::write_report(input, output, options), output, line.json());
+  const std::vector<std::string> outputs = line.list("output"), formats = line.list("format");
+  if (outputs.empty() || formats.size() > outputs.size()) {
+    throw Error(Code::usage, outputs.empty() ? "missing option --output" : "there are more formats than outputs",
+                "give the report a name: -o report.html", {.stage = "command line"});
+  }
+  std::vector<app::ReportOutput> written;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    written.push_back({outputs[i], parse_format(formats, i, outputs[i])});
+  }
+  const app::ReportSummary report = app::write_report(
+      line.text("file"), written, {.sidecar = line.optional_text("sidecar"), .sizes = parse_sizes(line)});
+  if (!line.json()) {
+    print_text(report.notes);
+    for (const std::string& output : outputs) print_people(report, output);
+  } else if (outputs.size() == 1) {
+    print_json(to_json(report, outputs.front()), report.notes);
+  } else {
+    auto list = nlohmann::ordered_json::array();
+    for (const std::string& output : outputs) list.push_back(to_json(report, output));
+    print_json({{"reports", list}}, report.notes);
+  }
   return ExitCode::ok;
 }
 

@@ -1,6 +1,7 @@
 // `whence select`: the nodes of chosen modules, in the form that other tools take.
-#include <iostream>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
 
 #include "annotator/app/views.h"
 #include "annotator/dialect/dialect.h"
@@ -8,6 +9,7 @@
 #include "annotator/text/words.h"
 #include "tools/whence/cli.h"
 #include "tools/whence/command.h"
+#include "tools/whence/formats.h"
 #include "tools/whence/printing.h"
 
 namespace whence {
@@ -61,7 +63,8 @@ ExitCode run(int argc, char** argv) {
   line.option("types", "A,B", "modules by class, beside those of --modules: BertLayer,LayerNorm");
   line.repeated("not", "GLOB", "but not these");
   line.option("ops", "A,B", "only nodes of these operator types, of which the file need not have all");
-  line.option("format", "FORMAT", "one of the formats above");
+  line.repeated("format", "FORMAT", "one of the formats above; several, each with its --output");
+  declare_report_outputs(line);
   line.option("as", "SETTING", "what the nodes are to be, for formats that say it: fp32, DLA");
   line.flag("partial", "leave out nodes that the tool cannot be given, with a warning");
   line.option("sidecar,s", "FILE", "the sidecar, for a file that was exported and not yet annotated");
@@ -69,22 +72,37 @@ ExitCode run(int argc, char** argv) {
   line.example("whence select bert.onnx --modules '**.LayerNorm' --format trt-precisions --as fp32");
   if (!line.parse(argc, argv)) return ExitCode::ok;
 
-  const std::string format = line.json() && !line.has("format") ? "" : line.one_of("format", format_names(), "names");
-  const auto report =
-      app::select(line.text("file"),
-                  {.sidecar = line.optional_text("sidecar"),
-                   .selection = {line.list("modules"), line.list("not"), text::split(line.text_or("ops", ""), ','),
-                                 text::split(line.text_or("types", ""), ',')},
-                   .format = format,
-                   .choice = {.setting = line.text_or("as", ""), .partial = line.has("partial")}});
-  if (line.json()) {
-    Json object = {{"nodes", to_json(report.nodes)}};
-    if (!format.empty()) object["text"] = report.text;
-    print_json(object, report.notes);
+  const auto select = [&](const std::string& format) {
+    return app::select(
+        line.text("file"),
+        {.sidecar = line.optional_text("sidecar"),
+         .selection = {line.list("modules"), line.list("not"), text::split(line.text_or("ops", ""), ',')},
+         .format = format,
+         .choice = {.setting = line.text_or("as", ""), .partial = line.has("partial")}});
+  };
+  std::vector<ReportForm> forms;
+  if (!line.json() || line.has("format") || line.has("output")) forms = report_forms(line, format_names(), "names");
+  std::optional<std::string> shown_format;  // in the JSON object
+  if (line.json() && !forms.empty() && forms.back().file.empty()) {
+    shown_format = forms.back().format;
+    forms.pop_back();
+  }
+  std::set<std::string> said;  // notes of the file, which are those of every format
+  const auto text_of = [&](const ReportForm& form) {
+    app::SelectReport report = select(form.format);
+    std::erase_if(report.notes, [&](const Diagnostic& each) { return !said.insert(to_text(each)).second; });
+    if (!line.json()) print_text(report.notes);
+    return report.text;
+  };
+  if (!line.json()) {
+    write_report_forms(forms, text_of);
     return ExitCode::ok;
   }
-  print_text(report.notes);
-  std::cout << report.text;
+  const app::SelectReport report = select(shown_format.value_or(""));
+  write_report_forms(forms, text_of);
+  Json object = {{"nodes", to_json(report.nodes)}};
+  if (shown_format) object["text"] = report.text;
+  print_json(object, report.notes);
   return ExitCode::ok;
 }
 

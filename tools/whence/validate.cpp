@@ -1,7 +1,6 @@
 // `whence validate`: coverage of an ONNX file by modules, and the checks that onnx's own checker does not make.
 #include <algorithm>
 #include <array>
-#include <iostream>
 
 #include "annotator/app/validate_config.h"
 #include "annotator/app/validation_of.h"
@@ -11,6 +10,7 @@
 #include "schema/files/source_root.h"
 #include "tools/whence/cli.h"
 #include "tools/whence/command.h"
+#include "tools/whence/formats.h"
 #include "tools/whence/option_table.h"
 #include "tools/whence/palette.h"
 
@@ -45,8 +45,10 @@ constexpr std::array validate_table = {
               "the same in JSON: {\"min\": [...], \"require\": [...], \"allow\": [...], \"tolerance\": "
               "[...],\n\"baseline\": F}",
               "", "config"},
-    OptionRow{"format", Kind::text, "FORMAT",
-              "text, json, sarif (code scanning), junit, github (annotations of a workflow)", "", ""},
+    OptionRow{"format", Kind::list, "FORMAT",
+              "text, json, sarif (code scanning), junit, github (annotations of a workflow); several, each with its\n"
+              "--output",
+              "", ""},
     OptionRow{"allow", Kind::list, "CODE", "findings of this check do not count, for example V101 or V503", "allowed",
               "allowed"},
     OptionRow{"tolerance", Kind::list, "[CODE=]N",
@@ -106,6 +108,7 @@ ExitCode run(int argc, char** argv) {
           checks_text());
   line.positional("file", "the ONNX file");
   declare(line, validate_table);
+  declare_report_outputs(line);
   line.option("values", "FILE",
               "also run the file on recorded inputs, and count the modules whose results are the recorded ones; the\n"
               "Python package does that: `whence validate --values - --help`");
@@ -113,27 +116,24 @@ ExitCode run(int argc, char** argv) {
               "the folder from which sarif and github give the file's path; the working folder by default");
   line.example("whence validate model.onnx --sidecar model.whence.json --min-covered 99");
   line.example("whence validate optimised.onnx --conformance model.onnx");
+  line.example("whence validate model.onnx --format sarif -o model.sarif --format junit -o model.xml --format text");
   if (!line.parse(argc, argv)) return ExitCode::ok;
 
-  const std::string format =
-      line.one_of("format", {"text", "json", "sarif", "junit", "github"}, line.json() ? "json" : "text");
+  const std::vector<ReportForm> forms =
+      report_forms(line, {"text", "json", "sarif", "junit", "github"}, line.json() ? "json" : "text");
   const ValidateOptions options = parse_options(line);
   const validation::ReportExtent extent{.depth = line.depth().value_or(default_depth), .all = line.has("all")};
   Diagnostics notes;
   const std::string path = line.text("file");
   const validation::Validation found = app::validation_of(path, options, notes);
   print_text(notes);
-  if (format == "json") {
-    std::cout << to_json(found) << "\n";
-  } else if (format == "sarif") {
-    std::cout << to_sarif(found, place_of_findings(line));
-  } else if (format == "junit") {
-    std::cout << to_junit(found);
-  } else if (format == "github") {
-    std::cout << to_github(found, place_of_findings(line));
-  } else {
-    std::cout << to_text(found, extent, output_palette());
-  }
+  write_report_forms(forms, [&](const ReportForm& form) {
+    if (form.format == "json") return to_json(found) + "\n";
+    if (form.format == "sarif") return to_sarif(found, place_of_findings(line));
+    if (form.format == "junit") return to_junit(found);
+    if (form.format == "github") return to_github(found, place_of_findings(line));
+    return to_text(found, extent, form.file.empty() ? output_palette() : text::Palette{});
+  });
   return found.clean() ? ExitCode::ok : ExitCode::findings;
 }
 
