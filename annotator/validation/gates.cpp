@@ -41,9 +41,9 @@ const Rule baseline_rule = {
     "`whence annotate FILE --from BEFORE`, with the annotated file before, brings origins back, and `whence carry` "
     "keeps "
     "them through a tool; `whence diff` shows what changed",
-    "Asked for by --baseline: no node that was covered may be unknown, none that was exact less sure, and no module "
-    "may "
-    "lose its nodes to others. Nodes that a tool removed are not missed; --require names modules that must stay.",
+    "Asked for by --baseline: no node that was covered may be unknown, none that was exact less sure. Nodes that a "
+    "tool "
+    "removed are not missed; --require names modules that must stay.",
     Severity::error};
 
 namespace {
@@ -83,28 +83,55 @@ class Losses {
   // found in another do not make up for each other.
   template <class Known>
   std::int64_t nodes(const Known& known) const {
-    std::vector<std::int64_t> lost(tree_.rows.size());   // within the module
-    for (std::size_t i = tree_.rows.size(); i-- > 0;) {  // a module's row comes after that of the one around it
-      const Row& row = tree_.rows[i];
-      const std::int64_t fewer = known(row.before) - known(row.now);
-      const std::int64_t uncounted = (row.now.total() - known(row.now)) - (row.before.total() - known(row.before));
-      lost[i] = std::max(lost[i], std::min(fewer, uncounted));
-      if (row.parent) lost[*row.parent] += lost[i];
-    }
-    return lost.front();
+    return lost_within(known).front();
   }
 
   // By how much the file has more unknown nodes, those that a tool put in without a word on their origin included.
   std::int64_t more_unknown() const {
-    const Row& all = tree_.rows.front();
-    return (all.now.total() - all.now.covered()) - (all.before.total() - all.before.covered());
+    return more_uncounted(tree_.rows.front(), [](const Counts& counts) { return counts.covered(); });
   }
 
-  // The innermost module that holds all of the fall, or those in it between which it is divided, those that lost most
-  // first.
+  // The innermost module that holds all of the loss, or those in it between which it is divided, those that lost most
+  // first. Nodes that have no module any more are missed where there are fewer; new ones are where there are more.
   template <class Known>
   std::vector<std::string> modules(const Known& known) const {
-    const auto fall = [&](std::size_t row) { return known(tree_.rows[row].before) - known(tree_.rows[row].now); };
+    const std::vector<std::int64_t> lost = lost_within(known);
+    const auto of_module = [&](std::size_t row) { return lost[row]; };
+    const auto gone = [&](std::size_t row) { return fewer(tree_.rows[row], known); };
+    const auto added = [&](std::size_t row) { return more_uncounted(tree_.rows[row], known); };
+    if (!fallen_children(0, of_module).empty()) return divided(of_module);
+    return fallen_children(0, gone).empty() ? divided(added) : divided(gone);
+  }
+
+ private:
+  struct Row : origin::ModulePlace {
+    Counts before, now;
+  };
+
+  template <class Known>
+  static std::int64_t fewer(const Row& row, const Known& known) {
+    return known(row.before) - known(row.now);
+  }
+
+  template <class Known>
+  static std::int64_t more_uncounted(const Row& row, const Known& known) {
+    return (row.now.total() - known(row.now)) - (row.before.total() - known(row.before));
+  }
+
+  // By row, the nodes lost at or below it.
+  template <class Known>
+  std::vector<std::int64_t> lost_within(const Known& known) const {
+    std::vector<std::int64_t> lost(tree_.rows.size());
+    for (std::size_t i = tree_.rows.size(); i-- > 0;) {  // a module's row comes after that of the one around it
+      const Row& row = tree_.rows[i];
+      lost[i] = std::max(lost[i], std::min(fewer(row, known), more_uncounted(row, known)));
+      if (row.parent) lost[*row.parent] += lost[i];
+    }
+    return lost;
+  }
+
+  template <class Fall>
+  std::vector<std::string> divided(const Fall& fall) const {
     std::size_t at = 0;
     std::vector<std::size_t> within = fallen_children(at, fall);
     while (within.size() == 1 && fall(within.front()) == fall(at)) within = fallen_children(at = within.front(), fall);
@@ -113,30 +140,6 @@ class Losses {
     for (const std::size_t row : within) paths.push_back(tree_.rows[row].path);
     return paths;
   }
-
-  // The outermost modules that have no node any more, where more are gone from modules than from the file.
-  std::vector<std::string> robbed_modules() const {
-    std::vector<std::string> robbed;
-    for (const Row& row : tree_.rows) {
-      const bool gone = row.before.covered() > 0 && row.now.total() == 0;
-      const bool outermost = !row.parent || tree_.rows[*row.parent].now.total() > 0;
-      if (gone && outermost) robbed.push_back(row.path);
-    }
-    const Row& all = tree_.rows.front();
-    return nodes_of(robbed) > all.before.total() - all.now.total() ? robbed : std::vector<std::string>();
-  }
-
-  // The nodes that the modules had.
-  std::int64_t nodes_of(const std::vector<std::string>& modules) const {
-    std::int64_t count = 0;
-    for (const std::string& path : modules) count += tree_.rows[*tree_.find(path)].before.total();
-    return count;
-  }
-
- private:
-  struct Row : origin::ModulePlace {
-    Counts before, now;
-  };
 
   template <class Fall>
   std::vector<std::size_t> fallen_children(std::size_t row, const Fall& fall) const {
@@ -213,9 +216,6 @@ class Gatekeeper {
     if (const std::int64_t unsure = losses.nodes(exact) - losses.nodes(covered); unsure > 0) {
       const std::string more = unsure == 1 ? "1 node is" : std::to_string(unsure) + " nodes are";
       add_lost("exact", unsure, more + " less sure", losses.modules(exact), baseline);
-    }
-    if (const std::vector<std::string> robbed = losses.robbed_modules(); unknown == 0 && !robbed.empty()) {
-      add_lost("covered", losses.nodes_of(robbed), "the nodes of modules are now other modules'", robbed, baseline);
     }
   }
 

@@ -62,8 +62,8 @@ struct Shortfall {
 
 // `silent`: modules of the sidecar that have no node. `baseline`: what gates.baseline names, null for none. A glob or
 // an operator type that matches nothing is a shortfall. Against a baseline one cause is one shortfall: the nodes that
-// became unknown, those that became less sure, and modules whose nodes are other modules' now. Nodes that are gone are
-// none, since nothing of them is left to be known.
+// became unknown, and those that became less sure. Nodes that are gone are none, since nothing of them is left to be
+// known.
 std::vector<Shortfall> shortfalls_of(const Coverage& coverage, const std::vector<SilentModule>& silent,
                                      const Gates& gates, const Baseline* baseline);
 
