@@ -473,6 +473,18 @@ def test_sarif_has_findings_with_their_source_lines(encoder, exported, capsys, m
     assert place["region"]["startLine"] > 1 and stated["version"] == "2.1.0"
 
 
+def test_several_formats_each_in_its_file(encoder, exported, capsys, tmp_path):
+    path = exported(swap("layers.0.attention.key"), ("layers.0.attention.key", swap))
+    values = encoder / "encoder.values.safetensors"
+    assert run(path, "--values", values, "--format", "sarif", "-o", tmp_path / "a.sarif", "--format", "json", "-o", tmp_path / "a.json",
+               "--format", "text") == 0
+    assert capsys.readouterr().out.startswith(path.name)
+    assert json.loads((tmp_path / "a.sarif").read_text())["version"] == "2.1.0"
+    SCHEMA.validate(json.loads((tmp_path / "a.json").read_text()))
+    for wrong in (["--format", "json", "--format", "text"], ["-o", "a", "-o", "b"], ["-o", path], ["-o", values]):
+        assert run(path, "--values", values, *wrong) == 2
+
+
 def test_node_data_for_model_explorer(encoder, exported, tmp_path, run_here):
     """In the form of its node data: by the graph's id and the nodes', which for ONNX files are their names."""
     path = exported(swap("layers.1.down"), ("layers.1.down", swap))

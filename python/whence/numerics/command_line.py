@@ -5,10 +5,14 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from ..command_lines import Parser
 from ..placing import require_apart
-from . import feeding, light
+from . import feeding, forms, light
+
+if TYPE_CHECKING:
+    from .report import AccuracyReport
 
 _SIZES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
@@ -57,11 +61,10 @@ def parser() -> Parser:
     options.add_argument("--html", metavar="FILE", help="also write a page: the error along the model, the tree in colours")
     options.add_argument("--model-explorer", metavar="FILE", help="also write node data for Model Explorer: nodes in the "
                          "colours of their modules' error")
-    options.add_argument("--format", choices=["text", "json", "sarif"], help="on standard output (text); json is as "
-                         "schema/accuracy.schema.json describes it, sarif for code scanning")
+    forms.declare(options, ["text", "json", "sarif"], "; json is as schema/accuracy.schema.json describes it, sarif for code "
+                  "scanning")
     options.add_argument("--source-root", metavar="DIR", help="the folder from which sarif gives paths of source files; the "
                          "working folder by default")
-    options.add_argument("--json", action="store_true", help="the same as --format json")
     return options
 
 
@@ -71,11 +74,11 @@ def main(arguments: Sequence[str]) -> int:
     for option, value in vars(given).items():
         if value == "":
             options.error(f"--{option.replace('_', '-')} is empty")
-    if given.json and given.format not in (None, "json"):
-        options.error(f"--json and --format {given.format}")
+    written = forms.forms_of(options, given)
     sources = [given.file, *light.weights_beside(given.file), given.values, given.sidecar, given.outputs, given.model,
                *given.extra_inputs]
-    require_apart({"--html": given.html, "--model-explorer": given.model_explorer}, sources)
+    require_apart({"--html": given.html, "--model-explorer": given.model_explorer,
+                   **{f"--output {each}": each for each in given.output}}, sources)
     from .api import accuracy
 
     report = accuracy(given.file, given.values, sidecar=given.sidecar, runtime=given.runtime, provider=given.provider,
@@ -86,11 +89,11 @@ def main(arguments: Sequence[str]) -> int:
         report.to_html(given.html)
     if given.model_explorer:
         report.to_model_explorer(given.model_explorer)
-    form = given.format or ("json" if given.json else "text")
-    if form != "text":
-        print(json.dumps(report.to_json() if form == "json" else report.to_sarif(given.source_root), indent=2))
-    else:
-        print(report)
-        for finding in report.findings:
-            print(f"finding: {finding['message']}")
+    forms.write(report.path, written, lambda form: _in_form(report, form, given.source_root))
     return 1 if report.findings else 0
+
+
+def _in_form(report: AccuracyReport, form: str, source_root: str | None) -> str:
+    if form != "text":
+        return json.dumps(report.to_json() if form == "json" else report.to_sarif(source_root), indent=2)
+    return "\n".join([str(report), *(f"finding: {each['message']}" for each in report.findings)])

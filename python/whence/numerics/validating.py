@@ -12,7 +12,7 @@ from typing import Any
 from .. import command
 from ..command_lines import Parser
 from ..errors import error
-from . import feeding
+from . import feeding, forms
 from .feeding import ExtraInputs, InputNames
 from .proof import Contradiction
 
@@ -52,12 +52,11 @@ def parser() -> Parser:
     options.add_argument("file", help="an annotated ONNX file")
     options.add_argument("--values", required=True, metavar="FILE", help="recorded values, model.values.safetensors")
     options.add_argument("--sidecar", "-s", metavar="FILE", help="says which operation made each module's result, too")
-    options.add_argument("--format", choices=["text", "json"], help="on standard output (text)")
-    options.add_argument("--json", action="store_true", help="the same as --format json")
+    forms.declare(options, ["text", "json"])
     feeding.add_options(options)
     for flag in ("--all", "--full"):
         options.add_argument(flag, action="append_const", const=flag, dest="others", help="as without --values")
-    for option in ("--min-covered", "--min", "--require", "--baseline", "--conformance", "--config", "--allow",
+    for option in ("--min-covered", "--min", "--require", "--baseline", "--conformance", "--config", "--allow", "--tolerance",
                    "--depth", "--source-root"):
         names = ("--depth", "-d") if option == "--depth" else (option,)
         options.add_argument(*names, action="append", metavar="X", type=lambda text, option=option: (option, text),
@@ -66,26 +65,32 @@ def parser() -> Parser:
 
 
 def main(arguments: Sequence[str]) -> int:
-    given = parser().parse_args(arguments)
-    form = given.format or ("json" if given.json else "text")
+    options = parser()
+    given = options.parse_args(arguments)
+    written = forms.forms_of(options, given)
     others = [word for each in given.others or () for word in (each if isinstance(each, tuple) else (each,))]
     others += ["--sidecar", given.sidecar] if given.sidecar else []
-    result = command.run([str(command.binary()), "validate", given.file, *others, "--format", form], command.environment())
-    if result.returncode not in (0, 1):
-        print(result.stdout, end="")
-        print(result.stderr, end="", file=sys.stderr)
-        return result.returncode
+    results = {}
+    for form, _ in written:
+        results[form] = command.run([str(command.binary()), "validate", given.file, *others, "--format", form],
+                                    command.environment())
+        result = results[form]
+        if result.returncode not in (0, 1):
+            print(result.stdout, end="")
+            print(result.stderr, end="", file=sys.stderr)
+            return result.returncode
     print(result.stderr, end="", file=sys.stderr)
     proof = prove(given.file, given.values, given.sidecar, given.input_name, given.extra_inputs)
-    code = 1 if proof.contradictions else result.returncode
-    if form == "json":
-        try:
-            stated = json.loads(result.stdout)
-        except ValueError:
-            raise error("E0901", "internal", "`whence validate --json` did not print JSON", "report it") from None
-        stated["clean"] = stated["clean"] and not proof.contradictions
-        print(json.dumps({**stated, "proof": asdict(proof)}, indent=2))
-        return code
-    print(result.stdout, end="")
-    print(f"\n{proof}")
-    return code
+    forms.write(given.file, written, lambda form: _with_proof(results[form].stdout, form, proof))
+    return 1 if proof.contradictions else result.returncode
+
+
+def _with_proof(said: str, form: str, proof: Proof) -> str:
+    if form != "json":
+        return f"{said}\n{proof}"
+    try:
+        stated = json.loads(said)
+    except ValueError:
+        raise error("E0901", "internal", "`whence validate --json` did not print JSON", "report it") from None
+    stated["clean"] = stated["clean"] and not proof.contradictions
+    return json.dumps({**stated, "proof": asdict(proof)}, indent=2)
