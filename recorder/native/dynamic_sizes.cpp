@@ -106,8 +106,11 @@ std::optional<Expression> quotient(const Numbers& numbers, const std::vector<Tra
   return std::nullopt;
 }
 
-std::optional<Expression> expression_of(const Numbers& numbers, const std::vector<TracedSize>& sizes) {
-  for (const auto& form : {multiple, linear, multiple_of_two, quotient}) {
+using Form = std::optional<Expression> (*)(const Numbers& numbers, const std::vector<TracedSize>& sizes);
+
+std::optional<Expression> first_of(std::initializer_list<Form> forms, const Numbers& numbers,
+                                   const std::vector<TracedSize>& sizes) {
+  for (const Form form : forms) {
     if (auto found = form(numbers, sizes)) return found;
   }
   return std::nullopt;
@@ -198,13 +201,23 @@ class DynamicSizes {
       }
     }
     const Step& reader = reader_of(traces_[0], step);
-    const auto expression = integral ? expression_of(numbers, sizes_) : std::nullopt;
+    std::vector<TracedSize> known = sizes_;
+    std::vector<jit::Value*> holders(sizes_.size());  // the tensors that have the others of `known`
+    auto expression =
+        integral ? first_of({multiple, linear, multiple_of_two}, numbers, sizes_) : std::optional<Expression>();
+    if (integral && !expression) {
+      add_sizes_before(step, reader, numbers, known, holders);
+      expression = first_of({multiple, multiple_of_two}, numbers, known);
+      if (!expression) expression = quotient(numbers, sizes_);
+    }
     if (!expression) return refuse(*traces_[0][step].constant, reader);
     jit::Node* node = traces_[0][step].node;
     for (std::size_t i = 0; i < sizes_.size(); ++i) size(i, reader);  // before its readers
     const jit::Node* const before = node->prev();
     jit::WithInsertPoint guard(node);
-    jit::Value* value = (*expression)([&](std::size_t i) { return size(i, reader); }, graph_);
+    jit::Value* value = (*expression)(
+        [&](std::size_t i) { return i < sizes_.size() ? size(i, reader) : size_of(holders[i], known[i].axis); },
+        graph_);
     if (scalar_tensor) {
       value = graph_.insert(c10::prim::NumToTensor, {value});
       value->setType(c10::TensorType::get());
@@ -214,6 +227,57 @@ class DynamicSizes {
     }
     node->output()->replaceAllUsesWith(value);
     if (std::find(replaced_.begin(), replaced_.end(), &reader) == replaced_.end()) replaced_.push_back(&reader);
+  }
+
+  // Inserts the size of a tensor of the trace.
+  jit::Value* size_of(jit::Value* holder, std::int64_t axis) {
+    jit::Value* size = graph_.insert(c10::Symbol::fromQualString("aten::size"), {holder, literal(graph_, axis)});
+    size->setType(c10::IntType::get());
+    return size;
+  }
+
+  // Adds the sizes of tensors that the trace has made before a constant: those that its reader reads, which are mostly
+  // what such a number was computed from (a window's or a stride's length is no simple function of the input's), and of
+  // earlier ones the nearest that has the number itself as a size. Sizes that are the same in each trace are left out.
+  void add_sizes_before(std::size_t constant, const Step& reader, const Numbers& numbers,
+                        std::vector<TracedSize>& known, std::vector<jit::Value*>& holders) const {
+    constexpr std::size_t farthest = 200;  // steps
+    const auto add = [&](std::size_t step, std::size_t output, bool equal_alone) {
+      const std::size_t rank = traces_[0][step].sizes[output].size();
+      for (std::size_t axis = 0; axis < rank; ++axis) {
+        const std::optional<Numbers> seen = seen_size(step, output, axis);
+        if (!seen || std::equal(seen->begin() + 1, seen->end(), seen->begin())) continue;
+        if (equal_alone && *seen != numbers) continue;
+        known.push_back({"", 0, static_cast<std::int64_t>(axis), *seen});
+        holders.push_back(traces_[0][step].node->output(output));
+        if (equal_alone) return true;
+      }
+      return false;
+    };
+    const std::size_t first = constant > farthest ? constant - farthest : 0;
+    bool found = false;
+    for (std::size_t step = constant; step-- > first;) {
+      for (std::size_t output = 0; output < traces_[0][step].outputs.size(); ++output) {
+        const std::size_t value = traces_[0][step].outputs[output];
+        const bool is_read = std::find(reader.inputs.begin(), reader.inputs.end(), value) != reader.inputs.end();
+        if (is_read) {
+          add(step, output, false);
+        } else if (!found) {
+          found = add(step, output, true);
+        }
+      }
+    }
+  }
+
+  // Returns the size of an axis in each trace; nothing where the tensor has fewer axes in one.
+  std::optional<Numbers> seen_size(std::size_t step, std::size_t output, std::size_t axis) const {
+    Numbers seen;
+    for (const std::vector<Step>& trace : traces_) {
+      const std::vector<std::int64_t>& sizes = trace[step].sizes[output];
+      if (axis >= sizes.size()) return std::nullopt;
+      seen.push_back(sizes[axis]);
+    }
+    return seen;
   }
 
   Place place(const Step& step) {
@@ -231,14 +295,28 @@ class DynamicSizes {
     } else {
       text << "the number " << constant;
     }
-    problems_.push_back({Code::baked_size,
-                         Severity::error,
-                         "forward computes " + text.str() + " from a size, in a way that a trace does not see",
-                         place(reader),
-                         "compute it with tensor operations from the input (torch::full_like, x.numel() as a tensor), "
-                         "or leave that axis out of dynamic_axes",
-                         1,
-                         {}});
+    Diagnostic problem = {Code::baked_size,
+                          Severity::error,
+                          "forward computes " + text.str() + " from a size, in a way that a trace does not see",
+                          place(reader),
+                          "compute it with tensor operations from the input (torch::full_like, x.numel() as a tensor), "
+                          "or leave that axis out of dynamic_axes",
+                          1,
+                          {}};
+    if (!reader.layer.empty()) {
+      problem.message = reader.layer + " computes " + text.str() + " from a size, in a way that a trace does not see";
+      problem.remedy = remedy_in(reader);
+    }
+    if (problems_.empty() || problems_.back().message != problem.message || problems_.back().where != problem.where) {
+      problems_.push_back(std::move(problem));
+    }
+  }
+
+  // Returns what a user can do about a size in LibTorch's own code, which stays as it is.
+  static std::string remedy_in(const Step& step) {
+    return "leave that axis out of dynamic_axes, so that the file has the example's size, or replace '" + step.module +
+           "' by a module of your own that takes sizes from its tensors: -1 in view(), torch::nn::functional for the "
+           "computation";
   }
 
   [[noreturn]] void refuse_other_program(std::size_t at, const std::vector<Step>& other) {
@@ -248,7 +326,9 @@ class DynamicSizes {
     throw Error(Code::baked_size,
                 "forward performs other operations at other sizes: " + traces_[0][at].kind + " here, " + theirs +
                     " there; its control flow depends on a dynamic size",
-                "write the branch with tensor operations, or leave that axis out of dynamic_axes", place(step));
+                step.layer.empty() ? "write the branch with tensor operations, or leave that axis out of dynamic_axes"
+                                   : remedy_in(step),
+                place(step));
   }
 
   jit::Graph& graph_;

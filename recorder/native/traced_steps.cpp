@@ -8,23 +8,48 @@ namespace jit = torch::jit;
 
 namespace {
 
+// Returns the sizes that a tensor had when it was traced.
+std::vector<std::int64_t> sizes_of(const jit::Value& value) {
+  const auto type = value.type()->cast<c10::TensorType>();
+  const auto sizes = type == nullptr ? std::nullopt : type->sizes().concrete_sizes();
+  return sizes ? std::vector<std::int64_t>(*sizes) : std::vector<std::int64_t>();
+}
+
+// Returns true for a constant that only aten::contiguous reads: its memory format.
+bool is_of_contiguous(const jit::Node& node) {
+  if (node.kind() != jit::prim::Constant || !node.hasUses()) return false;
+  const auto& uses = node.output()->uses();
+  return std::all_of(uses.begin(), uses.end(),
+                     [](const jit::Use& use) { return use.user->kind() == c10::aten::contiguous; });
+}
+
 class Collector {
  public:
   explicit Collector(const Session& session) : session_(session) {}
 
-  void number(const jit::Value* value) { numbers_.emplace(value, numbers_.size()); }
+  void number(const jit::Value* value) { numbers_.emplace(value, next_++); }
 
   void collect(jit::Block& block) {
     for (jit::Node* node : block.nodes()) {
       for (jit::Block* inner : node->blocks()) collect(*inner);
-      if (node->kind() == jit::prim::TracedModuleForward) continue;
+      if (node->kind() == jit::prim::TracedModuleForward || is_of_contiguous(*node)) continue;
+      if (node->kind() == c10::aten::contiguous) {
+        numbers_.emplace(node->output(), numbers_.at(node->input(0)));
+        continue;
+      }
       Step step{node, node->kind().toQualString(), {}};
       for (const jit::Value* input : node->inputs()) step.inputs.push_back(numbers_.at(input));
-      for (const jit::Value* output : node->outputs()) number(output);
+      for (const jit::Value* output : node->outputs()) {
+        number(output);
+        step.outputs.push_back(numbers_.at(output));
+        step.sizes.push_back(sizes_of(*output));
+      }
       if (node->kind() == jit::prim::Constant) step.constant = jit::toIValue(node->output());
       if (const Note* note = session_.note(node)) {
         step.stack = note->stack;
-        step.module = session_.mirror().at(note->scope).path;
+        const MirroredModule& module = session_.mirror().at(note->scope);
+        step.module = module.path;
+        if (module.kind == ModuleKind::layer) step.layer = module.type;
       }
       steps.push_back(std::move(step));
     }
@@ -35,6 +60,7 @@ class Collector {
  private:
   const Session& session_;
   std::unordered_map<const jit::Value*, std::size_t> numbers_;
+  std::size_t next_ = 0;
 };
 
 }  // namespace

@@ -1,5 +1,6 @@
 // Exports three torch::nn modules to ONNX and writes what LibTorch computes for the same inputs, at the size of the
-// example and at another one: `export_models FOLDER`. check.py compares.
+// example and at another one: `export_models FOLDER`. check.py compares. The archives hold the same programs for
+// `whence record --values`.
 #include <cstdio>
 #include <fstream>
 #include <string>
@@ -46,7 +47,8 @@ int main(int argc, char** argv) try {
                                       {.dynamic_axes = {{"image", {{0, "batch"}}}},
                                        .input_names = {"image"},
                                        .output_names = {"logits"},
-                                       .sidecar = folder + "resnet.whence.json"}));
+                                       .sidecar = folder + "resnet.whence.json",
+                                       .archive = folder + "resnet.pt"}));
   save_expected(*resnet, image, folder + "resnet.0");
   save_expected(*resnet, torch::randn({5, 3, 32, 32}), folder + "resnet.1");
 
@@ -55,7 +57,8 @@ int main(int argc, char** argv) try {
   print("text_encoder", whence::export_onnx(*encoder, {text}, folder + "text_encoder.onnx",
                                             {.dynamic_axes = {{"ids", {{0, "batch"}, {1, "length"}}}},
                                              .input_names = {"ids"},
-                                             .sidecar = folder + "text_encoder.whence.json"}));
+                                             .sidecar = folder + "text_encoder.whence.json",
+                                             .archive = folder + "text_encoder.pt"}));
   save_expected(*encoder, text, folder + "text_encoder.0");
   save_expected(*encoder, torch::randint(0, 1000, {3, 19}), folder + "text_encoder.1");
 
@@ -63,7 +66,8 @@ int main(int argc, char** argv) try {
   print("tagger", whence::export_onnx(*tagger, {text}, folder + "tagger.onnx",
                                       {.dynamic_axes = {{"ids", {{0, "batch"}, {1, "length"}}}},
                                        .input_names = {"ids"},
-                                       .sidecar = folder + "tagger.whence.json"}));
+                                       .sidecar = folder + "tagger.whence.json",
+                                       .archive = folder + "tagger.pt"}));
   save_expected(*tagger, text, folder + "tagger.0");
   save_expected(*tagger, torch::randint(0, 1000, {4, 7}), folder + "tagger.1");
   return 0;

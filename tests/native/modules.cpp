@@ -108,6 +108,8 @@ int main(int, char** argv) {
       {torch::randn({6, 3, 16}), torch::randn({4, 3, 16})}, batch({"source", "target"}, 1));
   run("sizes", *zoo::Sizes(), {torch::randn({2, 6, 8})}, {torch::randn({5, 9, 8})},
       {.dynamic_axes = {{"x", {{0, "batch"}, {1, "length"}}}}});
+  run("speech", *zoo::Speech(), {torch::randn({2, 1, 400})}, {torch::randn({3, 1, 333})},
+      {.dynamic_axes = {{"x", {{0, "batch"}, {2, "length"}}}}});
   const Inputs x = {torch::randn({2, 8})}, other = {torch::randn({5, 8})};
   run("derived", *zoo::Derived(), x, other, batch());
   run("own_layers", *zoo::OwnLayers(), x, other, batch());
@@ -137,6 +139,7 @@ int main(int, char** argv) {
   refuse("throws_dynamic", zoo::ThrowsImpl(), x, batch());
   refuse("unregistered", zoo::UnregisteredImpl(), x, batch());
   refuse("limit", zoo::LimitImpl(), x, batch());
+  refuse("scaled", zoo::EnlargedImpl(), {torch::randn({2, 3, 20})}, batch({"x"}, 2));
   refuse("branch", zoo::BranchImpl(), x);
   refuse("size_branch", zoo::SizeBranchImpl(), x, batch());
   refuse("baked", zoo::BakedImpl(), x, batch());

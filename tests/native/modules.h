@@ -146,6 +146,21 @@ struct TranslatorImpl : nn::Module {
 };
 TORCH_MODULE(Translator);
 
+// Windows with strides before LibTorch's attention: its code reads the length that they leave, which is not a multiple
+// of the input's, and so does a mask that is made of that length alone.
+struct SpeechImpl : nn::Module {
+  Tensor forward(Tensor x) {
+    OPEN_SCOPE
+    x = torch::relu(second(torch::relu(first(x)))).permute({2, 0, 1});
+    auto mask = torch::full({x.size(0), x.size(0)}, -1e9f).triu(1);
+    return std::get<0>(attention(x, x, x, Tensor(), true, mask));
+  }
+  nn::Conv1d first = register_module("first", nn::Conv1d(nn::Conv1dOptions(1, 16, 10).stride(5)));
+  nn::Conv1d second = register_module("second", nn::Conv1d(nn::Conv1dOptions(16, 16, 3).stride(2)));
+  nn::MultiheadAttention attention = register_module("attention", nn::MultiheadAttention(16, 4));
+};
+TORCH_MODULE(Speech);
+
 // Sizes in every form that C++ has for them.
 struct SizesImpl : nn::Module {
   Tensor forward(Tensor x) {
@@ -412,6 +427,13 @@ struct ThrowsNumberImpl : nn::Module {
 struct UnregisteredImpl : nn::Module {
   Tensor forward(Tensor x) { return linear(x); }
   nn::Linear linear{8, 8};
+};
+
+// LibTorch's code computes a size in floating point.
+struct EnlargedImpl : nn::Module {
+  Tensor forward(Tensor x) { return torch::relu(larger(x)); }
+  nn::Upsample larger =
+      register_module("larger", nn::Upsample(nn::UpsampleOptions().scale_factor(std::vector<double>({1.37}))));
 };
 
 struct LimitImpl : nn::Module {

@@ -17,7 +17,7 @@ from native import built as programs
 
 # Modules of which the native stack shows the class at most: more of one class, derived ones, none with layers.
 SAME_CODE = ("derived", "own_layers", "layerless", "tree", "pairs", "half_scoped")
-CASES = ("blocks", "sequence", "containers", "shared", "recurrent", "norms", "translator", "sizes", "hidden",
+CASES = ("blocks", "sequence", "containers", "shared", "recurrent", "norms", "translator", "sizes", "speech", "hidden",
          "looped", *SAME_CODE)
 
 
@@ -63,6 +63,23 @@ def test_the_sample_equals_libtorch_and_validates(built):
     for model in ("resnet", "text_encoder", "tagger"):
         report = command.run_json("validate", folder / f"{model}.onnx", "--sidecar", folder / f"{model}.whence.json")
         assert report["coverage"]["unattributed"] == 0 and report["coverage"]["covered"] > 0
+
+
+def test_values_of_the_archive_name_the_layer_that_is_wrong(built, tmp_path):
+    """As docs/cpp.md has it: the archive of a C++ model records values, and a fault in a layer of the file is found by them."""
+    folder, values = built / "exported", tmp_path / "values.safetensors"
+    command.run("record", folder / "resnet.pt", "--inputs", folder / "resnet.0.input.pt", "--inputs",
+                folder / "resnet.1.input.pt", "--values", values, "-o", tmp_path / "archive.whence.json")
+    measure = ("--values", values, "--sidecar", folder / "resnet.whence.json")
+    right = command.run_json("accuracy", folder / "resnet.onnx", *measure)
+    assert right["first"] is None and right["observable"] > 10
+    model = onnx.load(folder / "resnet.onnx")
+    [weight] = [each for each in model.graph.initializer if each.name == "layer2.0.conv2.weight"]
+    weight.CopyFrom(onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(weight) * 1.5, weight.name))
+    onnx.save(model, tmp_path / "wrong.onnx")
+    wrong = command.run_json("accuracy", tmp_path / "wrong.onnx", *measure, "--model", folder / "resnet.pt")
+    assert "layer2.0.conv2" in wrong["first"]["suspects"] and wrong["first"]["made"] > 0.01
+    assert all(module.startswith("layer2.0") for module in wrong["first"]["suspects"])
 
 
 def test_the_module_is_left_in_its_mode(built):
@@ -385,6 +402,7 @@ REFUSED = {
     "throws_dynamic": ("E0207", "shapes cannot be multiplied", "linear"),
     "unregistered": ("E0207", "Cannot insert a Tensor that requires grad", None),
     "limit": ("E0304", "the number", ""),
+    "scaled": ("E0304", "torch::nn::UpsampleImpl computes the number 27 from a size", "larger"),
     "throws": ("E0207", "shapes cannot be multiplied", "linear"),
     "branch": ("E0303", "reads the value of a tensor", ""),
     "size_branch": ("E0304", "control flow depends on a dynamic size", None),
@@ -419,6 +437,22 @@ def test_refusals(built, case):
     assert error["code"] == code and message in error["message"] and error["remedy"]
     assert module is None or error["where"]["module"] == module
     assert not (built / "debug" / "refused.onnx").exists()
+
+
+def test_a_size_in_code_of_libtorch_has_a_remedy_that_a_user_can_follow(built):
+    """One that leaves LibTorch's code as it is; for the user's own code it is to be written another way."""
+    errors = {case: programs.results(built, "debug")[case]["errors"][0] for case in ("scaled", "limit")}
+    assert "leave that axis out of dynamic_axes" in errors["scaled"]["remedy"] and "'larger'" in errors["scaled"]["remedy"]
+    assert "torch::full_like" in errors["limit"]["remedy"] and "a module of your own" not in errors["limit"]["remedy"]
+
+
+@pytest.mark.parametrize("length", [50, 77, 333, 1031, 2000])
+def test_a_length_that_strides_leave_is_that_of_the_tensor(built, length):
+    """At lengths that no trace had, one among them at which the windows leave a few steps."""
+    session = onnxruntime.InferenceSession(str(built / "release" / "speech.onnx"), providers=["CPUExecutionProvider"])
+    steps = ((length - 10) // 5 + 1 - 3) // 2 + 1
+    [result] = session.run(None, {"x": numpy.random.randn(2, 1, length).astype(numpy.float32)})
+    assert result.shape == (steps, 2, 16) and numpy.isfinite(result).all()
 
 
 def test_a_program_without_the_layers_is_refused(built):
