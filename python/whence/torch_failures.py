@@ -26,7 +26,8 @@ _NOT_OF_THE_MODEL = tuple(f"{folder}/" for folder in (*(_PACKAGES / name for nam
 _STANDARD = tuple({sysconfig.get_path("stdlib") + "/", sysconfig.get_path("platstdlib") + "/"})
 _LONGEST = 600  # letters of PyTorch's text that the message repeats
 
-_IN_FULL = "what PyTorch says in full is the cause of this error"
+_OTHERWISE = "another backend may export it (native, native-export, torch-torchscript); the cause of this error has all that " \
+    "PyTorch says"
 # Kinds of failures: (words in PyTorch's text, code, name, remedy).
 _KINDS = (
     (r"Constraints violated|specialized", "E0304", "baked_size",
@@ -35,6 +36,8 @@ _KINDS = (
      "write the branch with torch.where or torch.cond, or script the module: torch.jit.script keeps branches"),
     (r"fake (impl|kernel|tensor)|register_fake|[Mm]eta kernel", "E0303", "unsupported_feature",
      "register what the operator returns, torch.library.register_fake, or export a trace, backend='native'"),
+    (r"No ONNX function found|operator .* is not supported|UnsupportedOperator", "E0301", "no_converter",
+     "give a converter in custom_translation_table, or take whence's own, backend='native'"),
     (r"FakeTensor|\.numpy\(\)|data pointer|[Cc]annot access data", "E0303", "unsupported_feature",
      "compute with tensors alone, without numpy and .tolist(), or export a trace, backend='native'"),
 )
@@ -42,7 +45,7 @@ _KINDS = (
 
 def translated(failure: Exception, model: Any, args: Any, kwargs: Mapping[str, Any] | None) -> Exception:
     """``failure`` itself where it is whence's or the model's own, else a WhenceError to raise from it: E0207 where the model
-    does not run on the arguments either, E0304 for a size that it fixes, E0303 for anything else."""
+    does not run on the arguments either, E0304 for a size that it fixes, E0301 for an operator, E0303 for anything else."""
     if isinstance(failure, WhenceError) or not _is_of_pytorch(failure):
         return failure
     own = own_failure(model, args, kwargs)
@@ -51,8 +54,8 @@ def translated(failure: Exception, model: Any, args: Any, kwargs: Mapping[str, A
     root = _root(failure)
     text = _text(root)
     code, name, remedy = next((kind[1:] for kind in _KINDS if re.search(kind[0], f"{type(root).__name__}: {root}")),
-                              ("E0303", "unsupported_feature", _IN_FULL))
-    return error(code, name, f"PyTorch does not capture the model: {text}", remedy, **_place(failure, model))
+                              ("E0303", "unsupported_feature", _OTHERWISE))
+    return error(code, name, f"PyTorch does not export the model: {text}", remedy, **_place(failure, model))
 
 
 def warn_of_own_failure(model: Any, args: Any, kwargs: Mapping[str, Any] | None) -> None:

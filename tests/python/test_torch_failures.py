@@ -74,6 +74,17 @@ def test_a_loop_on_data():
     assert where["module"] == "blocks.1" and where["source"] == line_of(Counts, "for _ in") and failure.__cause__ is not None
 
 
+@pytest.mark.parametrize("backend", ["torch-dynamo", "torch-torchscript"])
+def test_an_operator_that_pytorchs_exporter_lacks(backend):
+    class Inverse(torch.nn.Module):
+        def forward(self, x):
+            return torch.linalg.eigvals(x)
+
+    failure = failure_of(Outer(Inverse()), torch.eye(3), backend=backend)
+    assert failure.code == "E0301" and "linalg_eig" in str(failure) and "custom_translation_table" in failure.remedy
+    assert failure.__cause__ is not None
+
+
 def test_a_size_that_is_promised_and_fixed():
     failure = failure_of(Adds(), torch.randn(3), backend="native-export", dynamic_shapes=({0: Dim("n")},))
     assert failure.code == "E0304" and "specialized" in str(failure) and "Dim.AUTO" in failure.remedy
