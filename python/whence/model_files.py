@@ -39,14 +39,19 @@ _EMBEDDED = 1_500_000_000  # bytes of weights that a file of one message holds, 
 def takes_models(*names: str, written: str | None = None) -> Callable[[_Function], _Function]:
     """Decorates a function of model files: the arguments of these names may be models in memory, too.
 
+    The first of them is called model or path, and is taken by either name where the function has no other use for it.
     ``written``: the argument that names the file to write; without it the function writes to the first of ``names``, so
     that this one has to be a file. Raises WhenceError E0101 where it is not, and for what holds no model.
     """
     def decorate(function: _Function) -> _Function:
         signature = inspect.signature(function)
+        other = {"model": "path", "path": "model"}.get(names[0], "")
+        alias = other if other not in signature.parameters else ""
 
         @functools.wraps(function)
         def with_files(*args: Any, **kwargs: Any) -> Any:
+            if alias in kwargs and names[0] not in kwargs:
+                kwargs[names[0]] = kwargs.pop(alias)
             bound = signature.bind(*args, **kwargs)
             with ExitStack() as stack:
                 for name in names:

@@ -105,6 +105,17 @@ def test_all_forms_are_one_model(function, made, tmp_path):
     assert expected not in ((), [], None) and expected is not False
 
 
+@pytest.mark.parametrize("function, arguments", [("show", {}), ("validate", {}), ("select", {"modules": ["first"]})])
+def test_the_model_goes_by_either_name(function, arguments, made):
+    """But for accuracy and verify, of which `model` is the PyTorch model."""
+    call = getattr(whence, function)
+    assert repr(call(model=made.path, **arguments)) == repr(call(path=made.path, **arguments)) == repr(call(made.path, **arguments))
+    with pytest.raises(TypeError, match="unexpected keyword|multiple values"):
+        call(made.path, model=made.path, path=made.path)
+    with pytest.raises(TypeError):
+        whence.accuracy(model=made.path)
+
+
 def test_the_programs_of_pytorch(made):
     program = torch.onnx.export(made.model, (made.x,), dynamo=True, verbose=False)
     assert whence.verify(program, made.model, made.x).ok

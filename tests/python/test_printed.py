@@ -47,21 +47,23 @@ def reports(tmp_path_factory) -> dict:
     with whence.record(folder / "recorded.whence.json") as recording:
         torch.jit.trace(model, x, check_trace=False)
     whence.export(torch.nn.Linear(6, 2).eval(), x, folder / "small.onnx")
+    accuracy = whence.accuracy(faulty, values)
+    chosen = whence.sensitivity(program, [(x,)], modules=["0", "1", "2"], time=False, budget="size=99%")
     return {
+        "FirstDifference": accuracy.first, "Choice": chosen.choice, "SensitivityReport": chosen, "AccuracyReport": accuracy,
         "AnnotateReport": program.annotated, "ValidationReport": program.validation, "ONNXProgram": program,
         "Verification": program.verification, "Values": values, "Recording": recording, "ModuleRows": whence.show(program),
         "Explanation": whence.explain(program, faulty.graph.node[0].name), "Difference": whence.diff(program, folder / "small.onnx"),
         "Comparison": whence.compare(program, folder / "small.onnx"), "Selection": whence.select(program, ["**"]),
         "FunctionsReport": whence.functions(program, output=folder / "f.onnx", types=["Linear"]),
-        "PlaceReport": whence.place(program, ["gpu=1?", "cpu=**"]), "AccuracyReport": whence.accuracy(faulty, values),
-        "SensitivityReport": whence.sensitivity(program, [(x,)], modules=["0", "1", "2"], time=False),
+        "PlaceReport": whence.place(program, ["gpu=1?", "cpu=**"]),
         "Profile": profile_of(program, x, folder),
         "SharedWeights": whence.share_weights([folder / "tall.onnx", folder / "small.onnx"], "shared.data")}
 
 
 REPORTS = ["AnnotateReport", "ValidationReport", "ONNXProgram", "Verification", "Values", "Recording", "ModuleRows",
            "Explanation", "Difference", "Comparison", "Selection", "FunctionsReport", "PlaceReport", "AccuracyReport",
-           "SensitivityReport", "Profile", "SharedWeights"]
+           "SensitivityReport", "Profile", "SharedWeights", "FirstDifference", "Choice"]
 
 
 class Tags(html.parser.HTMLParser):

@@ -45,8 +45,8 @@ class ModuleAccuracy:
         return (self.module or "(root)") + (f" call {self.call}" if self.call else "")
 
 
-@dataclass(frozen=True)
-class FirstDifference:
+@dataclass(frozen=True, repr=False)
+class FirstDifference(Printed):
     """A value that differs, while everything that it is computed from agrees."""
 
     module: str                   # the innermost module that holds all of ``nodes``
@@ -66,6 +66,14 @@ class FirstDifference:
 
     def __str__(self) -> str:
         return (self.module or "(root)") + (f" call {self.call}" if self.call else "")
+
+    def _headline(self) -> str:
+        return f"{self}: off by {_percent(self.relative)}" + (f", {self.source}" if self.source else "")
+
+    def _table(self) -> Table:
+        entries = (("suspects", ", ".join(each or "(root)" for each in self.suspects)), ("operation", self.operation),
+                   ("value", self.value), ("nodes", ", ".join(self.nodes)))
+        return Table(("", ""), [(name, text) for name, text in entries if text], texts=2)
 
 
 @dataclass(frozen=True, repr=False)

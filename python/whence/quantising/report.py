@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ..numerics import light
 from ..numerics.report import number_or_none
-from ..printed import Bar, Printed, Table
+from ..printed import Bar, Printed, Table, counted
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,8 @@ class ModuleSensitivity:
         return -20 * math.log10(self.error)
 
 
-@dataclass(frozen=True)
-class Choice:
+@dataclass(frozen=True, repr=False)
+class Choice(Printed):
     """Modules to leave as they are, so that the file keeps to a budget; measured on the file without them."""
 
     budget: str
@@ -49,6 +49,13 @@ class Choice:
     def quantized(self) -> int:
         """``quantised``."""
         return self.quantised
+
+    def _headline(self) -> str:
+        return (f"budget {self.budget}: {'met' if self.met else 'cannot be met'}, {counted(self.quantised, 'module')} quantised, "
+                f"{len(self.excluded):,} left: error {_short(self.error)}, {size_text(self.size)}")
+
+    def _table(self) -> Table:
+        return Table(("left as it is",), [(each or "(root)",) for each in self.excluded])
 
 
 @dataclass(frozen=True, repr=False)
