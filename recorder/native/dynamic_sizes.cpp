@@ -1,6 +1,8 @@
 #include "recorder/native/dynamic_sizes.h"
 
+#include <algorithm>
 #include <functional>
+#include <initializer_list>
 
 #include "recorder/base/live_mark.h"
 #include "schema/result.h"

@@ -1,5 +1,6 @@
 #include "recorder/native/traced_steps.h"
 
+#include <algorithm>
 #include <unordered_map>
 
 namespace whence::native {
