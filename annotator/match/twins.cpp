@@ -27,7 +27,10 @@ class Twins {
         f_(placement.foreign),
         reference_(placement.reference),
         r_(placement.reference.structure),
-        is_met_(placement.reference.units.size(), false) {
+        is_met_(placement.reference.units.size(), true) {
+    for (const std::vector<UnitIndex>& units : reference_.units_of_node) {
+      for (const UnitIndex unit : units) is_met_[unit] = false;
+    }
     for (const NodeMatch& match : placement.matches) {
       for (const UnitIndex unit : match.units) is_met_[unit] = true;
     }
@@ -154,7 +157,7 @@ class Twins {
   const ForeignStructure& f_;
   const Reference& reference_;
   const ReferenceStructure& r_;
-  IndexedVector<UnitIndex, bool> is_met_;  // some node of the file stands for it
+  IndexedVector<UnitIndex, bool> is_met_;  // some node of the file stands for it, or no node of the reference does
   IndexedVector<ReferenceValue, std::int32_t> class_of_value_;
   IndexedVector<ReferenceNode, std::int32_t> class_of_node_;
   std::vector<std::vector<ReferenceNode>> members_;  // by class of nodes

@@ -6,8 +6,8 @@ Rows are frozen dataclasses in lists, which ``pandas.DataFrame`` takes as they a
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
