@@ -1,8 +1,10 @@
 """whence.accuracy of QDQ files, where ONNX Runtime's quantiser drops activations into the clip of QuantizeLinear and adds nodes
 of its own, and of differences that do not last: what rows say, the first line says."""
 
+import json
 import math
 
+import jsonschema
 import numpy
 import onnx
 import onnxruntime
@@ -12,8 +14,12 @@ from onnx import TensorProto, numpy_helper
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_dynamic, quantize_static
 from torch import nn
 
+import command
 import whence
 from numbers_models import hooked
+
+
+SCHEMA = jsonschema.Draft202012Validator(json.loads((command.ROOT / "schema" / "accuracy.schema.json").read_text()))
 
 
 class NormThatActs(nn.BatchNorm2d):
@@ -266,6 +272,7 @@ def test_another_mask_is_said_to_differ_in_passing(tmp_path):
     assert report.first is None and report.of("1").status == "passing" and report.of("2").status == "equal", str(report)
     assert "no difference lasts" in str(report) and "1 (infinite, in passing)" in str(report)
     assert math.isinf(report.of("1").relative)
+    SCHEMA.validate(json.loads(json.dumps(report.to_json())))
     bears_out(report)
 
 

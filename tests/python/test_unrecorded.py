@@ -131,3 +131,31 @@ def test_a_place_that_is_taken_is_refused_when_the_others_are_written(tmp_path):
             torch.export.export(model().eval(), X)
     assert refused.value.code == "E0401" and (tmp_path / "m.2.whence.json").read_text() == "mine"
     assert operations(tmp_path / "m.whence.json") and operations(tmp_path / "m.3.whence.json")
+
+
+def test_what_transformers_exports_for_generation(tmp_path):
+    """Its exporter rewrites the programs and gives the file inputs that no call of the model has."""
+    import onnx_ir
+    from transformers import MistralConfig, MistralForCausalLM
+    from transformers.exporters import OnnxConfig, OnnxExporter
+
+    torch.manual_seed(0)
+    model = MistralForCausalLM(MistralConfig(hidden_size=16, intermediate_size=32, num_hidden_layers=1, num_attention_heads=2,
+                                             num_key_value_heads=1, vocab_size=40, sliding_window=8)).eval()
+    ids = torch.randint(0, 40, (2, 6))
+    made = []
+    recording, said = recorded(tmp_path, lambda: made.append(OnnxExporter().export_for_generation(
+        model, {"input_ids": ids, "attention_mask": torch.ones_like(ids)}, OnnxConfig(dynamic=True))))
+    assert recording.complete and not [each for each in said if "not recorded" in each]
+    sidecars = [tmp_path / "m.whence.json", tmp_path / "m.2.whence.json"]
+    for (name, each), sidecar in zip(made[0].components.items(), sidecars, strict=True):
+        onnx_ir.save(each.program, tmp_path / f"{name}.onnx")
+        report = whence.annotate(tmp_path / f"{name}.onnx", sidecar)
+        assert report.matched + report.exact > 0.9 * report.nodes, (name, report)
+    values = whence.record_values(model, kwargs={"input_ids": ids, "position_ids": torch.arange(6).expand(2, 6)})
+    window = "input.past_key_values.layers.0._sliding_window_tensor"
+    with pytest.raises(whence.WhenceError) as raised:
+        whence.accuracy(tmp_path / "prefill.onnx", values)
+    assert raised.value.code == "E0104" and window in str(raised.value) and "--extra-inputs" in raised.value.remedy
+    report = whence.accuracy(tmp_path / "prefill.onnx", values, sidecar=sidecars[0], extra_inputs={window: torch.tensor(8)})
+    assert report.first is None and report.of("").relative < 1e-5 and report.of("model.layers.0").status == "equal"
