@@ -12,7 +12,7 @@ namespace whence {
 
 namespace {
 
-constexpr std::size_t most_folders = 64;  // of a recorded path that are tried at the root
+constexpr std::size_t most_folders = 64;  // at most so many folders of a recorded path are tried at the root
 
 bool is_installed(std::string_view file) {
   constexpr std::array<std::string_view, 3> folders = {"/site-packages/", "/dist-packages/", "/lib/python3"};
