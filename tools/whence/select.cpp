@@ -76,7 +76,8 @@ ExitCode run(int argc, char** argv) {
     return app::select(
         line.text("file"),
         {.sidecar = line.optional_text("sidecar"),
-         .selection = {line.list("modules"), line.list("not"), text::split(line.text_or("ops", ""), ',')},
+         .selection = {line.list("modules"), line.list("not"), text::split(line.text_or("ops", ""), ','),
+                       text::split(line.text_or("types", ""), ',')},
          .format = format,
          .choice = {.setting = line.text_or("as", ""), .partial = line.has("partial")}});
   };
