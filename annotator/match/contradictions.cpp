@@ -56,7 +56,8 @@ class Contradictions {
     return std::ranges::any_of(evidence_[node], [&](const Evidence& each) {
       if (each.scope.exists()) return each.scope == match.scope;
       const bool own = std::ranges::find(match.units, each.unit) != match.units.end();
-      return own && each.strength > 1;  // of one parameter that few share
+      constexpr double of_few = 1;  // a parameter that few operations share says more
+      return own && each.strength > of_few;
     });
   }
 

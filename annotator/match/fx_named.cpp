@@ -116,7 +116,7 @@ class FxNamed {
   Placement& placement_;
   const EvidenceTable& evidence_;
   std::unordered_map<std::string, Numbering> numberings_;
-  std::set<std::pair<UnitIndex, std::string_view>> operators_;  // of the units
+  std::set<std::pair<UnitIndex, std::string_view>> operators_;  // that the units use
 };
 
 }  // namespace

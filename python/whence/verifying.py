@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -67,9 +66,9 @@ def verify(path: Model, model, args: Sequence[Any] | Any = (), *,
            input_names: Sequence[str] | Mapping[str, str] = (), extra_inputs: ExtraInputs | None = None) -> Verification:
     """Compares ``path`` in ONNX Runtime with ``model`` called with ``args`` and ``kwargs``, output by output.
 
-    ``path`` may be what ``export`` returns, or a model in memory. The file's inputs are the call's tensors by forward's names, or, where it has
-    others, in the order of forward's signature; ``input_names`` are those that the export was given, or forward's names by
-    the file's. ``extra_inputs`` are those of the file that forward does not take, as ``accuracy`` has them. Where outputs
+    ``path`` may be what ``export`` returns, or a model in memory. The file's inputs are the call's tensors by forward's
+    names, or, where it has others, in the order of forward's signature; ``input_names`` are those that the export was
+    given, or forward's names by the file's. ``extra_inputs`` are those of the file that forward does not take, as ``accuracy`` has them. Where outputs
     differ and the file is annotated, results of modules are compared too, as ``accuracy`` does with ``rtol``, and the
     first that differs is named.
     ``model`` may be a scripted module, or a torch.export.ExportedProgram, whose own example is taken without ``args``.
@@ -80,11 +79,11 @@ def verify(path: Model, model, args: Sequence[Any] | Any = (), *,
     running.needs("onnx", "verifying")
     input_names = input_names or getattr(getattr(path, "_source", None), "input_names", ())
     with as_file(path, "path") as file, library_warnings.hidden():
-        return _verified(file, model, args, kwargs, rtol, atol, input_names)
+        return _verified(file, model, args, kwargs, rtol, atol, input_names, extra_inputs)
 
 
 def _verified(path: str, model: Any, args: Any, kwargs: Mapping[str, Any] | None, rtol: float, atol: float,
-              input_names: Sequence[str]) -> Verification:
+              input_names: Sequence[str] | Mapping[str, str], extra_inputs: ExtraInputs | None) -> Verification:
     session = running.session(path)
     recorder = Recorder()
     try:

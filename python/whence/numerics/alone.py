@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
