@@ -1,9 +1,12 @@
 #include "annotator/view/diff.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
+#include <unordered_map>
 
+#include "annotator/operators/onnx_operators.h"
 #include "annotator/origin/module_tree.h"
 #include "annotator/view/diff_pairs.h"
 #include "annotator/view/node_changes.h"
@@ -120,8 +123,62 @@ void add_fused(const NodePairs::Fusion& fusion, const DiffNodes& a, const DiffNo
   }
 }
 
+// Holds the nodes that make the values of both files.
+class Wiring {
+ public:
+  Wiring(const DiffNodes& a, const DiffNodes& b, const NodePairs& pairs) {
+    std::vector<std::optional<std::size_t>> pair_of_a(a.size()), pair_of_b(b.size());
+    for (std::size_t at = 0; at < pairs.pairs.size(); ++at) {
+      pair_of_a[pairs.pairs[at].a] = at;
+      pair_of_b[pairs.pairs[at].b] = at;
+    }
+    add_makers(a, pair_of_a, makers_a_);
+    add_makers(b, pair_of_b, makers_b_);
+  }
+
+  // One text for each input that another node makes now, "input 0: /a/Add -> /b/Add", where both files have both. The
+  // operands of an addition may stand in any order.
+  std::vector<std::string> between(const OnnxNode& a, const OnnxNode& b) const {
+    if (a.inputs.size() != b.inputs.size()) return {};
+    std::vector<std::string> differences;
+    std::multiset<Value> made_in_a, made_in_b;
+    for (std::size_t i = 0; i < a.inputs.size(); ++i) {
+      const auto one = makers_a_.find(a.inputs[i]), other = makers_b_.find(b.inputs[i]);
+      const bool made_a = one != makers_a_.end(), made_b = other != makers_b_.end();
+      if ((made_a && !one->second) || (made_b && !other->second)) continue;
+      if (made_a) made_in_a.insert(*one->second);
+      if (made_b) made_in_b.insert(*other->second);
+      if (made_a == made_b && (!made_a || *one->second == *other->second)) continue;
+      differences.push_back("input " + std::to_string(i) + ": " + std::string(a.inputs[i]) + " -> " +
+                            std::string(b.inputs[i]));
+    }
+    if (operators::has(b.op_type, operators::commutative) && made_in_a == made_in_b) return {};
+    return differences;
+  }
+
+ private:
+  using Value = std::pair<std::size_t, std::size_t>;  // the pair of nodes that makes it, and which output
+  // None: a node that the other file lacks makes it, or several do, in bodies.
+  using Makers = std::unordered_map<std::string_view, std::optional<Value>>;
+
+  static void add_makers(const DiffNodes& nodes, const std::vector<std::optional<std::size_t>>& pair_of, Makers& makers) {
+    for (std::size_t at = 0; at < nodes.size(); ++at) {
+      if (nodes[at].constant) continue;  // another file may store what this one computes of weights
+      const std::vector<std::string_view>& outputs = nodes[at].node->outputs;
+      for (std::size_t i = 0; i < outputs.size(); ++i) {
+        const auto made = pair_of[at] ? std::optional(Value{*pair_of[at], i}) : std::nullopt;
+        const auto [entry, is_new] = makers.try_emplace(outputs[i], made);
+        if (!is_new) entry->second.reset();
+      }
+    }
+  }
+
+  Makers makers_a_, makers_b_;
+};
+
 std::vector<ChangedNode> changes(const DiffNodes& a, const DiffNodes& b, NodeChanges& node_changes) {
   const NodePairs pairs = pair_nodes(a, b);
+  const Wiring wiring(a, b, pairs);
   std::vector<ChangedNode> nodes;
   std::set<std::size_t> in_fusion;
   for (const auto& fusion : pairs.fusions) in_fusion.insert(fusion.b.begin(), fusion.b.end());
@@ -133,7 +190,9 @@ std::vector<ChangedNode> changes(const DiffNodes& a, const DiffNodes& b, NodeCha
   for (const auto& fusion : pairs.fusions) add_fused(fusion, a, b, nodes);
   for (const auto& [one, other] : pairs.pairs) {
     if (in_fusion.contains(other)) continue;
-    if (auto differences = node_changes.between(*a[one].node, *b[other].node); !differences.empty()) {
+    std::vector<std::string> differences = node_changes.between(*a[one].node, *b[other].node);
+    std::ranges::move(wiring.between(*a[one].node, *b[other].node), std::back_inserter(differences));
+    if (!differences.empty()) {
       nodes.push_back(changed(Change::changed, &a[one], &b[other]));
       nodes.back().differences = std::move(differences);
     }

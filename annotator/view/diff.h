@@ -1,6 +1,7 @@
 // ModelDiff: compares two ONNX files module by module: nodes, parameters, and what became of each node. The files are
 // ones that annotate wrote, for instance before and after a tool; nodes without a module have a row of their own.
-// Nodes that both files have are compared with their attributes and the content of their weights (node_changes.h).
+// Nodes that both files have are compared with their attributes and the content of their weights (node_changes.h), and
+// with the nodes whose results they read.
 #pragma once
 
 #include <array>
@@ -19,7 +20,8 @@ namespace whence::view {
 
 // `fused` is a node of the second file that alone or with others took the place of several nodes of the first, which
 // then are not `removed`; `replaced` one that alone or with others took the place of one. `changed`, `renamed` and
-// `moved` are nodes that both files have, with other attributes or weights, under another name or in another module.
+// `moved` are nodes that both files have, with other attributes, weights or inputs, under another name or in another
+// module.
 enum class Change : std::uint8_t { added, removed, fused, replaced, changed, renamed, moved };
 inline constexpr std::size_t change_count = 7;
 std::string_view name_of(Change change);

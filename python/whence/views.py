@@ -90,7 +90,7 @@ class ModuleChange:
     removed: int
     fused: int
     replaced: int
-    changed: int                 # other attributes or weights
+    changed: int                 # other attributes, weights or inputs
     renamed: int
     moved: int
 

@@ -401,6 +401,32 @@ def test_constants_of_nodes_and_types_of_weights(tmp_path):
         "constant": ["value 1 of 1 element, by at most 0.5"], "cast": ["m.w: float32[2] -> float16[2]"]}
 
 
+@pytest.mark.parametrize("operator, differs", [("Sub", True), ("Add", False)])
+def test_operands_in_another_order_are_a_difference_where_the_order_counts(tmp_path, operator, differs):
+    weight = onnx.helper.make_tensor("w", onnx.TensorProto.FLOAT, [2], [1, 2])
+
+    def made(path, first, second):
+        return model([node("Sin", ["x"], "a", "sin", known("m")), node("Cos", ["x"], "b", "cos", known("m")),
+                      node(operator, first, "c", "two", known("m")), node(operator, second, "y", "weighed", known("m"))],
+                     path, [weight])
+
+    before = made(tmp_path / "a.onnx", ["a", "b"], ["c", "w"])
+    result = diff(before, made(tmp_path / "b.onnx", ["b", "a"], ["w", "c"]), "--exit-code", code=int(differs))
+    assert result["changes"] == counts(changed=2 if differs else 0)
+    assert [each["differences"] for each in result["changed_nodes"]] == [
+        ["input 0: a -> b", "input 1: b -> a"], ["input 0: c -> w", "input 1: w -> c"]][:2 if differs else 0]
+    only, = diff(before, made(tmp_path / "c.onnx", ["a", "a"], ["c", "w"]))["changed_nodes"]
+    assert only["differences"] == ["input 1: b -> a"]
+
+
+def test_a_constant_that_is_stored_or_computed_is_no_other_input(tmp_path):
+    two = onnx.helper.make_tensor("c", onnx.TensorProto.FLOAT, [1], [2.0])
+    last = node("Sub", ["x", "c"], "y", "last", known("m"))
+    before = model([onnx.helper.make_node("Constant", [], ["c"], name="constant", value=two), last], tmp_path / "a.onnx")
+    result = diff(before, model([last], tmp_path / "b.onnx", [two]))
+    assert result["changes"] == counts(removed=1)
+
+
 def test_another_operator_between_the_same_values_is_replaced(tmp_path):
     """One for one, or one spelled out; with modules and without."""
     for keys in (known("m.act"), {}):

@@ -16,7 +16,8 @@ ExitCode run(int argc, char** argv) {
   CommandLine line(
       "diff", "a.onnx b.onnx [--sidecar F] [--exit-code]",
       "Shows two annotated ONNX files side by side: the nodes and parameters of each module, and which nodes\n"
-      "were added, removed, fused, renamed or moved to another module. Weights are counted, not compared.");
+      "were added, removed, fused, replaced, renamed or moved to another module, or have other attributes,\n"
+      "weights or inputs.");
   line.positional("a", "an ONNX file");
   line.positional("b", "the file to hold against it, for example what an optimiser made of it");
   line.option("sidecar,s", "FILE", "the sidecar of files that whence exported and that are not annotated");
