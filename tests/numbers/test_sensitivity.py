@@ -257,6 +257,8 @@ def failing(code, call):
 
 def test_inputs_and_files_that_do_not_fit(model, tmp_path):
     failing("E0104", lambda: whence.sensitivity(model, []))
+    for wrong in ("inputs.npz", {"x": torch.zeros(3, 24)}, 3):
+        failing("E0101", lambda wrong=wrong: whence.sensitivity(model, wrong))
     failing("E0104", lambda: whence.sensitivity(model, [{}]))
     failing("E0104", lambda: whence.sensitivity(model, [(torch.zeros(3, 24),)]))
     failing("E0104", lambda: whence.sensitivity(model, [(torch.zeros(3, dtype=torch.int64),)]))

@@ -59,6 +59,9 @@ def sensitivity(path: Model, inputs: Sequence[Any], *, quantize: str = "int8-dyn
     """
     require_list(modules)
     require_list(exclude)
+    if isinstance(inputs, (str, bytes, Mapping)) or not hasattr(inputs, "__iter__"):
+        raise error("E0101", "usage", f"inputs is a {type(inputs).__name__}, not a list of sets of inputs",
+                    "a list of one set is [{'x': array}]")
     if quantize not in quantisers.NAMES:
         raise error("E0101", "usage", f"there is no quantiser '{quantize}'", "one of " + ", ".join(quantisers.NAMES))
     wanted = choosing.parsed(budget) if budget else None
