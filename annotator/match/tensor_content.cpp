@@ -166,6 +166,16 @@ class ContentSearch {
     if (found_.empty() && element_ == 2 && dims.size() == 2) {
       look_up(transposed(bytes, dims[0], dims[1], element_), how);
     }
+    // Several matrices in one, each transposed: the weights of experts.
+    if (found_.empty() && dims.size() == 3) {
+      const std::size_t matrix = static_cast<std::size_t>(dims[1] * dims[2]) * element_;
+      std::string turned;
+      turned.reserve(bytes.size());
+      for (std::size_t at = 0; at < bytes.size(); at += matrix) {
+        turned += transposed(bytes.substr(at, matrix), dims[1], dims[2], element_);
+      }
+      look_up(turned, how);
+    }
   }
 
   std::vector<TensorSource> take() { return std::move(found_); }

@@ -1,6 +1,7 @@
 #include "annotator/match/tensor_sketches.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 #include <numeric>
@@ -29,8 +30,17 @@ bool is_varied(const std::vector<std::int8_t>& sketch) {
 struct Arrangement {
   std::int64_t row_shift = 0, column_shift = 0;
   bool transposed = false;
-  bool flat = false;  // the same elements in other sizes
+  bool flat = false;           // the same elements in other sizes
+  bool turned_within = false;  // each of the tensor's matrices is transposed
+  std::int64_t gates = 0;      // of a recurrent layer, in ONNX's order; 0: none
 };
+
+// Where ONNX keeps a row of PyTorch's recurrent weights: the gates i f c o are i o f c there, and r z n are z r h.
+std::int64_t row_in_gates(std::int64_t row, std::int64_t rows, std::int64_t gates) {
+  constexpr std::array<std::int64_t, 4> lstm = {0, 2, 3, 1}, gru = {1, 0, 2, 3};
+  const std::int64_t size = rows / gates;
+  return (gates == 4 ? lstm : gru)[static_cast<std::size_t>(row / size)] * size + row % size;
+}
 
 // The elements at a form's places; NaN where the tensor does not have them.
 std::vector<double> elements_at(const WeightElements& tensor, MatrixForm form, const SketchPlaces& places,
@@ -44,6 +54,11 @@ std::vector<double> elements_at(const WeightElements& tensor, MatrixForm form, c
       row = at / tensor.columns();
       column = at % tensor.columns();
     } else {
+      if (lies.gates > 0) row = row_in_gates(row, form.rows, lies.gates);
+      if (lies.turned_within) {
+        const std::int64_t inner = tensor.inner_columns(), outer = tensor.columns() / inner;
+        column = column % outer * inner + column / outer;
+      }
       row -= lies.row_shift;
       column -= lies.column_shift;
       if (lies.transposed) std::swap(row, column);
@@ -124,6 +139,21 @@ Part whole(const WeightElements& tensor, MatrixForm form) {
   if (as_it_is) part.push_back({});
   if (turned) part.push_back({.transposed = true});
   if (part.empty() && same_elements(tensor, form)) part.push_back({.flat = true});
+  return part;
+}
+
+// Sizes that fit and elements that do not: recurrent weights in ONNX's order of gates, and several matrices in one,
+// each transposed.
+Part reordered(const WeightElements& tensor, MatrixForm form) {
+  Part part;
+  for (const Arrangement& lies : whole(tensor, form)) {
+    if (lies.flat) continue;
+    for (const std::int64_t gates : {4, 3}) {
+      if (form.rows % gates == 0) part.push_back({.transposed = lies.transposed, .gates = gates});
+    }
+    if (!lies.transposed && tensor.inner_columns() > 1 && tensor.inner_columns() < tensor.columns())
+      part.push_back({.turned_within = true});
+  }
   return part;
 }
 
@@ -223,6 +253,10 @@ SketchFindings ParameterSketches::find(const WeightElements& tensor) const {
       findings.comparable = findings.comparable || entry.is_varied;
       compare(form, entry, 0, lies);
     }
+  }
+  if (take()) return findings;
+  for (const auto& [form, entry] : forms_) {
+    for (const Arrangement& lies : reordered(tensor, form)) compare(form, entry, 0, lies);
   }
   if (take()) return findings;
   for (const auto& [form, entry] : forms_) {

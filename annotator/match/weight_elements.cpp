@@ -56,6 +56,7 @@ WeightElements::WeightElements(StoredNumbers stored, std::vector<std::int64_t> d
   const std::int64_t count = element_count(dims);
   rows_ = dims.size() > 1 && count > 0 ? dims.front() : 1;
   columns_ = count / rows_;
+  inner_columns_ = dims.size() == 3 && count > 0 ? dims.back() : columns_;
 }
 
 double WeightElements::number(std::int64_t row, std::int64_t column) const {

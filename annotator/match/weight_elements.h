@@ -50,12 +50,13 @@ class WeightElements {
   // Sizes without leading ones, as a matrix: the first, and the product of the others. A vector is one row.
   std::int64_t rows() const { return rows_; }
   std::int64_t columns() const { return columns_; }
+  std::int64_t inner_columns() const { return inner_columns_; }  // of three sizes the last; otherwise all columns
   double number(std::int64_t row, std::int64_t column) const;
 
  private:
   StoredNumbers stored_;
   std::shared_ptr<const BlockScales> blocks_;
-  std::int64_t rows_ = 1, columns_ = 0;
+  std::int64_t rows_ = 1, columns_ = 0, inner_columns_ = 0;
 };
 
 // The elements of a file's initializers. Finds out once which of them are quantised in blocks, and by which scales.

@@ -7,6 +7,7 @@ from onnxruntime.quantization import quantize_dynamic
 from safetensors.torch import save_file
 
 import command
+import whence
 from accuracy import corpus, rename, score
 from accuracy.transformations import BY_NAME
 
@@ -157,3 +158,60 @@ def test_a_model_that_was_trained_on_has_other_weights_and_the_same_structure(fr
     assert "other weights" in command.run(*arguments, code=3).stderr
     report = command.run_json(*arguments, "--allow-different-weights")
     assert report["inferred"] == report["nodes"]
+
+
+class Recurrent(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.run = torch.nn.LSTM(24, 32, num_layers=3, batch_first=True)
+        self.head = torch.nn.Linear(32, 5)
+
+    def forward(self, x):
+        return self.head(self.run(x)[0])
+
+
+class Experts(torch.nn.Module):
+    """The weights of several experts in one parameter each, which exporters transpose."""
+
+    def __init__(self):
+        super().__init__()
+        self.up = torch.nn.ParameterList(torch.randn(4, 48, 24) for _ in range(3))
+        self.down = torch.nn.ParameterList(torch.randn(4, 24, 48) for _ in range(3))
+
+    def forward(self, x):
+        for up, down in zip(self.up, self.down):
+            inner = torch.relu(x.unsqueeze(1) @ up.transpose(1, 2))
+            x = x + (inner @ down.transpose(1, 2)).sum(1)
+        return x
+
+
+def plain(source, target):
+    target.write_bytes(source.read_bytes())
+
+
+SEQUENCE = torch.zeros(2, 9, 24)
+
+
+@pytest.mark.parametrize("make, x, tool", [
+    (Recurrent, SEQUENCE, quantize_dynamic),  # the order of gates is another one, and no byte is kept
+    (Experts, SEQUENCE, plain),
+    (Experts, SEQUENCE, quantize_dynamic),
+], ids=["lstm-int8", "experts", "experts-int8"])
+def test_weights_in_another_order_say_which_model_it_is(make, x, tool, tmp_path):
+    for seed in (0, 1):
+        torch.manual_seed(seed)
+        model = make().eval()
+        with whence.record(tmp_path / f"{seed}.json"):
+            torch.export.export(model, (x,))
+        save_file({name: value.clone() for name, value in model.state_dict().items()}, tmp_path / f"{seed}.safetensors")
+        if seed == 0:
+            torch.onnx.export(model, (x,), tmp_path / "plain.onnx", dynamo=False, opset_version=17)
+    tool(tmp_path / "plain.onnx", tmp_path / "tool.onnx")
+    renamed = onnx.load(tmp_path / "tool.onnx")
+    rename.rename_everything(renamed)
+    onnx.save(renamed, tmp_path / "file.onnx")
+    arguments = ["annotate", tmp_path / "file.onnx", "-o", tmp_path / "out.onnx"]
+    for option, name in {"--sidecar": "1.json", "--weights": "1.safetensors"}.items():
+        assert command.run(*arguments, option, tmp_path / name, code=3).stderr.startswith("E0206")
+    assert command.run_json(*arguments, "--sidecar", tmp_path / "0.json", "--overwrite")["matched"] > 0
+    command.run(*arguments, "--weights", tmp_path / "0.safetensors", "--overwrite")
