@@ -236,7 +236,7 @@ void require_weights(const match::ModelFit& fit, const AnnotateOptions& options,
   const std::int64_t met = counts.all_by_content;
   const std::int64_t by_name_alone = counts.by_bytes + counts.by_name + counts.by_sketch - met;
   const bool enough = met > 0 && (met * few >= counts.all || by_name_alone <= met * few);
-  if (enough && !fit.weights.are_others()) return;
+  if (enough && !fit.weights.are_others() && !fit.weights.none_recognised()) return;
   if (counts.by_name == 0) {
     throw Error(Code::sidecar_mismatch,
                 "the file holds none of the " + std::to_string(counts.all) + " parameters of the checkpoint",

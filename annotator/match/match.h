@@ -32,13 +32,14 @@ struct WeightCounts {
   std::int64_t compared = 0, recognised = 0;
 
   bool are_others() const;  // almost none is recognised
+  bool none_recognised() const { return compared > 0 && recognised == 0; }
 };
 
 struct ModelFit {
   ParameterCounts parameters;
   WeightCounts weights;
   std::int64_t distinct = 0;  // parameters found by bytes; of equal ones a tensor is one, of one number throughout none
-  std::int64_t sketched = 0;  // parameters found by a sketch that no other parameter fits as well
+  std::int64_t sketched = 0;  // parameters found by a sketch that none but its equals fit as well
   // Nodes of the foreign graph that read matrices, and those of them matched to a parameter of the same size.
   std::int64_t nodes = 0, placed = 0;
   // Nodes of the foreign graph that compute, and those of them that correspond to a node of the reference.

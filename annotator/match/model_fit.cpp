@@ -29,7 +29,8 @@ bool ModelFit::of_another_model() const {
 // A tool may have changed one or two of the weights that should have kept their bytes.
 bool ModelFit::with_other_weights() const {
   constexpr std::int64_t enough = 3, few_bytes = 10;
-  return weights.are_others() || (comparable >= enough && same == 0 && distinct * few_bytes < parameters.all);
+  if (weights.are_others() || (weights.none_recognised() && distinct == 0)) return true;
+  return comparable >= enough && same == 0 && distinct * few_bytes < parameters.all;
 }
 
 // Quantising, folding a norm and splitting leave the elements of a weight alike, so most of them are recognised in a
@@ -95,8 +96,14 @@ ModelFit model_fit(const Placement& placement, const TensorSources& tensors) {
   IndexedVector<ParameterIndex, bool> met(reference.parameters.size(), false);
   for (const ForeignTensor i : foreign.tensors.keys()) {
     bool counted = false;  // a tensor is one of several equal parameters
+    bool sketch_counted = false;
     for (const TensorSource& source : tensors.of(i)) {
-      fit.sketched += source.how == TensorSource::How::sketch && source.candidates == 1;
+      if (source.how == TensorSource::How::sketch) {
+        const std::string& content = reference.parameters[source.parameter].digests.content;
+        const bool is_one_of_equals = !content.empty() && source.candidates <= sharers[content];
+        fit.sketched += source.candidates == 1 || (is_one_of_equals && !sketch_counted);
+        sketch_counted = sketch_counted || is_one_of_equals;
+      }
       if (!source.by_content() || met[source.parameter]) continue;
       const bool shared = sharers[reference.parameters[source.parameter].digests.content] > 1;
       // Ones and zeros are in every new model.

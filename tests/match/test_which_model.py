@@ -4,6 +4,7 @@ import onnx
 import pytest
 import torch
 from onnxruntime.quantization import quantize_dynamic
+from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
 from safetensors.torch import save_file
 
 import command
@@ -185,19 +186,44 @@ class Experts(torch.nn.Module):
         return x
 
 
+class OneTable(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words, self.norm = torch.nn.Embedding(50, 24), torch.nn.LayerNorm(24)
+
+    def forward(self, tokens):
+        return self.norm(self.words(tokens))
+
+
+def equal_layers():
+    """TransformerEncoder copies its layer."""
+    layer = torch.nn.TransformerEncoderLayer(24, 4, 48, batch_first=True)
+    return torch.nn.TransformerEncoder(layer, 3, enable_nested_tensor=False)
+
+
+def int4(source, target):
+    quantizer = MatMulNBitsQuantizer(onnx.load(source), block_size=32)
+    quantizer.process()
+    quantizer.model.save_model_to_file(str(target))
+
+
 def plain(source, target):
     target.write_bytes(source.read_bytes())
 
 
-SEQUENCE = torch.zeros(2, 9, 24)
+SEQUENCE, TOKENS = torch.zeros(2, 9, 24), torch.zeros(2, 9, dtype=torch.long)
 
 
 @pytest.mark.parametrize("make, x, tool", [
     (Recurrent, SEQUENCE, quantize_dynamic),  # the order of gates is another one, and no byte is kept
     (Experts, SEQUENCE, plain),
     (Experts, SEQUENCE, quantize_dynamic),
-], ids=["lstm-int8", "experts", "experts-int8"])
-def test_weights_in_another_order_say_which_model_it_is(make, x, tool, tmp_path):
+    (equal_layers, SEQUENCE, int4),
+    (lambda: torch.nn.Linear(24, 40), SEQUENCE, plain),
+    (lambda: torch.nn.Linear(24, 40), SEQUENCE, quantize_dynamic),
+    (OneTable, TOKENS, plain),
+], ids=["lstm-int8", "experts", "experts-int8", "equal-int4", "linear", "linear-int8", "table"])
+def test_weights_in_another_order_and_single_ones_say_which_model_it_is(make, x, tool, tmp_path):
     for seed in (0, 1):
         torch.manual_seed(seed)
         model = make().eval()
