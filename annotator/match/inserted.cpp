@@ -47,6 +47,7 @@ class Inserted {
       if (!seen_[*node] || placement_.settled(*node)) continue;
       std::vector<ForeignNode> served = placement_.readers(*node);
       if (const ForeignNode maker = source(*node); may_have_moved(*node) && maker.exists()) {
+        if (!placement_.placed(maker)) continue;  // its readers alone do not say whose it is
         served.push_back(maker);
         // One behind a sum may be those of its operands.
         if (const auto operands = placement_.sources(maker); operands.size() > 1) {

@@ -292,3 +292,20 @@ def test_an_activation_that_a_runtime_takes_apart_behind_a_folded_norm(dynamo, w
         found = [node for node in nodes if node.op_type == op_type]
         assert [modules(node) for node in found] == wanted
         assert {keys(node)["confidence"] for node in found} == {"matched"}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_transpose_before_a_fused_sum_is_not_the_sums(way, tmp_path):
+    layer = nn.TransformerEncoderLayer(24, 4, 48, batch_first=True)
+    model = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False).eval()
+    exported(model, (torch.randn(2, 9, 24),), tmp_path)
+    before = onnx.load(tmp_path / "plain.onnx")
+    rename.rename_everything(before)
+    onnx.save(before, tmp_path / "plain.onnx")
+    nodes = optimised(tmp_path, "extended", way)
+    maker = {name: node for node in nodes for name in node.output}
+    read = [maker[node.input[1]] for node in nodes if node.op_type == "SkipLayerNormalization"]
+    transposes = [node for node in read if node.op_type == "Transpose"]
+    assert len(transposes) == 2
+    for node in transposes:
+        assert keys(node)["confidence"] == "ancestor" or modules(node)[0].endswith("self_attn")
