@@ -92,7 +92,9 @@ class Ancestors {
       any = true;
       if (outside_[reader]) continue;
       const NodeMatch& match = placement_.matches[reader];
-      if (!is_known(reader) || match.units.empty() || !read_inputs_alone(match.units)) return false;
+      // A quantiser's node behind an operator reads the scale of the input of that operator.
+      const bool serves = match.rule == MatchRule::inserted && match.confidence < Confidence::ancestor;
+      if (!(is_known(reader) || serves) || match.units.empty() || !read_inputs_alone(match.units)) return false;
     }
     return any;
   }

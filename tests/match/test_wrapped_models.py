@@ -3,6 +3,7 @@
 import onnx
 import pytest
 import torch
+from onnxruntime.quantization import QuantType, quantize_dynamic
 
 import command
 from accuracy import rename
@@ -35,8 +36,9 @@ PREPARED = {
 }
 
 
+@pytest.mark.parametrize("quantised", [False, True], ids=["plain", "int8"])
 @pytest.mark.parametrize("way", PREPARED)
-def test_what_prepares_the_inputs(way, tmp_path):
+def test_what_prepares_the_inputs(way, quantised, tmp_path):
     torch.manual_seed(3)
     model = Network().eval()
     model.stem[1].running_mean.normal_()
@@ -45,14 +47,16 @@ def test_what_prepares_the_inputs(way, tmp_path):
     command.run("record", tmp_path / "model.pt", "-o", tmp_path / "model.json", "--input", "x=float32[1,3,16,16]")
     prepare, x = PREPARED[way]
     torch.onnx.export(Wrapper(model, prepare).eval(), (x,), tmp_path / "plain.onnx", dynamo=False, opset_version=18)
-    file = onnx.load(tmp_path / "plain.onnx")
+    if quantised:
+        quantize_dynamic(tmp_path / "plain.onnx", tmp_path / "int8.onnx", weight_type=QuantType.QUInt8)
+    file = onnx.load(tmp_path / ("int8.onnx" if quantised else "plain.onnx"))
     rename.rename_everything(file)
     onnx.save(file, tmp_path / "plain.onnx")
     command.run("annotate", tmp_path / "plain.onnx", "--sidecar", tmp_path / "model.json", "-o", tmp_path / "out.onnx")
     nodes = list(onnx.load(tmp_path / "out.onnx").graph.node)
-    first = next(at for at, node in enumerate(nodes) if node.op_type == "Conv")
-    assert sorted(keys(nodes[first])["module"] for node in nodes[first:first + 1]) == ["stem"]
-    before = [node for node in nodes[:first] if node.op_type != "Constant"]
+    assert keys(next(node for node in nodes if node.op_type in ("Conv", "ConvInteger")))["module"] == "stem"
+    first = next(at for at, node in enumerate(nodes) if node.op_type in ("Conv", "DynamicQuantizeLinear"))
+    before = [node for node in nodes[:first] if node.op_type not in ("Constant", "Reshape")]  # of biases
     assert len(before) >= 2
     for node in before:
         assert (keys(node).get("module"), keys(node)["confidence"]) == ("", "ancestor"), node.op_type
