@@ -9,6 +9,7 @@
 #include "annotator/match/name_paths.h"
 #include "annotator/match/reference.h"
 #include "annotator/match/scope_in_name.h"
+#include "annotator/match/weight_elements.h"
 #include "annotator/metadata/node_keys.h"
 #include "annotator/origin/keys/origin.h"
 #include "schema/dtype.h"
@@ -91,7 +92,9 @@ void add_content(const onnx_file::OnnxSummary& file, const StructureTensor& tens
   parameter.dtype = dtype;
   if (!parameter.weight || tensor.bytes.empty()) return;
   parameter.digests.content = digest_of(tensor.bytes.data(), tensor.bytes.size());
-  parameter.sketch = sketch_of({dtype, tensor.dims, Bytes::part_of(nullptr, tensor.bytes.data(), tensor.bytes.size())});
+  parameter.sketched_without_ones = true;  // recurrent weights: [1, 4 * hidden, input]
+  parameter.sketch = sketch_of(
+      {dtype, without_leading_ones(tensor.dims), Bytes::part_of(nullptr, tensor.bytes.data(), tensor.bytes.size())});
   release_bytes(file, tensor);
 }
 

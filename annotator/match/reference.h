@@ -41,6 +41,7 @@ struct ReferenceParameter {
   DType dtype = DType::undefined;
   TensorDigests digests;
   std::vector<std::int8_t> sketch;  // schema/tensor_sketch.h; empty where it is not known
+  bool sketched_without_ones = false;  // true: `dims` without leading ones are the sketch's
   std::vector<UnitIndex> units;     // that read it
   bool weight = true;               // false: a size, an axis or one number, which says nothing of the model
 };

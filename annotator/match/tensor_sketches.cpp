@@ -32,10 +32,11 @@ struct Arrangement {
   bool transposed = false;
   bool flat = false;           // the same elements in other sizes
   bool turned_within = false;  // each of the tensor's matrices is transposed
-  std::int64_t gates = 0;      // of a recurrent layer, in ONNX's order; 0: none
+  std::int64_t gates = 0;      // number of a recurrent layer's gates, which are in ONNX's order; 0: none
 };
 
-// Where ONNX keeps a row of PyTorch's recurrent weights: the gates i f c o are i o f c there, and r z n are z r h.
+// Returns the row of ONNX's recurrent weights that a row of PyTorch's is: the gates i f c o are i o f c there, and
+// r z n are z r h.
 std::int64_t row_in_gates(std::int64_t row, std::int64_t rows, std::int64_t gates) {
   constexpr std::array<std::int64_t, 4> lstm = {0, 2, 3, 1}, gru = {1, 0, 2, 3};
   const std::int64_t size = rows / gates;
@@ -224,7 +225,8 @@ ParameterSketches::ParameterSketches(const Reference& reference) : reference_(re
   for (const ParameterIndex i : reference.parameters.keys()) {
     const ReferenceParameter& parameter = reference.parameters[i];
     if (parameter.sketch.empty()) continue;
-    const MatrixForm form = matrix_form(parameter.dims);
+    const MatrixForm form =
+        matrix_form(parameter.sketched_without_ones ? without_leading_ones(parameter.dims) : parameter.dims);
     Form& entry = forms_[form];
     if (entry.parameters.empty()) entry.places = sketch_places(form);
     if (parameter.sketch.size() != entry.places.columns.size()) continue;

@@ -52,7 +52,7 @@ double StoredNumbers::number(std::size_t index) const {
 WeightElements::WeightElements(StoredNumbers stored, std::vector<std::int64_t> dims,
                                std::shared_ptr<const BlockScales> blocks)
     : stored_(std::move(stored)), blocks_(std::move(blocks)) {
-  while (dims.size() > 1 && dims.front() == 1) dims.erase(dims.begin());
+  dims = without_leading_ones(std::move(dims));
   const std::int64_t count = element_count(dims);
   rows_ = dims.size() > 1 && count > 0 ? dims.front() : 1;
   columns_ = count / rows_;

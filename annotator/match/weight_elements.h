@@ -43,6 +43,11 @@ struct BlockScales {
   std::int64_t block_rows = 1, block_columns = 1, blocks_per_row = 1;
 };
 
+inline std::vector<std::int64_t> without_leading_ones(std::vector<std::int64_t> dims) {
+  while (dims.size() > 1 && dims.front() == 1) dims.erase(dims.begin());
+  return dims;
+}
+
 class WeightElements {
  public:
   WeightElements(StoredNumbers stored, std::vector<std::int64_t> dims, std::shared_ptr<const BlockScales> blocks);
@@ -50,7 +55,7 @@ class WeightElements {
   // Sizes without leading ones, as a matrix: the first, and the product of the others. A vector is one row.
   std::int64_t rows() const { return rows_; }
   std::int64_t columns() const { return columns_; }
-  std::int64_t inner_columns() const { return inner_columns_; }  // of three sizes the last; otherwise all columns
+  std::int64_t inner_columns() const { return inner_columns_; }  // the last of three sizes, or all columns
   double number(std::int64_t row, std::int64_t column) const;
 
  private:

@@ -180,7 +180,7 @@ class Experts(torch.nn.Module):
         self.down = torch.nn.ParameterList(torch.randn(4, 24, 48) for _ in range(3))
 
     def forward(self, x):
-        for up, down in zip(self.up, self.down):
+        for up, down in zip(self.up, self.down, strict=True):
             inner = torch.relu(x.unsqueeze(1) @ up.transpose(1, 2))
             x = x + (inner @ down.transpose(1, 2)).sum(1)
         return x
@@ -230,14 +230,17 @@ def test_weights_in_another_order_and_single_ones_say_which_model_it_is(make, x,
         with whence.record(tmp_path / f"{seed}.json"):
             torch.export.export(model, (x,))
         save_file({name: value.clone() for name, value in model.state_dict().items()}, tmp_path / f"{seed}.safetensors")
-        if seed == 0:
-            torch.onnx.export(model, (x,), tmp_path / "plain.onnx", dynamo=False, opset_version=17)
-    tool(tmp_path / "plain.onnx", tmp_path / "tool.onnx")
+        torch.onnx.export(model, (x,), tmp_path / f"plain{seed}.onnx", dynamo=False, opset_version=17)
+        command.run("annotate", tmp_path / f"plain{seed}.onnx", "--sidecar", tmp_path / f"{seed}.json", "-o",
+                    tmp_path / f"{seed}.onnx")
+    tool(tmp_path / "plain0.onnx", tmp_path / "tool.onnx")
     renamed = onnx.load(tmp_path / "tool.onnx")
     rename.rename_everything(renamed)
     onnx.save(renamed, tmp_path / "file.onnx")
     arguments = ["annotate", tmp_path / "file.onnx", "-o", tmp_path / "out.onnx"]
-    for option, name in {"--sidecar": "1.json", "--weights": "1.safetensors"}.items():
-        assert command.run(*arguments, option, tmp_path / name, code=3).stderr.startswith("E0206")
-    assert command.run_json(*arguments, "--sidecar", tmp_path / "0.json", "--overwrite")["matched"] > 0
-    command.run(*arguments, "--weights", tmp_path / "0.safetensors", "--overwrite")
+    for option, name in GIVEN.items():
+        error = command.run(*arguments, option, tmp_path / name.format(1), code=3).stderr
+        assert error.startswith("E0206") and not (tmp_path / "out.onnx").exists()
+    for option, name in GIVEN.items():
+        report = command.run_json(*arguments, option, tmp_path / name.format(0), "--overwrite")
+        assert option == "--weights" or report["matched"] > 0
