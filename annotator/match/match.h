@@ -30,6 +30,8 @@ struct ParameterCounts {
 // and biases.
 struct WeightCounts {
   std::int64_t compared = 0, recognised = 0;
+  // Matrices of the reference whose elements are known, and those of them that the file holds.
+  std::int64_t known = 0, held = 0;
 
   bool are_others() const;  // almost none is recognised
   bool none_recognised() const { return compared > 0 && recognised == 0; }

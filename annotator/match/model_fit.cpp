@@ -37,7 +37,8 @@ bool ModelFit::with_other_weights() const {
 // file of the model. A table that all models of a kind have, or one layer that was not trained again, is not enough.
 bool WeightCounts::are_others() const {
   constexpr std::int64_t enough = 2, few = 4;  // one in so many
-  return compared >= enough && recognised * few < compared;
+  const bool holds_the_model = known >= enough && held * 10 >= known * 9;  // and other models beside it
+  return compared >= enough && recognised * few < compared && !holds_the_model;
 }
 
 namespace {

@@ -151,8 +151,17 @@ void TensorSources::match_bytes(const onnx_file::OnnxSummary& model, const FileS
     }
     release_bytes(model, tensor);
   }
+  IndexedVector<ParameterIndex, bool> held(reference.parameters.size(), false);
   for (const ForeignTensor i : found.keys()) {
+    for (const TensorSource& source : found[i]) held[source.parameter] = true;
     sources_[i].insert(sources_[i].end(), found[i].begin(), found[i].end());
+  }
+  for (const ParameterIndex i : reference.parameters.keys()) {
+    const ReferenceParameter& parameter = reference.parameters[i];
+    const bool is_matrix = std::ranges::count_if(parameter.dims, [](std::int64_t size) { return size > 1; }) > 1;
+    if (parameter.units.empty() || parameter.sketch.empty() || !is_matrix) continue;
+    ++weights_.known;
+    weights_.held += held[i];
   }
 }
 

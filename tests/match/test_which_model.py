@@ -244,3 +244,23 @@ def test_weights_in_another_order_and_single_ones_say_which_model_it_is(make, x,
     for option, name in GIVEN.items():
         report = command.run_json(*arguments, option, tmp_path / name.format(0), "--overwrite")
         assert option == "--weights" or report["matched"] > 0
+
+
+class Beside(torch.nn.Module):
+    """The recorded model and five of other weights."""
+
+    def __init__(self):
+        super().__init__()
+        self.models = torch.nn.ModuleList(Fresh(3, seed).eval() for seed in range(6))
+
+    def forward(self, x):
+        return torch.stack([model(x) for model in self.models])
+
+
+def test_a_model_beside_others_is_found(fresh, tmp_path):
+    torch.onnx.export(Beside().eval(), (IMAGE,), tmp_path / "beside.onnx", dynamo=False, opset_version=17)
+    quantize_dynamic(tmp_path / "beside.onnx", tmp_path / "int8.onnx")
+    for file in ("beside", "int8"):
+        report = command.run_json("annotate", tmp_path / f"{file}.onnx", "--sidecar", fresh / "own.json", "-o",
+                                  tmp_path / "out.onnx", "--overwrite")
+        assert 0 < report["matched"] < report["nodes"] / 6  # of the one, and nothing of the others
