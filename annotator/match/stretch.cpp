@@ -48,7 +48,9 @@ class Stretch {
         if (!value.exists()) continue;
         if (placement_.pairs.value(value).exists()) {
           certain_ = certain_ && placement_.pairs.certain_value(value);
-          below_.push_back(placement_.pairs.value(value));
+          const ReferenceValue below = placement_.pairs.value(value);
+          is_made_twice_ = is_made_twice_ || placement_.pairs.foreign_value(below) != value;
+          below_.push_back(below);
           continue;
         }
         for (const auto& use : f_.heavy_uses(value)) {
@@ -201,7 +203,7 @@ class Stretch {
   // attention whose product comes in by another way, not for the attention.
   bool may_stand_for(const std::vector<UnitIndex>& units) const {
     const ScopeIndex scope = placement_.scope_of(units);
-    if (open_ || (loose_end_ && !has_all_products())) return false;
+    if (open_ || ((loose_end_ || is_made_twice_) && !has_all_products())) return false;
     return std::ranges::none_of(above_, [&](ReferenceValue value) {
       return std::ranges::find(read_, value) == read_.end() && is_made_below(scope, value);
     });
@@ -309,6 +311,7 @@ class Stretch {
   std::vector<ReferenceValue> read_;           // reference values that `theirs_` read and the foreign file has
   bool certain_ = true;                        // that they are those of the foreign values
   bool open_ = false;                          // it reads an input of the graph that the reference does not have
+  bool is_made_twice_ = false;                 // what it makes is made elsewhere in the file, too: by another call
   bool loose_end_ = false;                     // a reader does not show where the stretch ends in the reference
 };
 

@@ -1,5 +1,8 @@
 """A file of a wrapper around the recorded model: what prepares its inputs is of no module within it."""
 
+import json
+import re
+
 import onnx
 import pytest
 import torch
@@ -61,3 +64,58 @@ def test_what_prepares_the_inputs(way, quantised, tmp_path):
     for node in before:
         assert (keys(node).get("module"), keys(node)["confidence"]) == ("", "ancestor"), node.op_type
         assert "modules" not in keys(node)
+
+
+class Scale(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.pool, self.act = torch.nn.AdaptiveAvgPool2d(1), torch.nn.Sigmoid()
+        self.down, self.up = torch.nn.Conv2d(8, 4, 1), torch.nn.Conv2d(4, 8, 1)
+
+    def forward(self, x):
+        return x * self.act(self.up(self.down(self.pool(x))))
+
+
+class Squeezing(torch.nn.Module):
+    """A convolution whose norm a tool folds, and a scale for each channel."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.norm = torch.nn.Conv2d(8, 8, 3, padding=1, bias=False), torch.nn.BatchNorm2d(8)
+        self.act, self.scale = torch.nn.Hardswish(), Scale()
+        self.last, self.end = torch.nn.Conv2d(8, 8, 1, bias=False), torch.nn.BatchNorm2d(8)
+
+    def forward(self, x):
+        return x + self.end(self.last(self.scale(self.act(self.norm(self.first(x))))))
+
+
+class Twice(torch.nn.Module):
+    def __init__(self, model: torch.nn.Module):
+        super().__init__()
+        self.model = model
+
+    def forward(self, x):
+        return self.model(x) * self.model(x.flip(1))
+
+
+def test_a_recorded_model_that_the_file_calls_twice(tmp_path):
+    torch.manual_seed(3)
+    model, x = torch.nn.Sequential(Squeezing(), Squeezing()).eval(), torch.randn(1, 8, 12, 12)
+    for part in model.modules():
+        if isinstance(part, torch.nn.BatchNorm2d):
+            part.running_mean.normal_()
+            part.running_var.uniform_(0.5, 2)
+    torch.jit.trace(model, x).save(tmp_path / "model.pt")
+    command.run("record", tmp_path / "model.pt", "-o", tmp_path / "model.json", "--input", "input=float32[1,8,12,12]")
+    torch.onnx.export(Twice(model).eval(), (x,), tmp_path / "plain.onnx", dynamo=False, opset_version=18)
+    names = [node.name for node in onnx.load(tmp_path / "plain.onnx").graph.node]
+    command.run("annotate", tmp_path / "plain.onnx", "--sidecar", tmp_path / "model.json", "-o", tmp_path / "out.onnx")
+    matched = 0
+    for name, node in zip(names, onnx.load(tmp_path / "out.onnx").graph.node, strict=True):
+        if not name.startswith("/model/") or keys(node)["confidence"] != "matched":
+            continue
+        path = re.sub(r"_\d+/", "/", name).split("/")[2:-1]  # model.0, scale, up
+        said = json.loads(keys(node).get("modules", "[]")) or [keys(node)["module"]]
+        assert ".".join(path).removeprefix("model.") in said, name
+        matched += 1
+    assert matched >= 12
