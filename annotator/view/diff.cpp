@@ -12,6 +12,7 @@
 #include "annotator/view/node_changes.h"
 #include "annotator/view/parameters_read.h"
 #include "schema/files/files.h"
+#include "schema/flat_map.h"
 
 namespace whence::view {
 
@@ -161,7 +162,8 @@ class Wiring {
   // None: a node that the other file lacks makes it, or several do, in bodies.
   using Makers = std::unordered_map<std::string_view, std::optional<Value>>;
 
-  static void add_makers(const DiffNodes& nodes, const std::vector<std::optional<std::size_t>>& pair_of, Makers& makers) {
+  static void add_makers(const DiffNodes& nodes, const std::vector<std::optional<std::size_t>>& pair_of,
+                         Makers& makers) {
     for (std::size_t at = 0; at < nodes.size(); ++at) {
       if (nodes[at].constant) continue;  // another file may store what this one computes of weights
       const std::vector<std::string_view>& outputs = nodes[at].node->outputs;
@@ -214,8 +216,59 @@ bool ModuleDiff::same() const {
          std::all_of(changes.begin(), changes.end(), [](std::int64_t count) { return count == 0; });
 }
 
+namespace {
+
+std::int64_t opset_of(const OnnxSummary& model) {
+  const auto found = std::ranges::find(model.opsets, std::string_view(), &onnx_file::OnnxOpset::domain);
+  return found == model.opsets.end() ? 0 : found->version;
+}
+
+using Names = std::vector<std::string_view>;
+
+// Returns the names of values but those of initializers, which old files list among their inputs.
+Names names_of(const std::vector<onnx_file::OnnxValue>& values, const onnx_file::OnnxGraph& graph) {
+  FlatSet<std::string_view> initializers;
+  for (const onnx_file::OnnxTensor& tensor : graph.initializers) initializers.insert(tensor.name);
+  Names names;
+  for (const onnx_file::OnnxValue& value : values) {
+    if (!initializers.contains(value.name)) names.push_back(value.name);
+  }
+  return names;
+}
+
+void compare_names(std::string_view what, const Names& a, const Names& b, std::vector<std::string>& differences) {
+  const auto has = [](const Names& names, std::string_view name) {
+    return std::ranges::find(names, name) != names.end();
+  };
+  const std::size_t before = differences.size();
+  const auto tell = [&](std::string_view name, std::string_view change) {
+    differences.push_back(std::string(what) + " " + std::string(name) + " " + std::string(change));
+  };
+  for (const std::string_view name : a) {
+    if (!has(b, name)) tell(name, "removed");
+  }
+  for (const std::string_view name : b) {
+    if (!has(a, name)) tell(name, "added");
+  }
+  if (differences.size() == before && a != b) differences.push_back(std::string(what) + "s in another order");
+}
+
+// Compares what callers see of the models and no node shows.
+std::vector<std::string> model_differences(const OnnxSummary& a, const OnnxSummary& b) {
+  std::vector<std::string> differences;
+  if (opset_of(a) != opset_of(b)) {
+    differences.push_back("opset " + std::to_string(opset_of(a)) + " -> " + std::to_string(opset_of(b)));
+  }
+  compare_names("input", names_of(a.graph.inputs, a.graph), names_of(b.graph.inputs, b.graph), differences);
+  compare_names("output", names_of(a.graph.outputs, a.graph), names_of(b.graph.outputs, b.graph), differences);
+  return differences;
+}
+
+}  // namespace
+
 ModelDiff diff_models(const OnnxSummary& a, const OnnxSummary& b, const Program* program) {
   ModelDiff diff;
+  diff.model = model_differences(a, b);
   diff.file_a = base_name(a.file->path());
   diff.file_b = base_name(b.file->path());
   const DiffNodes nodes_a = diff_nodes(a, program), nodes_b = diff_nodes(b, program);

@@ -44,6 +44,7 @@ std::string to_json(const ModelDiff& diff) {
   for (const ChangedNode& node : diff.nodes) nodes.push_back(node_json(node));
   const ordered_json object = {{"files", both(diff.file_a, diff.file_b)},
                                {"same", diff.same()},
+                               {"model", diff.model},
                                {"nodes", both(diff.all.nodes_a, diff.all.nodes_b)},
                                {"parameters", both(diff.all.parameters_a, diff.all.parameters_b)},
                                {"changes", changes_json(diff.all)},

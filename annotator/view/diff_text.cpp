@@ -127,6 +127,7 @@ std::string nodes_text(const ModelDiff& diff, const DiffText& wanted, const Pale
 std::string to_text(const ModelDiff& diff, const DiffText& wanted, const Palette& palette) {
   std::string text = head_text(diff, palette);
   if (diff.same() && !wanted.every_module) return text + "no difference\n";
+  if (!diff.model.empty()) text += "model: " + printable(joined(diff.model)) + "\n";
   return text + "\n" + modules_text(diff, wanted, palette) + nodes_text(diff, wanted, palette);
 }
 

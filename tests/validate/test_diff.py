@@ -443,3 +443,19 @@ def test_another_operator_between_the_same_values_is_replaced(tmp_path):
         assert diff(a, spelled)["changes"] == counts(replaced=2)
         # Two for one is a fusion.
         assert diff(spelled, a)["changes"] == counts(fused=1)
+
+
+def test_what_no_node_shows_is_a_difference_of_the_model(tmp_path):
+    """Another opset, one output more."""
+    nodes = [node("Relu", ["x"], "a", "first", known("m")), node("Sin", ["a"], "y", "last", known("m"))]
+    before = model(nodes, tmp_path / "a.onnx")
+    after = onnx.load(before)
+    after.opset_import[0].version += 1
+    after.graph.output.append(onnx.helper.make_tensor_value_info("a", onnx.TensorProto.FLOAT, None))
+    onnx.save(after, tmp_path / "b.onnx")
+    version = after.opset_import[0].version
+    result = diff(before, tmp_path / "b.onnx")
+    assert not result["same"] and result["model"] == [f"opset {version - 1} -> {version}", "output a added"]
+    told = command.run("diff", before, tmp_path / "b.onnx", "--exit-code", code=1).stdout
+    assert "no difference" not in told and f"opset {version - 1} -> {version}, output a added" in told
+    assert diff(before, before)["model"] == []
