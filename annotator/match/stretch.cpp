@@ -311,7 +311,7 @@ class Stretch {
   std::vector<ReferenceValue> read_;           // reference values that `theirs_` read and the foreign file has
   bool certain_ = true;                        // that they are those of the foreign values
   bool open_ = false;                          // it reads an input of the graph that the reference does not have
-  bool is_made_twice_ = false;                 // what it makes is made elsewhere in the file, too: by another call
+  bool is_made_twice_ = false;                 // another call in the file makes the same value
   bool loose_end_ = false;                     // a reader does not show where the stretch ends in the reference
 };
 

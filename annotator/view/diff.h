@@ -54,7 +54,7 @@ struct ModelDiff {
   std::vector<ModuleDiff> modules;  // depth first; the root is first, the row without a module last, if any
   std::vector<ChangedNode> nodes;   // by kind of change, then in file order
   ModuleDiff all;                   // both files as a whole
-  std::vector<std::string> model;   // what else differs: "opset 20 -> 21", "output y added"
+  std::vector<std::string> model;   // other differences: "opset 20 -> 21", "output y added"
   Diagnostics notes;                // weights that could not be read
 
   bool same() const { return all.same() && model.empty(); }

@@ -122,15 +122,14 @@ class ResizesInABranch(torch.nn.Module):
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("opset", [17, 20])
-@pytest.mark.parametrize("model, form", [(Pastes, torch.jit.script), (ResizesInABranch, torch.jit.script),
-                                         (PastesWhereTraced, torch.jit.trace)])
+@pytest.mark.parametrize("model, form", [(Pastes, "script"), (ResizesInABranch, "script"), (PastesWhereTraced, "trace")])
 def test_sizes_that_a_loop_or_branch_computes(model, form, opset, tmp_path):
     """Each box has a size of its own. onnx's checker must know how many sizes a Resize in a body gets."""
     torch.manual_seed(0)
     masks = torch.rand(3, 1, 8, 8)
     boxes = torch.tensor([[1.0, 2, 9, 12], [3, 3, 15, 10], [0, 0, 5, 6]])
-    options = [(masks, boxes)] if form is torch.jit.trace else []
-    form(model().eval(), *options).save(str(tmp_path / "m.pt"))
+    made = torch.jit.trace(model().eval(), (masks, boxes)) if form == "trace" else torch.jit.script(model().eval())
+    made.save(str(tmp_path / "m.pt"))
     np.savez(tmp_path / "inputs.npz", masks=masks.numpy(), boxes=boxes.numpy())
     command.run("export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--inputs", tmp_path / "inputs.npz", "--opset", opset,
                 "--dynamic", "masks:0=n", "--dynamic", "boxes:0=n")

@@ -178,6 +178,7 @@ def test_words_that_fit_nothing_are_refused(weighing, tmp_path):
     failing("E0101", run(input_names="x=y"))
     failing("E0101", run(extra_inputs={"nothing": BIAS}))
     failing("E0101", run(extra_inputs={"held": "text"}))
+    failing("E0101", run(extra_inputs={"held": BIAS, "x": ARGS[0] + 1}))  # x was recorded, with its results
     failing("E0101", run(input_names={"held": "mask"}, extra_inputs={"held": BIAS}))
     failing("E0104", run(extra_inputs={"held": BIAS[:1]}))
     failing("E0104", run(extra_inputs={"held": BIAS.astype("i8")}))

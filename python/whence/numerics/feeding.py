@@ -136,6 +136,9 @@ def _require_known(file: File, given: Mapping[str, torch.Tensor], said: Supplied
     if both := [name for name in said.recorded if name in said.tensors]:
         raise error("E0101", "usage", f"the input '{both[0]}' is supplied, and named after a recorded one",
                     "say one of the two", file=file.path)
+    if both := [name for name in said.tensors if name in given]:
+        raise error("E0101", "usage", f"the input '{both[0]}' was recorded, so that another value of it says nothing of the "
+                    "recorded results", "leave it out of the extra inputs, or record values on that input", file=file.path)
     if unknown := [name for name in said.recorded.values() if name not in given]:
         raise error("E0101", "usage", f"no input '{unknown[0]}' was recorded", f"recorded were: {', '.join(given) or 'none'}",
                     file=file.path)
