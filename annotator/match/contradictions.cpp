@@ -2,8 +2,7 @@
 // it stands for lie between theirs in the order of the recording. A node that is placed elsewhere was taken for another
 // one: its neighbours show the module around it, and nothing more is known.
 //
-//   foreign   layers.0.qkv -> Slice -> layers.0.out       the Slice taken for one of layers.2: an `ancestor` in
-//   layers.0
+//   foreign   layers.0.qkv -> Slice -> layers.0.out     taken for a Slice of layers.2: an `ancestor` in layers.0
 //
 // Only nodes that are known by what they read or are called, not by their neighbours, contradict others.
 #include <algorithm>

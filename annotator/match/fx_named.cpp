@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "annotator/match/placement.h"
+#include "annotator/match/scope_in_name.h"
 
 namespace whence::match {
 
@@ -18,11 +19,7 @@ namespace {
 constexpr std::string_view node_prefix = "node_";
 
 // "cos" of "cos_1".
-std::string_view stem_of(std::string_view name) {
-  const std::size_t digits = name.find_last_not_of("0123456789");
-  const bool numbered = digits != std::string_view::npos && digits > 0 && digits + 1 < name.size();
-  return numbered && name[digits] == '_' ? name.substr(0, digits) : name;
-}
+std::string_view stem_of(std::string_view name) { return name.substr(0, name.size() - number_ending(name).size()); }
 
 struct Numbering {
   std::int64_t recorded = 0;

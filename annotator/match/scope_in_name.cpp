@@ -10,16 +10,11 @@
 
 namespace whence::match {
 
-namespace {
-
-// "_1" at the end of "attention_1"; empty when the segment ends in no number.
-std::string_view call_number(std::string_view segment) {
+std::string_view number_ending(std::string_view segment) {
   const std::size_t digits = segment.find_last_not_of("0123456789");
   const bool numbered = digits != std::string_view::npos && digits > 0 && digits + 1 < segment.size();
   return numbered && segment[digits] == '_' ? segment.substr(digits) : std::string_view();
 }
-
-}  // namespace
 
 std::vector<std::string> first_calls(std::string_view path) {
   constexpr std::size_t most = 6;         // modules with a number on one way
@@ -27,7 +22,7 @@ std::vector<std::string> first_calls(std::string_view path) {
   for (std::size_t end = path.size(); end != std::string_view::npos && end > 0 && numbers.size() < most;) {
     const std::size_t slash = path.rfind('/', end - 1);
     const std::size_t begin = slash == std::string_view::npos ? 0 : slash + 1;
-    if (const auto number = call_number(path.substr(begin, end - begin)); !number.empty()) numbers.push_back(number);
+    if (const auto number = number_ending(path.substr(begin, end - begin)); !number.empty()) numbers.push_back(number);
     end = slash;
   }
   std::vector<std::uint32_t> choices;

@@ -21,6 +21,9 @@ struct ScopeInName {
   bool has_operator = false;  // without one the path is all but the last segment, and a guess
 };
 
+// "_1" at the end of "attention_1"; empty when the segment ends in no number.
+std::string_view number_ending(std::string_view segment);
+
 // A module's second call is `attention_1`. Returns the paths that a path with such numbers may mean when some of them
 // are numbers of calls, those first in which fewer are.
 std::vector<std::string> first_calls(std::string_view path);

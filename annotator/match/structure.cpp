@@ -20,6 +20,10 @@ bool StructureTensor::is_uniform() const {
   const DType dtype = from_onnx(data_type);
   const auto count = static_cast<std::size_t>(std::max<std::int64_t>(elements(), 1));
   const std::size_t element = dtype == DType::undefined ? bytes.size() / count : size_of(dtype);
+  return match::is_uniform(bytes, element);
+}
+
+bool is_uniform(std::string_view bytes, std::size_t element) {
   return element > 0 && bytes.size() >= element && bytes.substr(element) == bytes.substr(0, bytes.size() - element);
 }
 

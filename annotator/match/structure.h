@@ -71,6 +71,9 @@ struct StructureTensor {
   bool is_uniform() const;
 };
 
+// Returns true if all elements, of `element` bytes each, are the same; false where there is none.
+bool is_uniform(std::string_view bytes, std::size_t element);
+
 // ONNX Runtime fills channels up to whole blocks, of 8 or 16, where it computes in them.
 inline bool computes_in_blocks(std::string_view domain) { return domain == "com.microsoft.nchwc"; }
 bool is_filled_up(const std::vector<std::int64_t>& dims, const std::vector<std::int64_t>& to);

@@ -35,10 +35,6 @@ DType as_compared(DType dtype) {
   }
 }
 
-bool is_uniform(std::string_view bytes, std::size_t element) {
-  return bytes.substr(element) == bytes.substr(0, bytes.size() - element);
-}
-
 template <class Integer>
 bool is_regular(std::string_view bytes) {
   constexpr std::size_t few = 8;

@@ -32,7 +32,7 @@ std::string label(const OnnxNode& node) {
 // Rows while they are being counted; the nodes without a module are kept under a key of their own.
 class Rows {
  public:
-  void count(const DiffNode& node, std::int64_t ModuleDiff::* total, std::int64_t ModuleDiff::* own) {
+  void count(const DiffNode& node, std::int64_t ModuleDiff::*total, std::int64_t ModuleDiff::*own) {
     ++(all_.*total);
     for (ModuleDiff* row : rows_of({node.attribution.modules.begin(), node.attribution.modules.end()})) ++(row->*total);
     for (const std::string& module : node.attribution.modules) ++(tree_.rows[tree_.add(module)].diff.*own);
@@ -48,7 +48,7 @@ class Rows {
   }
 
   // Each parameter once for every module at or below which a node reads it.
-  void count_parameters(const onnx_file::OnnxGraph& graph, const DiffNodes& nodes, std::int64_t ModuleDiff::* total) {
+  void count_parameters(const onnx_file::OnnxGraph& graph, const DiffNodes& nodes, std::int64_t ModuleDiff::*total) {
     std::vector<ParameterReader> readers;
     readers.reserve(nodes.size());
     for (const DiffNode& node : nodes) readers.push_back({node.node, &node.attribution});
@@ -218,11 +218,6 @@ bool ModuleDiff::same() const {
 
 namespace {
 
-std::int64_t opset_of(const OnnxSummary& model) {
-  const auto found = std::ranges::find(model.opsets, std::string_view(), &onnx_file::OnnxOpset::domain);
-  return found == model.opsets.end() ? 0 : found->version;
-}
-
 using Names = std::vector<std::string_view>;
 
 // Returns the names of values but those of initializers, which old files list among their inputs.
@@ -256,9 +251,8 @@ void compare_names(std::string_view what, const Names& a, const Names& b, std::v
 // Compares what callers see of the models and no node shows.
 std::vector<std::string> model_differences(const OnnxSummary& a, const OnnxSummary& b) {
   std::vector<std::string> differences;
-  if (opset_of(a) != opset_of(b)) {
-    differences.push_back("opset " + std::to_string(opset_of(a)) + " -> " + std::to_string(opset_of(b)));
-  }
+  const std::int64_t before = opset_version(a, ""), after = opset_version(b, "");
+  if (before != after) differences.push_back("opset " + std::to_string(before) + " -> " + std::to_string(after));
   compare_names("input", names_of(a.graph.inputs, a.graph), names_of(b.graph.inputs, b.graph), differences);
   compare_names("output", names_of(a.graph.outputs, a.graph), names_of(b.graph.outputs, b.graph), differences);
   return differences;

@@ -103,7 +103,7 @@ NodeChanges::File::File(const onnx_file::OnnxSummary& summary)
   add_tensors(summary.graph, tensors);
 }
 
-std::int64_t NodeChanges::File::opset(std::string_view domain) const {
+std::int64_t opset_version(const onnx_file::OnnxSummary& model, std::string_view domain) {
   const auto found = std::ranges::find(model.opsets, domain, &onnx_file::OnnxOpset::domain);
   return found == model.opsets.end() ? 0 : found->version;
 }
@@ -137,7 +137,7 @@ void NodeChanges::compare_attributes(const OnnxNode& a, const OnnxNode& b, std::
     OnnxAttribute omitted;
     if (one == nullptr || other == nullptr) {
       message = functions::default_attribute(without.domain, without.op_type,
-                                             (one == nullptr ? a_ : b_).opset(without.domain), name);
+                                             opset_version((one == nullptr ? a_ : b_).model, without.domain), name);
       if (message) {
         omitted = {name, *message, {}, false};
         (one == nullptr ? one : other) = &omitted;

@@ -2,6 +2,7 @@
 // reads, by content. Called by diff.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
@@ -15,6 +16,9 @@
 #include "whence/diagnostics.h"
 
 namespace whence::view {
+
+// Returns the version of a domain's operators that the model imports, "" is ai.onnx; 0 for none.
+std::int64_t opset_version(const onnx_file::OnnxSummary& model, std::string_view domain);
 
 class NodeChanges {
  public:
@@ -32,8 +36,6 @@ class NodeChanges {
  private:
   struct File {
     explicit File(const onnx_file::OnnxSummary& model);
-
-    std::int64_t opset(std::string_view domain) const;
 
     const onnx_file::OnnxSummary& model;
     Place place;
