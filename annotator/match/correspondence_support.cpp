@@ -9,7 +9,7 @@ namespace whence::match {
 namespace {
 
 constexpr double input_agrees = 1.0, output_agrees = 1.4;
-constexpr double input_disagrees = -0.8, output_disagrees = -1.2, input_half_known = -0.25;
+constexpr double input_disagrees = -0.8, output_disagrees = -1.2, input_half_known = -0.25, output_half_known = -0.5;
 constexpr double attributes_agree = 0.2, constant_agrees = 0.4, constant_disagrees = -0.4;
 constexpr double weights_disagree = -2;
 constexpr double clear_weight = 1.8;  // strength of evidence that has one candidate, of a parameter with one reader
@@ -91,6 +91,8 @@ double Correspondence::support(ForeignNode f, ReferenceNode r, Trust trust) cons
       total += output_agrees;
     } else if (partner(x).exists() && taken(y)) {
       total += output_disagrees;
+    } else if (taken(y)) {
+      total += output_half_known;
     }
   }
   const auto found = trust == Trust::all ? bonus_.find(pair_key(f, r)) : bonus_.end();

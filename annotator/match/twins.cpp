@@ -4,10 +4,11 @@
 //   recording   x -> softmax (of a) -> a.proj,  x -> softmax (of b) -> b.proj
 //   file        x -> Softmax -> a.proj and b.proj                                  of a and b, in their common ancestor
 //
-// Condition: the reference computes the same again for an operation that no node of the file stands for, and what reads
-// that result reads the node's.
+// Condition: the reference computes the same again by a node that no node of the file stands for, and what reads that
+// result reads the node's.
 #include <algorithm>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 
 #include "annotator/match/placement.h"
@@ -27,28 +28,33 @@ class Twins {
         f_(placement.foreign),
         reference_(placement.reference),
         r_(placement.reference.structure),
-        is_met_(placement.reference.units.size(), true) {
-    for (const std::vector<UnitIndex>& units : reference_.units_of_node) {
-      for (const UnitIndex unit : units) is_met_[unit] = false;
-    }
-    for (const NodeMatch& match : placement.matches) {
-      for (const UnitIndex unit : match.units) is_met_[unit] = true;
-    }
+        is_met_(placement.reference.structure.nodes.size(), false) {
     for (const ForeignNode node : f_.nodes.keys()) {
-      const ReferenceNode partner = placement.pairs.node(node);
-      if (!partner.exists()) continue;
-      for (const UnitIndex unit : reference_.units_of_node[partner]) is_met_[unit] = true;
+      if (const ReferenceNode partner = placement.pairs.node(node); partner.exists()) {
+        is_met_[partner] = true;
+        continue;
+      }
+      // Without a partner, every node of the operation by the same operator may be the one that the node stands for.
+      for (const UnitIndex unit : placement.matches[node].units) operators_of_[unit].push_back(f_.nodes[node].op_type);
     }
   }
 
   void join() {
-    if (std::ranges::none_of(reference_.units.keys(), [&](UnitIndex unit) { return may_be_merged(unit); })) return;
+    if (std::ranges::none_of(r_.nodes.keys(), [&](ReferenceNode node) { return may_be_merged(node); })) return;
     find_classes();
     for (auto node = f_.order.rbegin(); node != f_.order.rend(); ++node) join(*node);  // readers first
   }
 
  private:
-  bool may_be_merged(UnitIndex unit) const { return !is_met_[unit] && reference_.units[unit].scope.exists(); }
+  bool may_be_merged(ReferenceNode node) const {
+    const std::vector<UnitIndex>& units = reference_.units_of_node[node];
+    return !is_met_[node] && !units.empty() && std::ranges::all_of(units, [&](UnitIndex unit) {
+      const auto met = operators_of_.find(unit);
+      return reference_.units[unit].scope.exists() &&
+             (met == operators_of_.end() ||
+              std::ranges::find(met->second, r_.nodes[node].op_type) == met->second.end());
+    });
+  }
 
   // Numbers the values of the reference so that those that are computed alike have one number.
   void find_classes() {
@@ -106,31 +112,34 @@ class Twins {
     placement_.place(node, std::move(units), guessed ? Confidence::matched : match.confidence, rule);
   }
 
-  // The nodes of the reference that the node stands for: its partner, or nodes of its units with the same operator.
+  // Returns the nodes of the reference that the node stands for: its partner, or nodes of its units, those with the
+  // same operator if there are any.
   std::vector<ReferenceNode> partners(ForeignNode node, const std::vector<UnitIndex>& units) const {
     if (const ReferenceNode partner = placement_.pairs.node(node); partner.exists()) {
       return class_of_node_[partner] >= 0 ? std::vector{partner} : std::vector<ReferenceNode>();
     }
-    std::vector<ReferenceNode> found;
+    std::vector<ReferenceNode> all, of_operator;
     for (const UnitIndex unit : units) {
       const auto nodes = nodes_of_unit_.find(unit);
       if (nodes == nodes_of_unit_.end()) continue;
       for (const ReferenceNode each : nodes->second) {
-        if (r_.nodes[each].op_type == f_.nodes[node].op_type && class_of_node_[each] >= 0) found.push_back(each);
+        if (class_of_node_[each] < 0) continue;
+        all.push_back(each);
+        if (r_.nodes[each].op_type == f_.nodes[node].op_type) of_operator.push_back(each);
       }
     }
-    return found;
+    return of_operator.empty() ? all : of_operator;
   }
 
   // Calls of one module are told apart by other means.
   bool is_of_other_modules(ReferenceNode twin, const std::vector<UnitIndex>& units) const {
-    return std::ranges::all_of(reference_.units_of_node[twin], [&](UnitIndex unit) {
-      return may_be_merged(unit) && std::ranges::none_of(units, [&](UnitIndex own) {
+    return may_be_merged(twin) && std::ranges::all_of(reference_.units_of_node[twin], [&](UnitIndex unit) {
+             return std::ranges::none_of(units, [&](UnitIndex own) {
                const ScopeIndex scope = reference_.units[own].scope;
                return own == unit || !scope.exists() ||
                       reference_.scopes[scope].path == reference_.scopes[reference_.units[unit].scope].path;
              });
-    });
+           });
   }
 
   // Returns true if a reader of the node stands for an operation that reads the twin's result.
@@ -157,7 +166,9 @@ class Twins {
   const ForeignStructure& f_;
   const Reference& reference_;
   const ReferenceStructure& r_;
-  IndexedVector<UnitIndex, bool> is_met_;  // some node of the file stands for it, or no node of the reference does
+  IndexedVector<ReferenceNode, bool> is_met_;  // the partner of a node of the file
+  // Of nodes of the file without a partner, by the operations they stand for.
+  std::unordered_map<UnitIndex, std::vector<std::string_view>> operators_of_;
   IndexedVector<ReferenceValue, std::int32_t> class_of_value_;
   IndexedVector<ReferenceNode, std::int32_t> class_of_node_;
   std::vector<std::vector<ReferenceNode>> members_;  // by class of nodes
