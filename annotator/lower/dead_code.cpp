@@ -30,6 +30,7 @@ class Sweep {
                                                  [this](ValueId id) { return needed_.count(id) != 0; });
       if (!has_needed_output) continue;
       if (node->target == "prim::If") drop_unneeded_results(*node);
+      if (node->target == "prim::Loop") drop_unneeded_variables(*node);
       for (const NamedArgument& argument : node->arguments) need(argument.value);
       for (Block& block : node->blocks) {
         for (const Argument& output : block.outputs) need(output);
@@ -53,6 +54,45 @@ class Sweep {
     }
     branch.outputs.resize(kept);
     for (Block& block : branch.blocks) block.outputs.resize(kept);
+  }
+
+  // Drops variables of a loop that nothing reads after it, nor what is read in it.
+  void drop_unneeded_variables(Node& loop) const {
+    auto& initial = std::get<ArgumentList>(loop.arguments.back().value.data);
+    Block& body = loop.blocks[0];
+    std::vector<bool> keep(initial.size());
+    for (std::size_t i = 0; i < keep.size(); ++i) keep[i] = needed_.contains(loop.outputs[i]);
+    for (bool more = true; more && std::ranges::find(keep, false) != keep.end();) {
+      more = false;
+      const std::unordered_set<ValueId> read = read_for(body, keep);
+      for (std::size_t i = 0; i < keep.size(); ++i) {
+        if (keep[i] || !read.contains(body.inputs[i + 1])) continue;
+        keep[i] = more = true;
+      }
+    }
+    const auto erase = [](auto& list, std::size_t at) { list.erase(list.begin() + static_cast<std::ptrdiff_t>(at)); };
+    for (std::size_t i = keep.size(); i-- > 0;) {
+      if (keep[i]) continue;
+      erase(body.inputs, i + 1);
+      erase(body.outputs, i + 1);
+      erase(loop.outputs, i);
+      erase(initial, i);
+    }
+  }
+
+  // Returns the values that an iteration needs for its condition, the variables that are kept and stacked results.
+  static std::unordered_set<ValueId> read_for(const Block& body, const std::vector<bool>& keep) {
+    std::unordered_set<ValueId> read;
+    const auto add = [&](ValueId id) { read.insert(id); };
+    for (std::size_t i = 0; i < body.outputs.size(); ++i) {
+      if (i == 0 || i > keep.size() || keep[i - 1]) each_value(body.outputs[i], add);
+    }
+    for (auto node = body.nodes.rbegin(); node != body.nodes.rend(); ++node) {
+      if (std::ranges::none_of(node->outputs, [&](ValueId id) { return read.contains(id); })) continue;
+      for (const NamedArgument& argument : node->arguments) each_value(argument.value, add);
+      for (const Block& block : node->blocks) each_value_read(block, add);
+    }
+    return read;
   }
 
   const Program& program_;

@@ -31,29 +31,25 @@ bool is_computed_range(const Program& program, const Node& node) {
 }  // namespace
 
 void Functionalizer::run() {
-  run(program_.body, 0);
-  memory_.sink = &program_.body.nodes;  // nodes that make an output anew stand at the end
-  for (ProgramOutput& output : program_.outputs) {
+  memory_.sink = &program_.body.nodes;
+  run(program_.body);
+  for (ProgramOutput& output : program_.outputs) {  // nodes that make an output anew stand at the end
     if (const auto* value = output.value.as<ValueRef>()) reports_.withdraw_write(memory_.renamed(value->id));
     memory_.resolve(output.value);
   }
 }
 
-void Functionalizer::run(Block& block, int depth) {
-  std::vector<Node>* enclosing = memory_.sink;
+// Leaves the block's outputs as they are: what they mean is asked before they are resolved.
+void Functionalizer::run(Block& block) {
   std::vector<Node> nodes = std::move(block.nodes);
   block.nodes.clear();
   block.nodes.reserve(nodes.size());
-  memory_.sink = &block.nodes;
-  depth_ = depth;
-  for (const ValueId input : block.inputs) depth_of_[input] = depth;
+  for (const ValueId input : block.inputs) memory_.define(input);
   for (Node& node : nodes) {
-    for (const ValueId output : node.outputs) depth_of_[output] = depth;
+    for (const ValueId output : node.outputs) memory_.define(output);
+    memory_.origin = node.origin;
     step(std::move(node));
   }
-  for (Argument& output : block.outputs) memory_.resolve(output);
-  memory_.sink = enclosing;
-  depth_ = depth - 1;
 }
 
 // narrow(x, d, start, length)   ->   slice(slice(x, d, start), d, 0, length)
@@ -112,8 +108,7 @@ void Functionalizer::step(Node node) {
 }
 
 void Functionalizer::warn_of_write(const Node& node, ValueId self) {
-  const ValueId memory = memory_.owner(self);
-  reports_.warn_of_write(node, memory);
+  for (const ValueId memory : memory_.memories(self)) reports_.warn_of_write(node, memory);
   for (const Memory::Suspect& other : memory_.perhaps_the_same(self)) reports_.warn_of_write(node, other.memory);
 }
 
@@ -163,7 +158,7 @@ void Functionalizer::write(Node& node) {
     // of what it was.
     if (kind == ViewKind::same) return memory_.stand_for(result, self);
     if (kind == ViewKind::view) {
-      stay_inside(node, self);
+      if (!may_change_shape(node, self)) return memory_.stand_for(result, self);
       return memory_.rename(self, result, std::move(*written.node));
     }
     written.as_is = renewed;
@@ -175,7 +170,7 @@ void Functionalizer::write(Node& node) {
 
 // _foreach_add_([x, y], 1)   ->   x1, y1 = _foreach_add([x, y], 1)
 void Functionalizer::write_list(Node& node) {
-  if (depth_ > 0) {
+  if (memory_.depth() > 0) {
     return reports_.report(reports_.refusal(node, "a branch or loop body writes to a list of tensors"));
   }
   std::vector<ValueId> written;
@@ -199,7 +194,7 @@ void Functionalizer::write_list(Node& node) {
 
 // x.set_(y): from here on x is another name of y.
 void Functionalizer::stand_for(const Node& node, ValueId self, ValueId result) {
-  stay_inside(node, self);
+  if (!may_change_shape(node, self)) return;
   const Argument* given = node.find("source");
   const auto* read = given == nullptr ? nullptr : given->as<ValueRef>();
   if (read == nullptr) return reports_.report(reports_.refusal(node, "its source is not a tensor"));
@@ -208,12 +203,17 @@ void Functionalizer::stand_for(const Node& node, ValueId self, ValueId result) {
   memory_.stand_for(result, source);
 }
 
-// Reports a branch or loop body that gives a tensor from outside of it another shape.
-void Functionalizer::stay_inside(const Node& node, ValueId self) {
-  const auto depth = depth_of_.find(self);
-  if (depth_ > (depth == depth_of_.end() ? 0 : depth->second)) {
-    reports_.report(reports_.refusal(node, "a branch or loop body gives a tensor from outside of it another shape"));
-  }
+// Returns false, with a report, for a tensor that other names have, which would keep its shape: one from outside of the
+// branch or loop body at hand, or one that data chose among several.
+bool Functionalizer::may_change_shape(const Node& node, ValueId self) {
+  while (memory_.view(self) != nullptr && memory_.view(self)->kind == ViewKind::same) self = memory_.view(self)->base;
+  const Memory::Choice* choice = memory_.choice(self);
+  const bool inside = memory_.depth() == 0 || !memory_.is_from_before(self, memory_.depth() - 1);
+  if (inside && choice == nullptr) return true;
+  reports_.report(reports_.refusal(node, choice == nullptr
+                                             ? "a branch or loop body gives a tensor from outside of it another shape"
+                                             : "the result of a branch or loop is given another shape"));
+  return false;
 }
 
 void functionalize(Lowering& lowering) {

@@ -1,12 +1,11 @@
 // The pass of functionalize(), node by node: writes in functionalize.cpp, control flow in written_control_flow.cpp.
 #pragma once
 
-#include <unordered_map>
-#include <utility>
+#include <array>
 #include <vector>
 
+#include "annotator/lower/block_ends.h"
 #include "annotator/lower/memory.h"
-#include "annotator/lower/outer_writes.h"
 #include "annotator/lower/pass.h"
 #include "annotator/lower/write_reports.h"
 
@@ -20,7 +19,7 @@ class Functionalizer {
   void run();
 
  private:
-  void run(Block& block, int depth);
+  void run(Block& block);
   void step(Node node);
   std::vector<Node> as_slices(const Node& narrow);
 
@@ -31,24 +30,16 @@ class Functionalizer {
   void warn_of_write(const Node& node, ValueId self);
   void warn_of_overlap(const Node& node, ValueId self);
   void stand_for(const Node& node, ValueId self, ValueId result);
-  void stay_inside(const Node& node, ValueId self);
+  bool may_change_shape(const Node& node, ValueId self);
 
   // ---- control flow
-  using Losses = std::unordered_map<ValueId, Diagnostic>;
-  using Aliases = std::vector<std::pair<ValueId, ValueId>>;
-  OuterWrites outer_writes_of(const Node& node) const;
   void branch(Node node);
+  void join(Node& branch, const std::array<BlockEnds, 2>& ends);
   void loop(Node node);
-  std::vector<ValueId> carry(Block& body, std::size_t variables, const std::vector<ValueId>& written);
-  void doubt_variables(const Node& loop, const OuterWrites& writes, const Diagnostic& unclear);
-  Aliases kept_variables(Node& loop, const OuterWrites& writes);
-  void add_result(Node& node, std::size_t position, ValueId memory);
 
   Program& program_;
   WriteReports reports_;
   Memory memory_;
-  std::unordered_map<ValueId, int> depth_of_;  // the depth of values defined in nested blocks
-  int depth_ = 0;
 };
 
 }  // namespace whence::lower

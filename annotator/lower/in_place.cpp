@@ -153,11 +153,11 @@ std::optional<SharedMemory> shared_memory(const Program& program, const Node& no
   if (is_in_place(node)) {
     const auto* written = written_argument(node).as<ValueRef>();
     if (written == nullptr) return std::nullopt;
-    return SharedMemory{std::vector(std::max<std::size_t>(1, node.outputs.size()), written->id), true, true};
+    return SharedMemory{std::vector(std::max<std::size_t>(1, node.outputs.size()), written->id), true};
   }
   const ViewInfo view = view_info(program, node);
   if (view.kind == ViewKind::none) return std::nullopt;
-  SharedMemory memory{{}, false, view.kind == ViewKind::same};
+  SharedMemory memory;
   for (std::size_t i = 0; i < node.outputs.size(); ++i) memory.values.push_back(view.viewed_by(i));
   return memory;
 }

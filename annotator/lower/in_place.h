@@ -22,7 +22,6 @@ const Argument& written_argument(const Node& in_place);
 struct SharedMemory {
   std::vector<ValueId> values;  // by result
   bool written = false;
-  bool same = false;  // the results are the tensor itself, not a part or another arrangement of it
 };
 std::optional<SharedMemory> shared_memory(const Program& program, const Node& node);
 

@@ -18,42 +18,73 @@ ValueId Memory::renamed(ValueId id) const {
   return id;
 }
 
+const Memory::View* Memory::view(ValueId id) const {
+  const auto found = state_.views.find(id);
+  return found == state_.views.end() ? nullptr : &found->second;
+}
+
+const Memory::Choice* Memory::choice(ValueId id) const {
+  const auto found = state_.choices.find(id);
+  return found == state_.choices.end() ? nullptr : &found->second;
+}
+
 ValueId Memory::owner(ValueId id) const {
-  for (auto view = state_.views.find(id); view != state_.views.end(); view = state_.views.find(id)) {
-    id = view->second.base;
-  }
+  for (const View* at = view(id); at != nullptr; at = view(id)) id = at->base;
   return id;
 }
 
-std::vector<ValueId> Memory::owners(const std::vector<ValueId>& values) const {
-  std::vector<ValueId> memory;
-  for (const ValueId value : values) {
-    const ValueId own = owner(renamed(value));
-    if (std::find(memory.begin(), memory.end(), own) == memory.end()) memory.push_back(own);
+std::vector<ValueId> Memory::memories(ValueId id) const {
+  std::vector<ValueId> found, open{id};
+  while (!open.empty()) {
+    const ValueId at = owner(open.back());
+    open.pop_back();
+    if (const Choice* choice = this->choice(at)) {
+      for (auto each = choice->of.rbegin(); each != choice->of.rend(); ++each) open.push_back(each->tensor);
+    } else if (std::ranges::find(found, at) == found.end()) {
+      found.push_back(at);
+    }
   }
-  return memory;
+  return found;
 }
 
-int Memory::writes_to(ValueId memory) const {
+// Counts the writes to all memory that the value may lie in.
+int Memory::writes_to(ValueId id) const {
+  const ValueId memory = owner(id);
+  int sum = 0;
+  if (const Choice* choice = this->choice(memory)) {
+    for (const Alternative& each : choice->of) sum += writes_to(each.tensor);
+    return sum;
+  }
   const auto count = state_.writes.find(memory);
   return count == state_.writes.end() ? 0 : count->second;
 }
 
+const Diagnostic* Memory::lost(ValueId id) const {
+  for (const ValueId memory : memories(id)) {
+    if (const auto why = state_.lost.find(memory); why != state_.lost.end()) return &why->second;
+  }
+  return nullptr;
+}
+
+ValueId Memory::newest(ValueId memory) const {
+  const auto version = state_.versions.find(memory);
+  return version == state_.versions.end() ? memory : version->second.value;
+}
+
 std::optional<MemoryLayout> Memory::layout(ValueId id) const {
-  const auto found = state_.views.find(id);
   const auto doubtful = [&](const Doubt& doubt) { return doubt.result == id; };
-  if (std::ranges::any_of(state_.doubts, doubtful)) return std::nullopt;
-  if (found == state_.views.end()) return owner_layout(program_, id);
-  const View& view = found->second;
-  const auto base = layout(view.base);
-  return !base || view.kind == ViewKind::same ? base : view_layout(program_, view.node, view.output, *base);
+  if (choice(id) != nullptr || std::ranges::any_of(state_.doubts, doubtful)) return std::nullopt;
+  const View* at = view(id);
+  if (at == nullptr) return owner_layout(program_, id);
+  const auto base = layout(at->base);
+  return !base || at->kind == ViewKind::same ? base : view_layout(program_, at->node, at->output, *base);
 }
 
 // True if several elements of a view share a place in memory: the value alone does not tell what is written there.
 bool Memory::repeats_elements(ValueId id) const {
   if (const auto lies = layout(id)) return lies->repeats_elements();
-  for (auto view = state_.views.find(id); view != state_.views.end(); view = state_.views.find(view->second.base)) {
-    if (facts_of(view->second.node.target).repeats_elements) return true;
+  for (const View* at = view(id); at != nullptr; at = view(at->base)) {
+    if (facts_of(at->node.target).repeats_elements) return true;
   }
   return false;
 }
@@ -61,11 +92,9 @@ bool Memory::repeats_elements(ValueId id) const {
 // By the operations that made the two: y[1:] is y[1:].
 bool Memory::same_place(ValueId one, ValueId other) const {
   const auto view_of = [&](ValueId& id) {  // goes on to what the name stands for
-    auto view = state_.views.find(id);
-    for (; view != state_.views.end() && view->second.kind == ViewKind::same; view = state_.views.find(id)) {
-      id = view->second.base;
-    }
-    return view == state_.views.end() ? nullptr : &view->second;
+    const View* at = view(id);
+    for (; at != nullptr && at->kind == ViewKind::same; at = view(id)) id = at->base;
+    return at;
   };
   const View *a = view_of(one), *b = view_of(other);
   if (one == other) return true;
@@ -78,21 +107,22 @@ bool Memory::same_place(ValueId one, ValueId other) const {
 }
 
 ValueId Memory::current(ValueId id) {
-  const auto view = state_.views.find(id);
-  const ValueId memory = owner(id);
-  const int writes = writes_to(memory);
+  if (choice(id) != nullptr) return chosen(id);
+  const View* at = view(id);
+  const int writes = writes_to(id);
   const auto version = state_.versions.find(id);
   if (version != state_.versions.end() && version->second.writes == writes) return version->second.value;
-  if (view == state_.views.end() && writes == 0) return id;
-  if (view != state_.views.end() && view->second.kind == ViewKind::same) return current(view->second.base);
-  if (const auto lost = state_.lost.find(memory); lost != state_.lost.end()) {
+  if (at == nullptr && writes == 0) return id;
+  if (at != nullptr && at->kind == ViewKind::same) return current(at->base);
+  if (const auto lost = state_.lost.find(owner(id)); lost != state_.lost.end()) {
     reports_.report(lost->second);
-    return version == state_.versions.end() ? id : version->second.value;
+    if (version != state_.versions.end()) return version->second.value;
+    return at == nullptr ? id : newest(owner(id));  // some value that there is: the program is refused
   }
-  return made_anew(id, writes);
+  return made_anew(id);
 }
 
-ValueId Memory::made_anew(ValueId id, int writes) {
+ValueId Memory::made_anew(ValueId id) {
   View stale = state_.views.at(id);  // a copy: making its base anew may move it
   Node renewed = std::move(stale.node);
   const ValueId base = current(stale.base);
@@ -102,8 +132,48 @@ ValueId Memory::made_anew(ValueId id, int writes) {
   for (ValueId& result : renewed.outputs) result = fresh_like(result);
   const ValueId value = renewed.outputs[stale.output];
   sink->push_back(std::move(renewed));
-  state_.versions[id] = {value, writes};
+  state_.versions[id] = {value, writes_to(id)};
   return value;
+}
+
+ValueId Memory::chosen(ValueId id) {
+  const Choice choice = state_.choices.at(id);  // a copy: reading an alternative may move it
+  std::vector<int> writes;
+  std::vector<bool> stale;
+  for (const Alternative& each : choice.of) {
+    stale.push_back(writes_to(each.tensor) != choice.writes[writes.size()]);
+    writes.push_back(writes_to(each.tensor));
+  }
+  const ValueId value = chosen_from(id, choice, stale, 0);
+  Choice& now = state_.choices.at(id);
+  now.value = value;
+  now.writes = std::move(writes);
+  return value;
+}
+
+// Returns what the choice holds where none of its alternatives before `first` is the one.
+ValueId Memory::chosen_from(ValueId id, const Choice& choice, const std::vector<bool>& stale, std::size_t first) {
+  if (std::find(stale.begin() + static_cast<std::ptrdiff_t>(first), stale.end(), true) == stale.end()) {
+    return choice.value;
+  }
+  const Alternative& alternative = choice.of[first];
+  if (first + 1 == choice.of.size()) return current(alternative.tensor);
+  Node branch = branch_on(alternative.guard);
+  const State before = state_;
+  for (std::size_t side = 0; side < 2; ++side) {
+    Block& block = branch.blocks[side];
+    in_block(block.nodes, [&] {
+      const bool taken = (side == 0) == alternative.guard.holds;
+      const ValueId value = !taken         ? chosen_from(id, choice, stale, first + 1)
+                            : stale[first] ? current(alternative.tensor)
+                                           : choice.value;
+      block.outputs.push_back({ValueRef{value}});
+    });
+    state_ = before;
+  }
+  branch.outputs.push_back(fresh_like(id));
+  sink->push_back(std::move(branch));
+  return sink->back().outputs.front();
 }
 
 void Memory::resolve(Argument& argument) {
@@ -117,21 +187,87 @@ void Memory::resolve(Argument& argument) {
 void Memory::resolve_shape(Argument& argument) {
   auto* reference = std::get_if<ValueRef>(&argument.data);
   const ValueId id = reference == nullptr ? none_id : renamed(reference->id);
-  if (id == none_id || !state_.lost.contains(owner(id))) return resolve(argument);
+  if (id == none_id || lost(id) == nullptr) return resolve(argument);
+  const Choice* choice = this->choice(id);
   const auto version = state_.versions.find(id);
-  reference->id = version == state_.versions.end() ? id : version->second.value;
+  reference->id = choice != nullptr ? choice->value : version == state_.versions.end() ? id : version->second.value;
 }
 
-std::vector<ValueId> Memory::newest(const std::vector<ValueId>& memory,
-                                    std::unordered_map<ValueId, Diagnostic>& lost) const {
-  std::vector<ValueId> values;
-  for (const ValueId each : memory) {
-    const auto why = state_.lost.find(each);
-    if (why != state_.lost.end()) lost.insert(*why);
-    const auto version = state_.versions.find(each);
-    values.push_back(version == state_.versions.end() ? each : version->second.value);
+// ---- blocks -----------------------------------------------------------------------------------------------------
+
+bool Memory::is_from_before(ValueId id, int depth) const {
+  const auto found = depth_of_.find(id);
+  return found == depth_of_.end() || found->second <= depth;
+}
+
+void Memory::in_block(std::vector<Node>& nodes, const std::function<void()>& inside) {
+  std::vector<Node>* enclosing = std::exchange(sink, &nodes);
+  ++depth_;
+  inside();
+  --depth_;
+  sink = enclosing;
+}
+
+std::vector<ValueId> Memory::written_since(std::size_t count) const {
+  std::vector<ValueId> written;
+  for (std::size_t i = count; i < log_.size(); ++i) {
+    const bool known = std::ranges::find(written, log_[i]) != written.end();
+    if (!known && is_from_before(log_[i], depth_)) written.push_back(log_[i]);
   }
-  return values;
+  return written;
+}
+
+void Memory::fork(Node& branch, const std::function<void(std::size_t side)>& evaluate) {
+  const State before = state_;
+  const std::size_t count = write_count();
+  std::vector<State> left;
+  for (std::size_t side = 0; side < 2; ++side) {
+    in_block(branch.blocks[side].nodes, [&] { evaluate(side); });
+    left.push_back(std::exchange(state_, before));
+  }
+  for (const ValueId memory : written_since(count)) {
+    std::optional<Diagnostic> why;
+    for (const State& side : left) {
+      if (const auto lost = side.lost.find(memory); lost != side.lost.end()) why = lost->second;
+    }
+    if (why) {
+      lose(memory, *why);
+      continue;
+    }
+    for (std::size_t side = 0; side < 2; ++side) {
+      const auto version = left[side].versions.find(memory);
+      const ValueId value = version == left[side].versions.end() ? memory : version->second.value;
+      branch.blocks[side].outputs.push_back({ValueRef{value}});
+    }
+    branch.outputs.push_back(fresh_like(memory));
+    now_holds(memory, branch.outputs.back());
+    recover(memory);
+  }
+}
+
+Node Memory::branch_on(const Guard& guard) const {
+  Node branch;
+  branch.target = "prim::If";
+  branch.arguments.push_back({"condition", guard.condition});
+  branch.origin = origin;
+  branch.blocks.resize(2);
+  return branch;
+}
+
+Argument Memory::select(const Guard& guard, const Argument& first, const Argument& second) {
+  const Argument &then = guard.holds ? first : second, &otherwise = guard.holds ? second : first;
+  if (first == second) return first;
+  if (const auto* known = guard.condition.as<bool>()) return *known ? then : otherwise;
+  const Argument yes{true}, no{false};
+  if (then == yes && otherwise == no) return guard.condition;
+  Node branch = branch_on({guard.condition, true});
+  branch.blocks[0].outputs = {then};
+  branch.blocks[1].outputs = {otherwise};
+  const auto* value = (then.as<ValueRef>() != nullptr ? then : otherwise).as<ValueRef>();
+  branch.outputs = {value != nullptr ? fresh_like(value->id)
+                                     : fresh("guard", {ValueKind::boolean, DType::boolean, std::nullopt})};
+  sink->push_back(std::move(branch));
+  return {ValueRef{sink->back().outputs.front()}};
 }
 
 // ---- names and views --------------------------------------------------------------------------------------------
@@ -147,8 +283,15 @@ void Memory::add_views(const Node& node, const std::vector<ValueId>& bases, cons
   }
   for (std::size_t i = 0; i < node.outputs.size(); ++i) {
     state_.views[node.outputs[i]] = {bases[i], view.kind, node, i, view.argument};
-    state_.versions[node.outputs[i]] = {node.outputs[i], writes_to(owner(bases[i]))};
+    state_.versions[node.outputs[i]] = {node.outputs[i], writes_to(bases[i])};
   }
+}
+
+void Memory::choose(ValueId name, Choice choice, ValueId value) {
+  choice.value = value;
+  choice.writes.clear();
+  for (const Alternative& each : choice.of) choice.writes.push_back(writes_to(each.tensor));
+  state_.choices.insert_or_assign(name, std::move(choice));
 }
 
 void Memory::alias(ValueId result, ValueId self) {
@@ -170,25 +313,30 @@ void Memory::rename(ValueId self, ValueId result, Node view) {
 // ---- writing ----------------------------------------------------------------------------------------------------
 
 bool Memory::holds_all_writes(ValueId id) const {
+  if (const Choice* choice = this->choice(id)) {
+    return std::ranges::equal(choice->of, choice->writes,
+                              [this](const Alternative& each, int writes) { return writes_to(each.tensor) == writes; });
+  }
   const auto version = state_.versions.find(id);
-  return version != state_.versions.end() && version->second.writes == writes_to(owner(id));
+  return version != state_.versions.end() && version->second.writes == writes_to(id);
 }
 
 void Memory::put(ValueId self, ValueId written) {
   const ValueId memory = owner(self), first = self;
   std::vector<std::pair<ValueId, ValueId>> renewed{{self, written}};
   ValueId value = written;
-  for (auto view = state_.views.find(self); view != state_.views.end(); view = state_.views.find(self)) {
-    const View through = view->second;
-    if (state_.lost.contains(memory) && !holds_all_writes(through.base)) {
+  for (const View* at = view(self); at != nullptr; at = view(self)) {
+    const View through = *at;
+    if (lost(memory) != nullptr && !holds_all_writes(through.base)) {
       keep_other_parts(first);
       break;
     }
     const std::optional<ValueId> base = written_base(through, value);
     if (!base) {
-      state_.lost.emplace(memory, reports_.refusal(through.node,
-                                                   "a write through this view changes its base, which is read "
-                                                   "later, and no operator expresses that"));
+      const Diagnostic why = reports_.refusal(through.node,
+                                              "a write through this view changes its base, which is read "
+                                              "later, and no operator expresses that");
+      for (const ValueId each : memories(memory)) state_.lost.emplace(each, why);
       std::erase_if(renewed, [&](const auto& each) { return repeats_elements(each.first); });
       keep_other_parts(first);
       break;
@@ -197,9 +345,18 @@ void Memory::put(ValueId self, ValueId written) {
     self = through.base;
     renewed.emplace_back(self, value);
   }
-  if (self == memory && state_.views.find(renewed.front().first) == state_.views.end()) recover(memory);
-  const int writes = count_write(first);
-  for (const auto& [id, newest] : renewed) state_.versions[id] = {newest, writes};
+  if (choice(memory) == nullptr) {
+    if (self == memory && view(first) == nullptr) recover(memory);
+    count_write(first);
+  } else if (self == memory) {
+    put_chosen(memory, value);
+  } else {
+    for (const ValueId each : memories(memory)) count_write(each);
+  }
+  const int writes = writes_to(memory);
+  for (const auto& [id, newest] : renewed) {
+    if (choice(id) == nullptr) state_.versions[id] = {newest, writes};
+  }
 }
 
 std::optional<ValueId> Memory::written_base(const View& view, ValueId value) {
@@ -213,14 +370,41 @@ std::optional<ValueId> Memory::written_base(const View& view, ValueId value) {
   return base;
 }
 
-void Memory::now_holds(ValueId memory, ValueId value) { state_.versions[memory] = {value, count_write(memory)}; }
+void Memory::put_chosen(ValueId id, ValueId written) {
+  const Choice choice = state_.choices.at(id);
+  if (choice.own != none_id) put(choice.own, written);  // no other name reads it
+  put_from(choice, 0, written);
+  choose(id, choice, written);
+}
+
+// Writes to the alternatives from `first` on, each under its condition.
+void Memory::put_from(const Choice& choice, std::size_t first, ValueId written) {
+  const auto is_written = [&](const Alternative& each) { return each.tensor == choice.own; };
+  if (std::all_of(choice.of.begin() + static_cast<std::ptrdiff_t>(first), choice.of.end(), is_written)) return;
+  const Alternative& alternative = choice.of[first];
+  if (first + 1 == choice.of.size()) return put(alternative.tensor, written);
+  Node branch = branch_on(alternative.guard);
+  fork(branch, [&](std::size_t side) {
+    const bool taken = (side == 0) == alternative.guard.holds;
+    if (!taken) return put_from(choice, first + 1, written);
+    if (!is_written(alternative)) put(alternative.tensor, written);
+  });
+  if (!branch.outputs.empty()) sink->push_back(std::move(branch));
+}
+
+void Memory::now_holds(ValueId memory, ValueId value) {
+  count_write(memory);
+  state_.versions[memory] = {value, writes_to(memory)};
+}
+
+void Memory::begin(ValueId memory, ValueId value) { state_.versions[memory] = {value, writes_to(memory)}; }
 
 // True for parts of one tensor that do not meet, and views of such: results of one unbind or split, and ranges.
 bool Memory::disjoint(ValueId one, ValueId other) const {
   const auto path = [&](ValueId id) {  // the views that lead to it, the first one last
     std::vector<const View*> views;
-    for (auto view = state_.views.find(id); view != state_.views.end(); view = state_.views.find(view->second.base)) {
-      if (view->second.kind != ViewKind::same) views.push_back(&view->second);
+    for (const View* at = view(id); at != nullptr; at = view(at->base)) {
+      if (at->kind != ViewKind::same) views.push_back(at);
     }
     return views;
   };
@@ -234,46 +418,38 @@ bool Memory::disjoint(ValueId one, ValueId other) const {
   return takes_other_range(program_, (*a)->node, (*b)->node);
 }
 
-// A variable of a loop has a doubt for everything that it is in some iteration. What two of them lead to is not the
-// same in one iteration, so that a chain has one doubt of each loop.
-std::vector<Memory::Suspect> Memory::perhaps_the_same(ValueId value) const {
-  std::vector<Suspect> found{{owner(value), value, {}, {}}};
-  const auto add = [&](ValueId through, const Doubt& doubt, std::vector<ValueId> loops) {
-    if (doubt.loop != none_id) {
-      if (std::ranges::find(loops, doubt.loop) != loops.end()) return;
-      loops.push_back(doubt.loop);
-    }
-    const auto known = [&](const Suspect& each) {
-      return each.through == through && std::ranges::all_of(each.loops, [&](ValueId loop) {
-               return std::ranges::find(loops, loop) != loops.end();
-             });
-    };
-    if (std::ranges::none_of(found, known)) found.push_back({owner(through), through, doubt.why, loops});
-  };
-  for (std::size_t i = 0; i < found.size() && !state_.doubts.empty(); ++i) {
-    const Suspect from = found[i];
-    for (const Doubt& doubt : state_.doubts) {
-      if (owner(doubt.result) == from.memory) add(doubt.argument, doubt, from.loops);
-      if (owner(doubt.argument) == from.memory && !disjoint(doubt.argument, from.through)) {
-        add(doubt.result, doubt, from.loops);
-      }
-    }
-  }
-  const ValueId own = owner(value);
-  std::erase_if(found, [&](const Suspect& each) { return each.memory == own; });
-  return found;
+// True if a write to the one may be a write to the other, of which `other.through` lies in that memory.
+bool Memory::meets(ValueId value, const Suspect& other) const {
+  const std::vector<ValueId> lies_in = memories(value);
+  return std::ranges::find(lies_in, other.memory) != lies_in.end();
 }
 
-bool Memory::may_meet(ValueId one, ValueId other) const {
-  if (owner(one) == owner(other)) return !disjoint(one, other);
-  return std::ranges::any_of(perhaps_the_same(one), [&](const Suspect& each) {
-    return each.memory == owner(other) && !disjoint(each.through, other);
-  });
+std::vector<Memory::Suspect> Memory::perhaps_the_same(ValueId value) const {
+  std::vector<Suspect> found;
+  if (state_.doubts.empty()) return found;
+  const std::vector<ValueId> own = memories(value);
+  for (const ValueId memory : own) found.push_back({memory, value, {}});
+  const auto add = [&](ValueId through, const Diagnostic& why) {
+    for (const ValueId memory : memories(through)) {
+      const auto known = [&](const Suspect& each) { return each.through == through && each.memory == memory; };
+      if (std::ranges::none_of(found, known)) found.push_back({memory, through, why});
+    }
+  };
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    const Suspect from = found[i];
+    for (const Doubt& doubt : state_.doubts) {
+      if (meets(doubt.result, from)) add(doubt.argument, doubt.why);
+      if (meets(doubt.argument, from) && !disjoint(doubt.argument, from.through)) add(doubt.result, doubt.why);
+    }
+  }
+  std::erase_if(found, [&](const Suspect& each) { return std::ranges::find(own, each.memory) != own.end(); });
+  return found;
 }
 
 // Parts of its memory that do not meet the value hold after the next write what they hold now.
 void Memory::keep_other_parts(ValueId value) {
   const ValueId memory = owner(value);
+  if (choice(memory) != nullptr) return;
   const int writes = writes_to(memory);
   for (auto& [id, version] : state_.versions) {
     if (version.writes == writes && owner(id) == memory && disjoint(id, value)) ++version.writes;
@@ -283,8 +459,10 @@ void Memory::keep_other_parts(ValueId value) {
 // From here on it is unknown what the memory of a value holds, but for the parts that do not meet it.
 void Memory::forget(ValueId value) {
   keep_other_parts(value);
-  ++state_.writes[owner(value)];
-  state_.versions.erase(owner(value));
+  for (const ValueId memory : memories(value)) {
+    ++state_.writes[memory];
+    log_.push_back(memory);
+  }
 }
 
 void Memory::forget_suspects(ValueId written) {
@@ -294,24 +472,32 @@ void Memory::forget_suspects(ValueId written) {
   }
 }
 
-// Returns the number of writes to the memory of `written` so far. What may be the same memory holds something unknown.
-int Memory::count_write(ValueId written) {
+// Counts a write. What may be the same memory holds something unknown.
+void Memory::count_write(ValueId written) {
   forget_suspects(written);
-  return ++state_.writes[owner(written)];
+  const ValueId memory = owner(written);
+  ++state_.writes[memory];
+  log_.push_back(memory);
 }
 
 void Memory::lose(ValueId value, const Diagnostic& why) {
   forget_suspects(value);
   forget(value);
-  state_.lost.insert_or_assign(owner(value), why);
+  for (const ValueId memory : memories(value)) state_.lost.insert_or_assign(memory, why);
+}
+
+ValueId Memory::fresh(const std::string& name, Type type) {
+  Value value;
+  value.name = name + "." + std::to_string(program_.values.size());
+  value.type = std::move(type);
+  program_.values.push_back(std::move(value));
+  const auto id = static_cast<ValueId>(program_.values.size() - 1);
+  define(id);
+  return id;
 }
 
 ValueId Memory::fresh_like(ValueId like) {
-  Value value;
-  value.name = program_.values[like].name + "." + std::to_string(program_.values.size());
-  value.type = program_.values[like].type;
-  program_.values.push_back(std::move(value));
-  return static_cast<ValueId>(program_.values.size() - 1);
+  return fresh(program_.values[like].name, program_.values[like].type);  // copies: the list moves
 }
 
 }  // namespace whence::lower

@@ -49,6 +49,11 @@ void WriteReports::withdraw_write(ValueId returned) {
   std::erase_if(lowering_.notes, [&](const Diagnostic& each) { return each.message == earlier_message; });
 }
 
+void WriteReports::wind_back(Mark mark) {
+  lowering_.failures = std::move(mark.failures);
+  lowering_.notes = std::move(mark.notes);
+}
+
 void WriteReports::warn_of_overlap(const Node& node) {
   warn(warning(
       Code::unsupported_feature,

@@ -19,6 +19,12 @@ class WriteReports {
   void warn_of_write(const Node& node, ValueId memory);
   // Drops the report on an input that the program returns as a whole: the caller gets the new value.
   void withdraw_write(ValueId returned);
+  // Drops what was reported since.
+  struct Mark {
+    Diagnostics failures, notes;
+  };
+  Mark mark() const { return {lowering_.failures, lowering_.notes}; }
+  void wind_back(Mark mark);
   // A write to memory that the operation reads as well, at another place.
   void warn_of_overlap(const Node& node);
 

@@ -167,7 +167,7 @@ class Twins {
   const Reference& reference_;
   const ReferenceStructure& r_;
   IndexedVector<ReferenceNode, bool> is_met_;  // the partner of a node of the file
-  // Of nodes of the file without a partner, by the operations they stand for.
+  // Operators of the file's nodes without a partner, by operation.
   std::unordered_map<UnitIndex, std::vector<std::string_view>> operators_of_;
   IndexedVector<ReferenceValue, std::int32_t> class_of_value_;
   IndexedVector<ReferenceNode, std::int32_t> class_of_node_;

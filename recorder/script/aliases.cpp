@@ -52,33 +52,13 @@ bool Aliases::Passage::may_be(const Term& term) const {
   return false;
 }
 
-// True if only run time shows whether writing to `written` changes `other`: one is from before the branch or loop and
-// the other from after it. If both are from the same side, it is known which is a view of which.
-bool Aliases::Passage::may_alias_after_write(const Term& written, const Term& other) const {
-  if (other.items) {
-    return std::ranges::any_of(*other.items, [&](const Term& item) { return may_alias_after_write(written, item); });
-  }
-  return other.is_value() && (other.id < result) != (written.id < result) && may_be(other);
-}
-
-void Aliases::refuse_writes(const std::vector<const Term*>& written, const std::vector<const Call*>& running,
-                            const Attributes& attributes) const {
+void Aliases::refuse_writes(const std::vector<const Term*>& written) const {
   for (const Term* term : written) {
     for (int run = 0; run < most_runs; ++run) {
       const auto held = in_sequences_.find(memory_of(*term, run));
       if (held == in_sequences_.end() || held->second.expired()) continue;
       refuse("a tensor is written in place that is in a list whose length depends on data",
              "put a clone into the list");
-    }
-  }
-  for (const Term* term : written) {
-    for (const Passage& passage : passages_) {
-      if (!passage.may_be(*term)) continue;
-      const auto in_doubt = [&](const auto& entry) { return passage.may_alias_after_write(*term, entry.second); };
-      const auto holds = [&](const Call* call) { return std::ranges::any_of(call->env, in_doubt); };
-      if (std::ranges::none_of(running, holds) && std::ranges::none_of(attributes, in_doubt)) continue;
-      refuse("a tensor is written in place that a branch or loop may have made another one's alias",
-             "write into a clone");
     }
   }
 }

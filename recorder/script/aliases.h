@@ -1,6 +1,5 @@
-// Aliases: tensors that are, or may be, names of the same memory, and the writes in place that a Program therefore
-// cannot express. An ONNX sequence holds copies of its elements, and only run time shows whether the result of a branch
-// or loop is a tensor from before it or a new one: a write into either is refused while the other is still in use.
+// Aliases: tensors that are, or may be, names of the same memory. What a write to one of them changes is worked out of
+// the Program (annotator/lower). An ONNX sequence holds copies of its elements: a write into one of them is refused.
 #pragma once
 
 #include <map>
@@ -27,10 +26,8 @@ class Aliases {
   void note_element(const Term& element);
   void note_element(const at::Tensor& tensor);
 
-  // Throws Error unsupported_feature if one of the `running` calls, an attribute or a sequence still holds a `written`
-  // tensor under another name.
-  void refuse_writes(const std::vector<const Term*>& written, const std::vector<const Call*>& running,
-                     const Attributes& attributes) const;
+  // Throws Error unsupported_feature if a `written` tensor is in a list whose length depends on data.
+  void refuse_writes(const std::vector<const Term*>& written) const;
 
  private:
   using Memory = c10::weak_intrusive_ptr<c10::StorageImpl>;
@@ -39,7 +36,6 @@ class Aliases {
     PerRun<std::vector<Memory>> memory;  // a reshape may be a view at some sizes alone
 
     bool may_be(const Term& term) const;
-    bool may_alias_after_write(const Term& written, const Term& other) const;
   };
 
   std::unordered_map<ValueId, ValueId> same_as_;

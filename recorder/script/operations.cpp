@@ -99,7 +99,7 @@ void Operations::carry_out(const Step& step) {
 
   note_memory(recorded, arguments);
   const std::vector<const Term*> written = program::written_by(node, arguments);
-  recording_.aliases.refuse_writes(written, recording_.running, recording_.attributes);
+  recording_.aliases.refuse_writes(written);
   recording_.known.before_write(written);
   const Results results = execute(recording_, step, arguments);
   const bool known = recording_.known.is_result(node, arguments, results[0]);

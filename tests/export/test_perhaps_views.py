@@ -264,15 +264,10 @@ class StartsAsWrittenUntil(torch.nn.Module):
         return a, b, c
 
 
-@pytest.mark.parametrize(("model", "why"), [
-    (ViewBySize, "may have made another one's alias"),
-    (CopyOrView, "may have made another one's alias"),
-    (StartsAsWritten, "writes to what a variable is in some iterations"),
-    (StartsAsCopyOfWritten, "writes to what a variable is in some iterations"),
-    (StartsAsWrittenUntil, "writes to what a variable is in some iterations")])
-def test_refused_scripts(model, why, tmp_path):
+@pytest.mark.parametrize("model", [ViewBySize, CopyOrView, StartsAsCopyOfWritten])
+def test_refused_scripts(model, tmp_path):
     said = exported("scripted", model(), torch.ones(4, 6, 3), tmp_path, code=4)
-    assert "E0303" in said.stderr and why in said.stderr
+    assert "E0303" in said.stderr and "whether they share memory" in said.stderr
 
 
 class ReadsBeforeItWrites(torch.nn.Module):
@@ -295,7 +290,7 @@ class StartsAsOther(torch.nn.Module):
         return out, h
 
 
-@pytest.mark.parametrize("model", [ReadsBeforeItWrites, StartsAsOther])
+@pytest.mark.parametrize("model", [ReadsBeforeItWrites, StartsAsOther, StartsAsWritten, StartsAsWrittenUntil])
 def test_loops_that_write(model, tmp_path):
     exported("scripted", model(), torch.ones(4, 6, 3), tmp_path)
     check_numbers(model(), tmp_path)

@@ -59,11 +59,12 @@ SERVED = {
                          "    total = total + part.sum() * side[0] - side[1]\nreturn total"),
     "list started anew": ("rows: List[Tensor] = [x]\nif int(k) > 2: rows = []\nrows.append(x * 2)\n"
                           "return torch.stack(rows)"),
-}
-REFUSED = {
+    # writes to what data chose
     "branch chooses": "a = x.clone()\nb = x * 2\nc = a\nif int(k) > 2: c = b\nc.add_(10)\nreturn a, b, c",
     "branch makes a view": "h = x.clone()\nif int(k) > 1: v = h[0]\nelse: v = h[1]\nv.zero_()\nreturn h, v",
     "loop makes a copy": "a = x.clone()\nb = a\nfor i in range(int(k)): b = b + 1\nb.add_(10)\nreturn a, b",
+}
+REFUSED = {
     "list has two names": "a: List[Tensor] = [x]\nb = a\nfor i in range(int(k)): b += [x]\nreturn len(a)",
     "list is one of two": ("a: List[Tensor] = [x]\nb: List[Tensor] = [x * 2]\nc = a\nif int(k) > 2: c = b\n"
                            "for i in range(int(k)): c.append(x + i)\nreturn len(a), len(b), len(c)"),

@@ -296,7 +296,13 @@ class OneOrTheOther(nn.Module):
         return h, x
 
 
-REFUSED = [(Reshaped, "another shape"), (OtherMemory, "another shape"), (OneOrTheOther, "read later")]
+@pytest.mark.parametrize("trips", [0, 1, 4])
+def test_what_some_iterations_change(tmp_path, trips):
+    path, _ = export(OneOrTheOther, tmp_path)
+    assert_equal(path, torch.jit.script(OneOrTheOther()), torch.rand(6, 4), torch.tensor(trips))
+
+
+REFUSED = [(Reshaped, "another shape"), (OtherMemory, "another shape")]
 
 
 @pytest.mark.parametrize("model, words", REFUSED)

@@ -1,0 +1,43 @@
+// Names for the results of a branch or loop, and for a loop's variables: each is one of several tensors.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "annotator/lower/block_ends.h"
+
+namespace whence::lower {
+
+class ResultNames {
+ public:
+  // `outside`: the depth of the blocks around the branch or loop.
+  ResultNames(Memory& memory, std::vector<ValueId> names, int outside)
+      : memory_(memory), names_(std::move(names)), outside_(outside) {}
+
+  // Stands, after a block, for a value that the block made: the `position`-th that the target's steps read.
+  using OutsideValue =
+      std::function<ValueId(std::size_t name, std::size_t target, std::size_t position, ValueId inside)>;
+
+  // `targets`: by name, each with its condition, valid where the names are.
+  void bind(const std::vector<std::vector<Target>>& targets, const OutsideValue& outside_value);
+  void doubt(const std::vector<UnclearEnd>& unclear);
+
+ private:
+  ValueId memory_of(std::size_t i) const { return own_[i] == none_id ? names_[i] : own_[i]; }
+  ValueId tensor_of(const Target& target, std::size_t name, std::size_t number, const OutsideValue& outside_value);
+
+  Memory& memory_;
+  std::vector<ValueId> names_;
+  int outside_;
+  std::vector<ValueId> own_;  // by name: memory of its own, if it may have some
+};
+
+template <class T>
+void erase_at(std::vector<T>& list, std::size_t at) {
+  list.erase(list.begin() + static_cast<std::ptrdiff_t>(at));
+}
+
+// True for a result that is one tensor from outside in every case.
+bool is_kept(const std::vector<Target>& targets);
+
+}  // namespace whence::lower

@@ -1,0 +1,94 @@
+// if c: x.add_(1)                    ->   x1 = if c: add(x, 1) else: x
+// if c: t = x  (else: t = y * 2)     ->   t1 = if c: x else: y * 2
+// t.add_(1)                               t2 = add(t1, 1);  x1 = if c: t2 else: x
+//
+// Memory from outside that a branch writes to is a further result of it. A result that may be a tensor from outside is
+// a choice (memory.h) under the condition of the branch.
+#include <array>
+
+#include "annotator/lower/functionalizer.h"
+#include "annotator/lower/result_names.h"
+
+namespace whence::lower {
+
+namespace {
+
+Memory::Guard opposite(const Memory::Guard& guard) { return {guard.condition, !guard.holds}; }
+
+}  // namespace
+
+void Functionalizer::branch(Node node) {
+  const Diagnostic unclear = reports_.refusal(
+      node, "results of this branch share memory in a way that its condition does not tell, and are written to later");
+  for (NamedArgument& argument : node.arguments) memory_.resolve(argument.value);
+  std::array<BlockEnds, 2> ends;
+  memory_.fork(node, [&](std::size_t side) {
+    Block& block = node.blocks[side];
+    run(block);
+    memory_.origin = node.origin;
+    ends[side] = block_ends(program_, memory_, block.outputs, unclear);
+    for (Argument& output : block.outputs) memory_.resolve(output);
+  });
+  memory_.origin = node.origin;
+  join(node, ends);
+  memory_.sink->push_back(std::move(node));
+}
+
+void Functionalizer::join(Node& branch, const std::array<BlockEnds, 2>& ends) {
+  const std::size_t results = ends[0].results.size();
+  const std::vector<ValueId> names(branch.outputs.begin(),
+                                   branch.outputs.begin() + static_cast<std::ptrdiff_t>(results));
+  const Argument condition = branch.arguments.front().value;
+  // What a side made and is asked for outside becomes a further result; the other side gives `otherwise`.
+  const auto hand_out = [&](std::size_t side, ValueId inside, const Argument& otherwise) {
+    branch.blocks[side].outputs.push_back({ValueRef{inside}});
+    branch.blocks[1 - side].outputs.push_back(otherwise);
+    branch.outputs.push_back(memory_.fresh_like(inside));
+    return branch.outputs.back();
+  };
+  std::vector<std::vector<Target>> targets(results);
+  std::vector<std::vector<std::size_t>> sides(results);  // of each target
+  std::vector<std::size_t> kept;
+  for (std::size_t i = 0; i < results; ++i) {
+    for (std::size_t side = 0; side < 2; ++side) {
+      std::vector<Target> of_side = ends[side].results[i];
+      const std::vector<Target>& others = ends[1 - side].results[i];
+      // A side without the tensor returned before, or leaves None.
+      if (of_side.empty() && !others.empty()) of_side = is_kept(others) ? others : std::vector<Target>(1);
+      for (std::size_t k = 0; k < of_side.size(); ++k) {
+        Memory::Guard& guard = of_side[k].guard;
+        if (k + 1 == of_side.size()) {
+          if (side == 0) guard = {condition, true};
+        } else if (const auto* value = guard.condition.as<ValueRef>()) {
+          guard.condition = {ValueRef{hand_out(side, value->id, Argument{!guard.holds})}};
+        }
+        targets[i].push_back(std::move(of_side[k]));
+        sides[i].push_back(side);
+      }
+    }
+    while (targets[i].size() > 1 &&
+           same_target(memory_, targets[i].back(), targets[i][targets[i].size() - 2], memory_.depth()) &&
+           targets[i].back().steps.empty()) {
+      targets[i].erase(targets[i].end() - 2);
+      sides[i].erase(sides[i].end() - 2);
+    }
+    // Memory of the result's own stands last: a write to it needs no condition.
+    if (targets[i].size() == 2 && targets[i][0].kind == Target::Kind::own) {
+      std::swap(targets[i][0], targets[i][1]);
+      std::swap(sides[i][0], sides[i][1]);
+      targets[i][0].guard = opposite(std::exchange(targets[i][1].guard, {}));
+    }
+    if (is_kept(targets[i])) kept.push_back(i);
+  }
+  ResultNames result_names(memory_, names, memory_.depth());
+  result_names.bind(targets, [&](std::size_t i, std::size_t k, std::size_t, ValueId inside) {
+    return hand_out(sides[i][k], inside, Argument{});
+  });
+  for (const BlockEnds& side : ends) result_names.doubt(side.unclear);
+  for (auto at = kept.rbegin(); at != kept.rend(); ++at) {
+    for (Block& side : branch.blocks) erase_at(side.outputs, *at);
+    erase_at(branch.outputs, *at);
+  }
+}
+
+}  // namespace whence::lower

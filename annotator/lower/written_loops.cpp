@@ -1,0 +1,282 @@
+// loop: x[i].copy_(s)                ->   x1 = loop (x' = x): select_scatter(x', s, 0, i)
+// h = x;  loop: h.add_(1); h = h * 2 ->   x1, _ = loop (x' = x, h' = x, is_x = true): ..., false
+//
+// Memory from before a loop that its body writes to is carried from iteration to iteration, as a further variable. A
+// variable that is one of several tensors is a choice (memory.h) by flags that the loop carries. The body is evaluated
+// until what its variables may be does not grow any more; the nodes of the last time stay.
+#include <algorithm>
+#include <optional>
+
+#include "annotator/lower/functionalizer.h"
+#include "annotator/lower/result_names.h"
+#include "schema/program_walk.h"
+
+namespace whence::lower {
+
+// The tensors that each variable of a loop may be when an iteration begins, and the memory from before that is written.
+struct LoopHead {
+  std::vector<std::vector<Target>> variables;  // memory of its own stands last; none for what is no tensor
+  std::vector<UnclearEnd> unclear;
+  std::vector<ValueId> written;
+
+  // Adds what an iteration leaves. Returns true if all of it was known.
+  bool covers(const Memory& memory, const BlockEnds& ends, const std::vector<ValueId>& newly_written) {
+    bool known = true;
+    for (std::size_t i = 0; i < variables.size(); ++i) {
+      for (const Target& target : ends.results[i]) known &= covers(memory, variables[i], target);
+    }
+    for (const UnclearEnd& each : ends.unclear) {
+      const auto same = [&](const UnclearEnd& other) {
+        return other.result == each.result && other.other == each.other && other.tensor == each.tensor;
+      };
+      if (std::ranges::any_of(unclear, same)) continue;
+      unclear.push_back(each);
+      known = false;
+    }
+    for (const ValueId each : newly_written) {
+      if (std::ranges::find(written, each) != written.end()) continue;
+      written.push_back(each);
+      known = false;
+    }
+    return known;
+  }
+
+ private:
+  static bool covers(const Memory& memory, std::vector<Target>& targets, const Target& target) {
+    const auto same = [&](const Target& other) { return same_target(memory, other, target, memory.depth()); };
+    if (std::ranges::any_of(targets, same)) return true;
+    const bool own = !targets.empty() && targets.back().kind == Target::Kind::own;
+    targets.insert(own ? targets.end() - 1 : targets.end(), target);
+    return false;
+  }
+};
+
+namespace {
+
+constexpr int most_rounds = 8;  // each finds something more that a variable may be
+
+bool is_read(const Block& block, ValueId id) {
+  bool found = false;
+  each_node(block, [&](const Node& node) { each_operand(node, [&](ValueId read) { found |= read == id; }); });
+  return found;
+}
+
+// One evaluation of a loop with its variables as `head` has them.
+class LoopAttempt {
+ public:
+  LoopAttempt(Program& program, WriteReports& reports, Memory& memory, const LoopHead& head, Node& node)
+      : program_(program),
+        reports_(reports),
+        memory_(memory),
+        head_(head),
+        node_(node),
+        body_(node.blocks[0]),
+        variables_(body_.inputs.begin() + 1, body_.inputs.end()),
+        results_(node.outputs),
+        targets_(head.variables),
+        flags_(variables_.size()) {}
+
+  // Returns what an iteration leaves. `run` evaluates the body's nodes.
+  BlockEnds evaluate(const std::function<void()>& run) {
+    begin();
+    const Memory::State before = memory_.state();
+    BlockEnds ends;
+    memory_.in_block(body_.nodes, [&] {
+      find_everything();
+      run();
+      memory_.origin = node_.origin;
+      const std::vector<Argument> left(body_.outputs.begin() + 1, body_.outputs.end());
+      const Diagnostic unclear = reports_.refusal(
+          node_, "variables of this loop share memory in a way that no condition tells, and are written to");
+      ends = block_ends(program_, memory_, left, unclear);
+      for (Argument& output : body_.outputs) memory_.resolve(output);
+      leave_everything(ends);
+    });
+    memory_.wind_back(before);
+    return ends;
+  }
+
+  // Adds to the node what it carries besides its variables, and names what is found after it.
+  void finish() {
+    ArgumentList& initial = std::get<ArgumentList>(node_.arguments.back().value.data);
+    for (const Carried& each : carried_) {
+      body_.inputs.push_back(each.inside);
+      body_.outputs.push_back(each.next);
+      initial.push_back(each.start);
+      node_.outputs.push_back(memory_.fresh_like(each.inside));
+    }
+    for (std::size_t i = 0; i < head_.written.size(); ++i) hold(i);
+    const auto result_of = [&](std::size_t at) { return node_.outputs[variables_.size() + at]; };
+    for (std::size_t i = 0; i < variables_.size(); ++i) {
+      for (std::size_t k = 0; k < flags_[i].size(); ++k) {
+        targets_[i][k].guard = {{ValueRef{result_of(flags_[i][k])}}, true};
+      }
+    }
+    std::size_t next = 0;
+    name(results_, memory_.depth(),
+         [&](std::size_t, std::size_t, std::size_t, ValueId) { return result_of(numbers_[next++].carried); });
+    for (std::size_t i = variables_.size(); i-- > 0;) {
+      if (!is_kept(targets_[i])) continue;
+      erase_at(body_.inputs, i + 1);
+      erase_at(body_.outputs, i + 1);
+      erase_at(node_.outputs, i);
+      erase_at(initial, i);
+    }
+  }
+
+ private:
+  struct Carried {
+    ValueId inside = none_id;
+    Argument start, next;
+  };
+  // A number that the steps to a target read, by its place among those.
+  struct Number {
+    std::size_t variable = 0, target = 0, position = 0;
+    std::size_t carried = 0;
+  };
+
+  void begin() {
+    for (const Argument& start : *node_.find("initial")->as<ArgumentList>()) {
+      const auto* value = start.as<ValueRef>();
+      starts_.push_back(value == nullptr ? none_id : memory_.renamed(value->id));
+    }
+    for (NamedArgument& argument : node_.arguments) memory_.resolve(argument.value);
+    for (const ValueId memory : head_.written) {
+      carried_.push_back({none_id, {ValueRef{memory_.current(memory)}}, {}});
+    }
+  }
+
+  std::size_t carry(ValueId inside, Argument start) {
+    program_.values[inside].source = ValueSource::block_input;
+    carried_.push_back({inside, std::move(start), {}});
+    return carried_.size() - 1;
+  }
+
+  // Defines the values that an iteration begins with.
+  void find_everything() {
+    for (const ValueId input : body_.inputs) memory_.define(input);
+    for (std::size_t i = 0; i < head_.written.size(); ++i) {
+      carried_[i].inside = memory_.fresh_like(head_.written[i]);
+      program_.values[carried_[i].inside].source = ValueSource::block_input;
+      memory_.now_holds(head_.written[i], carried_[i].inside);
+    }
+    const Type flag{ValueKind::boolean, DType::boolean, std::nullopt};
+    for (std::size_t i = 0; i < variables_.size(); ++i) {
+      for (std::size_t k = 0; k + 1 < targets_[i].size(); ++k) {
+        const Target& target = targets_[i][k];
+        const bool first = target.kind == Target::Kind::outside && target.tensor == starts_[i] && target.steps.empty();
+        flags_[i].push_back(carry(memory_.fresh("flag", flag), Argument{first}));
+        targets_[i][k].guard = {{ValueRef{carried_.back().inside}}, true};
+      }
+    }
+    name(variables_, memory_.depth() - 1, [&](std::size_t i, std::size_t k, std::size_t position, ValueId made) {
+      numbers_.push_back({i, k, position, carry(memory_.fresh_like(made), {})});
+      return carried_.back().inside;
+    });
+  }
+
+  void name(const std::vector<ValueId>& names, int outside, const ResultNames::OutsideValue& outside_value) {
+    ResultNames result_names(memory_, names, outside);
+    result_names.bind(targets_, outside_value);
+    result_names.doubt(head_.unclear);
+  }
+
+  // Sets the values that the next iteration begins with.
+  void leave_everything(const BlockEnds& ends) {
+    for (std::size_t i = 0; i < head_.written.size(); ++i) {
+      const Diagnostic* lost = memory_.lost(head_.written[i]);
+      lost_.push_back(lost == nullptr ? std::nullopt : std::optional(*lost));
+      carried_[i].next = {ValueRef{memory_.newest(head_.written[i])}};
+    }
+    const int outside = memory_.depth() - 1;
+    for (std::size_t i = 0; i < variables_.size(); ++i) {
+      for (std::size_t k = 0; k < flags_[i].size(); ++k) {
+        carried_[flags_[i][k]].next = one_of(ends.results[i], {false}, [&](Target& left) {
+          return std::optional(Argument{same_target(memory_, targets_[i][k], left, outside)});
+        });
+      }
+    }
+    for (const Number& number : numbers_) {
+      const Target& target = targets_[number.variable][number.target];
+      carried_[number.carried].next = one_of(ends.results[number.variable], {}, [&](Target& left) {
+        std::optional<Argument> found;
+        std::size_t position = 0;
+        if (!same_target(memory_, target, left, outside)) return found;
+        each_step_value(left.steps, [&](ValueId id) {
+          if (position++ == number.position) found = {ValueRef{id}};
+        });
+        return found;
+      });
+    }
+  }
+
+  // Selects among the values of `of` by the conditions of the targets. Targets without a value are never read.
+  Argument one_of(std::vector<Target> targets, const Argument& otherwise, const auto& of) {
+    std::optional<Argument> found;
+    for (auto target = targets.rbegin(); target != targets.rend(); ++target) {
+      const std::optional<Argument> value = of(*target);
+      if (!value) continue;
+      found = found ? memory_.select(target->guard, *value, *found) : *value;
+    }
+    return found.value_or(otherwise);
+  }
+
+  // The i-th memory that the body writes to holds a result of the loop.
+  void hold(std::size_t i) {
+    const ValueId memory = head_.written[i];
+    memory_.now_holds(memory, node_.outputs[variables_.size() + i]);
+    memory_.recover(memory);
+    if (!lost_[i]) return;
+    if (is_read(body_, carried_[i].inside)) reports_.report(*lost_[i]);  // by the next iteration
+    memory_.lose(memory, *lost_[i]);
+  }
+
+  Program& program_;
+  WriteReports& reports_;
+  Memory& memory_;
+  const LoopHead& head_;
+  Node& node_;
+  Block& body_;
+  std::vector<ValueId> variables_, results_, starts_;
+  std::vector<std::vector<Target>> targets_;     // by variable, with flags as conditions
+  std::vector<std::vector<std::size_t>> flags_;  // by variable and target: which of `carried_`
+  std::vector<Number> numbers_;
+  std::vector<Carried> carried_;                 // written memory first
+  std::vector<std::optional<Diagnostic>> lost_;  // by written memory
+};
+
+}  // namespace
+
+void Functionalizer::loop(Node node) {
+  LoopHead head;
+  for (const Argument& start : *node.find("initial")->as<ArgumentList>()) {
+    std::vector<Target>& targets = head.variables.emplace_back();
+    const auto* value = start.as<ValueRef>();
+    if (value == nullptr || program_.values[value->id].type.kind != ValueKind::tensor) continue;
+    targets.push_back({Target::Kind::outside, memory_.renamed(value->id)});
+  }
+  std::vector<Node>& nodes = *memory_.sink;
+  const std::size_t nodes_before = nodes.size();
+  const Memory::State before = memory_.state();
+  const WriteReports::Mark reported = reports_.mark();
+  for (int round = 0; round < most_rounds; ++round) {
+    Node attempt = node;
+    LoopAttempt loop(program_, reports_, memory_, head, attempt);
+    const std::size_t writes = memory_.write_count();
+    const BlockEnds ends = loop.evaluate([&] { run(attempt.blocks[0]); });
+    memory_.origin = node.origin;
+    if (head.covers(memory_, ends, memory_.written_since(writes))) {
+      loop.finish();
+      nodes.push_back(std::move(attempt));
+      return;
+    }
+    nodes.resize(nodes_before);
+    memory_.wind_back(before);
+    reports_.wind_back(reported);
+  }
+  reports_.report(reports_.refusal(node, "what its variables are from one iteration to the next cannot be followed"));
+  for (NamedArgument& argument : node.arguments) memory_.resolve(argument.value);
+  nodes.push_back(std::move(node));
+}
+
+}  // namespace whence::lower
