@@ -1,0 +1,94 @@
+"""The ways from a program to an ONNX file, each by the command: a trace, a script, an archive of torch.export."""
+
+import re
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Callable
+
+import numpy as np
+import torch
+
+import command
+from program_text import Program
+from running import as_module, make_inputs
+
+
+@dataclass(frozen=True)
+class Archive:
+    path: Path
+    forward: Callable  # what PyTorch runs of the archive
+
+
+@dataclass(frozen=True)
+class Export:
+    code: int
+    says: str  # standard error
+
+    @property
+    def reason(self) -> str:
+        """The code of the first error, and what is special to it without names, lines and numbers."""
+        errors = [line for line in self.says.splitlines() if re.match(r"E\d{4} ", line)]
+        first = errors[0] if errors else self.says.strip()[-200:]
+        first = re.sub(r"; try: .*", "", first)
+        first = re.sub(r" at (the root module|module)?.*", "", first)
+        code, _, rest = first.partition(" ")
+        return f"{code} " + re.sub(r"'[^']*'|\d+", "#", rest)[:160]
+
+    @property
+    def warned(self) -> bool:
+        """True if the file is right under a condition; that it leaves inputs unwritten (E0308) is true of every file."""
+        return any("E0308" not in line for line in self.says.splitlines() if "warning: E" in line)
+
+
+def trace(program: Program, folder: Path) -> Archive:
+    made = torch.jit.trace(as_module(program.source()), tuple(make_inputs(program, 0)), check_trace=False)
+    return saved(made, folder)
+
+
+def script(program: Program, folder: Path) -> Archive:
+    return saved(torch.jit.script(as_module(program.source())), folder)
+
+
+def saved(made: torch.jit.ScriptModule, folder: Path) -> Archive:
+    path = folder / "program.pt"
+    made.save(str(path))
+    return Archive(path, made)
+
+
+def exported(program: Program, folder: Path) -> Archive:
+    auto = torch.export.Dim.AUTO
+    shapes = {each.name: {axis: auto for axis in each.dynamic_axes()} for each in program.inputs}
+    made = torch.export.export(as_module(program.source()), tuple(make_inputs(program, 0)), dynamic_shapes=shapes)
+    path = folder / "program.pt2"
+    torch.export.save(made, path)
+    return Archive(path, made.module())
+
+
+ROUTES: dict[str, Callable[[Program, Path], Archive]] = {"trace": trace, "script": script, "export": exported}
+
+
+def make_archive(route: str, program: Program, folder: Path) -> Archive | None:
+    """None where PyTorch refuses the program."""
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("ignore")
+        try:
+            return ROUTES[route](program, folder)
+        except Exception:
+            return None
+
+
+def export(program: Program, archive: Archive, model: Path) -> Export:
+    """All axes that have names are promised; those of an archive of torch.export are as it says itself."""
+    words = ["export", str(archive.path), "-o", str(model)]
+    if archive.path.suffix != ".pt2":
+        given = archive.path.with_suffix(".npz")
+        np.savez(given, **{each.name: tensor.numpy() for each, tensor in
+                           zip(program.inputs, make_inputs(program, 0), strict=True)})
+        words += ["--inputs", str(given)]
+        for each in program.inputs:
+            axes = ",".join(f"{axis}={name}" for axis, name in each.dynamic_axes().items())
+            words += ["--dynamic", f"{each.name}:{axes}"] if axes else []
+    model.unlink(missing_ok=True)
+    found = command.run_quickly(words, dict(command.os.environ))
+    return Export(found.returncode, found.stderr)

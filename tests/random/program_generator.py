@@ -1,0 +1,145 @@
+"""Random programs: statements of KINDS, one after the other, each tried by PyTorch at several sizes before it is kept."""
+
+import random
+import re
+
+import compound_kinds  # noqa: F401  (its kinds)
+from program_text import Input, Program, Statement
+from running import eager
+from scope import Scope
+from statement_kinds import KINDS, Kind
+
+SIGNATURES = (
+    (Input("x", ("b", "s")),),
+    (Input("x", ("b", "s")), Input("y", ("b", "s"))),
+    (Input("x", ("b", "s")), Input("y", ("s",))),
+    (Input("x", ("b", "s", 4)), Input("y", ("b", "s"))),
+    (Input("x", ("b", 4)),),
+    (Input("x", ("b", "s")), Input("y", ("t", "s"))),
+)
+COUNT = Input("k", (), "int64")
+ATTEMPTS = 40  # for a program that has enough statements and runs at enough sizes
+FEWEST, MOST = 5, 12
+
+
+def choose_sizes(chance: random.Random) -> tuple[dict[str, int], ...]:
+    """The example, and seven others: each axis 1 and 0 once, neighbours, doubles, and what has nothing to do with it."""
+    b, s, t = chance.randint(2, 6), chance.randint(3, 8), chance.randint(2, 5)
+    others = [(b + 1, s, t), (b, s + chance.choice([-1, 1, 2]), t + 1), (1, s, t), (2 * b, max(1, s // 2), 2 * t),
+              (chance.randint(2, 9), chance.randint(2, 9), 1), (b, 1, 1), (0, s, 2)]
+    if chance.random() < 0.3:
+        others[-1] = (b, 0, t)
+    return tuple({"b": one, "s": two, "t": three} for one, two, three in [(b, s, t), *others])
+
+
+class Generator:
+    def __init__(self, seed: int, route: str):
+        self.chance = random.Random(f"{route} {seed}")
+        self.route = route
+        self.kinds = [each for each in KINDS.values() if route in each.routes]
+
+    def program(self) -> Program | None:
+        for _ in range(ATTEMPTS):
+            program = self.attempt()
+            if program is not None and program.length() >= FEWEST:
+                results = eager(program)
+                if results[0] is not None and sum(each is not None for each in results) >= 4:
+                    return program
+        return None
+
+    def attempt(self) -> Program | None:
+        inputs = self.chance.choice(SIGNATURES)
+        if self.route == "script" and self.chance.random() < 0.35:
+            inputs = (*inputs, COUNT)
+        program = Program(inputs, (), (), choose_sizes(self.chance))
+        scope = Scope.begin(program, self.route, self.chance)
+        wanted = self.chance.randint(FEWEST, MOST)
+        statements: list[Statement] = []
+        if self.chance.random() < 0.6:
+            statements += self.begin_with_a_copy(scope)
+        while sum(1 for each in statements for _ in each.statements()) < wanted:
+            added = self.add(scope)
+            if added is None:
+                return None
+            statements += added
+        results = self.choose_results(scope)
+        return Program(inputs, tuple(statements), results, program.sizes) if results else None
+
+    def begin_with_a_copy(self, scope: Scope) -> list[Statement]:
+        """Most models write to what they computed, not to their inputs."""
+        statement = Statement("compute", f"x = x * {self.chance.choice(['1.0', '2.0'])}")
+        scope.take(statement, scope.tried(list(statement.lines())))
+        return [statement]
+
+    def block(self, scope: Scope, count: int) -> list[Statement]:
+        statements: list[Statement] = []
+        for _ in range(count):
+            statements += self.add(scope) or []
+        return statements
+
+    def add(self, scope: Scope) -> list[Statement] | None:
+        """One statement more, of a kind that suits, or None where none of many does."""
+        for _ in range(25):
+            kind = self.chance.choices(self.kinds, [self.weight(each, scope) for each in self.kinds])[0]
+            made = self.make(kind, scope)
+            if made is None:
+                continue
+            parts, new = made
+            lines = [line for each in parts for line in each.lines()]
+            spaces = scope.tried(lines)
+            if spaces is None:
+                continue
+            for part in parts:
+                scope.take(part, spaces)
+            scope.visible.update(new)
+            return parts
+        return None
+
+    def weight(self, kind: Kind, scope: Scope) -> float:
+        if kind.is_compound:
+            return kind.weight * (1.6 if scope.depth == 0 else 0.4)
+        return kind.weight
+
+    def make(self, kind: Kind, scope: Scope) -> tuple[list[Statement], list[str]] | None:
+        """Statements, and the names that they add."""
+        if kind.is_compound:
+            made = kind.make(scope, self.block)
+            made = made if isinstance(made, tuple) else (made,)
+            parts = [each for each in made if isinstance(each, Statement)]
+            return (parts, [each for each in made if isinstance(each, str)]) if parts and parts[0].body else None
+        made = kind.make(scope)
+        if made is None:
+            return None
+        if kind.is_expression:
+            target = self.choose_target(made, scope)
+            return ([Statement(kind.name, f"{target} = {made}")], [target]) if target else None
+        new = re.match(r"(n\d+) = ", made.text)
+        return [made], [new[1]] if new else []
+
+    def choose_target(self, expression: str, scope: Scope) -> str | None:
+        """A new name, or one of outside that is bound again, rather to something of its shape."""
+        new = scope.names.new()
+        rebinds = self.chance.random() < (0.5 if scope.outer else 0.12)
+        if not rebinds:
+            return new
+        spaces = scope.tried([f"{new} = {expression}"])
+        if spaces is None:
+            return None
+        shapes, rank = scope.shapes(new, spaces), spaces[0][new].dim()
+        tensors = [each for each in scope.tensors(range(rank, rank + 1), spaces[0][new].dtype)
+                   if not scope.outer or each in scope.outer]
+        same = [each for each in tensors if scope.shapes(each) == shapes]
+        return self.chance.choice(same or (tensors if self.chance.random() < 0.3 else None) or [new])
+
+    def choose_results(self, scope: Scope) -> tuple[str, ...]:
+        """Some names, the latest among them: views and what they are of, written or not."""
+        names = sorted(scope.tensors(range(0, 6)), key=lambda name: (len(name), name))
+        if not names:
+            return ()
+        chosen = {names[-1], *self.chance.sample(names, min(len(names), self.chance.randint(1, 3)))}
+        return tuple(name for name in names if name in chosen)
+
+
+def generate(seed: int, route: str) -> Program | None:
+    """The program of a seed, the same in every process."""
+    return Generator(seed, route).program()

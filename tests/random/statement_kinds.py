@@ -1,0 +1,339 @@
+"""Kinds of statements: each a function that writes one for a scope, or returns None where nothing there suits.
+
+A new kind is one function with `@kind(name)`; its name is a row of the printed quotas. A function of an *expression* has
+`@expression`, and gets its target chosen: a new name, or one that is bound again.
+"""
+
+from dataclasses import dataclass
+from typing import Callable
+
+import torch
+
+from program_text import Statement
+from scope import Scope
+
+ALL = ("trace", "script", "export")
+FREE = ("script",)  # branches and loops as they are written
+
+
+@dataclass(frozen=True)
+class Kind:
+    name: str
+    make: Callable[..., "Statement | str | None"]
+    routes: tuple[str, ...]
+    weight: float
+    is_expression: bool
+    is_compound: bool = False
+
+
+KINDS: dict[str, Kind] = {}
+
+
+def kind(name: str, routes: tuple[str, ...] = ALL, weight: float = 1.0, is_expression: bool = False,
+         is_compound: bool = False):
+    def add(make):
+        assert name not in KINDS, name
+        KINDS[name] = Kind(name, make, routes, weight, is_expression, is_compound)
+        return make
+    return add
+
+
+def expression(name: str, routes: tuple[str, ...] = ALL, weight: float = 1.0):
+    return kind(name, routes, weight, is_expression=True)
+
+
+def expressions(name: str, forms: dict[str, Callable[[Scope, str, int], str]], weight: float = 1.0,
+                ranks: range = range(1, 5), routes: tuple[str, ...] = ALL) -> None:
+    """A family of which each form is a function of (scope, tensor, one of its axes)."""
+    for form, write in forms.items():
+        def make(scope: Scope, write=write):
+            name = scope.tensor(ranks)
+            return write(scope, name, scope.axis(name)) if name else None
+        kind(f"{name} {form}", routes, weight / len(forms), is_expression=True)(make)
+
+
+def other_axis(scope: Scope, name: str, axis: int) -> int:
+    return scope.chance.choice([each for each in range(scope.example(name).dim()) if each != axis] or [axis])
+
+
+def permutation(scope: Scope, name: str) -> str:
+    order = list(range(scope.example(name).dim()))
+    scope.chance.shuffle(order)
+    return ", ".join(map(str, order))
+
+
+# views
+
+def sizes_of(name: str, axes) -> str:
+    return ", ".join(f"{name}.size({axis})" for axis in axes)
+
+
+def view_shape(scope: Scope, name: str, axis: int) -> str:
+    """Another shape of as many numbers."""
+    rank = scope.example(name).dim()
+    product = " * ".join(f"{name}.size({each})" for each in range(rank))
+    last = f"{name}.size({rank - 1})"
+    forms = ["-1", f"-1, {last}", f"{name}.size(0), -1", f"{product}", f"1, {product}", f"{product}, 1", f"-1, 1, {last}",
+             f"{sizes_of(name, range(rank))}, 1", f"1, {sizes_of(name, range(rank))}"]
+    size = scope.size(name, rank - 1)
+    if all(shape[-1] == size for shape in scope.shapes(name)) and size % 2 == 0:
+        forms += [f"-1, {size // 2}", f"{name}.size(0), -1, 2"] * 2
+    if rank > 1:
+        forms += [f"{last}, -1", f"{name}.size(0) * {name}.size(1), {sizes_of(name, range(2, rank)) or 1}"]
+    return scope.chance.choice(forms)
+
+
+expressions("view", {
+    "select": lambda s, v, d: s.chance.choice([f"{v}.select({d}, {s.index(v, d)})", f"{v}[{':, ' * d}{s.index(v, d)}]"]),
+    "slice": lambda s, v, d: f"{v}[{':, ' * d}{s.bounds(v, d)}]",
+    "index": lambda s, v, d: f"{v}{s.place(v)}",
+    "slice twice": lambda s, v, d: f"{v}[{s.bounds(v, 0)}]{s.place(v)}",
+    "narrow": lambda s, v, d: f"{v}.narrow({d}, {s.chance.choice(['0', '0', '1', *s.counters])}, "
+                              f"{s.chance.choice(['1', '2', s.size_expression(), f'{v}.size({d}) - 1'])})",
+    "transpose": lambda s, v, d: f"{v}.transpose({d}, {other_axis(s, v, d)})",
+    "permute": lambda s, v, d: f"{v}.permute({permutation(s, v)})",
+    "movedim": lambda s, v, d: f"torch.movedim({v}, {d}, {other_axis(s, v, d)})",
+    "swapaxes": lambda s, v, d: f"{v}.swapaxes({d}, {other_axis(s, v, d)})",
+    "unsqueeze": lambda s, v, d: s.chance.choice([f"{v}.unsqueeze({d})", f"{v}.unsqueeze(-1)", f"{v}[None]",
+                                                  f"{v}[:, None]"]),
+    "squeeze": lambda s, v, d: s.chance.choice([f"{v}[{':, ' * d}0:1].squeeze({d})", f"{v}.unsqueeze({d}).squeeze({d})",
+                                                f"{v}.squeeze({d})"]),
+    "view": lambda s, v, d: f"{v}.view({view_shape(s, v, d)})",
+    "reshape": lambda s, v, d: f"{v}.reshape({view_shape(s, v, d)})",
+    "reshape of a transpose": lambda s, v, d: f"{v}.transpose({d}, {other_axis(s, v, d)}).reshape({view_shape(s, v, d)})",
+    "flatten": lambda s, v, d: s.chance.choice([f"{v}.flatten()", f"{v}.flatten({d})", f"torch.ravel({v})"]),
+    "expand": lambda s, v, d: s.chance.choice([
+        f"{v}.expand(2, {', '.join(['-1'] * s.example(v).dim())})",
+        f"{v}.unsqueeze(0).expand({s.size_expression()}, {sizes_of(v, range(s.example(v).dim()))})",
+        f"{v}[0:1].expand({s.size_expression()}{', -1' * (s.example(v).dim() - 1)})"]),
+    "contiguous": lambda s, v, d: f"{v}{s.chance.choice(['', f'.transpose({d}, {other_axis(s, v, d)})'])}.contiguous()",
+    "to": lambda s, v, d: s.chance.choice([f"{v}.to(torch.float32)", f"{v}.float()", f"{v}.detach()"]),
+}, weight=9)
+expressions("view", {
+    "diagonal": lambda s, v, d: f"{v}.diagonal({s.chance.choice(['', '1', '-1', f'0, {d}, {other_axis(s, v, d)}'])})",
+    "t": lambda s, v, d: f"{v}.transpose(-1, -2)" if s.example(v).dim() != 2 else f"{v}.t()",
+    "view flat": lambda s, v, d: f"{v}.view(-1)[{s.bounds(v, 0)}]",
+}, weight=1.5, ranks=range(2, 5))
+expressions("view", {
+    "chunk": lambda s, v, d: f"{v}.chunk({s.chance.choice('23')}, {d})[{s.chance.choice('01')}]",
+    "split": lambda s, v, d: f"{v}.split({s.chance.choice('123')}, {d})[{s.chance.choice(['0', '1', '-1'])}]",
+    "unbind": lambda s, v, d: f"{v}.unbind({d})[{s.chance.choice(['0', '1', '-1'])}]",
+    "unfold": lambda s, v, d: f"{v}.unfold({d}, {s.chance.choice('12')}, {s.chance.choice('12')})",
+    "tensor_split": lambda s, v, d: f"{v}.tensor_split(2, {d})[{s.chance.choice('01')}]",
+}, weight=1.5)
+
+
+@expression("view as another")
+def view_as(scope: Scope):
+    name = scope.tensor()
+    others = [each for each in scope.tensors() if scope.example(each).numel() == scope.example(name).numel()]
+    other = scope.chance.choice(others)
+    form = scope.chance.choice(["view_as", "reshape_as", "expand_as"])
+    return f"{name}.{form}({other})"
+
+
+@expression("alias", weight=1.0)
+def alias(scope: Scope):
+    return scope.tensor(range(0, 5))
+
+
+@kind("alias swapped", weight=0.5)
+def swap(scope: Scope):
+    name = scope.tensor()
+    others = [each for each in scope.alike(name) if each != name] if name else []
+    if not others:
+        return None
+    other = scope.chance.choice(others)
+    return Statement("alias swapped", f"{name}, {other} = {other}, {name}")
+
+
+# numbers from numbers
+
+def operand(scope: Scope, name: str) -> str:
+    """What may be added to or written over a tensor: of its shape, or broadcast to it."""
+    others = scope.suits(name)
+    choice = scope.chance.random()
+    if choice < 0.35 and [each for each in others if each != name]:
+        return scope.chance.choice([each for each in others if each != name])
+    if choice < 0.6:
+        return scope.number()
+    other = scope.chance.choice(others)
+    return scope.chance.choice([f"{other} * {scope.number()}", f"torch.relu({other})", f"{other} + {scope.number()}",
+                                f"torch.tanh({other})", f"torch.ones_like({other})"])
+
+
+def scaled(scope: Scope) -> str:
+    """A number that is a size."""
+    size = scope.integer()
+    if scope.route == "trace":
+        return size
+    return scope.chance.choice([f"float({size})", size, f"float({size} + 1)"])
+
+
+expressions("compute", {
+    "add": lambda s, v, d: f"{v} + {operand(s, v)}",
+    "subtract": lambda s, v, d: f"{v} - {operand(s, v)}",
+    "multiply": lambda s, v, d: f"{v} * {operand(s, v)}",
+    "activation": lambda s, v, d: f"torch.{s.chance.choice(['relu', 'tanh', 'sigmoid', 'abs', 'neg', 'sin'])}({v})",
+    "softmax": lambda s, v, d: f"torch.softmax({v}, {d})",
+    "sum": lambda s, v, d: f"{v}.{s.chance.choice(['sum', 'mean'])}({d}{s.chance.choice(['', ', keepdim=True'])})",
+    "sum of all": lambda s, v, d: f"{v} + {v}.sum()",
+    "amax": lambda s, v, d: f"{v}.amax({d}{s.chance.choice(['', ', keepdim=True'])})",
+    "cat": lambda s, v, d: f"torch.cat([{v}, {s.chance.choice(s.alike(v))}], {d})",
+    "cat of parts": lambda s, v, d: f"torch.cat([{v}[1:], {v}[:1]], 0)",
+    "stack": lambda s, v, d: f"torch.stack([{v}, {s.chance.choice(s.alike(v))}], {d})",
+    "where": lambda s, v, d: f"torch.where({v} > 0.3, {v}, {s.chance.choice(s.alike(v))})",
+    "clamp": lambda s, v, d: f"{v}.clamp(-1.0, 1.0)",
+    "cumsum": lambda s, v, d: f"{v}.cumsum({d})",
+    "flip": lambda s, v, d: f"{v}.flip({d})",
+    "roll": lambda s, v, d: f"{v}.roll(1, {d})",
+    "clone": lambda s, v, d: f"{v}.clone()",
+    "pad": lambda s, v, d: f"torch.nn.functional.pad({v}, [1, {s.chance.choice('01')}])",
+    "index by tensor": lambda s, v, d: f"{v}[torch.arange({v}.size(0)) // 2]",
+    "index_select": lambda s, v, d: f"{v}.index_select({d}, torch.arange({v}.size({d})).flip(0))",
+}, weight=5)
+expressions("compute", {
+    "matmul": lambda s, v, d: f"{v} @ {s.chance.choice(s.alike(v))}.transpose(-1, -2) * 0.125",
+    "tril": lambda s, v, d: f"{v}.{s.chance.choice(['tril', 'triu'])}({s.chance.choice(['', '1', '-1'])})",
+    "outer": lambda s, v, d: f"{v}.select({d}, 0).unsqueeze({d}) + {v}",
+}, weight=1, ranks=range(2, 4))
+expressions("size", {
+    "scaled": lambda s, v, d: f"{v} {s.chance.choice('*/+-')} {scaled(s)}",
+    "arange": lambda s, v, d: f"torch.arange({s.size_expression()}, dtype=torch.float32)",
+    "filled": lambda s, v, d: s.chance.choice([f"torch.full(({s.size_expression()},), {s.number()})",
+                                               f"torch.zeros({s.size_expression()}, {v}.size({d}))",
+                                               f"torch.ones({v}.size({d}), {s.size_expression()})",
+                                               f"{v}.new_zeros({v}.size({d}))"]),
+    "like": lambda s, v, d: f"torch.{s.chance.choice(['zeros_like', 'ones_like'])}({v})",
+    "arange added": lambda s, v, d: f"{v} + torch.arange({v}.size(-1))",
+    "repeat": lambda s, v, d: f"{v}.repeat({s.size_expression()}{', 1' * (s.example(v).dim() - 1)})",
+    "reshaped": lambda s, v, d: f"{v}.reshape({s.size_expression()}, -1)",
+    "eye": lambda s, v, d: f"torch.eye({s.size_expression()})",
+    "interval": lambda s, v, d: f"torch.linspace(0.0, 1.0, {s.size_expression()})",
+}, weight=3)
+
+
+@kind("size named", weight=2)
+def name_size(scope: Scope):
+    name = scope.names.new("n")
+    return Statement("size named", f"{name} = {scope.size_expression()}")
+
+
+@kind("size rebound", FREE, weight=0.7)
+def rebind_size(scope: Scope):
+    """In a block, an integer of outside."""
+    own = [name for name in scope.integers() if not scope.outer or name in scope.outer]
+    if not own:
+        return None
+    return Statement("size rebound", f"{scope.chance.choice(own)} = {scope.size_expression()}")
+
+
+# sizes that data decide
+
+expressions("data size", {
+    "mask": lambda s, v, d: f"{v}[{v} > {s.chance.choice(['0.3', '-0.7', '1.1'])}]",
+    "masked_select": lambda s, v, d: f"torch.masked_select({v}, {v} > 0.3)",
+    "nonzero": lambda s, v, d: f"torch.nonzero({v} > 0.3).float()",
+}, weight=0.5, routes=("trace", "script"))
+
+
+@expression("data size counted", FREE, weight=0.4)
+def counted(scope: Scope):
+    name = scope.tensor()
+    return f"{name}[:int(({name} > 0.3).sum())]" if name else None
+
+
+# writes
+
+def written(scope: Scope) -> str | None:
+    """A name, or a view of it, to write to."""
+    name = scope.tensor()
+    if name is None:
+        return None
+    choice = scope.chance.random()
+    if choice < 0.45:
+        return name
+    axis = scope.axis(name)
+    return scope.chance.choice([f"{name}{scope.place(name)}", f"{name}{scope.place(name)}",
+                                f"{name}.select({axis}, {scope.index(name, axis)})",
+                                f"{name}.transpose({axis}, {other_axis(scope, name, axis)})",
+                                f"{name}.view(-1)[{scope.bounds(name, 0)}]", f"{name}.unsqueeze(0)",
+                                f"{name}.narrow({axis}, 0, 1)", f"{name}.diagonal()"])
+
+
+def base_of(target: str) -> str:
+    return target.split(".")[0].split("[")[0]
+
+
+def write(name: str, form: Callable[[Scope, str, str], str], weight: float = 1.0, routes: tuple[str, ...] = ALL) -> None:
+    def make(scope: Scope):
+        target = written(scope)
+        return Statement(f"write {name}", form(scope, target, base_of(target))) if target else None
+    kind(f"write {name}", routes, weight)(make)
+
+
+def small(scope: Scope, base: str) -> str:
+    """Something that most views of the tensor accept: a number, of no axes, or the view's own shape."""
+    return scope.chance.choice([scope.number(), scope.number(), f"{base}.sum()", operand(scope, base)])
+
+
+write("add_", lambda s, t, v: f"{t}.add_({small(s, v)})", 1.5)
+write("mul_", lambda s, t, v: f"{t}.mul_({small(s, v)})")
+write("fill_", lambda s, t, v: s.chance.choice([f"{t}.fill_({s.number()})", f"{t}.zero_()"]))
+write("copy_", lambda s, t, v: f"{t}.copy_({t if s.chance.random() < 0.3 else operand(s, v)} * 0.5)")
+write("unary_", lambda s, t, v: f"{t}.{s.chance.choice(['relu_', 'neg_', 'abs_', 'tanh_', 'sigmoid_'])}()", 0.7)
+write("clamp_", lambda s, t, v: f"{t}.clamp_(min=-0.5)", 0.4)
+write("masked_fill_", lambda s, t, v: f"{t}.masked_fill_({t} > 0.3, {s.number()})", 0.7)
+write("index_fill_", lambda s, t, v: f"{t}.index_fill_(0, torch.tensor([0]), {s.number()})", 0.3)
+write("index_add_", lambda s, t, v: f"{t}.index_add_(0, torch.tensor([0]), {t}[-1:])", 0.3)
+write("twice", lambda s, t, v: f"{t}.add_({s.number()}).mul_({s.number()})", 0.4)
+write("swapped", lambda s, t, v: f"{t}.copy_({t}.flip(0))", 0.3)
+write("out=", lambda s, t, v: f"torch.add({t}, {s.number()}, out={t})", 0.5)
+
+
+@kind("write index", weight=2)
+def write_index(scope: Scope):
+    name = scope.tensor()
+    return name and Statement("write index", f"{name}{scope.place(name)} = {small(scope, name)}")
+
+
+@kind("write index own", weight=1)
+def write_own(scope: Scope):
+    """With what is read of the same tensor, or of another, at the same place."""
+    name = scope.tensor()
+    if name is None:
+        return None
+    place, other = scope.place(name), scope.chance.choice(scope.alike(name))
+    return Statement("write index own", f"{name}{place} = {other}{place} * {scope.number()}")
+
+
+@kind("write augmented view", weight=1.5)
+def write_augmented_view(scope: Scope):
+    name = scope.tensor()
+    if name is None:
+        return None
+    sign = scope.chance.choice(["+=", "-=", "*="])
+    return Statement("write augmented view", f"{name}{scope.place(name)} {sign} {small(scope, name)}")
+
+
+@kind("write augmented", weight=1.2)
+def write_augmented(scope: Scope):
+    """`t += y` writes to t's memory, whoever else has it."""
+    name = scope.tensor()
+    return name and Statement("write augmented", f"{name} {scope.chance.choice(['+=', '-=', '*='])} {operand(scope, name)}")
+
+
+@kind("write mask", weight=0.8)
+def write_mask(scope: Scope):
+    name = scope.tensor()
+    return name and Statement("write mask", f"{name}[{name} > {scope.chance.choice(['0.3', '-0.4'])}] = {scope.number()}")
+
+
+@kind("write index_put_", weight=0.7)
+def write_index_put(scope: Scope):
+    name = scope.tensor()
+    if name is None:
+        return None
+    where = scope.chance.choice(["torch.tensor([0])", f"torch.arange({name}.size(0))", f"torch.arange({name}.size(0) // 2)"])
+    value = scope.chance.choice([f"torch.tensor({scope.number()})", f"{name}[:1]"])
+    return Statement("write index_put_", f"{name}.index_put_(({where},), {value})")

@@ -1,0 +1,168 @@
+"""What came of a program: exported and compared with PyTorch at every size where PyTorch runs it.
+
+| word | means |
+|---|---|
+| right | the file computes what PyTorch does, at every size |
+| refused | exit 4, with a code and a reason |
+| fixed | right, and the file says of an axis that it has the example's size |
+| said | wrong or not running at some size, and a warning said that the file is right under a condition |
+| wrong, does not run, crash, error | the same without a word: failures |
+"""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import onnxruntime
+import torch
+
+import command
+from export_routes import Archive, export, make_archive
+from program_text import Program
+from results import assert_same_results
+from running import eager, make_inputs, results_of
+
+FAILURES = ("wrong", "does not run", "crash", "error")
+WORDS = ("right", "refused", "fixed", "said", *FAILURES)
+TOLERANCE = (1e-4, 1e-4)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    word: str
+    reason: str = ""  # of a refusal or a failure, equal for what is of one kind
+    detail: str = ""
+
+    @property
+    def failed(self) -> bool:
+        return self.word in FAILURES
+
+
+def open_session(model: Path) -> onnxruntime.InferenceSession:
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.intra_op_num_threads = 1
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    return onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
+
+
+def judge(program: Program, route: str, folder: Path) -> Verdict | None:
+    """None where PyTorch refuses the program, or runs it at no other size."""
+    expected = eager(program)
+    if expected[0] is None or sum(each is not None for each in expected) < 3:
+        return None
+    archive = make_archive(route, program, folder)
+    if archive is None:
+        return None
+    model = folder / "program.onnx"
+    said = export(program, archive, model)
+    if said.code < 0 or said.code == command.BUG:
+        return Verdict("crash", said.reason, said.says)
+    if said.code != 0 and not archive_is_the_program(program, archive, expected):
+        return None
+    if said.code == 4:
+        return Verdict("refused", said.reason, said.says)
+    if said.code != 0:
+        return Verdict("error", said.reason, said.says)
+    return compare(program, archive, model, expected, said)
+
+
+def archive_is_the_program(program: Program, archive: Archive, expected) -> bool:
+    """False where what PyTorch made of it runs at other sizes no more, or computes something else there."""
+    for number, wanted in enumerate(expected):
+        if wanted is not None:
+            theirs = results_of(archive.forward, make_inputs(program, number))
+            if theirs is None or not same(theirs, wanted):
+                return False
+    return True
+
+
+def compare(program: Program, archive: Archive, model: Path, expected, said) -> Verdict | None:
+    try:
+        session = open_session(model)
+    except Exception as error:
+        return Verdict("does not run", "not loaded", f"{error}"[:600])
+    shapes = {each.name: each.shape for each in session.get_inputs()}
+    fixed, compared = False, 0
+    for number, wanted in enumerate(expected):
+        inputs = make_inputs(program, number)
+        feed = {each.name: tensor for each, tensor in zip(program.inputs, inputs, strict=True)}
+        if any(isinstance(size, int) and size != feed[name].shape[axis]
+               for name, shape in shapes.items() for axis, size in enumerate(shape)):
+            fixed = True
+            continue
+        if wanted is None:
+            continue
+        verdict = compare_at(session, feed, wanted)
+        if verdict is not None:
+            # Only now, since it takes longer: what the archive itself computes may be something else than its text.
+            theirs = results_of(archive.forward, inputs)
+            if theirs is None or compare_at(session, feed, theirs) is None or not same(theirs, wanted):
+                if theirs is not None and compare_at(session, feed, theirs) is not None:
+                    return describe(verdict, program, number, said)
+                if number == 0:
+                    return None
+                continue
+            return describe(verdict, program, number, said)
+        compared += 1
+    if fixed:
+        return Verdict("fixed", "" if said.warned else "unsaid", said.says)
+    return Verdict("right", "warned" if said.warned else "", said.says) if compared > 1 else None
+
+
+def same(ours, theirs) -> bool:
+    try:
+        assert_same_results(ours, theirs, TOLERANCE, scaled=True)
+    except AssertionError:
+        return False
+    return True
+
+
+def compare_at(session, feed: dict[str, torch.Tensor], wanted) -> tuple[str, str] | None:
+    """(word, what is wrong), or None."""
+    names = {each.name for each in session.get_inputs()}
+    try:
+        found = session.run(None, {name: tensor.numpy() for name, tensor in feed.items() if name in names})
+    except Exception as error:
+        return "does not run", f"{error}"[:600]
+    try:
+        assert_same_results(found, wanted, TOLERANCE, scaled=True)
+    except AssertionError as error:
+        return "wrong", f"{error}"[:300]
+    return None
+
+
+def describe(verdict: tuple[str, str], program: Program, number: int, said) -> Verdict:
+    word, detail = verdict
+    sizes = {program.sizes[number][axis] for each in program.inputs for axis in each.dynamic_axes().values()}
+    where = "at the example's size" if number == 0 else "at size 0" if 0 in sizes else \
+        "at size 1" if 1 in sizes else "at another size"
+    detail = f"at {program.sizes[number]}: {detail}\n{said.says}"
+    return Verdict("said" if said.warned and number else word, where, detail)
+
+
+@dataclass
+class Tally:
+    """Verdicts counted: of all programs, and of those with each kind of statement."""
+
+    words: Counter = field(default_factory=Counter)
+    kinds: dict[str, Counter] = field(default_factory=dict)
+    reasons: Counter = field(default_factory=Counter)
+
+    def add(self, program: Program, verdict: Verdict | None) -> None:
+        word = verdict.word if verdict else "PyTorch refuses"
+        self.words[word] += 1
+        for kind in program.kinds():
+            self.kinds.setdefault(kind, Counter())[word] += 1
+        if verdict and verdict.reason:
+            self.reasons[word, verdict.reason] += 1
+
+    def update(self, other: "Tally") -> None:
+        self.words.update(other.words)
+        self.reasons.update(other.reasons)
+        for kind, counts in other.kinds.items():
+            self.kinds.setdefault(kind, Counter()).update(counts)
+
+    @property
+    def judged(self) -> int:
+        return sum(self.words[word] for word in WORDS)
