@@ -8,28 +8,28 @@ from typing import Callable, Iterator
 from program_text import Program, Statement
 
 
-def shrink(program: Program, still_fails: Callable[[Program], bool], most: int = 600) -> Program:
+def shrink(program: Program, still_fails: Callable[[Program], bool], most: int = 400) -> Program:
     """`still_fails` is asked at most so often; it answers False for what PyTorch does not run."""
-    asked = 0
-    smaller = True
-    while smaller:
-        smaller = False
-        for candidate in candidates(program):
-            asked += 1
-            if asked > most:
-                return program
-            if still_fails(candidate):
-                program, smaller = candidate, True
-                break
+    remaining, at, failed_since = list(candidates(program)), 0, 0
+    for _ in range(most):
+        # A candidate that failed will fail again: after a success, the next is that behind it, round and round.
+        if failed_since >= len(remaining):
+            break
+        candidate = remaining[at % len(remaining)]
+        if still_fails(candidate):
+            program, failed_since = candidate, 0
+            remaining = list(candidates(program))
+        else:
+            at, failed_since = at + 1, failed_since + 1
     return program
 
 
 def candidates(program: Program) -> Iterator[Program]:
     """Smaller ones, those that lose most first."""
     statements = program.statements
-    half = len(statements) // 2
-    if half > 1:
-        yield program.with_statements(statements[:half])
+    for number in range(len(program.sizes) - 1, 0, -1):
+        if len(program.sizes) > 3:
+            yield replace(program, sizes=program.sizes[:number] + program.sizes[number + 1:])
     for block in smaller_blocks(statements):
         yield program.with_statements(block)
     if len(program.results) > 1:
@@ -38,9 +38,6 @@ def candidates(program: Program) -> Iterator[Program]:
     for each in program.inputs:
         if len(program.inputs) > 1:
             yield replace(program, inputs=tuple(other for other in program.inputs if other != each))
-    for number in range(len(program.sizes) - 1, 0, -1):
-        if len(program.sizes) > 4:
-            yield replace(program, sizes=program.sizes[:number] + program.sizes[number + 1:])
 
 
 def smaller_blocks(statements: tuple[Statement, ...]) -> Iterator[tuple[Statement, ...]]:

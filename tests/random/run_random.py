@@ -86,6 +86,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="the first seed")
     parser.add_argument("--route", choices=[*ROUTES, "all"], default="all")
     parser.add_argument("--no-shrink", action="store_true")
+    parser.add_argument("--most", type=int, default=3, metavar="N", help="show and shrink N failures of each reason")
     parser.add_argument("--kinds", action="store_true", help="print the quota of each kind of statement")
     parser.add_argument("--show", action="store_true", help="print every program and its verdict")
     parser.add_argument("--refused", type=int, default=0, metavar="N", help="shrink N refused programs of each reason, too")
@@ -115,7 +116,12 @@ def main() -> int:
             if asked.kinds:
                 print_kinds(route, tally)
         for route, failures in found.items():
+            seen: Counter = Counter()
             for seed, program, verdict in failures:
+                seen[verdict.word, verdict.reason] += 1
+                if seen[verdict.word, verdict.reason] > asked.most:
+                    print(f"--- {route} seed {seed}: {verdict.word}, {verdict.reason}")
+                    continue
                 small = program if asked.no_shrink else shrunk(program, verdict, route, Path(folder))
                 last = judge(small, route, Path(folder)) or verdict
                 print(f"\n--- {route} seed {seed}: {verdict.word}, {verdict.reason}\n{small}{last.detail.strip()[:700]}", flush=True)

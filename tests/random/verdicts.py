@@ -9,6 +9,7 @@
 | wrong, does not run, crash, error | the same without a word: failures |
 """
 
+import re
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -137,6 +138,8 @@ def describe(verdict: tuple[str, str], program: Program, number: int, said) -> V
     sizes = {program.sizes[number][axis] for each in program.inputs for axis in each.dynamic_axes().values()}
     where = "at the example's size" if number == 0 else "at size 0" if 0 in sizes else \
         "at size 1" if 1 in sizes else "at another size"
+    if node := re.search(r"running (\w+) node", detail):
+        where += f", {node[1]}"
     detail = f"at {program.sizes[number]}: {detail}\n{said.says}"
     return Verdict("said" if said.warned and number else word, where, detail)
 
