@@ -51,10 +51,9 @@ def results_of(forward: Callable, inputs: list[torch.Tensor]) -> list[torch.Tens
     try:
         with torch.no_grad():
             found = forward(*[each.clone() for each in inputs])
+            return [torch.as_tensor(each).clone() for each in (found if isinstance(found, tuple) else (found,))]
     except Exception:
         return None
-    found = found if isinstance(found, tuple) else (found,)
-    return [torch.as_tensor(each).clone() for each in found]
 
 
 def eager(program: Program) -> list[list[torch.Tensor] | None]:
