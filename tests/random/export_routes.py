@@ -18,6 +18,7 @@ from running import as_module, make_inputs
 class Archive:
     path: Path
     forward: Callable  # what PyTorch runs of the archive
+    has_guards: bool = False  # refuses sizes that it was not made for
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ def exported(program: Program, folder: Path) -> Archive:
     made = torch.export.export(as_module(program.source()), tuple(make_inputs(program, 0)), dynamic_shapes=shapes)
     path = folder / "program.pt2"
     torch.export.save(made, path)
-    return Archive(path, made.module())
+    return Archive(path, made.module(), has_guards=True)
 
 
 ROUTES: dict[str, Callable[[Program, Path], Archive]] = {"trace": trace, "script": script, "export": exported}

@@ -1,7 +1,6 @@
 """Random programs: statements of KINDS, one after the other, each tried by PyTorch at several sizes before it is kept."""
 
 import random
-import re
 
 import compound_kinds  # noqa: F401  (its kinds)
 from program_text import Input, Program, Statement
@@ -102,24 +101,21 @@ class Generator:
 
     def make(self, kind: Kind, scope: Scope) -> tuple[list[Statement], list[str]] | None:
         """Statements, and the names that they add."""
-        if kind.is_compound:
-            made = kind.make(scope, self.block)
-            made = made if isinstance(made, tuple) else (made,)
-            parts = [each for each in made if isinstance(each, Statement)]
-            return (parts, [each for each in made if isinstance(each, str)]) if parts and parts[0].body else None
-        made = kind.make(scope)
+        made = kind.make(scope, self.block) if kind.is_compound else kind.make(scope)
         if made is None:
             return None
         if kind.is_expression:
             target = self.choose_target(made, scope)
             return ([Statement(kind.name, f"{target} = {made}")], [target]) if target else None
-        new = re.match(r"(n\d+) = ", made.text)
-        return [made], [new[1]] if new else []
+        made = made if isinstance(made, tuple) else (made,)
+        parts = [each for each in made if isinstance(each, Statement)]
+        empty = kind.is_compound and not parts[0].body
+        return None if empty else (parts, [each for each in made if isinstance(each, str)])
 
     def choose_target(self, expression: str, scope: Scope) -> str | None:
         """A new name, or one of outside that is bound again, rather to something of its shape."""
         new = scope.names.new()
-        rebinds = self.chance.random() < (0.5 if scope.outer else 0.12)
+        rebinds = self.chance.random() < (0.6 if scope.outer else 0.12)
         if not rebinds:
             return new
         spaces = scope.tried([f"{new} = {expression}"])
@@ -137,6 +133,9 @@ class Generator:
         if not names:
             return ()
         chosen = {names[-1], *self.chance.sample(names, min(len(names), self.chance.randint(1, 3)))}
+        for name in sorted(chosen):
+            others = scope.partners(name)
+            chosen.update([self.chance.choice(others)] if others and self.chance.random() < 0.5 else [])
         return tuple(name for name in names if name in chosen)
 
 

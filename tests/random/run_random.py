@@ -2,20 +2,24 @@
 
     python tests/random/run_random.py --count 700 --route script --seed 0
 
-$WHENCE names another command; a `command_server` beside it, if it was built with it, makes this ten times as fast. Exit
-code 1 where a program failed without a word.
+$WHENCE names another command; the `command_server` that was built beside it makes this ten times as fast. Failing
+programs are printed as small as they get. Exit code 1 where a program failed without a word, or where a kind of
+statement is below its quota.
 """
 
 import argparse
+import multiprocessing
 import os
 import sys
 import tempfile
 import time
 import warnings
 from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
 sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parents[1])]
 
 import torch
@@ -24,54 +28,73 @@ from export_routes import ROUTES
 from program_generator import generate
 from program_shrinker import shrink
 from program_text import Program
+from statement_kinds import KINDS
 from verdicts import FAILURES, WORDS, Tally, Verdict, judge
 
 MEMORY = Path("/dev/shm")
+SHARES = {"trace": 0.3, "script": 0.55, "export": 0.15}  # of all programs; those of export take ten times as long
+BLOCK = 25  # seeds that a process is given at once
+QUOTA = 1 / 250  # of a route's programs that were judged, at least so many have each kind of statement
+FEWEST_FOR_QUOTAS = 1000
 
 
-def run(route: str, seeds, folder: Path, found: list[tuple[int, Program, Verdict]], keep_refused: int = 0) -> Tally:
-    tally = Tally()
-    refused: Counter = Counter()
+@dataclass(frozen=True)
+class Found:
+    route: str
+    seed: int
+    program: Program
+    verdict: Verdict
+
+    @property
+    def kind(self) -> tuple[str, str, str]:
+        return self.route, self.verdict.word, self.verdict.reason
+
+
+folder: Path  # of this process
+
+
+def begin_process(parent: str) -> None:
+    global folder
+    folder = Path(tempfile.mkdtemp(dir=parent))
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")  # PyTorch's, about what programs do
+
+
+def run_block(task: tuple[str, range, bool]) -> tuple[str, Tally, list[Found]]:
+    """Judges the programs of some seeds; finds failures and, where that is asked for, refusals."""
+    route, seeds, with_refused = task
+    tally, found = Tally(), []
     for seed in seeds:
         program = generate(seed, route)
         if program is None:
             continue
         verdict = judge(program, route, folder)
         tally.add(program, verdict)
-        if verdict and verdict.word == "refused":
-            refused[verdict.reason] += 1
-        if verdict and (verdict.failed or verdict.word == "refused" and refused[verdict.reason] <= keep_refused):
-            found.append((seed, program, verdict))
-    return tally
+        if verdict and (verdict.failed or with_refused and verdict.word == "refused"):
+            found.append(Found(route, seed, program, verdict))
+    return route, tally, found
 
 
-def shrunk(program: Program, verdict: Verdict, route: str, folder: Path) -> Program:
+def make_small(found: Found) -> Found:
     def fails_alike(candidate: Program) -> bool:
         try:
-            other = judge(candidate, route, folder)
+            other = judge(candidate, found.route, folder)
         except Exception:  # such as a name that is gone
             return False
-        return other is not None and (other.word, other.reason) == (verdict.word, verdict.reason)
+        return other is not None and (other.word, other.reason) == (found.verdict.word, found.verdict.reason)
 
-    return shrink(program, fails_alike)
+    small = shrink(found.program, fails_alike)
+    return Found(found.route, found.seed, small, judge(small, found.route, folder) or found.verdict)
 
 
 def print_table(tallies: dict[str, Tally]) -> None:
-    columns = ("judged", *WORDS, "PyTorch refuses")
-    print(f"{'route':8}" + "".join(f"{each:>17}" for each in columns))
+    columns = ("judged", *WORDS, "not counted")
+    print(f"\n{'route':8}" + "".join(f"{each:>15}" for each in columns))
     for route, tally in tallies.items():
         numbers = [tally.judged, *(tally.words[word] for word in columns[1:])]
         shares = [f"{number} ({100 * number / max(1, tally.judged):.1f} %)" if 0 < place <= len(WORDS) and number else
                   str(number) for place, number in enumerate(numbers)]
-        print(f"{route:8}" + "".join(f"{each:>17}" for each in shares))
-
-
-def print_kinds(route: str, tally: Tally) -> None:
-    print(f"\n{route}: kinds of statements (programs, right, refused, fixed or said, failed)")
-    for kind, counts in sorted(tally.kinds.items()):
-        failed = sum(counts[word] for word in FAILURES)
-        judged = sum(counts[word] for word in WORDS)
-        print(f"  {kind:32}{judged:6}{counts['right']:6}{counts['refused']:6}{counts['fixed'] + counts['said']:6}{failed:6}")
+        print(f"{route:8}" + "".join(f"{each:>15}" for each in shares))
 
 
 def print_reasons(route: str, tally: Tally) -> None:
@@ -80,52 +103,92 @@ def print_reasons(route: str, tally: Tally) -> None:
         print(f"  {count:5} {word}: {reason}")
 
 
+def below_quota(route: str, tally: Tally) -> list[str]:
+    """Kinds of statements that too few programs of the route had to say anything about."""
+    fewest = QUOTA * tally.judged
+    wanted = [each.name for each in KINDS.values() if route in each.routes]
+    return [name for name in wanted if sum(tally.kinds.get(name, Counter())[word] for word in WORDS) < fewest]
+
+
+def print_kinds(route: str, tally: Tally) -> None:
+    print(f"\n{route}: programs by kind of statement; the quota of each is {QUOTA * tally.judged:.0f}")
+    print(f"  {'':30}{'judged':>8}{'right':>8}{'refused':>8}{'said':>8}{'failed':>8}")
+    few = below_quota(route, tally)
+    for kind in sorted({*tally.kinds, *few}):
+        counts = tally.kinds.get(kind, Counter())
+        numbers = [sum(counts[word] for word in WORDS), counts["right"], counts["refused"],
+                   counts["fixed"] + counts["said"], sum(counts[word] for word in FAILURES)]
+        print(f"  {kind:30}" + "".join(f"{number:8}" for number in numbers) + ("  below its quota" if kind in few else ""))
+
+
+def print_found(found: Found) -> None:
+    print(f"\n--- {found.route} seed {found.seed}: {found.verdict.word}, {found.verdict.reason}\n{found.program}"
+          f"{found.verdict.detail.strip()[:700]}", flush=True)
+
+
+def choose(found: list[Found], most: int) -> tuple[list[Found], list[Found]]:
+    """Those to show, so many of each reason, and the others."""
+    seen: Counter = Counter()
+    shown, others = [], []
+    for each in sorted(found, key=lambda each: (each.kind, each.program.length())):
+        seen[each.kind] += 1
+        (shown if seen[each.kind] <= most else others).append(each)
+    return shown, others
+
+
+def blocks(asked) -> list[tuple[str, range, bool]]:
+    counts = {route: round(asked.count * share) for route, share in SHARES.items()} if asked.route == "all" else \
+        {asked.route: asked.count}
+    found = [(route, range(begin, min(begin + BLOCK, asked.seed + count)), asked.refused > 0)
+             for route, count in counts.items() for begin in range(asked.seed, asked.seed + count, BLOCK)]
+    return sorted(found, key=lambda block: SHARES[block[0]])  # the slowest first
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--count", type=int, default=100, help="programs of each route")
+    parser.add_argument("--count", type=int, default=100, help="how many programs, of all routes together")
     parser.add_argument("--seed", type=int, default=0, help="the first seed")
     parser.add_argument("--route", choices=[*ROUTES, "all"], default="all")
-    parser.add_argument("--no-shrink", action="store_true")
-    parser.add_argument("--most", type=int, default=3, metavar="N", help="show and shrink N failures of each reason")
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--kinds", action="store_true", help="print the quota of each kind of statement")
-    parser.add_argument("--show", action="store_true", help="print every program and its verdict")
-    parser.add_argument("--refused", type=int, default=0, metavar="N", help="shrink N refused programs of each reason, too")
+    parser.add_argument("--most", type=int, default=3, metavar="N", help="show N failures of each reason")
+    parser.add_argument("--refused", type=int, default=0, metavar="N", help="show N refused programs of each reason, too")
+    parser.add_argument("--no-shrink", action="store_true", help="show programs as they were made")
     asked = parser.parse_args()
-    torch.set_num_threads(1)
-    warnings.simplefilter("ignore")  # of PyTorch about what programs do
-    tallies: dict[str, Tally] = {}
-    found: dict[str, list] = {}
-    with tempfile.TemporaryDirectory(prefix="whence-random-", dir=MEMORY if MEMORY.is_dir() else None) as folder:
-        for route in ROUTES if asked.route == "all" else [asked.route]:
-            begin = time.monotonic()
-            found[route] = []
-            seeds = range(asked.seed, asked.seed + asked.count)
-            if asked.show:
-                for seed in seeds:
-                    program = generate(seed, route)
-                    if program:
-                        verdict = judge(program, route, Path(folder))
-                        print(f"seed {seed}: {verdict and (verdict.word, verdict.reason)}\n{program}"
-                              f"{verdict.detail if verdict else ''}\n")
-            tallies[route] = run(route, seeds, Path(folder), found[route], asked.refused)
-            seconds = time.monotonic() - begin
-            print(f"{route}: {asked.count} programs in {seconds:.0f} s, {asked.count / seconds:.0f} a second", flush=True)
-        print_table(tallies)
-        for route, tally in tallies.items():
-            print_reasons(route, tally)
-            if asked.kinds:
-                print_kinds(route, tally)
-        for route, failures in found.items():
-            seen: Counter = Counter()
-            for seed, program, verdict in failures:
-                seen[verdict.word, verdict.reason] += 1
-                if seen[verdict.word, verdict.reason] > asked.most:
-                    print(f"--- {route} seed {seed}: {verdict.word}, {verdict.reason}")
-                    continue
-                small = program if asked.no_shrink else shrunk(program, verdict, route, Path(folder))
-                last = judge(small, route, Path(folder)) or verdict
-                print(f"\n--- {route} seed {seed}: {verdict.word}, {verdict.reason}\n{small}{last.detail.strip()[:700]}", flush=True)
-    return any(verdict.failed for failures in found.values() for _, _, verdict in failures)
+    begin = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="whence-random-", dir=MEMORY if MEMORY.is_dir() else None) as parent:
+        if asked.jobs > 1:
+            with multiprocessing.get_context("spawn").Pool(asked.jobs, begin_process, (parent,)) as pool:
+                return report(asked, pool.imap_unordered, begin)
+        begin_process(parent)
+        return report(asked, map, begin)
+
+
+def report(asked, each_of, begin: float) -> int:
+    tallies: dict[str, Tally] = {route: Tally() for route in ROUTES if asked.route in (route, "all")}
+    found: list[Found] = []
+    for route, tally, more in each_of(run_block, blocks(asked)):
+        tallies[route].update(tally)
+        found += more
+    failures = [each for each in found if each.verdict.failed]
+    seconds = time.monotonic() - begin
+    print(f"{asked.count} programs in {seconds:.0f} s, {asked.count / seconds:.1f} a second")
+    print_table(tallies)
+    for route, tally in tallies.items():
+        print_reasons(route, tally)
+        if asked.kinds:
+            print_kinds(route, tally)
+    few = {route: below_quota(route, tally) for route, tally in tallies.items() if tally.judged >= FEWEST_FOR_QUOTAS}
+    for route, kinds in few.items():
+        if kinds:
+            print(f"{route}: below their quota: {', '.join(kinds)}")
+    shown, others = choose(failures, asked.most)
+    shown += choose([each for each in found if not each.verdict.failed], asked.refused)[0]
+    for each in shown if asked.no_shrink else each_of(make_small, shown):
+        print_found(each)
+    for each in others:
+        print(f"--- {each.route} seed {each.seed}: {each.verdict.word}, {each.verdict.reason}")
+    return bool(failures) or any(few.values())
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ import torch
 from program_text import Input, Program, Statement
 from running import GLOBALS, LARGEST, make_inputs
 
-TRIED_SIZES = 4  # of a program's, with the example's
+TRIED = (0, 3, 4, 7)  # sizes of a program at which its lines are run while it is made: the example's, a 1, doubled, a 0
 
 
 @dataclass
@@ -33,7 +33,7 @@ def run_lines(lines: list[str], program: Program) -> list[dict | None]:
     """All names and their values at several sizes; None where PyTorch raises or numbers grow too large."""
     code = compile("\n".join(lines), "<lines>", "exec")
     found: list[dict | None] = []
-    for number in range(min(TRIED_SIZES, len(program.sizes))):
+    for number in TRIED:
         space = dict(GLOBALS)
         space.update((each.name, value) for each, value in zip(program.inputs, make_inputs(program, number), strict=True))
         try:
@@ -118,11 +118,21 @@ class Scope:
                 if self.example(name).dtype == dtype and self.example(name).dim() in ranks]
 
     def tensor(self, ranks: range = range(1, 5), dtype=torch.float32) -> str | None:
-        """One of them, rather a late one."""
+        """One of them, rather a late one, or one that has its memory with another."""
         found = sorted(self.tensors(ranks, dtype), key=lambda name: (len(name), name))
         if not found:
             return None
-        return self.chance.choice(found[-4:] if self.chance.random() < 0.6 else found)
+        choice = self.chance.random()
+        if choice < 0.35:
+            found = [each for each in found if self.partners(each)] or found
+        return self.chance.choice(found[-4:] if choice < 0.75 else found)
+
+    def partners(self, name: str) -> list[str]:
+        """Other names of its memory, or of parts of it, in any run."""
+        def memory(space, each):
+            return space[each].untyped_storage().data_ptr()
+        return [each for each in self.of_type(torch.Tensor) if each != name
+                and any(memory(space, each) == memory(space, name) for space in self.runs())]
 
     def integers(self) -> list[str]:
         return [name for name in self.of_type(int) if name not in self.counters]
@@ -168,6 +178,21 @@ class Scope:
         return self.chance.choice(named) if named and self.chance.random() < 0.6 else self.size_of()
 
     def size_expression(self) -> str:
+        """One that is nowhere negative: -1 means something else to most operators."""
+        for _ in range(8):
+            text = self.any_size_expression()
+            values = [self.value(text, space) for space in self.runs()]
+            if all(value is not None and 0 <= value <= 40 for value in values):
+                return text
+        return self.integer()
+
+    def value(self, text: str, space: dict) -> int | None:
+        try:
+            return eval(text, dict(space))
+        except Exception:  # such as a division by a size that is 0
+            return None
+
+    def any_size_expression(self) -> str:
         n, c = self.integer(), self.chance.randint(1, 4)
         forms = [n, n, f"{n} // {c + 1}", f"{n} + {c}", f"{n} - {c}", f"{n} * {c}", f"{n} % {c + 1}",
                  f"({n} + {c}) // 2", f"{n} - {n} // 2", f"{n} * {self.integer()}", f"{n} + {self.integer()}"]
@@ -186,8 +211,8 @@ class Scope:
     def bounds(self, name: str, axis: int) -> str:
         """What stands between brackets for one axis: "1:n // 2"."""
         chance = self.chance
-        first = chance.choice(["", "", "0", "1", "2", "-2", "-3", *self.counters, self.size_expression()])
-        last = chance.choice(["", "", "-1", "2", "3", self.size_expression(), self.size_expression(),
+        first = chance.choice(["", "", "0", "1", "2", "-2", "-3", *self.counters, self.any_size_expression()])
+        last = chance.choice(["", "", "-1", "2", "3", self.any_size_expression(), self.size_expression(),
                               *[f"{each} + 1" for each in self.counters]])
         step = chance.choice(["", "", "", ":2", ":2", ":3"])
         return f"{first}:{last}{step}"

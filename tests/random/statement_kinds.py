@@ -18,6 +18,8 @@ FREE = ("script",)  # branches and loops as they are written
 
 @dataclass(frozen=True)
 class Kind:
+    """`name` begins with its family: "view select"."""
+
     name: str
     make: Callable[..., "Statement | str | None"]
     routes: tuple[str, ...]
@@ -107,6 +109,10 @@ expressions("view", {
         f"{v}.unsqueeze(0).expand({s.size_expression()}, {sizes_of(v, range(s.example(v).dim()))})",
         f"{v}[0:1].expand({s.size_expression()}{', -1' * (s.example(v).dim() - 1)})"]),
     "contiguous": lambda s, v, d: f"{v}{s.chance.choice(['', f'.transpose({d}, {other_axis(s, v, d)})'])}.contiguous()",
+    "broadcast": lambda s, v, d: f"torch.broadcast_tensors({v}, {v}[:1])[{s.chance.choice('01')}]",
+    "moveaxis": lambda s, v, d: f"{v}.moveaxis({d}, {s.chance.choice(['0', '-1'])})",
+    "unflatten": lambda s, v, d: f"{v}.unflatten({d}, ({s.chance.choice(['1, -1', '-1, 1', '-1, 2'])}))",
+    "einsum": lambda s, v, d: f"torch.einsum('...i->i...', {v})",
     "to": lambda s, v, d: s.chance.choice([f"{v}.to(torch.float32)", f"{v}.float()", f"{v}.detach()"]),
 }, weight=9)
 expressions("view", {
@@ -119,6 +125,7 @@ expressions("view", {
     "split": lambda s, v, d: f"{v}.split({s.chance.choice('123')}, {d})[{s.chance.choice(['0', '1', '-1'])}]",
     "unbind": lambda s, v, d: f"{v}.unbind({d})[{s.chance.choice(['0', '1', '-1'])}]",
     "unfold": lambda s, v, d: f"{v}.unfold({d}, {s.chance.choice('12')}, {s.chance.choice('12')})",
+    "hsplit": lambda s, v, d: f"torch.hsplit({v}, 2)[{s.chance.choice('01')}]",
     "tensor_split": lambda s, v, d: f"{v}.tensor_split(2, {d})[{s.chance.choice('01')}]",
 }, weight=1.5)
 
@@ -189,9 +196,12 @@ expressions("compute", {
     "roll": lambda s, v, d: f"{v}.roll(1, {d})",
     "clone": lambda s, v, d: f"{v}.clone()",
     "pad": lambda s, v, d: f"torch.nn.functional.pad({v}, [1, {s.chance.choice('01')}])",
+    "sort": lambda s, v, d: f"{v}.sort({d})[0]",
+    "var": lambda s, v, d: f"{v}.var({d}, unbiased=False)",
+    "layer_norm": lambda s, v, d: f"torch.nn.functional.layer_norm({v}, {v}.shape[-1:])",
     "index by tensor": lambda s, v, d: f"{v}[torch.arange({v}.size(0)) // 2]",
     "index_select": lambda s, v, d: f"{v}.index_select({d}, torch.arange({v}.size({d})).flip(0))",
-}, weight=5)
+}, weight=6.5)
 expressions("compute", {
     "matmul": lambda s, v, d: f"{v} @ {s.chance.choice(s.alike(v))}.transpose(-1, -2) * 0.125",
     "tril": lambda s, v, d: f"{v}.{s.chance.choice(['tril', 'triu'])}({s.chance.choice(['', '1', '-1'])})",
@@ -216,10 +226,10 @@ expressions("size", {
 @kind("size named", weight=2)
 def name_size(scope: Scope):
     name = scope.names.new("n")
-    return Statement("size named", f"{name} = {scope.size_expression()}")
+    return Statement("size named", f"{name} = {scope.size_expression()}"), name
 
 
-@kind("size rebound", FREE, weight=0.7)
+@kind("size rebound", FREE, weight=1.2)
 def rebind_size(scope: Scope):
     """In a block, an integer of outside."""
     own = [name for name in scope.integers() if not scope.outer or name in scope.outer]
@@ -241,6 +251,45 @@ expressions("data size", {
 def counted(scope: Scope):
     name = scope.tensor()
     return f"{name}[:int(({name} > 0.3).sum())]" if name else None
+
+
+# several at once, and lists
+
+@kind("list parts", weight=0.8)
+def parts(scope: Scope):
+    """Several names from one tensor, or of one list."""
+    name = scope.tensor()
+    if name is None:
+        return None
+    first, second, axis = scope.names.new(), scope.names.new(), scope.axis(name)
+    form = scope.chance.choice([f"{name}.chunk(2, {axis})", f"{name}.tensor_split(2, {axis})", f"[{name}, {name} * 2.0]",
+                                f"({name}[:1], {name})"])
+    if form.startswith("["):
+        form = f"({form[1:-1]})"
+    return Statement("list parts", f"{first}, {second} = {form}"), first, second
+
+
+@kind("list written", FREE, weight=0.5)
+def write_to_item(scope: Scope):
+    """A list holds names of memory; a write to its item is one to what has that memory."""
+    name = scope.tensor()
+    if name is None:
+        return None
+    items, other = scope.names.new("l"), scope.chance.choice(scope.alike(name))
+    number = scope.chance.choice(["0", "1", "-1"])
+    return (Statement("list written", f"{items}[{number}].{scope.chance.choice(['add_(0.5)', 'mul_(2.0)', 'zero_()'])}",
+                      lead=f"{items} = [{name}, {scope.chance.choice([other, other + ' * 1.0', name + '[:1]'])}]"),)
+
+
+@kind("branch expression", FREE, weight=0.8)
+def conditional_expression(scope: Scope):
+    name = scope.tensor()
+    if name is None:
+        return None
+    other, new = scope.chance.choice(scope.alike(name)), scope.names.new()
+    second = scope.chance.choice([other, f"{other} * 2.0", f"{other}[:]", f"{name}.relu()", f"{name}.clone()"])
+    condition = scope.chance.choice([f"{scope.integer()} > {scope.chance.randint(1, 6)}", f"bool({name}.sum() > 0.3)"])
+    return Statement("branch expression", f"{new} = {name} if {condition} else {second}"), new
 
 
 # writes
@@ -285,9 +334,9 @@ write("unary_", lambda s, t, v: f"{t}.{s.chance.choice(['relu_', 'neg_', 'abs_',
 write("clamp_", lambda s, t, v: f"{t}.clamp_(min=-0.5)", 0.4)
 write("masked_fill_", lambda s, t, v: f"{t}.masked_fill_({t} > 0.3, {s.number()})", 0.7)
 write("index_fill_", lambda s, t, v: f"{t}.index_fill_(0, torch.tensor([0]), {s.number()})", 0.3)
-write("index_add_", lambda s, t, v: f"{t}.index_add_(0, torch.tensor([0]), {t}[-1:])", 0.3)
+write("index_add_", lambda s, t, v: f"{t}.index_add_(0, torch.tensor([0]), {t}[-1:])", 0.7)
 write("twice", lambda s, t, v: f"{t}.add_({s.number()}).mul_({s.number()})", 0.4)
-write("swapped", lambda s, t, v: f"{t}.copy_({t}.flip(0))", 0.3)
+write("swapped", lambda s, t, v: f"{t}.copy_({t}.flip(0))", 0.5)
 write("out=", lambda s, t, v: f"torch.add({t}, {s.number()}, out={t})", 0.5)
 
 

@@ -83,32 +83,36 @@ def compare(program: Program, archive: Archive, model: Path, expected, said) -> 
         session = open_session(model)
     except Exception as error:
         return Verdict("does not run", "not loaded", f"{error}"[:600])
-    shapes = {each.name: each.shape for each in session.get_inputs()}
     fixed, compared = False, 0
     for number, wanted in enumerate(expected):
-        inputs = make_inputs(program, number)
-        feed = {each.name: tensor for each, tensor in zip(program.inputs, inputs, strict=True)}
-        if any(isinstance(size, int) and size != feed[name].shape[axis]
-               for name, shape in shapes.items() for axis, size in enumerate(shape)):
-            fixed = True
-            continue
         if wanted is None:
             continue
-        verdict = compare_at(session, feed, wanted)
-        if verdict is not None:
-            # Only now, since it takes longer: what the archive itself computes may be something else than its text.
-            theirs = results_of(archive.forward, inputs)
-            if theirs is None or compare_at(session, feed, theirs) is None or not same(theirs, wanted):
-                if theirs is not None and compare_at(session, feed, theirs) is not None:
-                    return describe(verdict, program, number, said)
-                if number == 0:
-                    return None
-                continue
+        inputs = make_inputs(program, number)
+        feed = {each.name: tensor for each, tensor in zip(program.inputs, inputs, strict=True)}
+        verdict = ("fixed", "") if not accepts(session, feed) else compare_at(session, feed, wanted)
+        if verdict is None:
+            compared += 1
+            continue
+        # Only now, since it takes longer: what PyTorch made of the program may compute something else, or run nowhere.
+        theirs = results_of(archive.forward, inputs)
+        if theirs is None and archive.has_guards and verdict[0] != "fixed":
+            return describe(verdict, program, number, said, "where the archive's guards refuse")
+        if theirs is None or not same(theirs, wanted):
+            if number == 0:
+                return None
+            continue
+        if verdict[0] != "fixed":
             return describe(verdict, program, number, said)
-        compared += 1
+        fixed = True
     if fixed:
         return Verdict("fixed", "" if said.warned else "unsaid", said.says)
     return Verdict("right", "warned" if said.warned else "", said.says) if compared > 1 else None
+
+
+def accepts(session, feed: dict[str, torch.Tensor]) -> bool:
+    """False where an axis of the file has another size."""
+    return all(not isinstance(size, int) or size == feed[each.name].shape[axis]
+               for each in session.get_inputs() for axis, size in enumerate(each.shape))
 
 
 def same(ours, theirs) -> bool:
@@ -133,7 +137,7 @@ def compare_at(session, feed: dict[str, torch.Tensor], wanted) -> tuple[str, str
     return None
 
 
-def describe(verdict: tuple[str, str], program: Program, number: int, said) -> Verdict:
+def describe(verdict: tuple[str, str], program: Program, number: int, said, addition: str = "") -> Verdict:
     word, detail = verdict
     sizes = {program.sizes[number][axis] for each in program.inputs for axis in each.dynamic_axes().values()}
     where = "at the example's size" if number == 0 else "at size 0" if 0 in sizes else \
@@ -141,7 +145,7 @@ def describe(verdict: tuple[str, str], program: Program, number: int, said) -> V
     if node := re.search(r"running (\w+) node", detail):
         where += f", {node[1]}"
     detail = f"at {program.sizes[number]}: {detail}\n{said.says}"
-    return Verdict("said" if said.warned and number else word, where, detail)
+    return Verdict("said" if said.warned else word, " ".join(filter(None, [where, addition])), detail)
 
 
 @dataclass
@@ -153,7 +157,7 @@ class Tally:
     reasons: Counter = field(default_factory=Counter)
 
     def add(self, program: Program, verdict: Verdict | None) -> None:
-        word = verdict.word if verdict else "PyTorch refuses"
+        word = verdict.word if verdict else "not counted"
         self.words[word] += 1
         for kind in program.kinds():
             self.kinds.setdefault(kind, Counter())[word] += 1
