@@ -11,6 +11,7 @@
 #   make accuracy  build, then how often annotate is right about foreign files: tests/accuracy
 #   make bench     build, then the benchmarks of tests/bench
 #   make fuzz SECONDS=60   every reader on input that libFuzzer makes up, so long each; TARGETS=npz,zip: those alone
+#   make random N=20000     so many random programs by all routes against PyTorch, on all cores: tests/random
 #   make test-sanitized    C++ tests, kept fuzz inputs and foreign ONNX files under sanitizers, without LibTorch
 #   make lint      format and clang-tidy
 #   make clean     remove what was built, keep the virtual environment and the cache
@@ -20,8 +21,9 @@
 
 PREFIX ?= /usr/local
 SECONDS ?= 60
+N ?= 2000
 
-.PHONY: demo build test test-full test-torch test-sanitized fuzz wheel accuracy install bench lint clean setup
+.PHONY: demo build test test-full test-torch test-sanitized fuzz random wheel accuracy install bench lint clean setup
 
 build: setup
 	@tools/setup/build.sh release
@@ -58,6 +60,9 @@ bench: build
 
 fuzz: setup
 	@tools/setup/fuzz.sh "$(SECONDS)" "$(TARGETS)"
+
+random: build
+	@tools/setup/random.sh "$(N)"
 
 test-sanitized: setup
 	@tools/setup/test_sanitized.sh

@@ -1,11 +1,12 @@
 """Random programs: statements of KINDS, one after the other, each tried by PyTorch at several sizes before it is kept."""
 
 import random
+from dataclasses import replace
 
 import compound_kinds  # noqa: F401  (its kinds)
-from program_text import Input, Program, Statement
+from program_text import Input, Program, Statement, block_lines
 from running import eager
-from scope import Scope
+from scope import Scope, run_lines
 from statement_kinds import KINDS, Kind
 
 SIGNATURES = (
@@ -19,6 +20,7 @@ SIGNATURES = (
 COUNT = Input("k", (), "int64")
 ATTEMPTS = 40  # for a program that has enough statements and runs at enough sizes
 FEWEST, MOST = 5, 12
+MOST_NUMBERS = 200_000
 
 
 def choose_sizes(chance: random.Random) -> tuple[dict[str, int], ...]:
@@ -29,6 +31,13 @@ def choose_sizes(chance: random.Random) -> tuple[dict[str, int], ...]:
     if chance.random() < 0.3:
         others[-1] = (b, 0, t)
     return tuple({"b": one, "s": two, "t": three} for one, two, three in [(b, s, t), *others])
+
+
+def grows(program: Program) -> bool:
+    """True if a loop makes more and more numbers at larger sizes: at those that whence tries, they would fill the memory."""
+    larger = replace(program, sizes=({"b": 17, "s": 19, "t": 13},))
+    space, = run_lines(list(block_lines(program.statements)), larger, (0,), lambda value: value.numel() < MOST_NUMBERS)
+    return space is None and eager(larger)[0] is not None
 
 
 class Generator:
@@ -42,7 +51,8 @@ class Generator:
             program = self.attempt()
             if program is not None and program.length() >= FEWEST:
                 results = eager(program)
-                if results[0] is not None and sum(each is not None for each in results) >= 4:
+                runs = sum(each is not None for each in results)
+                if results[0] is not None and runs >= 4 and not grows(program):
                     return program
         return None
 

@@ -33,9 +33,15 @@ from verdicts import FAILURES, WORDS, Tally, Verdict, judge
 
 MEMORY = Path("/dev/shm")
 SHARES = {"trace": 0.3, "script": 0.55, "export": 0.15}  # of all programs; those of export take ten times as long
+FEW = {"trace": 50, "script": 75, "export": 7}  # programs of `make test`, in some ten seconds
+MATRIX = 2000  # of `make test-full`
 BLOCK = 25  # seeds that a process is given at once
 QUOTA = 1 / 250  # of a route's programs that were judged, at least so many have each kind of statement
 FEWEST_FOR_QUOTAS = 1000
+
+
+def seeds_of_the_matrix(route: str) -> range:
+    return range(FEW[route], FEW[route] + round(MATRIX * SHARES[route]))
 
 
 @dataclass(frozen=True)
@@ -75,16 +81,21 @@ def run_block(task: tuple[str, range, bool]) -> tuple[str, Tally, list[Found]]:
     return route, tally, found
 
 
-def make_small(found: Found) -> Found:
-    def fails_alike(candidate: Program) -> bool:
+def shrunk(program: Program, verdict: Verdict, route: str, folder: Path) -> tuple[Program, Verdict]:
+    """The smallest program with this verdict, and what is said of it."""
+    def is_judged_alike(candidate: Program) -> bool:
         try:
-            other = judge(candidate, found.route, folder)
+            other = judge(candidate, route, folder)
         except Exception:  # such as a name that is gone
             return False
-        return other is not None and (other.word, other.reason) == (found.verdict.word, found.verdict.reason)
+        return other is not None and (other.word, other.reason) == (verdict.word, verdict.reason)
 
-    small = shrink(found.program, fails_alike)
-    return Found(found.route, found.seed, small, judge(small, found.route, folder) or found.verdict)
+    small = shrink(program, is_judged_alike)
+    return small, judge(small, route, folder) or verdict
+
+
+def make_small(found: Found) -> Found:
+    return Found(found.route, found.seed, *shrunk(found.program, found.verdict, found.route, folder))
 
 
 def print_table(tallies: dict[str, Tally]) -> None:

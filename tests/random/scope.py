@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field
+from typing import Callable
 
 import torch
 
@@ -29,11 +30,20 @@ class Names:
         return f"{letter}{self.count}"
 
 
-def run_lines(lines: list[str], program: Program) -> list[dict | None]:
-    """All names and their values at several sizes; None where PyTorch raises or numbers grow too large."""
+def is_small(value: torch.Tensor) -> bool:
+    if not value.numel():
+        return True
+    if value.numel() > 4000 or value.dim() > 5:
+        return False
+    return not value.is_floating_point() or bool(value.abs().max() <= LARGEST)  # False for NaN
+
+
+def run_lines(lines: list[str], program: Program, numbers: tuple[int, ...] = TRIED,
+              accepts: Callable[[torch.Tensor], bool] = is_small) -> list[dict | None]:
+    """All names and their values at several sizes; None where PyTorch raises or a tensor is not accepted."""
     code = compile("\n".join(lines), "<lines>", "exec")
     found: list[dict | None] = []
-    for number in TRIED:
+    for number in numbers:
         space = dict(GLOBALS)
         space.update((each.name, value) for each, value in zip(program.inputs, make_inputs(program, number), strict=True))
         try:
@@ -42,16 +52,9 @@ def run_lines(lines: list[str], program: Program) -> list[dict | None]:
         except Exception:
             found.append(None)
             continue
-        found.append(space if all(map(is_small, space.values())) else None)
+        tensors = [each for each in space.values() if isinstance(each, torch.Tensor)]
+        found.append(space if all(map(accepts, tensors)) else None)
     return found
-
-
-def is_small(value) -> bool:
-    if not isinstance(value, torch.Tensor) or not value.numel():
-        return True
-    if value.numel() > 4000 or value.dim() > 5:
-        return False
-    return not value.is_floating_point() or bool(value.abs().max() <= LARGEST)  # False for NaN
 
 
 @dataclass

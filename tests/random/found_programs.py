@@ -1,0 +1,178 @@
+"""Programs that were wrong once, as small as they got: what random programs found stays a test."""
+
+import re
+from dataclasses import dataclass
+
+from program_text import Input, Program, Statement
+
+
+@dataclass(frozen=True)
+class FoundProgram:
+    name: str
+    routes: tuple[str, ...]
+    inputs: str  # "x[b, s], y[4], k[]": k is an integer
+    sizes: str  # of the axes: the example's, then two or more others: "b=4 s=6, b=1 s=6, b=0 s=6"
+    source: str  # the lines of forward
+
+    def program(self) -> Program:
+        *lines, last = self.source.strip("\n").split("\n")
+        assert last.startswith("return "), last
+        return Program(tuple(read_inputs(self.inputs)), tuple(Statement("found", line) for line in lines),
+                       (last.removeprefix("return "),), tuple(read_sizes(each) for each in self.sizes.split(",")))
+
+
+def read_inputs(text: str):
+    for name, dims in re.findall(r"(\w+)\[([^\]]*)\]", text):
+        axes = tuple(int(each) if each.isdigit() else each for each in re.findall(r"\w+", dims))
+        yield Input(name, axes, "float32" if axes else "int64")
+
+
+def read_sizes(text: str) -> dict[str, int]:
+    return {name: int(size) for name, size in re.findall(r"(\w+)=(\d+)", text)}
+
+
+BOTH = ("trace", "script")
+ALL = ("trace", "script", "export")
+ROWS = "b=4 s=6, b=5 s=3, b=1 s=6, b=7 s=4, b=0 s=6, b=4 s=0"
+
+FOUND = (
+    FoundProgram("written under an alias that a size decides", ("script",), "x[b, s]", ROWS, """
+x = x * 1.0
+t = x
+if x.size(0) > 3:
+    t = x * x
+x[:, ::2] *= 0.0
+t = t + 0.0
+return t"""),
+    FoundProgram("a sum or the other name", ("script",), "x[b, s], y[b, s], k[]", ROWS, """
+t = x * 1.0
+y = y * 1.0
+z = y
+if int(k) > 2:
+    t = y + t
+else:
+    t = y
+t.add_(2.0)
+return t, z"""),
+    FoundProgram("reshape of an empty axis", ALL, "x[b, s]", ROWS, """
+v = x.reshape(1, x.size(0), x.size(1))
+return v"""),
+    FoundProgram("a view of an empty tensor is written", ALL, "x[b, s]", ROWS, """
+x = x * 1.0
+x.unsqueeze(0).add_(1.5)
+return x"""),
+    FoundProgram("a flat view of an empty tensor is written", ALL, "x[b, s]", ROWS, """
+x = x * 1.0
+x.view(-1).neg_()
+return x"""),
+    FoundProgram("a diagonal of an empty axis", ("script",), "x[b, s, 4]", ROWS, """
+v = x.diagonal(0, 2, 1)
+return v"""),
+    FoundProgram("a part of an empty axis", ("script",), "x[b, 4]", ROWS, """
+v = x.split(2, 0)[0]
+return v"""),
+    FoundProgram("a chunk of an empty axis", ("script",), "x[b, s]", ROWS, """
+v = x.chunk(2, 1)[0]
+return v"""),
+    FoundProgram("a chunk of what a split left", ("script",), "y[s]", "s=4, s=6, s=5, s=3, s=1", """
+v = y.tensor_split(2, 0)[1]
+v = v.chunk(3, 0)[1]
+return v"""),
+    FoundProgram("squeeze of an axis that is 1 or 0", ("script",), "x[b, s]", ROWS, """
+v = x[:, :1].squeeze(1)
+return v"""),
+    FoundProgram("squeeze of a row of none", ("trace",), "x[b, s], y[t, s]", "b=3 s=3 t=4, b=3 s=2 t=4, b=4 s=6 t=2", """
+v = y.repeat(x.shape[1] // 3, 1)
+v = v[:1].squeeze(0)
+return v"""),
+    FoundProgram("an empty range after another", BOTH, "x[b, s], y[b, s]", "b=4 s=7, b=5 s=7, b=4 s=1, b=4 s=2", """
+v = x.transpose(1, 0)
+v = v[y.shape[1]:][:, x.size(1):3]
+return v"""),
+    FoundProgram("a range that ends before the first number", BOTH, "y[b, s]", "b=4 s=4, b=4 s=3, b=4 s=1, b=2 s=2", """
+n = y.size(1) - 2
+v = y.view(-1)[-2:n]
+return v"""),
+    FoundProgram("a written range of rows that may be none", BOTH, "x[b, 4]", "b=4, b=5, b=1, b=0", """
+x = x * 1.0
+v = x[:1]
+v[..., :] = -0.75
+return v"""),
+    FoundProgram("a written stride of rows that may be none", BOTH, "x[b, 4]", "b=4, b=5, b=1, b=0", """
+x = x * 1.0
+x[:2:3] = 2.0
+return x"""),
+    FoundProgram("a written range at the end that reaches outside", BOTH, "y[b, s]", "b=4 s=3, b=4 s=2, b=5 s=5, b=4 s=1", """
+y = y * 1.0
+y[1, -3:] = 2.0
+return y"""),
+    FoundProgram("a written range of a part that is empty", ("trace",), "x[b, s, 4], y[b, s]",
+                 "b=4 s=7, b=8 s=3, b=5 s=4, b=2 s=2", """
+x = x * 1.0
+v = x[:, :, y.shape[0] - 2:]
+v = v.tensor_split(2, 1)[1]
+v.diagonal().clamp_(min=-0.5)
+return x"""),
+    FoundProgram("rows behind the last are written", ("trace",), "x[b, s]", "b=2 s=7, b=3 s=7, b=5 s=3", """
+x = x * 1.0
+v = x[2:]
+v.unsqueeze(0).add_(-0.75)
+return v"""),
+    FoundProgram("a column that is not there is written over itself", ("trace",), "x[b, s]", "b=2 s=5, b=4 s=3, b=4 s=2", """
+x = x * 1.0
+v = x[:, 2:3]
+w = v.t().view_as(v)
+v.copy_(w.clone())
+return x"""),
+    FoundProgram("a loop rebinds what another wrote", ("script",), "x[b, s]", "b=2 s=5, b=3 s=5, b=4 s=2, b=1 s=3", """
+x = x * 1.0
+v = x.transpose(1, 0)
+x.select(1, 0).add_(1.5)
+for i in range(int((x > 0.3).sum()) % 4):
+    v = x
+for i in range(v.size(1) // 3):
+    x = x[:, :]
+    x[:, 1::2].index_add_(0, torch.tensor([0]), x[:, 1::2][-1:].clone())
+return v"""),
+    FoundProgram("a range that data or a size make empty is zeroed in a loop", ("script",), "x[b, s]",
+                 "b=5 s=3, b=5 s=2, b=6 s=4, b=2 s=2", """
+x = x * 1.0
+v = x[(x.size(-2) + 4) // 2:][:, ::3]
+for i in range(int((x > 0.3).sum()) % 4):
+    v.zero_()
+return v"""),
+    FoundProgram("rows of a column are put in a loop", ("script",), "x[b, s]", "b=3 s=4, b=3 s=3, b=4 s=5, b=5 s=6", """
+x = x * 1.0
+for i in range(x.shape[1] % 4):
+    y = x.select(1, i)
+    y.index_put_((torch.arange(2),), y[:1].clone())
+return x"""),
+    FoundProgram("rows and a loop's branch", ("script",), "x[b, s]", "b=4 s=4, b=4 s=0, b=0 s=4, b=1 s=4", """
+x = x * 1.0
+if x.size(-1) < 5:
+    x.unsqueeze(0).masked_fill_(x > 0.3, 0.25)
+return x"""),
+    FoundProgram("an axis of one number of an archive", ("export",), "x[b, s]", "b=3 s=8, b=1 s=8, b=4 s=5", """
+x = x * 1.0
+x[-2:, -3::2].zero_()
+return x"""),
+    FoundProgram("a range whose length a guard fixes", ("export",), "x[b, s], y[s]", "b=3 s=3, b=4 s=3, b=3 s=5", """
+v = torch.linspace(0.0, 1.0, x.shape[0] * y.size(0))
+return v"""),
+    FoundProgram("parts whose number a guard fixes", ("export",), "y[b, s]", "b=4 s=5, b=5 s=5, b=3 s=2", """
+v = y.split(2, 0)[0]
+return v"""),
+    FoundProgram("a place that a guard fixes", ("export",), "x[b, s, 4]", "b=2 s=8, b=2 s=7, b=3 s=5", """
+x = x * 1.0
+x[:, x.size(1) // 2, -1] -= 0.25
+return x"""),
+    FoundProgram("a place from the end that a guard fixes", ("export",), "x[b, s]", "b=5 s=4, b=10 s=2, b=4 s=7", """
+x = x * 1.0
+x[::2, x.size(1) // 2] += 0.5
+return x"""),
+    FoundProgram("the greater of two sizes of an archive", ("export",), "x[b, s], y[b, s]",
+                 "b=2 s=3, b=2 s=0, b=3 s=5, b=4 s=1", """
+v = y.amax(0)
+w = torch.zeros(max(v.size(0), 1))
+return w"""),
+)

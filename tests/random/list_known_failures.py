@@ -1,0 +1,71 @@
+"""Writes known_failures.py anew: of all that the tests run, what fails with the command of this tree (or $WHENCE).
+
+    python tests/random/list_known_failures.py --jobs 2
+
+The tests expect these to fail, so the list gets shorter as whence gets better; what it gains has to be looked at.
+"""
+
+import argparse
+import json
+import multiprocessing
+import sys
+import tempfile
+from pathlib import Path
+
+import run_random
+from export_routes import ROUTES
+from found_programs import FOUND
+from run_random import BLOCK, FEW, MEMORY, begin_process, run_block, seeds_of_the_matrix
+from verdicts import judge
+
+FILE = Path(__file__).with_name("known_failures.py")
+HEADER = '''"""What fails today, by route: seeds of the tests, and programs of found_programs.py, each with its verdict.
+list_known_failures.py writes it. The tests expect these to fail, and fail themselves once they do not.
+"""
+'''
+
+
+def said(verdict) -> str:
+    return f"{verdict.word}, {verdict.reason}"
+
+
+def failing_found(route: str) -> dict[str, str]:
+    found = {}
+    for each in FOUND:
+        if route in each.routes:
+            verdict = judge(each.program(), route, run_random.folder)
+            if verdict is None or verdict.failed:
+                found[each.name] = said(verdict) if verdict else "PyTorch refuses it"
+    return found
+
+
+def as_text(name: str, kind: str, failures: dict[str, dict]) -> str:
+    lines = [f"{name}: dict[str, dict[{kind}, str]] = {{"]
+    for route, found in failures.items():
+        lines.append(f'    "{route}": {{' + ("" if found else "},"))
+        lines += [f"        {json.dumps(key)}: {json.dumps(verdict)}," for key, verdict in sorted(found.items())]
+        lines += ["    },"] if found else []
+    return "\n".join([*lines, "}"])
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
+    asked = parser.parse_args()
+    seeds: dict[str, dict[int, str]] = {route: {} for route in ROUTES}
+    tasks = [(route, range(at, min(at + BLOCK, seeds_of_the_matrix(route).stop)), False)
+             for route in ROUTES for at in range(0, seeds_of_the_matrix(route).stop, BLOCK)]
+    with tempfile.TemporaryDirectory(prefix="whence-random-", dir=MEMORY if MEMORY.is_dir() else None) as parent, \
+            multiprocessing.get_context("spawn").Pool(asked.jobs, begin_process, (parent,)) as pool:
+        for route, _, found in pool.imap_unordered(run_block, tasks):
+            seeds[route].update((each.seed, said(each.verdict)) for each in found)
+        programs = dict(zip(ROUTES, pool.map(failing_found, ROUTES), strict=True))
+    FILE.write_text(HEADER + "\n" + as_text("FAILING_SEEDS", "int", seeds) + "\n\n"
+                    + as_text("FAILING_FOUND", "str", programs) + "\n")
+    print(f"{sum(map(len, seeds.values()))} seeds of {sum(len(seeds_of_the_matrix(each)) + FEW[each] for each in ROUTES)}, "
+          f"{sum(map(len, programs.values()))} programs")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,86 @@
+"""Random programs by every route equal PyTorch at every size or are refused; so do those that were wrong once.
+
+run_random.py runs as many as one likes, and shows what fails as small as it gets.
+"""
+
+import pytest
+
+from export_routes import ROUTES
+from found_programs import FOUND
+from known_failures import FAILING_FOUND, FAILING_SEEDS
+from program_generator import generate
+from run_random import BLOCK, FEW, seeds_of_the_matrix, shrunk
+from verdicts import Tally, judge
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # PyTorch's, about what programs do
+
+def blocks(route: str, seeds: range) -> list:
+    return [pytest.param(route, seeds[at:at + BLOCK], id=f"{route} {seeds[at]}") for at in range(0, len(seeds), BLOCK)]
+
+
+def assert_block_right(route: str, seeds: range, folder) -> None:
+    """Known failures have a test of their own."""
+    tally = Tally()
+    for seed in (chosen := [seed for seed in seeds if seed not in FAILING_SEEDS.get(route, {})]):
+        program = generate(seed, route)
+        if program is None:
+            continue
+        verdict = judge(program, route, folder)
+        tally.add(program, verdict)
+        if verdict and verdict.failed:
+            small, last = shrunk(program, verdict, route, folder)
+            pytest.fail(f"{route} seed {seed}: {verdict.word}, {verdict.reason}\n{small}{last.detail}")
+    # Most programs have to say something: PyTorch takes them, and whence exports them.
+    assert tally.judged >= len(chosen) * 0.6 and tally.words["right"] >= tally.judged * 0.4, tally.words
+
+
+@pytest.mark.parametrize("route, seeds", [block for route in ROUTES for block in blocks(route, range(FEW[route]))])
+def test_random_programs(route, seeds, tmp_path):
+    assert_block_right(route, seeds, tmp_path)
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize("route, seeds", [block for route in ROUTES for block in blocks(route, seeds_of_the_matrix(route))])
+def test_many_random_programs(route, seeds, tmp_path):
+    assert_block_right(route, seeds, tmp_path)
+
+
+def assert_right(program, route: str, folder) -> None:
+    verdict = judge(program, route, folder)
+    assert verdict is not None, "PyTorch does not run it at enough sizes"
+    assert not verdict.failed, f"{verdict.word}, {verdict.reason}\n{verdict.detail}"
+
+
+def known_failures(wanted) -> list:
+    return [pytest.param(route, seed, marks=pytest.mark.xfail(strict=True, reason=reason),
+                         id=f"{route} {seed}")
+            for route, seeds in FAILING_SEEDS.items() for seed, reason in seeds.items() if wanted(route, seed)]
+
+
+@pytest.mark.parametrize("route, seed", known_failures(lambda route, seed: seed < FEW[route]))
+def test_known_failures(route, seed, tmp_path):
+    assert_right(generate(seed, route), route, tmp_path)
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize("route, seed", known_failures(lambda route, seed: seed >= FEW[route]))
+def test_many_known_failures(route, seed, tmp_path):
+    assert_right(generate(seed, route), route, tmp_path)
+
+
+def found_programs() -> list:
+    return [pytest.param(each, route, id=f"{route}: {each.name}",
+                         marks=[pytest.mark.xfail(strict=True, reason=FAILING_FOUND[route][each.name])]
+                         if each.name in FAILING_FOUND.get(route, {}) else [])
+            for each in FOUND for route in each.routes]
+
+
+@pytest.mark.parametrize("found, route", found_programs())
+def test_found_programs(found, route, tmp_path):
+    assert_right(found.program(), route, tmp_path)
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_a_seed_is_one_program(route):
+    first, again = generate(3, route), generate(3, route)
+    assert first is not None and first == again
