@@ -200,6 +200,94 @@ Argument product(PairSteps& c) {
                 c.binary("aten::add.Tensor", times(p, s), times(q, r)));
 }
 
+// ---- chosen and compared ----------------------------------------------------------------------------------------
+
+// A number as a pair [2] of `dtype`.
+Argument number_pair(PairSteps& c, const Argument& given, DType dtype) {
+  const ComplexNumber value = number(c, given);
+  const auto part = [&](double of) {
+    return c.steps.add("aten::full", {{"size", {ArgumentList{}}}, {"fill_value", {of}}, {"dtype", {dtype}}}, dtype, {});
+  };
+  return c.pair(part(value.real), part(value.imag));
+}
+
+// A tensor or number that is chosen for the result.
+Argument choice(PairSteps& c, const Argument& given) {
+  return is_tensor(given) ? c.as_pair(given) : number_pair(c, given, c.real_dtype());
+}
+
+Argument chosen(PairSteps& c, const Argument& mask, const Argument& yes, const Argument& no) {
+  return c.steps.add("aten::where.self", {{"condition", for_both(c, mask)}, {"self", yes}, {"other", no}},
+                     c.real_dtype(), c.result_dims());
+}
+
+Argument where(PairSteps& c) {
+  if (!c.has("self")) c.refuse("the places of complex numbers that are not 0");
+  const Argument yes = choice(c, c.argument("self")), no = choice(c, c.argument("other"));
+  return chosen(c, c.argument("condition"), yes, no);
+}
+
+Argument masked_fill(PairSteps& c) {
+  const Argument value = choice(c, c.argument("value"));
+  return chosen(c, c.argument("mask"), value, c.as_pair(c.argument("self")));
+}
+
+// Joins what holds for each part.
+Argument of_parts(PairSteps& c, const char* target, const Argument& each) {
+  return c.steps.add(target, {{"self", each}, {"dim", {std::int64_t{-1}}}}, DType::boolean, c.result_dims());
+}
+
+Argument compared(PairSteps& c, const char* target, const char* joined) {
+  const Argument &self = c.argument("self"), &other = c.argument("other");
+  if (is_tensor(other) && c.is_pair(self) != c.is_pair(other)) c.refuse("a comparison of complex with real numbers");
+  const Argument right = is_tensor(other) ? other : number_pair(c, other, c.steps.dtype(self));
+  std::vector<Dim> dims = c.result_dims();
+  dims.push_back(fixed(2));
+  return of_parts(c, joined, c.steps.add(target, {{"self", self}, {"other", right}}, DType::boolean, std::move(dims)));
+}
+
+Argument equal(PairSteps& c) { return compared(c, "aten::eq.Tensor", "aten::all.dim"); }
+Argument unequal(PairSteps& c) { return compared(c, "aten::ne.Tensor", "aten::any.dim"); }
+
+Argument tested(PairSteps& c, const char* target) {
+  const Argument& z = c.argument("self");
+  return of_parts(c, "aten::any.dim", c.steps.add(target, {{"self", z}}, DType::boolean, c.steps.dims(z)));
+}
+
+Argument isnan(PairSteps& c) { return tested(c, "aten::isnan"); }
+Argument isinf(PairSteps& c) { return tested(c, "aten::isinf"); }
+
+// ---- statistics -------------------------------------------------------------------------------------------------
+
+// A call of the same operator with another `self`, whose axes have no pairs behind them.
+Argument called_on(PairSteps& c, const std::string& target, const Argument& self) {
+  std::vector<NamedArgument> arguments = c.node().arguments;
+  for (NamedArgument& argument : arguments) {
+    if (argument.name == "self") argument.value = self;
+  }
+  const std::string& overload = c.node().overload;
+  return c.steps.add(overload.empty() ? target : target + "." + overload, std::move(arguments), c.real_dtype(),
+                     c.part_dims());
+}
+
+Argument norm(PairSteps& c) { return called_on(c, c.node().target, magnitude(c, c.argument("self"))); }
+
+Argument variance(PairSteps& c) {
+  const Argument& z = c.argument("self");
+  const auto of = [&](const Argument& part) { return called_on(c, "aten::var", part); };
+  return c.binary("aten::add.Tensor", of(c.real(z)), of(c.imag(z)));
+}
+
+Argument deviation(PairSteps& c) { return c.unary("aten::sqrt", variance(c)); }
+
+// ---- moved part by part -----------------------------------------------------------------------------------------
+
+// For operators that add an axis behind the pairs', or whose indices have none.
+Argument by_parts(PairSteps& c) {
+  const Argument& z = c.argument("self");
+  return c.pair(called_on(c, c.node().target, c.real(z)), called_on(c, c.node().target, c.imag(z)));
+}
+
 // ---- written and made -------------------------------------------------------------------------------------------
 
 // self with `src` in place of a part of it.
@@ -276,13 +364,23 @@ const PairRules& pair_arithmetic() {
       {"aten::copy", copy},
       {"aten::div", div},
       {"aten::einsum", einsum},
+      {"aten::eq", equal},
       {"aten::exp", exp},
       {"aten::full", full},
       {"aten::full_like", full},
+      {"aten::gather", by_parts},
       {"aten::imag", imag},
+      {"aten::isinf", isinf},
+      {"aten::isnan", isnan},
+      {"aten::linalg_vector_norm", norm},
+      {"aten::masked_fill", masked_fill},
       {"aten::matmul", product},
       {"aten::mm", product},
       {"aten::mul", mul},
+      {"aten::ne", unequal},
+      {"aten::new_full", full},
+      {"aten::new_ones", ones},
+      {"aten::new_zeros", zeros},
       {"aten::ones", ones},
       {"aten::ones_like", ones},
       {"aten::polar", polar},
@@ -294,6 +392,10 @@ const PairRules& pair_arithmetic() {
       {"aten::log", log},
       {"aten::sgn", sgn},
       {"aten::square", square},
+      {"aten::std", deviation},
+      {"aten::unfold", by_parts},
+      {"aten::var", variance},
+      {"aten::where", where},
       {"aten::select_scatter", scattered},
       {"aten::slice_scatter", scattered},
       {"aten::sub", sub},

@@ -92,7 +92,7 @@ namespace {
 
 // ---- operators that only move elements --------------------------------------------------------------------------
 
-enum class Moves { one_axis, axes, all_axes, shape, indices, range };
+enum class Moves { one_axis, axes, all_axes, shape, repeats, indices, range };
 
 // By operator: which of its arguments count axes or sizes, and how.
 struct Moving {
@@ -105,6 +105,7 @@ const std::unordered_map<std::string_view, Moving>& moving() {
       {"aten::_unsafe_view", {Moves::shape, {"size"}}},
       {"aten::cat", {Moves::one_axis, {"dim"}}},
       {"aten::chunk", {Moves::one_axis, {"dim"}}},
+      {"aten::cumsum", {Moves::one_axis, {"dim"}}},
       {"aten::expand", {Moves::shape, {"size"}}},
       {"aten::flatten", {Moves::range, {"start_dim", "end_dim"}}},
       {"aten::flip", {Moves::axes, {"dims"}}},
@@ -114,6 +115,7 @@ const std::unordered_map<std::string_view, Moving>& moving() {
       {"aten::movedim", {Moves::axes, {"source", "destination"}}},
       {"aten::narrow", {Moves::one_axis, {"dim"}}},
       {"aten::permute", {Moves::all_axes, {"dims"}}},
+      {"aten::repeat", {Moves::repeats, {"repeats"}}},
       {"aten::reshape", {Moves::shape, {"shape"}}},
       {"aten::roll", {Moves::axes, {"dims"}}},
       {"aten::select", {Moves::one_axis, {"dim"}}},
@@ -125,6 +127,7 @@ const std::unordered_map<std::string_view, Moving>& moving() {
       {"aten::stack", {Moves::one_axis, {"dim"}}},
       {"aten::sum", {Moves::axes, {"dim"}}},
       {"aten::sym_size", {Moves::one_axis, {"dim"}}},
+      {"aten::tile", {Moves::repeats, {"dims"}}},
       {"aten::transpose", {Moves::one_axis, {"dim0", "dim1"}}},
       {"aten::unbind", {Moves::one_axis, {"dim"}}},
       {"aten::unsqueeze", {Moves::one_axis, {"dim"}}},
@@ -133,8 +136,10 @@ const std::unordered_map<std::string_view, Moving>& moving() {
       {"aten::clone", {Moves::indices, {}}},
       {"aten::contiguous", {Moves::indices, {}}},
       {"aten::detach", {Moves::indices, {}}},
+      {"aten::empty_like", {Moves::indices, {}}},
       {"aten::lift_fresh_copy", {Moves::indices, {}}},
       {"aten::_neg_view", {Moves::indices, {}}},
+      {"aten::nan_to_num", {Moves::indices, {}}},
       {"aten::neg", {Moves::indices, {}}},
       {"aten::resolve_conj", {Moves::indices, {}}},
       {"aten::resolve_neg", {Moves::indices, {}}},
@@ -178,9 +183,9 @@ bool move(const Program& program, const Moving& rule, Node& node, std::size_t ra
       if (rule.how == Moves::range && name == "end_dim") node.arguments.push_back({"end_dim", {std::int64_t{-2}}});
       continue;
     }
-    if (rule.how == Moves::shape) {
+    if (rule.how == Moves::shape || rule.how == Moves::repeats) {
       if (list == nullptr) return false;
-      list->push_back({std::int64_t{2}});
+      list->push_back({rule.how == Moves::shape ? std::int64_t{2} : std::int64_t{1}});
     } else if (list != nullptr) {
       for (Argument& axis : *list) before_pair(program, axis);
       if (rule.how == Moves::all_axes) list->push_back({static_cast<std::int64_t>(rank)});

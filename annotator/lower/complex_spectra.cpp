@@ -218,14 +218,60 @@ Argument kernel(PairSteps& c) {
   return c.steps.add(c.node().target, std::move(arguments), c.real_dtype(), c.result_dims());
 }
 
-// Its converter gives pairs.
+// Sets or replaces an argument of a call.
+void set(std::vector<NamedArgument>& arguments, std::string_view name, Argument value) {
+  for (NamedArgument& argument : arguments) {
+    if (argument.name == name) return void(argument.value = std::move(value));
+  }
+  arguments.push_back({std::string(name), std::move(value)});
+}
+
+// A signal with so many samples more at both ends of its last axis. A reflection of real numbers knows no pairs.
+Argument padded(PairSteps& c, const Argument& signal, std::int64_t before, std::int64_t after,
+                const std::string& mode) {
+  if (before == 0 && after == 0) return signal;
+  ArgumentList pad{{before}, {after}};
+  const bool pairs = c.is_pair(signal);
+  if (pairs) pad.insert(pad.begin(), 2, Argument{std::int64_t{0}});
+  std::vector<Dim> dims = c.steps.dims(signal, pairs ? 2 : 1);
+  Dim& dim = dims[dims.size() - (pairs ? 2 : 1)];
+  dim = dim.is_static() ? fixed(dim.size + before + after) : Dim{-1, true, none_id};
+  return c.steps.add("aten::pad", {{"self", signal}, {"pad", {std::move(pad)}}, {"mode", {mode}}},
+                     c.steps.dtype(signal), std::move(dims));
+}
+
+std::int64_t length_or(PairSteps& c, const char* name, std::int64_t otherwise) {
+  return c.has(name) ? c.steps.integer(name) : otherwise;
+}
+
+// The converter takes a signal that is padded already, and gives pairs.
 Argument stft(PairSteps& c) {
   std::vector<NamedArgument> arguments = c.node().arguments;
-  for (NamedArgument& argument : arguments) {
-    if (argument.name == "return_complex") argument.value = {false};
+  const Argument& signal = c.argument("self");
+  if (c.is_pair(c.argument("window"))) c.refuse("a complex window of stft");
+  const std::int64_t frame = c.steps.integer("n_fft");
+  const bool can_center = c.node().overload == "center", aligned = length_or(c, "align_to_window", 0) != 0;
+  if (can_center && length_or(c, "center", 1) != 0) {
+    const auto* mode = c.argument("pad_mode").as<std::string>();
+    const std::int64_t half = frame / 2;
+    set(arguments, "self", padded(c, signal, half, half, mode == nullptr ? "reflect" : *mode));
+  } else if (aligned) {  // the first window begins with the signal, not the first frame
+    const std::int64_t around = frame - length_or(c, "win_length", frame), before = around / 2;
+    set(arguments, "self", padded(c, signal, before, around - before, "constant"));
   }
-  if (!c.has("return_complex")) arguments.push_back({"return_complex", {false}});
+  std::erase_if(arguments, [](const NamedArgument& argument) {
+    return argument.name == "center" || argument.name == "pad_mode" || argument.name == "align_to_window";
+  });
+  if (!c.has("onesided")) set(arguments, "onesided", {!c.is_pair(signal)});
+  set(arguments, "return_complex", {false});
   return c.steps.add("aten::stft", std::move(arguments), c.real_dtype(), c.result_dims());
+}
+
+// The converter takes pairs, and gives a real signal unless it is asked for a complex one.
+Argument istft(PairSteps& c) {
+  if (c.is_pair(c.argument("window"))) c.refuse("a complex window of istft");
+  expect(c, c.is_pair(c.argument("self")), "a complex spectrum");
+  return c.steps.add("aten::istft", c.node().arguments, c.real_dtype(), c.result_dims());
 }
 
 }  // namespace
@@ -239,7 +285,7 @@ const PairRules& pair_spectra() {
       {"aten::fft_rfft", rfft},   {"aten::fft_rfft2", rfft2},   {"aten::fft_rfftn", rfftn},
       {"aten::fft_hfft", hfft},   {"aten::fft_hfft2", hfft2},   {"aten::fft_hfftn", hfftn},
       {"aten::fft_ihfft", ihfft}, {"aten::fft_ihfft2", ihfft2}, {"aten::fft_ihfftn", ihfftn},
-      {"aten::stft", stft},
+      {"aten::stft", stft},       {"aten::istft", istft},
   };
   return table;
 }

@@ -26,7 +26,7 @@ OLDEST = {key: opset for opset, keys in {
     15: "prim::Optional",
     16: "aten::grid_sampler_2d aten::index_add aten::index_put aten::put aten::scatter.reduce "
         "aten::scatter.value_reduce aten::scatter_add torchvision::ps_roi_align torchvision::roi_align",
-    17: "aten::_fft_c2c aten::_fft_c2r aten::_fft_r2c aten::native_layer_norm aten::stft",
+    17: "aten::_fft_c2c aten::_fft_c2r aten::_fft_r2c aten::istft aten::native_layer_norm aten::stft",
     18: "aten::__and__.Scalar aten::__and__.Tensor aten::__or__.Scalar aten::__xor__.Scalar "
         "aten::_upsample_bicubic2d_aa aten::_upsample_bicubic2d_aa.vec aten::_upsample_bilinear2d_aa "
         "aten::_upsample_bilinear2d_aa.vec aten::bitwise_and.Scalar aten::bitwise_and.Scalar_Tensor "

@@ -1,6 +1,8 @@
 // Spectra: Fourier transforms, of which complex tensors are pairs [*, 2] of real and imaginary parts here
 // (../../lower/complex_pairs.h).
+#include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "annotator/convert/ops/families.h"
 #include "annotator/convert/weights.h"
@@ -20,7 +22,8 @@ Val framed_window(Ctx& c, Val window, std::int64_t length, std::int64_t frame, D
   return length == frame ? window : c.emit("Pad", {window, c.constant_ints({left, right})});
 }
 
-// [signal] or [batch, signal] -> [(batch,) frequencies, frames, 2]
+// [(batch,) signal], or pairs [(batch,) signal, 2] -> [(batch,) frequencies, frames, 2]. The signal was padded before
+// (../../lower/complex_spectra.cpp).
 void stft(Ctx& c) {
   if (c.opset() < 17)
     c.refuse("ONNX has a short-time Fourier transform from opset 17", "export with --opset 17 or newer");
@@ -29,14 +32,19 @@ void stft(Ctx& c) {
   }
   const Val x = c.tensor("self");
   const DType dtype = c.dtype(x);
-  const bool batched = c.rank(x) == 2;
+  c.expect(c.output_dims().has_value(), "sizes of its result");
+  const bool batched = c.output_dims()->size() == 4;
+  const bool pairs = c.rank(x) == (batched ? 3 : 2);
   const std::int64_t frame = c.count("n_fft");
   const std::int64_t hop = c.has("hop_length") ? c.count("hop_length") : frame / 4;
   const std::int64_t length = c.has("win_length") ? c.count("win_length") : frame;
   c.expect(length <= frame, "a window that is no longer than the frame");
   c.table_size({frame});
   const bool onesided = !c.has("onesided") || c.flag("onesided");
-  const Val signal = c.unsqueeze(x, batched ? Ints{2} : Ints{0, 2});
+  Ints added;
+  if (!batched) added.push_back(0);
+  if (!pairs) added.push_back(2);
+  const Val signal = c.unsqueeze(x, added);
   const Val window = framed_window(c, c.optional_tensor("window"), length, frame, dtype);
   Val y =
       c.emit("STFT", {signal, c.constant_int(hop), window, c.constant_int(frame)}, {{"onesided", onesided ? 1 : 0}});
@@ -50,15 +58,18 @@ void stft(Ctx& c) {
 
 // ---- whole signals ----------------------------------------------------------------------------------------------
 
-// DFT over one axis of x [*, 1] or pairs [*, 2], without any scale forward; backward ONNX divides by the size.
-Val dft(Ctx& c, Val x, std::int64_t axis, bool forward, bool onesided) {
+// DFT over one axis of x [*, 1] or pairs [*, 2], without any scale forward; backward ONNX divides by the size. An axis
+// shorter than `length` is filled up with zeros.
+Val dft(Ctx& c, Val x, std::int64_t axis, bool forward, bool onesided, std::optional<std::int64_t> length = {}) {
   if (c.opset() < 17) c.refuse("ONNX has Fourier transforms from opset 17", "export with --opset 17 or newer");
   Attributes attributes;
   std::vector<Val> inputs{x};
+  if (length) inputs.push_back(c.constant_int(*length));
   if (c.opset() < 20) {
     attributes.push_back({"axis", axis});
   } else {
-    inputs.insert(inputs.end(), {absent, c.constant_int(axis)});
+    inputs.resize(2, absent);
+    inputs.push_back(c.constant_int(axis));
   }
   if (!forward) attributes.push_back({"inverse", 1});
   if (onesided) attributes.push_back({"onesided", 1});
@@ -133,14 +144,22 @@ void fft_r2c(Ctx& c) {
   c.yield(normalized(c, y, x, all, dtype, false));
 }
 
-// The whole spectrum of n frequencies from the first n / 2 + 1: the others are conjugates of those, backwards.
-Val whole_spectrum(Ctx& c, Val half, std::int64_t axis, std::int64_t n, DType dtype) {
-  const std::int64_t mirrored = n - (n / 2 + 1);
-  if (mirrored <= 0) return half;
-  const Val back = c.emit("Slice", {half, c.constant_ints({mirrored}), c.constant_ints({0}), c.constant_ints({axis}),
-                                    c.constant_ints({-1})});
-  const Val signs = c.constant_tensor(concatenated({filled({1}, 1, dtype), filled({1}, -1, dtype)}));
-  return c.emit("Concat", {half, c.emit("Mul", {back, signs})}, {{"axis", axis}});
+// Returns real signals of n samples, times `scale`, from the first n / 2 + 1 frequencies of their spectra along `axis`:
+// pairs [*, n / 2 + 1, *, 2] -> [*, n, *]. The other frequencies are the conjugates of these, so in the real part each
+// counts twice, but for the first, and the middle one of an even n.
+Val real_signal(Ctx& c, Val half, int rank, std::int64_t axis, std::int64_t n, double scale, DType dtype) {
+  const std::int64_t frequencies = n / 2 + 1, single = n % 2 == 0 ? 1 : 0;
+  c.table_size({frequencies});
+  Ints shape(static_cast<std::size_t>(rank - axis) + 1, 1);  // from `axis` on, to the pairs'
+  shape.front() = frequencies;
+  std::vector<TensorData> counts{filled({1}, scale, dtype)};
+  if (n > 1) {
+    counts.push_back(filled({frequencies - 1 - single}, 2 * scale, dtype));
+    counts.push_back(filled({single}, scale, dtype));
+  }
+  Val y = c.emit("Mul", {half, c.constant_tensor(reshaped(concatenated(counts), shape))});
+  y = with_batch(c, y, rank, [&](Val x, std::int64_t shift) { return dft(c, x, axis + shift, false, false, n); });
+  return c.emit("Gather", {y, c.constant_int(0)}, {{"axis", rank}});
 }
 
 void fft_c2r(Ctx& c) {
@@ -151,13 +170,120 @@ void fft_c2r(Ctx& c) {
   const std::int64_t last = axes.back(), n = c.count("last_dim_size");
   axes.pop_back();
   Val y = axes.empty() ? x : over_axes(c, x, rank, axes, false);
-  y = whole_spectrum(c, y, last, n, dtype);
-  y = over_axes(c, y, rank, {last}, false);
-  y = c.emit("Gather", {y, c.constant_int(0)}, {{"axis", rank}});
+  y = real_signal(c, y, rank, last, n, 1, dtype);
   axes.push_back(last);
   c.expect(c.output_dims().has_value(), "sizes of its result");
   const Val real = c.typed(y, dtype, *c.output_dims());
   c.yield(normalized(c, real, real, axes, dtype, true));
+}
+
+// ---- signals from the spectra of their frames -------------------------------------------------------------------
+
+// Frames of `length` samples, each `hop` later than the one before, and how many samples of their sum are cut at each
+// end.
+struct Overlap {
+  std::int64_t length, hop, front, back;
+};
+
+// Adds frames [batch, length, frames] where they overlap: [batch, samples]. A frame is cut into parts of `hop`
+// samples, so that part p of frame f is added to block f + p of the result.
+Val overlap_added(Ctx& c, Val frames, const Overlap& overlap, DType dtype) {
+  const std::int64_t hop = overlap.hop, parts = (overlap.length - 1) / hop + 1;
+  const std::int64_t missing = parts * hop - overlap.length;
+  std::int64_t front = overlap.front, back = overlap.back + missing;
+  if (missing > 0) frames = c.emit("Pad", {frames, c.constant_ints({0, 0, 0, 0, missing, 0})});
+  Val blocks = c.emit("Reshape", {frames, c.constant_ints({0, parts, hop, -1})});
+  if (parts > 1) {
+    std::vector<TensorData> shifts;
+    c.table_size({parts, parts});
+    for (std::int64_t part = 0; part < parts; ++part) {
+      for (const auto& [count, value] : {std::pair{part, 0.0}, {1, 1.0}, {parts - 1 - part, 0.0}}) {
+        shifts.push_back(filled({count}, value, dtype));
+      }
+    }
+    const Val kernel = c.constant_tensor(reshaped(concatenated(shifts), {parts, 1, 1, parts}));
+    blocks = c.emit("ConvTranspose", {blocks, kernel}, {{"pads", Ints{0, front / hop, 0, back / hop}}});
+    front %= hop;
+    back %= hop;
+  }
+  const Val samples = c.emit("Reshape", {c.transpose(blocks, {0, 1, 3, 2}), c.constant_ints({0, -1})});
+  if (front == 0 && back == 0) return samples;
+  return c.emit("Slice", {samples, c.constant_ints({front}), c.constant_ints({back == 0 ? INT64_MAX : -back}),
+                          c.constant_ints({1})});
+}
+
+// Returns the sum of the squared windows [length] of so many frames: [samples].
+Val window_envelope(Ctx& c, Val window, const Size& frames, const Overlap& overlap, DType dtype) {
+  const Val ones = c.emit("ConstantOfShape", {c.to_vector({std::int64_t{1}, std::int64_t{1}, frames})},
+                          {{"value", filled({1}, 1, dtype)}});
+  const Val squares = c.unsqueeze(c.emit("Mul", {window, window}), {0, 1});
+  const Val sum = c.emit("ConvTranspose", {ones, squares},
+                         {{"pads", Ints{overlap.front, overlap.back}}, {"strides", Ints{overlap.hop}}});
+  return c.squeeze(sum, {0, 1});
+}
+
+// Cuts a signal [batch, samples] to a length, or fills it up with zeros.
+Val of_length(Ctx& c, Val signal, const Size& length) {
+  const Val missing = c.emit("Sub", {c.to_scalar_value(length), c.dim_of(signal, 1)});
+  const std::int64_t none = 0;
+  return c.emit("Pad", {signal, c.to_vector({none, none, none, missing})});
+}
+
+// Frames of signals from spectra [batch, frequencies, frames, 2]: one tensor [batch, frame, frames], or its real and
+// its imaginary part.
+std::vector<Val> frames_of(Ctx& c, Val spectra, std::int64_t frame, double scale, DType dtype) {
+  if (!c.flag("return_complex")) {
+    const std::int64_t half = frame / 2 + 1;
+    if (c.static_dim(spectra, 1) != half) {
+      spectra = c.emit("Slice", {spectra, c.constant_ints({0}), c.constant_ints({half}), c.constant_ints({1})});
+    }
+    return {real_signal(c, spectra, 3, 1, frame, scale, dtype)};
+  }
+  if (scale != 1) spectra = c.emit("Mul", {spectra, c.constant_number(scale, dtype)});
+  const Val pairs = dft(c, spectra, 1, false, false);
+  const auto part = [&](std::int64_t index) { return c.emit("Gather", {pairs, c.constant_int(index)}, {{"axis", 3}}); };
+  return {part(0), part(1)};
+}
+
+// [(batch,) frequencies, frames, 2] -> [(batch,) samples], or [(batch,) samples, 2]. The sum of the frames, each
+// weighted by the window, is divided by that of the squared windows. As in aten/src/ATen/native/SpectralOps.cpp,
+// PyTorch 2.13.
+void istft(Ctx& c) {
+  const Val x = c.tensor("self");
+  const DType dtype = c.dtype(x);
+  const bool batched = c.rank(x) == 4;
+  const std::int64_t frame = c.count("n_fft");
+  const std::int64_t hop = c.has("hop_length") ? c.count("hop_length") : frame / 4;
+  const std::int64_t length = c.has("win_length") ? c.count("win_length") : frame;
+  c.expect(length <= frame && hop > 0 && hop <= length, "a hop no longer than the window, and that than the frame");
+  c.table_size({frame});
+  const auto frame_count = c.static_dim(x, -2);
+  const Size frames = frame_count ? Size{*frame_count} : Size{c.dim_of(x, -2)};
+
+  Overlap overlap{frame, hop, c.flag("center") ? frame / 2 : 0, 0};
+  std::optional<Size> samples;  // unless the frames give as many
+  if (c.has("length")) samples = c.size("length");
+  if (!samples) {
+    overlap.back = overlap.front;
+  } else if (const auto known = c.static_size(*samples); known && frame_count) {
+    c.expect(*frame_count <= most_counted, "frames of a number that can be");
+    const std::int64_t made = frame + hop * (*frame_count - 1) - overlap.front;
+    overlap.back = std::max<std::int64_t>(made - *known, 0);
+    if (*known <= made) samples.reset();
+  }
+
+  const Val window = framed_window(c, c.optional_tensor("window"), length, frame, dtype);
+  const double scale = c.flag("normalized") ? std::sqrt(static_cast<double>(frame)) : 1;
+  const Val envelope = window_envelope(c, window, frames, overlap, dtype);
+  std::vector<Val> parts = frames_of(c, batched ? x : c.unsqueeze(x, {0}), frame, scale, dtype);
+  for (Val& part : parts) {
+    part = c.emit("Mul", {part, c.unsqueeze(window, {1})});
+    part = c.emit("Div", {overlap_added(c, part, overlap, dtype), envelope});
+    if (samples) part = of_length(c, part, *samples);
+    if (parts.size() > 1) part = c.unsqueeze(part, {2});
+  }
+  const Val y = parts.size() > 1 ? c.emit("Concat", parts, {{"axis", 2}}) : parts.front();
+  c.yield(batched ? y : c.squeeze(y, {0}));
 }
 
 // The frequencies of a transform of n elements `d` apart: 0, 1, ..., and, if there are two sides, the negative ones.
@@ -190,6 +316,10 @@ const OpEntry kSpectral[] = {
     {"aten::stft(Tensor self, int n_fft, int? hop_length=None, int? win_length=None, Tensor? window=None, "
      "bool normalized=False, bool? onesided=None, bool? return_complex=None, bool? align_to_window=None) -> Tensor",
      stft},
+    {"aten::istft(Tensor self, int n_fft, int? hop_length=None, int? win_length=None, Tensor? window=None, "
+     "bool center=True, bool normalized=False, bool? onesided=None, int? length=None, bool return_complex=False) -> "
+     "Tensor",
+     istft},
 };
 
 }  // namespace

@@ -6,11 +6,28 @@ from torch import fft
 from ops.case import case, f32, f64, i64
 
 TOLERANCE = (1e-4, 1e-4)
+HANN = torch.hann_window(16)
+DIVIDED = "PyTorch and ONNX Runtime add what overlaps in different orders, NaN and infinities of one frame spread"
 aten = torch.ops.aten
 
 
 def stft(x, **options):
     return torch.stft(x, 16, center=False, return_complex=False, **options)
+
+
+def spectra(x, *arguments, **options):
+    """What stft gives, as the complex spectra of the frames of `x` that istft takes."""
+    return torch.stft(x, *arguments, return_complex=True, **options)
+
+
+def back(function, *inputs, **options):
+    return case("aten::istft", function, *inputs, tolerance=TOLERANCE, finite=DIVIDED, **options)
+
+
+def round_trip(x, *arguments, length=None, onesided=None, normalized=False, center=True, to_complex=False):
+    z = torch.stft(x, *arguments, center=center, onesided=onesided, normalized=normalized, return_complex=True)
+    return torch.istft(z * (0.5 + 0.25j), *arguments, center=center, onesided=onesided, normalized=normalized,
+                       length=length, return_complex=to_complex)
 
 
 def transform(function, *inputs, **options):
@@ -20,6 +37,12 @@ def transform(function, *inputs, **options):
 def spectrum(kernel, name, function, *inputs, **options):
     """An operator that is written with one of PyTorch's three kernels."""
     return case(f"aten::_fft_{kernel}", function, *inputs, tolerance=TOLERANCE, recorded_as=f"aten::{name}", **options)
+
+
+def pairs(name, function):
+    """An operator on complex numbers [batch, 3, 2], which is written with others on their parts."""
+    return case("aten::linalg_vector_norm", lambda x: (function(complex_of(x)), complex_of(x).abs()), f32(4, 3, 2, 2),
+                tolerance=TOLERANCE, dynamic="x:0=b", recorded_as=f"aten::{name}")
 
 
 def real(z):
@@ -40,6 +63,72 @@ CASES = [
     transform(lambda x: torch.stft(x, 16, return_complex=True).abs(), f32(2, 64), dynamic="x:0=b"),
     transform(lambda x: real(torch.stft(x, 16, center=False, return_complex=True)), f32(64)),
     transform(lambda x: torch.stft(x, 16, center=False, return_complex=True), f32(64)),
+    transform(lambda x: stft(x, win_length=9, align_to_window=True), f32(2, 64), dynamic="x:0=b,1=t"),
+    transform(lambda x: real(torch.stft(complex_of(x), 16, 4, center=False, return_complex=True)), f32(2, 64, 2)),
+    transform(lambda x: real(torch.stft(complex_of(x), 8, 3, normalized=True, pad_mode="constant",
+                                        return_complex=True)), f32(64, 2)),
+    *[transform(lambda x, mode=mode: real(aten.stft(x, 16, 4, None, None, True, mode, return_complex=True)), f32(2, 64),
+                dynamic="x:0=b,1=t", recorded_as="aten::stft.center") for mode in ("reflect", "replicate", "circular")],
+    transform(lambda x: real(aten.stft(x, 9, 4, 6, None, True, "constant", True, return_complex=True)), f32(64),
+              dynamic="x:0=t", recorded_as="aten::stft.center"),
+    transform(lambda x: real(torch.stft(x, 16, 4, window=torch.complex(HANN, -HANN), return_complex=True)), f32(64)),
+    back(lambda x: round_trip(x, 16, 4, 16, HANN), f32(2, 64), dynamic="x:0=b,1=t", opsets=(17, 20, 23)),
+    back(lambda x: round_trip(x, 16, 4), f32(64), dynamic="x:0=t"),
+    back(lambda x: round_trip(x, 16, 8, 16, HANN, normalized=True), f32(3, 64), dynamic="x:1=t"),
+    back(lambda x: round_trip(x, 16, 5, 12, HANN[:12] + 0.1), f32(2, 64), dynamic="x:0=b,1=t"),
+    back(lambda x: round_trip(x, 15, 4, 9, normalized=True), f32(2, 64), dynamic="x:1=t",
+         not_in_archives="torch.export takes the length of a frame for even"),
+    back(lambda x: round_trip(x, 16, 16, center=False), f32(2, 64), dynamic="x:1=t"),
+    back(lambda x: round_trip(x, 16, 6, 16, HANN + 0.1, center=False), f32(2, 64), dynamic="x:1=t"),
+    back(lambda x, w: round_trip(x, 16, 4, 16, w * w + 0.1), f32(2, 64), f32(16), dynamic="x:1=t"),
+    back(lambda x: round_trip(x, 16, 4, 16, HANN, onesided=False), f32(2, 64), dynamic="x:1=t"),
+    back(lambda x: real(round_trip(x, 16, 4, 16, HANN, onesided=False, to_complex=True)), f32(2, 64),
+         dynamic="x:0=b,1=t"),
+    back(lambda x: real(round_trip(x, 9, 2, 7, onesided=False, normalized=True, to_complex=True)), f32(64),
+         dynamic="x:0=t"),
+    back(lambda x: round_trip(x, 16, 4, 16, HANN, length=60), f32(2, 64)),
+    back(lambda x: round_trip(x, 16, 4, 16, HANN, length=90), f32(2, 64)),
+    back(lambda x: round_trip(x, 16, 5, 16, length=61), f32(2, 64), dynamic="x:0=b"),
+    back(lambda x: round_trip(x, 16, 4, 16, HANN, length=70), f32(2, 64), dynamic="x:0=b,1=t"),
+    back(lambda x: round_trip(x, 16, 4, 16, HANN, length=x.size(-1)), f32(2, 64), dynamic="x:0=b,1=t",
+         not_in_archives="torch.export fixes the length, which is no SymInt"),
+    back(lambda x: round_trip(x, 16, 7, 16, HANN, length=x.size(-1) + 9), f32(64), dynamic="x:0=t",
+         not_in_archives="torch.export fixes the length, which is no SymInt"),
+    back(lambda z: torch.istft(complex_of(z) + spectra(torch.arange(44.0), 8, 4, window=HANN[::2]), 8, 4,
+                               window=HANN[::2]), f32(2, 5, 12, 2), dynamic="z:0=b"),
+    back("""def forward(self, x, w):
+    z = torch.stft(x, 16, 4, window=w * w + 0.1, return_complex=True)
+    magnitude = z.abs() * 0.5
+    return torch.istft(torch.polar(magnitude, z.angle()), 16, 4, window=w * w + 0.1, length=x.size(1))
+""", f32(2, 64), f32(16), dynamic="x:0=b,1=t"),
+    back(lambda x: real(torch.istft(spectra(x, 16, 4, onesided=False), 16, 4, window=torch.complex(HANN, HANN),
+                                    return_complex=True, onesided=False)), f32(64), refused="complex window of istft"),
+    *[pairs(name, function) for name, function in {
+        "where.self": lambda z: real(torch.where(z.abs() > 1, z, z * 1j)),
+        "where.ScalarOther": lambda z: real(torch.where(z.real > 0, z, 1 - 2j)),
+        "where.ScalarSelf": lambda z: real(torch.where(z.real > 0, 0.5, z)),
+        "masked_fill.Scalar": lambda z: real(z.masked_fill(z.imag > 0, 3)),
+        "masked_fill.Tensor": lambda z: real(z.masked_fill(z.imag > 0, torch.tensor(1 + 2j))),
+        "repeat": lambda z: real(z.repeat(2, 1, 3)),
+        "tile": lambda z: real(z.tile(2)),
+        "cumsum": lambda z: real(z.cumsum(-1)),
+        "nan_to_num": lambda z: real(torch.nan_to_num(z / z.real.floor(), 1, 2, 3)),
+        "empty_like": lambda z: real(torch.empty_like(z).copy_(z)),
+        "new_zeros": lambda z: real(torch.cat([z, z.new_zeros(z.shape[0], 1, z.shape[2])], 1)),
+        "new_ones": lambda z: real(z + z.new_ones(3, 1)),
+        "new_full": lambda z: real(z + z.new_full((2,), 1 - 2j)),
+        "gather": lambda z: real(z.gather(-1, (z.real > 0).long())),
+        "unfold": lambda z: real(z.unfold(1, 2, 1)),
+        "eq.Tensor": lambda z: z == z.conj() * (z.real > 0),
+        "ne.Tensor": lambda z: z != z * (z.real > 0),
+        "eq.Scalar": lambda z: z * (z.real > 0) == 0,
+        "ne.Scalar": lambda z: z.sgn() * 0 != 1j,
+        "isnan": lambda z: torch.isnan(z / z.real.floor()),
+        "isinf": lambda z: torch.isinf(z / z.real.floor()),
+        "linalg_vector_norm": lambda z: torch.linalg.vector_norm(z, 3, dim=(0, -1)),
+        "std.dim": lambda z: z.std(-1),
+        "var.correction": lambda z: torch.var(z, dim=(1, 2), correction=0, keepdim=True),
+    }.items()],
     spectrum("r2c", "fft_rfft", lambda x: real(fft.rfft(x)), f32(2, 9), opsets=(17, 20)),
     spectrum("r2c", "fft_rfft", lambda x: fft.rfft(x).abs(), f32(3, 8), dynamic="x:0=b,1=n"),
     spectrum("r2c", "fft_rfft", lambda x: fft.rfft(x, norm="ortho").real, f32(3, 8), dynamic="x:1=n"),

@@ -1,0 +1,66 @@
+"""stft and istft with random parameters, as a trace and as a script: frames, hops, windows, padding, sides, lengths. Each
+is compared at other lengths of the signal and of the batch; what PyTorch refuses does not count."""
+
+import random
+
+import pytest
+import torch
+
+from command import run
+from ops.case import Case, case, f32
+from ops.comparing import accepted, check_export
+from ops.test_ops import export_arguments
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+SEEDS = range(24)
+
+
+class RoundTrip(torch.nn.Module):
+    """Spectra of a signal, changed, and the signal of these; each with a window of its own."""
+
+    def __init__(self, draw: random.Random):
+        super().__init__()
+        self.frame = draw.randint(4, 20)
+        self.length = draw.choice([self.frame, draw.randint(3, self.frame)])
+        self.hop = draw.choice([max(self.length // 4, 1), max(self.length // 2, 1), draw.randint(1, self.length)])
+        self.center = draw.random() < 0.7
+        self.pad_mode = draw.choice(["reflect", "constant", "replicate", "circular"])
+        self.normalized = draw.random() < 0.5
+        self.onesided = draw.choice([True, False])
+        self.to_complex = not self.onesided and draw.random() < 0.5
+        self.more = draw.choice([None, -3, 0, 5])  # samples asked for beyond those of the signal
+        window = draw.choice([None, torch.hann_window(self.length), torch.rand(self.length)])
+        self.register_buffer("window", window)
+        # The sum of squared windows is nowhere 0.
+        self.register_buffer("other", None if draw.random() < 0.3 else torch.rand(self.length) + 0.2)
+
+    def forward(self, x):
+        z = torch.stft(x, self.frame, self.hop, self.length, self.window, self.center, self.pad_mode, self.normalized,
+                       self.onesided, return_complex=True)
+        z = torch.polar(z.abs() * 0.5, z.angle() + 0.1) + z * z.mean()
+        length = None if self.more is None else x.size(-1) + self.more
+        y = torch.istft(z, self.frame, self.hop, self.length, self.other, self.center, self.normalized, self.onesided,
+                        length, self.to_complex)
+        return torch.view_as_real(y) if self.to_complex else y
+
+
+def drawn(seed: int) -> Case:
+    """Parameters that PyTorch takes."""
+    draw = random.Random(seed)
+    while True:
+        model = RoundTrip(draw)
+        batched = draw.random() < 0.7
+        row = case("aten::istft", model, f32(2, 48) if batched else f32(48), tolerance=(2e-4, 2e-4),
+                   dynamic="x:0=b,1=t" if batched else "x:0=t")
+        if accepted(model, row.tensors()) and accepted(model, row.tensors(row.larger(3))):
+            return row
+
+
+@pytest.mark.parametrize("scripted", [False, True], ids=["trace", "script"])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_round_trip(seed: int, scripted: bool, tmp_path):
+    row = drawn(seed)
+    archive = tmp_path / "model.pt"
+    (torch.jit.script(row.module()) if scripted else row.archive()).save(str(archive))
+    run(*export_arguments(row, archive, tmp_path, 20 if seed % 3 else 17))
+    check_export(row, row.module(), tmp_path / "operator.onnx")
