@@ -113,11 +113,40 @@ void add_in_place_forms(const Program& program, std::set<std::string>& keys) {
   }
 }
 
+// Operators that are refused for what they are given, each with the refusal.
+using Refused = std::map<std::string, Diagnostic>;
+
+// Operations in the place of one from which on users are warned: a runtime takes as long for them as for a model.
+constexpr std::size_t long_form = 100;
+
+// Warns of each opened operator that takes so many operations: an LSTM of 64 steps takes 2,000 where its node is one.
+void warn_of_long_forms(const Program& program, const Program& lowered, const std::set<std::string>& opened,
+                        const Refused& refused, Diagnostics& notes) {
+  std::unordered_map<std::int32_t, std::size_t> operations_of;  // by number of the recorded operation
+  for (const Node* node : operations(lowered)) ++operations_of[node->origin.op];
+  std::map<std::string, std::pair<const Node*, std::size_t>> longest;
+  for (const Node* node : operations(program)) {
+    const std::size_t count = operations_of[node->origin.op];
+    if (count < long_form || !opened.contains(qualified(*node))) continue;
+    auto& [call, operations] = longest[qualified(*node)];
+    if (count > operations) call = node, operations = count;
+  }
+  for (const auto& [key, call] : longest) {
+    const auto refusal = refused.find(key);
+    const bool has_converter = refusal != refused.end();
+    notes.push_back(warning(has_converter ? refusal->second.code : Code::no_converter,
+                            (has_converter ? refusal->second.message : key) + ", which is written as " +
+                                std::to_string(call.second) + " operations",
+                            has_converter ? refusal->second.remedy : "give a converter with --converters FILE",
+                            program::place_of(program, *call.first, "convert")));
+  }
+}
+
 // Lowered, with the operators opened that have no converter but are composites of some that do. Most programs have no
 // such operator and are lowered once.
 // `refused_before`: operators that have a converter, which does not serve this program.
-Program lower_for_conversion(const Program& program, const ExportOptions& options,
-                             const std::set<std::string>& refused_before, Diagnostics& failures, Diagnostics& notes) {
+Program lower_for_conversion(const Program& program, const ExportOptions& options, const Refused& refused_before,
+                             Diagnostics& failures, Diagnostics& notes) {
   Diagnostics own_failures, own_notes;
   std::set<std::string> written_as_they_are = options.custom_operators;
   written_as_they_are.insert(options.kept_operators.begin(), options.kept_operators.end());
@@ -125,7 +154,8 @@ Program lower_for_conversion(const Program& program, const ExportOptions& option
     return lower::lower(recorded, own_failures, own_notes, written_as_they_are, options.fold);
   };
   Program lowered = lower(program);
-  std::set<std::string> keys = refused_before;
+  std::set<std::string> keys;
+  for (const auto& [key, refusal] : refused_before) keys.insert(key);
   if (options.trace_composite) {
     for (const auto& [key, places] : unconvertible_in(lowered)) {
       const bool written_as_it_is = program::named_in(written_as_they_are, key) != nullptr ||
@@ -153,6 +183,7 @@ Program lower_for_conversion(const Program& program, const ExportOptions& option
       lowered = lower(program);
     }
   }
+  if (!keys.empty()) warn_of_long_forms(program, lowered, keys, refused_before, own_notes);
   failures.insert(failures.end(), own_failures.begin(), own_failures.end());
   notes.insert(notes.end(), own_notes.begin(), own_notes.end());
   return lowered;
@@ -203,7 +234,7 @@ Converted convert_lowered(const Program& lowered, const ExportOptions& options, 
   return {std::move(graph), session.take_outermost_values(), session.opset()};
 }
 
-Graph convert_once(const Program& program, const ExportOptions& options, const std::set<std::string>& refused_before,
+Graph convert_once(const Program& program, const ExportOptions& options, const Refused& refused_before,
                    Diagnostics& notes) {
   Diagnostics failures;
   const Program lowered =
@@ -222,38 +253,38 @@ void follow_rewrites(const Graph& graph, std::unordered_map<ValueId, GraphValueI
   }
 }
 
-// Operators that are refused for what they are given, "aten::lstm.input" with proj_size. Not reshapes, nor casts:
-// whether one is a view or a copy would be that of the tensors with which ATen is asked.
-std::set<std::string> refused_operators(const Diagnostics& diagnostics) {
-  std::set<std::string> keys;
+// The first refusal of each operator, such as "aten::lstm.input" with proj_size. Not of reshapes, nor casts: whether
+// one is a view or a copy would be that of the tensors with which ATen is asked.
+Refused refused_operators(const Diagnostics& diagnostics) {
+  Refused refused;
   for (const Diagnostic& each : diagnostics) {
     const bool may_be_opened = each.code == Code::converter_refused || each.code == Code::unsupported_feature;
     if (each.severity != Severity::error || !may_be_opened || each.where.op.empty()) continue;
     const std::string target = each.where.op.substr(0, each.where.op.find('.'));
     const OperatorFacts& facts = facts_of(target);
     const bool cast = facts.memory == ResultMemory::argument && facts.identity == Identity::same_dtype;
-    if (facts.memory != ResultMemory::by_strides && !cast) keys.insert(each.where.op);
+    if (facts.memory != ResultMemory::by_strides && !cast) refused.emplace(each.where.op, each);
   }
-  return keys;
+  return refused;
 }
 
 // A converter comes first; where it refuses, what ATen defines the operator by.
 Graph converted_as_it_is(const Program& program, const ExportOptions& options, Diagnostics& notes) {
   Diagnostics first_notes;
-  std::optional<Error> refused;
+  std::optional<Error> failure;
   try {
     Graph graph = convert_once(program, options, {}, first_notes);
     notes = std::move(first_notes);
     return graph;
   } catch (const Error& error) {
-    refused = error;
+    failure = error;
   }
-  const std::set<std::string> keys = refused_operators(refused->diagnostics());
-  if (keys.empty() || !options.trace_composite) throw *refused;
+  const Refused refused = refused_operators(failure->diagnostics());
+  if (refused.empty() || !options.trace_composite) throw *failure;
   try {
-    return convert_once(program, options, keys, notes);
+    return convert_once(program, options, refused, notes);
   } catch (const Error&) {
-    throw *refused;
+    throw *failure;
   }
 }
 

@@ -14,7 +14,8 @@ from typing import Any
 
 import torch
 
-from . import autograd, caches, calls, capturing, exported, lasting_writes, nested, symbolics, windows, wishes
+from . import (autograd, caches, calls, capturing, decompositions, exported, lasting_writes, nested, symbolics, windows,
+               wishes)
 from .artifacts import Artifacts
 from .axes import Axes
 from .command import run_json
@@ -367,14 +368,31 @@ def _saved(job: Job, program: Any, axes: Axes, folder: Path) -> None:
 
 
 def _decomposed(job: Job, program: Any, axes: Axes, folder: Path, failure: WhenceError) -> None:
-    """An operator that cannot be converted as a whole may be in the parts that PyTorch knows it by."""
+    """An operator that cannot be converted as a whole may be in the parts that PyTorch knows it by.
+
+    First those of the refused operators alone, so that a recurrent network beside them stays one node; the parts of all
+    operators where that is not enough.
+    """
+    refused, table = failure, {}
     try:
-        with job.stage("run_decompositions"):
-            parts = program.run_decompositions()
-        _saved(job, parts, axes, folder)
+        while True:
+            known = len(table)
+            table |= decompositions.of_refused(refused)
+            all_of_them = len(table) == known
+            with job.stage("run_decompositions"):
+                parts = program.run_decompositions(None if all_of_them else dict(table))
+            try:
+                _saved(job, parts, axes, folder)
+                break
+            except WhenceError as still:
+                if all_of_them or not _concerns_operators(still):
+                    raise
+                refused = still
     except Exception:  # any kind: what the model holds is what the user can change
         raise failure from None
     job.archive = str(parts)
+    if told := decompositions.cost(program, parts, failure):
+        warnings.warn(str(told), WhenceWarning, stacklevel=5)
 
 
 def _given_program(backend: str, job: Job) -> Exported:

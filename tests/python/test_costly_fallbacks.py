@@ -1,0 +1,97 @@
+"""What an operator without a converter costs: others stay whole beside it, and where it takes hundreds of operations that is
+said, with the reason and what to do."""
+
+import collections
+import warnings
+
+import onnx
+import pytest
+import torch
+import whence
+from whence import WhenceWarning
+
+from command import run_json
+
+x = torch.randn(2, 40, 8)
+
+
+class Overlaps(torch.nn.Module):
+    """Recurrent networks, and an operator that has no converter, but parts that do."""
+
+    def __init__(self, kind: str):
+        super().__init__()
+        self.recurrent = getattr(torch.nn, kind)(8, 6, num_layers=2, batch_first=True)
+
+    def forward(self, x):
+        y = self.recurrent(x)[0]
+        return torch.ops.aten.unfold_backward(y.unfold(1, 8, 4), y.shape, 1, 8, 4)
+
+
+class Projected(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.recurrent = torch.nn.LSTM(8, 6, proj_size=4, batch_first=True)
+
+    def forward(self, x):
+        return self.recurrent(x)[0]
+
+
+class Operator(torch.nn.Module):
+    def __init__(self, operator):
+        super().__init__()
+        self.operator = operator
+
+    def forward(self, x):
+        return self.operator(x) + 1
+
+
+def exported(model: torch.nn.Module, path, **options) -> tuple[collections.Counter, list[str]]:
+    """The operators of the file, compared with PyTorch, and the warnings."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("always", WhenceWarning)
+        program = whence.export(model.eval(), (x,), path, **options)
+    for given in x, -x:
+        torch.testing.assert_close(program(given)[0], model(given), rtol=1e-4, atol=1e-5)
+    return (collections.Counter(node.op_type for node in onnx.load(path).graph.node),
+            [str(each.message) for each in caught if issubclass(each.category, WhenceWarning)])
+
+
+@pytest.mark.parametrize("backend", ["native", "native-export"])
+@pytest.mark.parametrize("kind", ["GRU", "LSTM"])
+def test_a_recurrent_network_beside_the_operator_stays_one_node_a_layer(kind, backend, tmp_path):
+    operators, told = exported(Overlaps(kind), tmp_path / "model.onnx", backend=backend)
+    assert operators[kind] == 2 and operators.total() < 40, operators
+    assert not told
+
+
+@pytest.mark.parametrize("backend", ["native", "native-export"])
+def test_an_operator_that_is_written_out_is_said(backend, tmp_path):
+    operators, told = exported(Projected(), tmp_path / "model.onnx", backend=backend)
+    assert operators.total() > 1000
+    assert len(told) == 1 and told[0].startswith("E0302") and "aten::lstm.input" in told[0]
+    assert "proj_size" in told[0] and "linear layer" in told[0]
+
+
+def test_the_command_says_it(tmp_path):
+    torch.jit.trace(Projected().eval(), (x,)).save(tmp_path / "model.pt")
+    report = run_json("export", tmp_path / "model.pt", "-o", tmp_path / "model.onnx", "--input", "x=float32[2,40,8]")
+    (told,) = [each for each in report["diagnostics"] if each["code"] == "E0302"]
+    assert told["severity"] == "warning" and told["where"]["op"] == "aten::lstm.input"
+
+
+@pytest.mark.parametrize("rounds", [4, 60])
+def test_an_operator_that_torch_export_writes_out_is_said_if_that_is_much(rounds, tmp_path):
+    def steps(x):
+        for number in range(rounds):
+            x = torch.tanh(x * number) + x
+        return x
+
+    with torch.library._scoped_library("whence_costly", "FRAGMENT") as library:
+        library.define(f"steps{rounds}(Tensor x) -> Tensor")
+        library.impl(f"steps{rounds}", steps, "CompositeImplicitAutograd")
+        model = Operator(getattr(torch.ops.whence_costly, f"steps{rounds}"))
+        operators, told = exported(model, tmp_path / "model.onnx", backend="native-export")
+    assert operators["Tanh"] == rounds
+    assert [each[:5] for each in told] == (["E0301"] if rounds == 60 else [])
+    assert all(f"whence_costly::steps{rounds}" in each and "custom_translation_table" in each for each in told)
