@@ -192,22 +192,26 @@ Val Ctx::emit_reshape(Val value, std::vector<ReshapeTarget> target) {
   constexpr int first_opset_with_allowzero = 14;
   if (empty && opset() < first_opset_with_allowzero) refuse("an empty tensor is reshaped", "use --opset 14 or newer");
 
-  // One size that must be computed follows from the others.
+  // One size that must be computed follows from the others, if none of them can be 0.
   const bool open = std::any_of(target.begin(), target.end(), is(Kind::inferred));
-  if (!open && !empty && std::count_if(target.begin(), target.end(), is(Kind::computed)) == 1) {
+  const bool may_follow = !open && !empty && std::none_of(target.begin(), target.end(), is(Kind::copied));
+  if (may_follow && std::count_if(target.begin(), target.end(), is(Kind::computed)) == 1) {
     std::find_if(target.begin(), target.end(), is(Kind::computed))->kind = Kind::inferred;
   }
+  // Several computed sizes may be 0, which is no "copy".
+  const bool may_be_zero =
+      !open && opset() >= first_opset_with_allowzero && std::any_of(target.begin(), target.end(), is(Kind::computed));
   std::vector<Size> shape;
   std::vector<Dim> result;
   bool unchanged = before && before->size() == target.size();
   for (std::size_t i = 0; i < target.size(); ++i) {
     ReshapeTarget& entry = target[i];
     const bool copied = entry.kind == Kind::copied;
-    if (copied && empty) entry.computed = dim_of(value, static_cast<std::int64_t>(i));
+    if (copied && (empty || may_be_zero)) entry.computed = dim_of(value, static_cast<std::int64_t>(i));
     unchanged =
         unchanged &&
         (copied || (entry.kind == Kind::literal && (*before)[i].is_static() && (*before)[i].size == entry.literal));
-    if (copied && !empty) {
+    if (copied && !empty && !may_be_zero) {
       shape.emplace_back(std::int64_t{0});
     } else if (entry.kind == Kind::literal) {
       shape.emplace_back(entry.literal);
@@ -222,7 +226,7 @@ Val Ctx::emit_reshape(Val value, std::vector<ReshapeTarget> target) {
   }
   if (unchanged) return value;
   Attributes attributes;
-  if (empty) attributes.push_back({"allowzero", std::int64_t{1}});
+  if (empty || may_be_zero) attributes.push_back({"allowzero", std::int64_t{1}});
   const Val reshaped = emit("Reshape", {value, to_vector(shape)}, std::move(attributes));
   graph::GraphValue& held = session_.graph().values[reshaped.id];
   // infer_types() knows the -1 where the record does not.

@@ -278,7 +278,12 @@ void Memory::add_views(const Node& node, const std::vector<ValueId>& bases, cons
         node,
         "what it was made from or its result is written to, the other of the two is read later, and whether they "
         "share memory depends on sizes or strides");
-    for (std::size_t i = 0; i < node.outputs.size(); ++i) doubt(node.outputs[i], bases[i], why);
+    for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+      doubt(node.outputs[i], bases[i], why);
+      if (!facts_of(node.target).repeats_elements) continue;
+      const Type &type = program_.values[node.outputs[i]].type, &base = program_.values[bases[i]].type;
+      if (!program::same_shape(type, base)) state_.repeating.emplace(node.outputs[i], why);
+    }
     return;
   }
   for (std::size_t i = 0; i < node.outputs.size(); ++i) {
@@ -348,6 +353,11 @@ void Memory::put(ValueId self, ValueId written) {
   if (choice(memory) == nullptr) {
     if (self == memory && view(first) == nullptr) recover(memory);
     count_write(first);
+    const auto repeats = state_.repeating.find(memory);
+    if (repeats != state_.repeating.end() && first != memory) {
+      state_.lost.emplace(memory, repeats->second);
+      renewed.resize(1);  // what else was written through it is unknown
+    }
   } else if (self == memory) {
     put_chosen(memory, value);
   } else {

@@ -73,7 +73,8 @@ class Memory {
     std::unordered_map<ValueId, int> writes;       // by owner of the memory
     std::unordered_map<ValueId, Diagnostic> lost;  // by owner: why its newest value cannot be expressed
     std::vector<Doubt> doubts;
-    std::unordered_map<ValueId, ValueId> renamed;  // unsqueeze_(x): x means another view from there on
+    std::unordered_map<ValueId, Diagnostic> repeating;  // memory in which several elements may be one: expanded axes
+    std::unordered_map<ValueId, ValueId> renamed;       // unsqueeze_(x): x means another view from there on
   };
   Memory(Program& program, WriteReports& reports) : program_(program), reports_(reports) {}
 

@@ -123,6 +123,11 @@ std::optional<Node> back_to_shape(const Write& w) {
   return w.inverse("aten::reshape_as", "", {{"other", value(w.old_base)}});
 }
 
+std::optional<Node> unsqueezed(const Write& w) {
+  const Argument* dim = w.view.find("dim");
+  return dim == nullptr ? std::nullopt : std::optional(w.inverse("aten::squeeze", "dim", {{"dim", *dim}}));
+}
+
 std::optional<Node> narrow(const Write& w) {
   const auto dim = w.integer("dim"), start = w.integer("start"), length = w.integer("length");
   if (!dim || !start || !length) return std::nullopt;
@@ -220,7 +225,7 @@ const std::unordered_map<std::string_view, WriteRule>& write_rules() {
       {"aten::reshape_as", back_to_shape},
       {"aten::squeeze", back_to_shape},
       {"aten::unflatten", back_to_shape},
-      {"aten::unsqueeze", back_to_shape},
+      {"aten::unsqueeze", unsqueezed},
       {"aten::view", back_to_shape},
       {"aten::view_as", back_to_shape},
   };

@@ -175,4 +175,24 @@ return x"""),
 v = y.amax(0)
 w = torch.zeros(max(v.size(0), 1))
 return w"""),
+    FoundProgram("a row of a tensor that broadcasting repeats is every row", ("script",), "x[b, s]", ROWS, """
+x = torch.broadcast_tensors(x * 2.0, x[:1])[1]
+x[0, :] -= 1.0
+return x"""),
+    FoundProgram("two axes that change places, one of them empty", BOTH, "x[b, s]", ROWS, """
+return x.transpose(1, 0).reshape(x.size(1), 1, x.size(0))"""),
+    FoundProgram("one part of an axis, the rest inferred, of an empty tensor", BOTH, "x[b, s]", ROWS, """
+return x.unflatten(1, (1, -1)), x.unflatten(0, (-1, 1))"""),
+    FoundProgram("written under another axis, of an empty tensor", BOTH, "x[b, s]", ROWS, """
+x = x * 1.0
+x.unsqueeze(0).add_(1.0)
+x.view(-1).mul_(2.0)
+return x"""),
+    FoundProgram("written through a name that a loop changes", ("script",), "x[b, s], k[]", ROWS, """
+v = x[0:1] * 1.0
+w = v
+for i in range(int(k)):
+    v.add_(1.0)
+    v = x[:1] * 2.0 if bool(x.sum() > 0) else w
+return v, w"""),
 )

@@ -59,7 +59,23 @@ void unflatten(Ctx& c) {
   const Val x = c.tensor("self");
   const std::int64_t axis = c.axis(c.integer("dim"), c.rank(x));
   std::vector<Size> shape = shape_of(c, x);
-  const std::vector<Size> parts = c.sizes("sizes");
+  std::vector<Size> parts = c.sizes("sizes");
+  // Where the part that follows from the others is known, no other size may be 0 by chance.
+  std::int64_t others = 1;
+  bool known = true;
+  Size* open = nullptr;
+  for (Size& part : parts) {
+    const auto size = c.static_size(part);
+    known = known && size;
+    if (size == std::int64_t{-1}) {
+      open = &part;
+    } else {
+      others *= size.value_or(1);
+    }
+  }
+  const auto whole = c.static_dim(x, axis);
+  if (open != nullptr && known && whole && others > 0) *open = *whole / others;
+  if (open != nullptr && known && others == 1) *open = shape[static_cast<std::size_t>(axis)];
   shape.erase(shape.begin() + axis);
   shape.insert(shape.begin() + axis, parts.begin(), parts.end());
   c.yield(c.reshape(x, shape));
