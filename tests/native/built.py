@@ -43,6 +43,17 @@ def build_all() -> None:
     build(FOLDER / "sample", command.ROOT / "samples" / "cpp")
 
 
+def interpreter() -> Path:
+    """The program that runs random programs as live modules, built where it is missing."""
+    program = PROGRAMS / "interpreter"
+    FOLDER.mkdir(exist_ok=True)
+    with open(FOLDER / "lock", "w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not program.exists():
+            build_all()
+    return program
+
+
 def without_whence_variables() -> dict:
     """The installed command is to be found without help."""
     return {name: value for name, value in os.environ.items() if not name.startswith("WHENCE")}

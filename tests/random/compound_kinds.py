@@ -76,7 +76,7 @@ def branch_defines(scope: Scope, block):
 
 
 def with_break(scope: Scope, body: list[Statement], inner: Scope) -> list[Statement]:
-    if scope.chance.random() > 0.15:
+    if scope.route == "native" or scope.chance.random() > 0.15:
         return body
     leave = Statement("break", f"if {condition(inner)}:", (Statement("break", "break"),))
     at = scope.chance.randint(0, len(body))
@@ -88,7 +88,7 @@ def known_outside(scope: Scope, inner: Scope) -> Scope:
     return replace(inner, visible=scope.visible | set(inner.counters), spaces=inner.spaces)
 
 
-def loop(name: str, count, weight: float, while_loop: bool = False) -> None:
+def loop(name: str, count, weight: float, while_loop: bool = False, routes: tuple[str, ...] = FREE) -> None:
     def make(scope: Scope, block):
         if scope.depth >= DEEPEST:
             return None
@@ -101,7 +101,7 @@ def loop(name: str, count, weight: float, while_loop: bool = False) -> None:
         if while_loop:
             return Statement(name, head, tuple(body), lead=f"{counter} = 0", tail=f"{counter} = {counter} + 1")
         return Statement(name, head, tuple(body))
-    kind(name, FREE, weight, is_compound=True)(make)
+    kind(name, routes, weight, is_compound=True)(make)
 
 
 def data_count(scope: Scope) -> str:
@@ -111,7 +111,8 @@ def data_count(scope: Scope) -> str:
     return f"int(({scope.tensor()} > 0.3).sum()) % 4"
 
 
-loop("loop fixed", lambda s, i: f"for {i} in range({s.chance.choice('123')}):", 0.8)
+loop("loop fixed", lambda s, i: f"for {i} in range({s.chance.choice('123')}):", 0.8,
+     routes=("script", "native"))
 loop("loop over a size", lambda s, i: f"for {i} in range({s.size_expression()}):", 1.2)
 loop("loop over data", lambda s, i: f"for {i} in range({data_count(s)}):", 0.8)
 loop("while on a size", lambda s, i: f"while {i} < 5 and {i} * 2 < {s.size_expression()}:", 0.4, while_loop=True)

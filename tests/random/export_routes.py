@@ -1,5 +1,7 @@
-"""The ways from a program to an ONNX file, each by the command: a trace, a script, an archive of torch.export."""
+"""The ways from a program to an ONNX file: a trace, a script and an archive of torch.export by the command, and a live
+C++ module by the C++ API."""
 
+import os
 import re
 import warnings
 from dataclasses import dataclass
@@ -10,7 +12,8 @@ import numpy as np
 import torch
 
 import command
-from program_text import Program
+import live_modules
+from program_text import Input, Program
 from running import as_module, make_inputs
 
 
@@ -66,7 +69,8 @@ def exported(program: Program, folder: Path) -> Archive:
     return Archive(path, made.module(), has_guards=True)
 
 
-ROUTES: dict[str, Callable[[Program, Path], Archive]] = {"trace": trace, "script": script, "export": exported}
+ROUTES: dict[str, Callable[[Program, Path], Archive]] = {"trace": trace, "script": script, "export": exported,
+                                                         "native": script}
 
 
 def make_archive(route: str, program: Program, folder: Path) -> Archive | None:
@@ -79,17 +83,29 @@ def make_archive(route: str, program: Program, folder: Path) -> Archive | None:
             return None
 
 
-def export(program: Program, archive: Archive, model: Path) -> Export:
+def export(program: Program, route: str, archive: Archive, model: Path) -> Export:
     """All axes that have names are promised; those of an archive of torch.export are as it says itself."""
+    model.unlink(missing_ok=True)
+    if route == "native":
+        return Export(*live_modules.ask(" ".join([str(archive.path), str(model), *live_inputs(program)])))
     words = ["export", str(archive.path), "-o", str(model)]
-    if archive.path.suffix != ".pt2":
+    if route != "export":
         given = archive.path.with_suffix(".npz")
         np.savez(given, **{each.name: tensor.numpy() for each, tensor in
                            zip(program.inputs, make_inputs(program, 0), strict=True)})
         words += ["--inputs", str(given)]
         for each in program.inputs:
-            axes = ",".join(f"{axis}={name}" for axis, name in each.dynamic_axes().items())
-            words += ["--dynamic", f"{each.name}:{axes}"] if axes else []
-    model.unlink(missing_ok=True)
-    found = command.run_quickly(words, dict(command.os.environ))
+            words += ["--dynamic", f"{each.name}:{axes_of(each)}"] if each.dynamic_axes() else []
+    found = command.run_quickly(words, dict(os.environ))
     return Export(found.returncode, found.stderr)
+
+
+def axes_of(given: Input) -> str:
+    return ",".join(f"{axis}={name}" for axis, name in given.dynamic_axes().items())
+
+
+def live_inputs(program: Program) -> list[str]:
+    """As interpreter.cpp reads them."""
+    return [f"{each.name}={','.join(map(str, tensor.shape))}:{','.join(map(str, tensor.flatten().tolist()))}"
+            + (f":{axes_of(each)}" if each.dynamic_axes() else "")
+            for each, tensor in zip(program.inputs, make_inputs(program, 0), strict=True)]

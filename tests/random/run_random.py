@@ -32,8 +32,8 @@ from statement_kinds import KINDS
 from verdicts import FAILURES, WORDS, Tally, Verdict, judge
 
 MEMORY = Path("/dev/shm")
-SHARES = {"trace": 0.3, "script": 0.55, "export": 0.15}  # of all programs; those of export take ten times as long
-FEW = {"trace": 50, "script": 75, "export": 7}  # programs of `make test`, in some ten seconds
+SHARES = {"trace": 0.3, "script": 0.5, "export": 0.1, "native": 0.1}  # of all programs; the last two are the slowest
+FEW = {"trace": 50, "script": 75, "export": 7, "native": 5}  # programs of `make test`, in some ten seconds
 MATRIX = 2000  # of `make test-full`
 BLOCK = 25  # seeds that a process is given at once
 QUOTA = 1 / 250  # of a route's programs that were judged, at least so many have each kind of statement

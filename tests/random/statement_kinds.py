@@ -12,7 +12,7 @@ import torch
 from program_text import Statement
 from scope import Scope
 
-ALL = ("trace", "script", "export")
+ALL = ("trace", "script", "export", "native")
 FREE = ("script",)  # branches and loops as they are written
 
 
@@ -161,7 +161,9 @@ def operand(scope: Scope, name: str) -> str:
     others = scope.suits(name)
     choice = scope.chance.random()
     if choice < 0.35 and [each for each in others if each != name]:
-        return scope.chance.choice([each for each in others if each != name])
+        other = scope.chance.choice([each for each in others if each != name])
+        # To read what the same operator writes has no meaning: it depends on the order of the numbers.
+        return f"{other}.clone()" if other in scope.partners(name) else other
     if choice < 0.6:
         return scope.number()
     other = scope.chance.choice(others)
@@ -244,7 +246,7 @@ expressions("data size", {
     "mask": lambda s, v, d: f"{v}[{v} > {s.chance.choice(['0.3', '-0.7', '1.1'])}]",
     "masked_select": lambda s, v, d: f"torch.masked_select({v}, {v} > 0.3)",
     "nonzero": lambda s, v, d: f"torch.nonzero({v} > 0.3).float()",
-}, weight=0.5, routes=("trace", "script"))
+}, weight=0.5, routes=("trace", "script", "native"))
 
 
 @expression("data size counted", FREE, weight=0.4)
@@ -334,7 +336,7 @@ write("unary_", lambda s, t, v: f"{t}.{s.chance.choice(['relu_', 'neg_', 'abs_',
 write("clamp_", lambda s, t, v: f"{t}.clamp_(min=-0.5)", 0.4)
 write("masked_fill_", lambda s, t, v: f"{t}.masked_fill_({t} > 0.3, {s.number()})", 0.7)
 write("index_fill_", lambda s, t, v: f"{t}.index_fill_(0, torch.tensor([0]), {s.number()})", 0.3)
-write("index_add_", lambda s, t, v: f"{t}.index_add_(0, torch.tensor([0]), {t}[-1:])", 0.7)
+write("index_add_", lambda s, t, v: f"{t}.index_add_(0, torch.tensor([0]), {t}[-1:] * 2.0)", 0.7)
 write("twice", lambda s, t, v: f"{t}.add_({s.number()}).mul_({s.number()})", 0.4)
 write("swapped", lambda s, t, v: f"{t}.copy_({t}.flip(0))", 0.5)
 write("out=", lambda s, t, v: f"torch.add({t}, {s.number()}, out={t})", 0.5)
@@ -384,5 +386,5 @@ def write_index_put(scope: Scope):
     if name is None:
         return None
     where = scope.chance.choice(["torch.tensor([0])", f"torch.arange({name}.size(0))", f"torch.arange({name}.size(0) // 2)"])
-    value = scope.chance.choice([f"torch.tensor({scope.number()})", f"{name}[:1]"])
+    value = scope.chance.choice([f"torch.tensor({scope.number()})", f"{name}[:1] * 2.0"])
     return Statement("write index_put_", f"{name}.index_put_(({where},), {value})")

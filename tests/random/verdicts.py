@@ -56,7 +56,7 @@ def judge(program: Program, route: str, folder: Path) -> Verdict | None:
     if archive is None:
         return None
     model = folder / "program.onnx"
-    said = export(program, archive, model)
+    said = export(program, route, archive, model)
     if said.code < 0 or said.code == command.BUG:
         return Verdict("crash", said.reason, said.says)
     if said.code != 0 and not archive_is_the_program(program, archive, expected):
