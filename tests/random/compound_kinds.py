@@ -119,6 +119,24 @@ loop("while on a size", lambda s, i: f"while {i} < 5 and {i} * 2 < {s.size_expre
 loop("while on data", lambda s, i: f"while {i} < 4 and {data_condition(s)}:", 0.4, while_loop=True)
 
 
+@kind("loop over rows", FREE, 0.6, is_compound=True)
+def row_loop(scope: Scope, block):
+    """The variable is a view of what is gone through, which a round may write to."""
+    name = scope.tensor()
+    if scope.depth >= DEEPEST or name is None:
+        return None
+    row, axis = scope.names.new("r"), scope.axis(name)
+    inner = scope.inside(f"{row} = {name}.select({axis}, 0)", loop=True)
+    if inner is None:
+        return None
+    inner.visible.add(row)
+    body = list(block(inner, scope.chance.randint(1, 2)))
+    if scope.chance.random() < 0.5:
+        body.append(Statement("loop over rows", scope.chance.choice([f"{row}.mul_(0.5)", f"{row} += {scope.number()}",
+                                                                     f"{row}[:1] = {scope.number()}"])))
+    return Statement("loop over rows", f"for {row} in {name}.unbind({axis}):", tuple(body))
+
+
 @kind("loop with a list", FREE, 0.8, is_compound=True)
 def list_loop(scope: Scope, block):
     """Parts are appended in a loop, and stacked."""

@@ -53,7 +53,7 @@ class Generator:
                 results = eager(program)
                 runs = sum(each is not None for each in results)
                 if results[0] is not None and runs >= 4 and not grows(program):
-                    return program
+                    return self.with_an_early_return(program) if self.route == "script" else program
         return None
 
     def attempt(self) -> Program | None:
@@ -73,6 +73,19 @@ class Generator:
             statements += added
         results = self.choose_results(scope)
         return Program(inputs, tuple(statements), results, program.sizes) if results else None
+
+    def with_an_early_return(self, program: Program) -> Program:
+        """Now and then the results are returned under a condition before the last statements, which may write to them."""
+        if self.chance.random() > 0.08 or len(program.statements) < 3:
+            return program
+        condition = self.chance.choice([f"{program.inputs[0].name}.size(0) > {self.chance.randint(1, 6)}",
+                                        f"bool({program.inputs[0].name}.sum() > 0.3)"])
+        back = Statement("early return", f"if {condition}:",
+                         (Statement("early return", "return " + ", ".join(program.results)),))
+        at = len(program.statements) - self.chance.randint(1, 2)
+        changed = program.with_statements((*program.statements[:at], back, *program.statements[at:]))
+        runs = sum(each is not None for each in eager(changed))
+        return changed if runs == sum(each is not None for each in eager(program)) else program
 
     def begin_with_a_copy(self, scope: Scope) -> list[Statement]:
         """Most models write to what they computed, not to their inputs."""

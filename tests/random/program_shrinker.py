@@ -54,6 +54,8 @@ def smaller_blocks(statements: tuple[Statement, ...]) -> Iterator[tuple[Statemen
             for other in smaller_blocks(statement.other or ()):
                 yield (*before, replace(statement, other=other), *after)
         for text in smaller_texts(statement.text):
+            if statement.tail and not text.startswith(f"while {statement.tail.split()[0]} < "):
+                continue  # the counter ends the loop
             yield (*before, replace(statement, text=text), *after)
 
 

@@ -10,6 +10,7 @@ statement is below its quota.
 import argparse
 import multiprocessing
 import os
+import signal
 import sys
 import tempfile
 import time
@@ -36,6 +37,7 @@ SHARES = {"trace": 0.3, "script": 0.5, "export": 0.1, "native": 0.1}  # of all p
 FEW = {"trace": 50, "script": 75, "export": 7, "native": 5}  # programs of `make test`, in some ten seconds
 MATRIX = 2000  # of `make test-full`
 BLOCK = 25  # seeds that a process is given at once
+LONGEST = 60  # seconds for a candidate of the shrinker, which may go round for ever
 QUOTA = 1 / 250  # of a route's programs that were judged, at least so many have each kind of statement
 FEWEST_FOR_QUOTAS = 1000
 
@@ -84,12 +86,19 @@ def run_block(task: tuple[str, range, bool]) -> tuple[str, Tally, list[Found]]:
 def shrunk(program: Program, verdict: Verdict, route: str, folder: Path) -> tuple[Program, Verdict]:
     """The smallest program with this verdict, and what is said of it."""
     def is_judged_alike(candidate: Program) -> bool:
+        signal.alarm(LONGEST)
         try:
             other = judge(candidate, route, folder)
         except Exception:  # such as a name that is gone
             return False
+        finally:
+            signal.alarm(0)
         return other is not None and (other.word, other.reason) == (verdict.word, verdict.reason)
 
+    def stop(*_):
+        raise TimeoutError
+
+    signal.signal(signal.SIGALRM, stop)
     small = shrink(program, is_judged_alike)
     return small, judge(small, route, folder) or verdict
 
