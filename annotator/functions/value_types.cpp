@@ -1,11 +1,13 @@
 #include "annotator/functions/value_types.h"
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <unordered_map>
 
 #include <onnx/shape_inference/implementation.h>
 
+#include "annotator/functions/shape_arithmetic.h"
 #include "annotator/functions/written_size.h"
 #include "annotator/operators/onnx_operators.h"
 #include "annotator/origin/confidence.h"
@@ -14,6 +16,7 @@
 namespace whence::functions {
 
 using onnx_file::OnnxTensor;
+using Dimension = onnx::TensorShapeProto::Dimension;
 
 namespace {
 
@@ -84,6 +87,22 @@ bool is_inferable(const ModelParts& parts) {
   return nodes && *nodes <= 100'000 + 10 * stored_nodes(parts);
 }
 
+// True if the size of a result is not known.
+bool lacks_types(const onnx::GraphProto& graph) {
+  std::size_t known = 0, results = 0;
+  for (const auto* values : {&graph.value_info(), &graph.output()}) {
+    for (const onnx::ValueInfoProto& value : *values) {
+      const onnx::TypeProto::Tensor& tensor = value.type().tensor_type();
+      known += tensor.has_shape() && std::ranges::all_of(tensor.shape().dim(), &Dimension::has_dim_value) ? 1 : 0;
+    }
+  }
+  for (const onnx::NodeProto& node : graph.node()) {
+    results +=
+        static_cast<std::size_t>(std::ranges::count_if(node.output(), [](const auto& name) { return !name.empty(); }));
+  }
+  return known < results;
+}
+
 onnx::ModelProto inferred(const ModelParts& parts, const Sizes& sizes) {
   onnx::ModelProto model = without_weights(parts, sizes);
   if (!is_inferable(parts)) return model;
@@ -97,6 +116,7 @@ onnx::ModelProto inferred(const ModelParts& parts, const Sizes& sizes) {
   } catch (const std::exception&) {
     model = without_weights(parts, sizes);  // a node that inference refuses: what the file states is known all the same
   }
+  if (!sizes.empty() || lacks_types(model.graph())) follow_sizes(model);
   return model;
 }
 

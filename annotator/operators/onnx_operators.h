@@ -37,6 +37,9 @@ enum class Flops : std::uint8_t {
   convolution,
   transposed_convolution,
   pooling,
+  einsum,
+  attention,
+  recurrent,
 };
 
 enum Fact : std::uint32_t {

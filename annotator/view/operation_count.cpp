@@ -26,6 +26,12 @@ Count times(Count a, Count b) {
   return product;
 }
 
+Count plus(Count a, Count b) {
+  std::int64_t sum = 0;
+  if (!a || !b || __builtin_add_overflow(*a, *b, &sum)) return std::nullopt;
+  return sum;
+}
+
 Count over(Count a, Count b) { return a && b && *b > 0 ? Count(*a / *b) : std::nullopt; }
 
 // Gives a node's formula the sizes of its inputs and outputs.
@@ -101,6 +107,70 @@ Count inner_size(const OnnxNode& node, const Sizes& sizes) {
   return is_set(node, "transBatchA") ? left->front() : left->end()[-2];
 }
 
+// The text of an attribute, empty if the node leaves it out.
+std::string_view text_of(const OnnxNode& node, std::string_view attribute) {
+  const Place place;
+  for (const onnx_file::OnnxAttribute& each : node.attributes) {
+    if (each.name != attribute) continue;
+    for (const wire::Field& field : wire::Fields(each.message, place)) {
+      if (field.is_bytes(onnx_file::proto::attribute::s)) return field.bytes;
+    }
+  }
+  return {};
+}
+
+// As PyTorch multiplies two operands: an axis of one alone that the result lacks is summed up before, and nothing is
+// multiplied and added where no axis of both is summed up.
+Count einsum(const OnnxNode& node, const Sizes& sizes) {
+  std::string equation;
+  for (const char c : text_of(node, "equation")) equation += c == ' ' ? "" : std::string(1, c);
+  const std::size_t comma = equation.find(','), arrow = equation.find("->");
+  const bool plain = equation.find_first_of(".") == std::string::npos;
+  if (node.inputs.size() != 2 || comma == std::string::npos || arrow == std::string::npos || !plain)
+    return std::nullopt;
+  const std::string operands[] = {equation.substr(0, comma), equation.substr(comma + 1, arrow - comma - 1)};
+  const std::string result = equation.substr(arrow + 2);
+  const auto has = [](const std::string& axes, char axis) { return axes.find(axis) != std::string::npos; };
+  Count product = 1;
+  std::string counted;
+  bool summed = false;
+  for (std::size_t i = 0; i < 2; ++i) {
+    const auto* dims = sizes.input(i);
+    if (dims == nullptr || dims->size() != operands[i].size()) return std::nullopt;
+    for (std::size_t axis = 0; axis < dims->size(); ++axis) {
+      const char label = operands[i][axis];
+      const bool in_both = has(operands[1 - i], label), kept = has(result, label);
+      summed |= in_both && !kept;
+      if (has(counted, label) || !(in_both || kept)) continue;
+      counted += label;
+      product = times(product, (*dims)[axis]);
+    }
+  }
+  return summed ? times(2, product) : sizes.outputs();
+}
+
+// Both products of an attention: queries [.., L, E] with keys [.., S, E], and the weights with values [.., S, V]. Axes
+// of heads and of what a head holds may be one. Keys of earlier calls come before those given.
+Count attention(const OnnxNode& node, const Sizes& sizes) {
+  const bool of_runtime = !node.domain.empty() && node.domain != "ai.onnx";
+  if (of_runtime && node.op_type != "MultiHeadAttention") return std::nullopt;  // queries, keys and values in one
+  const auto length = [&](std::size_t input) -> Count {
+    const auto* dims = sizes.input(input);
+    return dims != nullptr && (dims->size() == 3 || dims->size() == 4) ? Count(dims->end()[-2]) : std::nullopt;
+  };
+  const std::size_t past = of_runtime ? 6 : 4;
+  const bool has_past = past < node.inputs.size() && !node.inputs[past].empty();
+  const Count keys = has_past ? plus(length(1), length(past)) : length(1);
+  return times(2, times(keys, plus(sizes.inputs(0), sizes.outputs())));
+}
+
+// The products of X [.., I] and of the states with W [directions, gates * H, I] and R [directions, gates * H, H].
+Count recurrent(const Sizes& sizes) {
+  const auto* x = sizes.input(0);
+  if (x == nullptr || x->empty()) return std::nullopt;
+  return times(2, times(over(sizes.inputs(0), x->back()), plus(sizes.inputs(1), sizes.inputs(2))));
+}
+
 Count apply(Flops formula, const OnnxNode& node, const Sizes& sizes) {
   switch (formula) {
     case Flops::uncounted:
@@ -127,6 +197,12 @@ Count apply(Flops formula, const OnnxNode& node, const Sizes& sizes) {
       return times(2, times(sizes.inputs(0), channels_and_kernel(node, sizes)));
     case Flops::pooling:
       return times(sizes.outputs(), kernel_of(node));
+    case Flops::einsum:
+      return einsum(node, sizes);
+    case Flops::attention:
+      return attention(node, sizes);
+    case Flops::recurrent:
+      return recurrent(sizes);
   }
   return std::nullopt;
 }

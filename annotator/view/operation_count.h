@@ -14,7 +14,8 @@ namespace whence::view {
 // The formulas in words, as reports print them beside the numbers.
 inline constexpr std::string_view operation_formulas =
     "2 for each multiply-add of a product or convolution (MatMul: 2*elements of the result*inner size; Conv: "
-    "2*elements of the result*channels in a group*kernel); 1 for each element of an elementwise function, however "
+    "2*elements of the result*channels in a group*kernel; both products of an Attention, those of an LSTM, GRU or "
+    "RNN); 1 for each element of an elementwise function, however "
     "costly; 1 for each element read by a reduction and for each of a pool's windows; 5 an element of Softmax, 7 of a "
     "LayerNormalization and its kin, 2 of a BatchNormalization; 0 for what only moves, casts or indexes";
 
