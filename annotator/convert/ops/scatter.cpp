@@ -6,10 +6,12 @@
 #include "annotator/convert/advanced_index.h"
 #include "annotator/convert/axes.h"
 #include "annotator/convert/broadcast.h"
+#include "annotator/convert/convert.h"
 #include "annotator/convert/ops/division.h"
 #include "annotator/convert/ops/elementwise.h"
 #include "annotator/convert/ops/families.h"
 #include "annotator/convert/select.h"
+#include "annotator/program/program_facts.h"
 
 namespace whence::convert {
 namespace {
@@ -55,6 +57,12 @@ Val masked_write(Ctx& c, Val x, const IndexedAxis& mask, Val value) {
   return select(c, wide, value, x);
 }
 
+// True if the axis is 1 long, or may be: it was in the example, or data decide its size.
+bool may_be_one(Ctx& c, Val value, int axis) {
+  const Dim& dim = c.dims(value)[static_cast<std::size_t>(axis)];
+  return dim.size == 1 || (!dim.is_static() && program::may_become_one(c.session().program(), dim));
+}
+
 // `values`, which broadcast to the result of x[axes], in the order [B, others].
 Val spread_values(Ctx& c, Val x, const std::vector<IndexedAxis>& axes, const IndexLayout& layout, Val values) {
   std::vector<Val> tensors;
@@ -69,7 +77,7 @@ Val spread_values(Ctx& c, Val x, const std::vector<IndexedAxis>& axes, const Ind
   std::vector<Size> sizes;
   for (int i = 0; i < rank; ++i) {
     sizes.push_back(shape[order[i]]);
-    complete = complete && (sizes[i] == Size{1} || c.static_dim(values, i) != 1);
+    complete = complete && (sizes[i] == Size{1} || !may_be_one(c, values, i));
   }
   if (!complete) values = c.emit("Expand", {values, c.to_vector(sizes)});
   return c.transpose(values, inverse(order));
