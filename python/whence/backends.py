@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +29,8 @@ from .plugin import record
 from .program import Exported
 from .reports import annotate, validate
 from .surroundings import log, quiet
-from .tracing import (Trace, at_usual_sizes, baked_at_long_sizes, baked_by_export, library_words, of_libraries,
-                      run_of, size_baked, traced, traced_otherwise)
+from .tracing import (Trace, at_usual_sizes, baked_at_long_sizes, baked_by_export, excludes, library_words, of_libraries,
+                      run_of, size_baked, traced, traced_otherwise, without_guards)
 
 BACKENDS = ("native", "native-export", "torch-dynamo", "torch-torchscript")
 
@@ -167,6 +168,9 @@ def _native(job: Job, call: calls.Call, axes: Axes) -> Exported:
         raise
     except Exception as failure:  # the model raises of every kind, and so does PyTorch
         return _instead_of_trace(job, call, axes, failure)
+    if trace.ignores_inputs and (kept := _with_all_inputs(job, call, axes)):
+        return kept
+    trace.warn_of_values()
     taught = of_libraries(trace.module)
     translated = {each.split(".")[0] for each in job.options.translations}
     if taught or (renamed := traced_otherwise(trace.module) & translated):
@@ -182,21 +186,34 @@ def _native(job: Job, call: calls.Call, axes: Axes) -> Exported:
         return _instead_of_trace(job, call, axes, failure)
     lasting_writes.warn_of_other_results(job.observed, job.model, call.tensors.values(),
                                          lambda: run_of(trace.module, call.tensors), lasting_writes.TRACE)
+    if not trace.baked_size:
+        trace = replace(trace, baked_size=_wrong_elsewhere(job, call, axes, trace))
     if trace.baked_size:
-        return _at_any_size(job, call, axes, trace)
+        return _at_any_size(job, call, axes, trace, example)
     try:
-        exported, left = _traced(job, trace.module, example, named_by_pytorch(axes))
+        return _traced(job, trace.module, example, named_by_pytorch(axes))
     except WhenceError as failure:
         if not _concerns_operators(failure) and failure.code not in _OF_THE_TRACE:
             raise
         return _instead_of_trace(job, call, axes, failure)
-    fails = trace.fails and size_baked(job.model, trace.module, call.tensors, left, trace.of_sizes)
-    if fails and _any_proposed(left):
-        exported, left, fails = _with_right_axes(job, call, left, trace, example)
-    if told := fails or baked_at_long_sizes(job.model, run_of(trace.module, call.tensors), call.tensors, left,
-                                            trace.of_sizes):
-        warnings.warn(str(told), WhenceWarning, stacklevel=4)
-    return exported
+
+
+def _wrong_elsewhere(job: Job, call: calls.Call, axes: Axes, trace: Trace) -> Diagnostic | None:
+    """E0304 where the trace, which is right near the example's sizes, fails or is wrong at others."""
+    return (trace.fails and size_baked(job.model, trace.module, call.tensors, axes, trace.of_sizes)
+            or baked_at_long_sizes(job.model, run_of(trace.module, call.tensors), call.tensors, axes, trace.of_sizes))
+
+
+def _with_all_inputs(job: Job, call: calls.Call, axes: Axes) -> Exported | None:
+    """The export by torch.export of a model of which a trace ignores an input, as Python read its value; None where
+    torch.export, too, does not keep the input open."""
+    options = job.options
+    try:
+        return _instead_of_trace(job, call, axes, WhenceError([]))
+    except WhenceError as failure:
+        log.info("torch.export does not keep the inputs that the trace ignores: %s", failure)
+        job.options = options
+        return None
 
 
 def _usual_example(job: Job, call: calls.Call, axes: Axes, trace: Trace) -> tuple[Mapping[str, torch.Tensor], Trace]:
@@ -224,59 +241,48 @@ def _concerns_operators(failure: WhenceError) -> bool:
 _OF_THE_TRACE = ("E0304", "E0207", "E0901")
 
 
-def _at_any_size(job: Job, call: calls.Call, axes: Axes, trace: Trace) -> Exported:
-    """torch.export keeps what a trace bakes in, or says that the model fixes the size.
+def _at_any_size(job: Job, call: calls.Call, axes: Axes, trace: Trace,
+                 example: Mapping[str, torch.Tensor]) -> Exported:
+    """torch.export keeps what a trace bakes in, or says that the model fixes the size. Where it does neither, promised
+    sizes are refused, and of sizes that are wishes those are fixed with which the trace is wrong, and that is said."""
+    def wrong(chosen: Axes) -> Diagnostic | None:
+        return (size_baked(job.model, trace.module, call.tensors, chosen, trace.of_sizes)
+                or baked_at_long_sizes(job.model, run_of(trace.module, call.tensors), call.tensors, chosen))
 
-    Where it does neither, sizes that are wishes get what the trace holds, and a warning; promised ones an error.
-    """
+    right = wishes.without_baked(axes, lambda chosen: wrong(chosen) is None) if _all_wishes(axes) else {}
+    is_right = _all_wishes(axes) and wrong(right) is None
     try:
-        return _instead_of_trace(job, call, axes, WhenceError([replace(trace.baked_size, severity="error")]))
+        return _instead_of_trace(job, call, axes, WhenceError([replace(trace.baked_size, severity="error")]),
+                                 least_open=_open_axes(right) + 1 if is_right and _open_axes(right) else 0)
     except WhenceError:
         if not _all_wishes(axes):
             raise
-    exported, _, told = _with_right_axes(job, call, axes, trace, call.tensors)
-    if told:
-        warnings.warn(str(told), WhenceWarning, stacklevel=5)
-    return exported
-
-
-def _with_right_axes(job: Job, call: calls.Call, axes: Axes, trace: Trace,
-                     example: Mapping[str, torch.Tensor]) -> tuple[Exported, Axes, Diagnostic | None]:
-    """The export with those of the proposed axes along which the trace is right, the axes that are dynamic in it, and
-    what is wrong all the same."""
-    if _any_proposed(axes):
-        axes = wishes.without_baked(
-            axes, lambda chosen: size_baked(job.model, trace.module, call.tensors, chosen) is None)
-    exported, left = _traced(job, trace.module, example, named_by_pytorch(axes))
-    return exported, left, size_baked(job.model, trace.module, call.tensors, left, trace.of_sizes)
-
-
-def _any_proposed(axes: Axes) -> bool:
-    """True for axes that whence proposed: those that the export bakes are left fixed."""
-    return any(what.proposed for each in axes.values() for what in each.values())
+    fixed = [(name, axis) for name, each in axes.items() for axis in each if axis not in right[name]]
+    wishes.tell_of_fixed(axes, fixed, WhenceError([trace.baked_size]))
+    if not is_right:
+        warnings.warn(str(trace.baked_size), WhenceWarning, stacklevel=5)
+    return _traced(job, trace.module, example, named_by_pytorch(right))
 
 
 def _all_wishes(axes: Axes) -> bool:
     return all(what.automatic for each in axes.values() for what in each.values())
 
 
-def _refuse_or_tell(baked: Diagnostic, axes: Axes) -> None:
-    if not _all_wishes(axes) or _any_proposed(axes):
-        raise WhenceError([replace(baked, severity="error")])
-    warnings.warn(str(baked), WhenceWarning, stacklevel=5)
+def _open_axes(axes: Axes) -> int:
+    return sum(map(len, axes.values()))
 
 
-def _instead_of_trace(job: Job, call: calls.Call, axes: Axes, failure: Exception) -> Exported:
+def _instead_of_trace(job: Job, call: calls.Call, axes: Axes, failure: Exception, least_open: int = 0) -> Exported:
     """Exports by torch.export a model that cannot be traced, or whose trace cannot be converted.
 
-    Where that fails too, raises ``failure``, which is about the backend that the user asked for; for a model that
+    Where that fails too, or leaves fewer than ``least_open`` axes dynamic, raises ``failure``, which is about the backend that the user asked for; for a model that
     cannot be traced, raises whence's error about the exported program.
     """
     log.info("torch.export reads the model instead of a trace: %s", failure)
     try:
         with warnings.catch_warnings(record=True) as caught, quiet():
             warnings.simplefilter("always", WhenceWarning)
-            done = replace(_native_export(job, call, axes), backend="native-export")
+            done = replace(_native_export(job, call, axes, least_open), backend="native-export")
     except Exception as second:  # any kind
         raise second if isinstance(second, WhenceError) and not isinstance(failure, WhenceError) else failure from None
     for each in caught:
@@ -295,9 +301,8 @@ def named_by_pytorch(axes: Axes) -> Axes:
                    for number, (axis, what) in enumerate(each.items(), 1)} for name, each in axes.items()}
 
 
-def _traced(job: Job, archive: torch.jit.ScriptModule, inputs: Mapping[str, Any],
-            axes: Axes) -> tuple[Exported, Axes]:
-    """The export, and the axes that are dynamic in it: of wishes those that the model does not fix."""
+def _traced(job: Job, archive: torch.jit.ScriptModule, inputs: Mapping[str, Any], axes: Axes) -> Exported:
+    """The export, with those wishes that the model does not fix."""
     job.options = replace(job.options, symbolics=_symbolics(job))
     with tempfile.TemporaryDirectory(prefix="whence-") as folder:
         saved, given = Path(folder) / "model.pt", Path(folder) / "inputs.pt"
@@ -305,9 +310,9 @@ def _traced(job: Job, archive: torch.jit.ScriptModule, inputs: Mapping[str, Any]
         job.archive = str(archive.graph)
         calls.save_inputs(inputs, given)
         words = ["--inputs", given, *_default_dtype(), *library_words(archive)]
-        left = wishes.honoured(axes, lambda chosen: job.command(saved, *words, axes=chosen, folder=Path(folder)),
-                               lambda name, axis: inputs[name].shape[axis])
-    return job.finish(), left
+        wishes.honoured(axes, lambda chosen: job.command(saved, *words, axes=chosen, folder=Path(folder)),
+                        lambda name, axis: inputs[name].shape[axis])
+    return job.finish()
 
 
 def _default_dtype() -> list[str]:
@@ -316,14 +321,16 @@ def _default_dtype() -> list[str]:
     return [] if dtype is torch.float32 else ["--default-dtype", str(dtype).removeprefix("torch.")]
 
 
-def _native_export(job: Job, call: calls.Call, axes: Axes) -> Exported:
+def _native_export(job: Job, call: calls.Call, axes: Axes, least_open: int = 0) -> Exported:
     def run() -> None:
         job.model(*call.copies_apart())
 
     functions = autograd.inlined() if job.autograd_inlining else autograd.functions_kept_as_operators(run)
-    shapes = shapes_for_torch_export(call.tensors, axes)
     with job.stage("torch.export"), state_restored(job.model), functions, torch.no_grad():
-        program = capturing.captured(job.model, call.copies_apart(), shapes)
+        captured = _captured(job, call, axes)
+    program, shapes = captured.program, captured.shapes
+    if captured.baked:
+        raise WhenceError([replace(captured.baked, severity="error")])
     exported.refuse_constants_without_data(program)
     lasting_writes.refuse_what_was_missed(job.observed, job.model, call.tensors.values(),
                                           [lambda: program.module(check_guards=False),
@@ -331,21 +338,64 @@ def _native_export(job: Job, call: calls.Call, axes: Axes) -> Exported:
     lasting_writes.warn_of_other_results(job.observed, job.model, call.tensors.values(),
                                          lambda: program.module(check_guards=False), lasting_writes.EXPORTED)
     name_in_program = dict(zip(call.tensors, program.graph_signature.user_inputs))
-    left = dict(zip(call.tensors, capturing.left_open(program, shapes)))
-    fixed = [(name, axis) for name, axis, _ in wishes.automatic(axes) if axis not in left[name]]
-    wishes.tell_of_fixed(axes, fixed)
+    fixed = _fixed_wishes(program, shapes, call, axes)
+    wishes.tell_of_fixed(axes, fixed, WhenceError([captured.why_fixed]) if captured.why_fixed else None)
     left_dynamic = wishes.without(axes, fixed)
-    if baked := baked_by_export(job.model, program, call.tensors, left_dynamic):
-        _refuse_or_tell(baked, axes)
-    elif told := baked_at_long_sizes(job.model, program.module(check_guards=False), call.tensors, left_dynamic,
-                                     holder="exported program"):
-        warnings.warn(str(told), WhenceWarning, stacklevel=5)
+    if _open_axes(left_dynamic) < least_open:
+        raise error("E0304", "baked_size", "torch.export fixes as many sizes as a trace", "export the trace")
     own_name = {theirs: name for name, theirs in name_in_program.items()}
     for name, axis, sizes in capturing.bounds(program, shapes):
         warnings.warn(str(Diagnostic("E0304", "baked_size", "warning", f"the file holds where axis {axis} of "
                                      f"'{own_name[name]}' is {sizes}: the model has a condition on that size",
                                      "script the module, so that the condition stays")), WhenceWarning, stacklevel=5)
     return _program(job, program, name_in_program, left_dynamic)
+
+
+@dataclass(frozen=True)
+class _Captured:
+    """The program of torch.export, the shapes asked of it, E0304 where it is wrong at other sizes, and where it would
+    have been if wishes were not fixed."""
+
+    program: Any
+    shapes: tuple
+    baked: Diagnostic | None = None
+    why_fixed: Diagnostic | None = None
+
+
+def _captured(job: Job, call: calls.Call, axes: Axes) -> _Captured:
+    """PyTorch fixes a wish that it would keep as a promise (float(x.shape[1])), so such a wish is asked for as one. A wish
+    with which the program is wrong is fixed."""
+    def attempt(chosen: Axes) -> tuple[Any, tuple]:
+        shapes = shapes_for_torch_export(call.tensors, chosen)
+        return capturing.captured(job.model, call.copies_apart(), shapes), shapes
+
+    program, shapes = attempt(axes)
+    fixed = _fixed_wishes(program, shapes, call, axes)
+    if fixed:
+        try:
+            firm, firm_shapes = attempt(wishes.promised(axes, fixed))
+            if _baked_anywhere(job, firm, call, axes) is None:
+                return _Captured(firm, firm_shapes)
+        except Exception as failure:  # PyTorch raises of every kind where the model fixes a size
+            log.info("torch.export fixes sizes: %s", failure)
+    left = wishes.without(axes, fixed)
+    baked = _baked_anywhere(job, program, call, left)
+    if baked and any(True for _ in wishes.automatic(left)):
+        right = wishes.without_baked(left, lambda chosen: _baked_anywhere(job, program, call, chosen) is None)
+        program, shapes = attempt(right)
+        return _Captured(program, shapes, _baked_anywhere(job, program, call, right), baked)
+    return _Captured(program, shapes, baked)
+
+
+def _fixed_wishes(program: Any, shapes: tuple, call: calls.Call, axes: Axes) -> list[tuple[str, int]]:
+    left = dict(zip(call.tensors, capturing.left_open(program, shapes)))
+    return [(name, axis) for name, axis, _ in wishes.automatic(axes) if axis not in left[name]]
+
+
+def _baked_anywhere(job: Job, program: Any, call: calls.Call, axes: Axes) -> Diagnostic | None:
+    return (baked_by_export(job.model, program, call.tensors, axes)
+            or baked_at_long_sizes(job.model, without_guards(program), call.tensors, axes, holder="exported program",
+                                   excluded=partial(excludes, program)))
 
 
 def _program(job: Job, program: Any, name_in_program: Mapping[str, str], axes: Axes) -> Exported:
@@ -364,7 +414,13 @@ def _program(job: Job, program: Any, name_in_program: Mapping[str, str], axes: A
 def _saved(job: Job, program: Any, axes: Axes, folder: Path) -> None:
     with job.stage("torch.export.save"):
         saved = exported.save(program, folder / "model.pt2")
-    job.command(saved, axes=axes, folder=folder)
+    inputs = {node.name: node.meta.get("val") for node in program.graph.nodes if node.op == "placeholder"}
+
+    def length(name: str, axis: int) -> int:
+        size = inputs[name].shape[axis]
+        return size if isinstance(size, int) else size.node.hint or 0
+
+    wishes.honoured(axes, lambda chosen: job.command(saved, axes=chosen, folder=folder), length)
 
 
 def _decomposed(job: Job, program: Any, axes: Axes, folder: Path, failure: WhenceError) -> None:
@@ -452,7 +508,7 @@ def _scripted(backend: str, job: Job) -> Exported:
     axes = named_by_pytorch(job.axes_of(call))
     job.observed = lasting_writes.observed_script(job.model, given)
     if backend == "native":
-        return _traced(job, job.model, given, axes)[0]
+        return _traced(job, job.model, given, axes)
     with tempfile.TemporaryDirectory(prefix="whence-") as folder:
         saved, inputs = Path(folder) / "model.pt", Path(folder) / "inputs.pt"
         job.model.save(str(saved))

@@ -35,16 +35,26 @@ _LEAVING = ("to a NumPy array", "to a Python list")
 class Trace:
     """``baked_size``, E0304: it computes something else than the model at other sizes, of dynamic axes or of what data
     decide. ``fails``: at sizes just above the example's, at which the model runs, it does not. ``of_sizes``: the lines of
-    Python that used a size as a number."""
+    Python that used a size as a number. ``values``, E0309: the lines that used a tensor's value."""
 
     module: torch.jit.ScriptModule
     baked_size: Diagnostic | None
     fails: bool = False
     of_sizes: Sequence[Place] = ()
+    values: Sequence[Diagnostic] = ()
+
+    @property
+    def ignores_inputs(self) -> bool:
+        """True if Python read values, and nothing is left in the trace of an input: another value changes nothing."""
+        return bool(self.values) and any(not each.uses() for each in list(self.module.inlined_graph.inputs())[1:])
+
+    def warn_of_values(self) -> None:
+        for diagnostic in self.values:
+            warnings.warn(str(diagnostic), WhenceWarning, stacklevel=5)
 
 
 def traced(model: torch.nn.Module, tensors: Mapping[str, torch.Tensor], axes: Axes) -> Trace:
-    """The trace. Warns, E0309, of each line of Python that used a tensor's value.
+    """The trace, which knows each line of Python that used a tensor's value.
 
     The plugin tells values from sizes; PyTorch gives one warning for both. Where it cannot, those are passed on.
     """
@@ -60,11 +70,9 @@ def traced(model: torch.nn.Module, tensors: Mapping[str, torch.Tensor], axes: Ax
             values.append(_baked_value(each))
         else:
             of_sizes.append((each.filename, each.lineno))
-    for diagnostic in values:
-        warnings.warn(str(diagnostic), WhenceWarning, stacklevel=5)
     # With values baked in, the results differ for that reason.
     baked, fails = (None, False) if values else _compared(model, made, tensors, axes, of_sizes, must_run=False)
-    return Trace(made, baked, fails, of_sizes)
+    return Trace(made, baked, fails, of_sizes, values)
 
 
 def of_libraries(made: torch.jit.ScriptModule) -> list[str]:
@@ -140,26 +148,30 @@ class Found(Enum):
     NOTHING = auto()  # the model does not run
 
 
-def _as_the_model(model: torch.nn.Module, run: Callable, given: Mapping[str, torch.Tensor]) -> Found:
+def _as_the_model(model: torch.nn.Module, run: Callable, given: Mapping[str, torch.Tensor],
+                  state_of: torch.nn.Module | None = None) -> Found:
     try:
         wanted = computed(model, model, tuple(given.values()))
     except Exception:  # the model does not take these sizes, with errors of every kind
         return Found.NOTHING
     try:
-        found = computed(model, run, tuple(given.values()))
-    except RuntimeError:
+        found = computed(state_of or model, run, tuple(given.values()))
+    except Exception:  # a trace raises RuntimeError, an exported program errors of every kind
         return Found.FAILS
     return Found.SAME if alike(found, wanted) else Found.DIFFERS
 
 
 def baked_at_long_sizes(model: torch.nn.Module, run: Callable, tensors: Mapping[str, torch.Tensor], axes: Axes,
-                        of_sizes: Sequence[Place] = (), holder: str = "trace") -> Diagnostic | None:
+                        of_sizes: Sequence[Place] = (), holder: str = "trace",
+                        excluded: Callable[[Mapping[str, torch.Tensor], Found], bool] = lambda *_: False
+                        ) -> Diagnostic | None:
     """E0304 where ``run``, which is right at sizes near the example's, fails or is wrong at long ones at which the model
     runs: Python went through the chunks of the example."""
     for given in at_long_sizes(model, tensors, axes):
         if _as_the_model(model, run, tensors) is not Found.SAME:  # nothing can be said of models that draw numbers
             return None
-        if _as_the_model(model, run, given) in (Found.FAILS, Found.DIFFERS):
+        found = _as_the_model(model, run, given)
+        if found in (Found.DIFFERS, Found.FAILS) and not excluded(given, found):
             return baked_size(sizes_of(given, axes), of_sizes, holder)
     return None
 
@@ -168,19 +180,50 @@ def baked_by_export(model: torch.nn.Module, program: torch.export.ExportedProgra
                     tensors: Mapping[str, torch.Tensor], axes: Axes) -> Diagnostic | None:
     """E0304 where the program computes something else than the model at other sizes: torch.export takes
     ``int(size * 0.5)`` for a number of the example without a word."""
-    def compared(given: Mapping[str, torch.Tensor]) -> bool | None:
-        copy = program.module(check_guards=False)
-        try:
-            wanted = computed(model, model, tuple(given.values()))
-            return alike(computed(copy, copy, tuple(given.values())), wanted)
-        except Exception:  # one of the two does not take these sizes, with errors of every kind, and will say so
-            return None
+    def is_wrong(given: Mapping[str, torch.Tensor]) -> bool:
+        run = without_guards(program)
+        found = _as_the_model(model, run, given, state_of=run)
+        return found in (Found.DIFFERS, Found.FAILS) and not excludes(program, given, found)
 
     others = [*at_other_sizes(tensors, axes), *in_other_orders(tensors, axes)]
-    if not others or not compared(tensors):  # nothing can be said of models that draw numbers
+    run = without_guards(program)
+    if not others or _as_the_model(model, run, tensors, run) is not Found.SAME:  # a model that draws numbers, say
         return None
-    wrong = next((given for given in others if compared(given) is False), None)
+    wrong = next(filter(is_wrong, others), None)
     return None if wrong is None else baked_size(sizes_of(wrong, axes), holder="exported program")
+
+
+_ANY_LEAST = 2  # the least size that torch.export states of every axis, whatever the model does
+
+
+def excludes(program: torch.export.ExportedProgram, given: Mapping[str, torch.Tensor], found: Found) -> bool:
+    """True for sizes that the ranges of the program exclude, which are reported. Where it fails, so do an inequality
+    among its guards and the least size that torch.export states of every axis; a size that is tied to a number by an
+    equality was fixed."""
+    inputs = {node.name: node.meta.get("val") for node in program.graph.nodes if node.op == "placeholder"}
+    for name, tensor in zip(program.graph_signature.user_inputs, given.values()):
+        for size, length in zip(getattr(inputs.get(name), "shape", ()), tensor.shape):
+            within = None if isinstance(size, int) else program.range_constraints.get(size.node.expr)
+            if within is None or within.lower <= length <= within.upper:
+                continue
+            if found is Found.FAILS or length > within.upper or within.lower != _ANY_LEAST:
+                return True
+    if found is not Found.FAILS:
+        return False
+    try:
+        program.module()(*given.values())
+    except Exception as failure:  # of every kind: a guard's, or an operation's
+        words = str(failure)
+        return ("Guard failed" in words or "Expected input" in words) and not any(
+            word in words for word in ("==", "!=", "equal"))
+    return False
+
+
+def without_guards(program: torch.export.ExportedProgram) -> torch.nn.Module:
+    """The program as a file runs it: without checks of its inputs, which exclude sizes that it would be right at."""
+    module = program.module(check_guards=False)
+    module._forward_pre_hooks.clear()
+    return module
 
 
 def sizes_of(given: Mapping[str, torch.Tensor], axes: Axes) -> str:
@@ -222,11 +265,11 @@ def at_other_sizes(tensors: Mapping[str, torch.Tensor], axes: Axes) -> Iterator[
     if not any(axes.values()):
         return
     changed = partial(_at_sizes, tensors, axes)
-    yield changed(lambda what, size: size + what.times)
-    yield changed(lambda _, size: 2 * size)
-    yield changed(lambda _, size: 4 * size if size < 16 else size)
+    usual = [lambda what, size: size + what.times, lambda _, size: 2 * size,
+             lambda _, size: 4 * size if size < 16 else size]
     if any(what.smallest is None for each in axes.values() for what in each.values()):
-        yield changed(lambda what, size: 1 if what.smallest is None else size)
+        usual.append(lambda what, size: 1 if what.smallest is None else size)
+    yield from filter(partial(_in_bounds, axes), map(changed, usual))
     smallest = {what.name: what.smallest for each in axes.values() for what in each.values()
                 if what.smallest is not None}
     for names in [{name} for name in smallest] + [set(smallest)] * (len(smallest) > 1):
@@ -265,7 +308,17 @@ def in_other_orders(tensors: Mapping[str, torch.Tensor], axes: Axes) -> Iterator
             exchanged[name] = sizes[other] + len(group) - place  # never as they were, if they are all of one size
             equal[name] = sizes[group[0]] + 1
     for others in (exchanged, equal):
-        yield _at_sizes(tensors, axes, lambda what, _: others[what.name])
+        if _in_bounds(axes, given := _at_sizes(tensors, axes, lambda what, _: others[what.name])):
+            yield given
+
+
+def _in_bounds(axes: Axes, given: Mapping[str, torch.Tensor]) -> bool:
+    """True for sizes within the bounds that the caller's Dims have."""
+    def holds(what: Axis, size: int) -> bool:
+        least, most = getattr(what.dim, "min", None), getattr(what.dim, "max", None)
+        return (least is None or size >= least) and (most is None or size <= most)
+
+    return all(holds(what, given[name].shape[axis]) for name, each in axes.items() for axis, what in each.items())
 
 
 def at_usual_sizes(tensors: Mapping[str, torch.Tensor], axes: Axes) -> dict[str, torch.Tensor] | None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Collection, Iterator
-from itertools import combinations
+from itertools import combinations, islice
+from dataclasses import replace
 from typing import Any
 
 from .axes import Axes, Axis
 from .errors import Diagnostic, WhenceError, WhenceWarning
 from .surroundings import log
+
+_MOST_CHOICES = 40  # of sizes to fix: each is tried by running the model several times
 
 
 def honoured(axes: Axes, export: Callable[[Axes], None], length: Callable[[str, int], int]) -> Axes:
@@ -66,18 +69,28 @@ def without(axes: Axes, fixed: Collection[tuple[str, int]]) -> Axes:
     return chosen
 
 
+def promised(axes: Axes, chosen: Collection[tuple[str, int]]) -> Axes:
+    """The axes with these wishes as promises, which torch.export keeps or refuses."""
+    import torch
+
+    firm = torch.export.Dim.DYNAMIC
+    return {name: {axis: replace(what, dim=firm) if (name, axis) in chosen else what for axis, what in each.items()}
+            for name, each in axes.items()}
+
+
 def without_baked(axes: Axes, is_right: Callable[[Axes], bool]) -> Axes:
-    """The most of proposed axes with which an export is right: without one size, without two, and so on."""
+    """The most of the axes with which an export is right: without one of the sizes that are wishes, without two, and so
+    on."""
     sizes: dict[str, list[tuple[str, int]]] = {}
     for name, axis, what in automatic(axes):
         if not what.parts:
-            sizes.setdefault(what.name, []).append((name, axis))
-    for count in range(1, len(sizes) + 1):
-        for fixed in combinations(reversed(sizes), count):
-            chosen = without(axes, [axis for size in fixed for axis in sizes[size]])
-            if is_right(chosen):
-                return chosen
-    return {name: {} for name in axes}
+            sizes.setdefault(what.name or f"{name}:{axis}", []).append((name, axis))
+    choices = (fixed for count in range(1, len(sizes)) for fixed in combinations(reversed(sizes), count))
+    for fixed in islice(choices, _MOST_CHOICES):
+        chosen = without(axes, [axis for size in fixed for axis in sizes[size]])
+        if is_right(chosen):
+            return chosen
+    return without(axes, [(name, axis) for name, axis, _ in automatic(axes)])
 
 
 def tell_of_fixed(axes: Axes, fixed: Collection[tuple[str, int]], why: Any = None) -> None:

@@ -272,6 +272,7 @@ void apply_dynamic_axes(ExampleInputs& inputs, const std::vector<DynamicAxis>& d
     }
   };
   add_axes(false);
+  inputs.free_symbols = inputs.symbols.size();
   const bool reordered = vary_ratios(inputs);
   add_axes(true);  // a sum comes after the sizes that it is made of
   for (Axis& axis : axes) {

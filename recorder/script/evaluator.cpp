@@ -77,6 +77,28 @@ std::vector<int> Evaluator::misleading_runs() const {
   return runs;
 }
 
+void Evaluator::require_distant_runs() const {
+  const auto is_distant = [](std::int64_t size, std::int64_t first) {
+    return 3 * size <= 2 * first || 2 * size >= 3 * first;
+  };
+  for (std::size_t symbol = 0; symbol < inputs_.free_symbols; ++symbol) {
+    const auto& sizes = inputs_.symbol_sizes[symbol];
+    bool distant = recording_.runs.count < 2;
+    for (int run = 1; run < recording_.runs.count && !distant; ++run) {
+      distant = recording_.runs.alive[run] && is_distant(sizes[run], sizes[0]);
+    }
+    if (distant) continue;
+    throw SecondRunFailed(Code::baked_size,
+                          "the model runs where the size '" + inputs_.symbols[symbol].name + "' is " +
+                              std::to_string(sizes[0]) + " or " + std::to_string(sizes[1]) +
+                              ", and at none of the sizes tried that is much larger or smaller: it holds a size of the "
+                              "example",
+                          "compute sizes from the input's shape in the model, script it, or leave the axis out of "
+                          "--dynamic",
+                          {.stage = "run"});
+  }
+}
+
 // Those of forward, the module itself first.
 std::vector<Term> Evaluator::arguments(const jit::Module& root, const c10::FunctionSchema& schema) {
   std::vector<Term> terms{Term::of_object(root._ivalue())};

@@ -28,6 +28,10 @@ class Evaluator {
   // table of positions ends, a slice is shorter than the input. The last comes first.
   std::vector<int> misleading_runs() const;
 
+  // Throws SecondRunFailed if the model runs nowhere but near the example's size of some axis: sizes within one stride
+  // of each other (15 and 16, halved) would hide a size that the program holds.
+  void require_distant_runs() const;
+
   // Returns notes for the user about the evaluated program: attributes that it sets.
   const Diagnostics& notes() const { return recording_.writer.notes; }
 

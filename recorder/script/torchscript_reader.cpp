@@ -36,6 +36,7 @@ Program evaluate(archive::Archive& archive, const ReadOptions& options, int atte
     more.insert(more.end(), misleading.begin(), misleading.end());
     return evaluate(archive, options, attempt, notes, more);
   }
+  evaluator.require_distant_runs();
   notes = evaluator.notes();
   return program;
 }
