@@ -195,4 +195,13 @@ for i in range(int(k)):
     v.add_(1.0)
     v = x[:1] * 2.0 if bool(x.sum() > 0) else w
 return v, w"""),
+    FoundProgram("a computed length that is 0 at every size that was tried", BOTH, "x[b, s]",
+                 "b=3 s=8, b=2 s=4, b=5 s=9, b=2 s=14", """
+x = x * 1.0
+x.view(-1)[:x.size(1) % 5 // 4].zero_()
+return x"""),
+    FoundProgram("one row spread over several is put by index", BOTH, "x[b, s]", "b=4 s=6, b=5 s=3, b=7 s=4, b=2 s=9", """
+x = x * 1.0
+x.index_put_((torch.arange(2),), x[:1] * 2.0)
+return x"""),
 )
