@@ -14,7 +14,9 @@
 #include "annotator/match/match.h"
 #include "annotator/metadata/attribution.h"
 #include "annotator/metadata/node_keys.h"
+#include "annotator/onnx_file/onnx_fields.h"
 #include "annotator/onnx_file/onnx_rewrite.h"
+#include "annotator/onnx_file/wire_in.h"
 #include "annotator/origin/keys/node.h"
 #include "annotator/origin/keys/origin.h"
 #include "annotator/origin/keys/program.h"
@@ -343,6 +345,52 @@ Result<AnnotateReport> annotate_alone(const ModelSource& input, const ModelOutpu
   return result ? Result<AnnotateReport>(*result, std::move(notes)) : result;
 }
 
+// True if a size of an input of the file is not a number.
+bool has_dynamic_input(const OnnxSummary& model, const Place& place) {
+  namespace type = onnx_file::proto::type;
+  const auto each_message = [&](std::string_view message, std::uint32_t number, const auto& see) {
+    for (const onnx_file::wire::Field& field : onnx_file::wire::Fields(message, place)) {
+      if (field.is_bytes(number)) see(field.bytes);
+    }
+  };
+  bool dynamic = false;
+  for (const onnx_file::OnnxValue& input : model.graph.inputs) {
+    each_message(input.type, type::tensor, [&](std::string_view tensor) {
+      each_message(tensor, type::shape, [&](std::string_view shape) {
+        each_message(shape, type::dim, [&](std::string_view dim) {
+          bool known = false;
+          for (const auto& field : onnx_file::wire::Fields(dim, place)) known |= field.is_varint(type::dim_value);
+          dynamic |= !known;
+        });
+      });
+    });
+  }
+  return dynamic;
+}
+
+bool has_dynamic_input(const Program& program) {
+  return std::ranges::any_of(program.inputs, [&](const ProgramInput& input) {
+    const auto& dims = program.values[input.value].type.dims;
+    return dims && !std::ranges::all_of(*dims, &Dim::is_static);
+  });
+}
+
+// A recording at fixed sizes computes at once what a file of dynamic sizes computes at each run (sizes, masks, tables
+// of positions): it has no operations for these nodes.
+void note_fixed_recording(const OnnxSummary& model, const Program& program, const AnnotateReport& report,
+                          const Place& place, Diagnostics& notes) {
+  const std::int64_t vague =
+      report.nodes[origin::Confidence::ancestor] + report.nodes[origin::Confidence::unattributed];
+  if (vague == 0 || has_dynamic_input(program) || !has_dynamic_input(model, place)) return;
+  Diagnostic said =
+      note(Code::sidecar_mismatch,
+           "the recording has fixed sizes and the file dynamic ones, which may be why " + std::to_string(vague) +
+               (vague == 1 ? " node has" : " nodes have") + " no module of their own",
+           place);
+  said.remedy = "record torch.export.export(model, args, dynamic_shapes=...)";
+  notes.push_back(std::move(said));
+}
+
 Result<AnnotateReport> annotate_file(const ModelSource& input, const Sidecar& sidecar, const ModelOutput& output,
                                      const AnnotateOptions& options) {
   const Place place{.file = input.stands_for, .stage = "annotate"};
@@ -367,7 +415,9 @@ Result<AnnotateReport> annotate_file(const ModelSource& input, const Sidecar& si
         lower_confidence(found, options);
         if (annotated_at_all_nodes(*model)) notes.push_back(nothing_left_to_annotate("the sidecar", place));
       }
-      return write_matches(*model, found, source, digest, input, output, options);
+      report = write_matches(*model, found, source, digest, input, output, options);
+      note_fixed_recording(*model, sidecar.program, report, place, notes);
+      return report;
     }
     const bool first_time = !find_property(model->metadata, keys::annotated);
     AnnotateEditor editor(keys, sidecar.program, place, options, first_time, report);

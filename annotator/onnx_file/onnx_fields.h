@@ -44,4 +44,7 @@ namespace value_info {
 inline constexpr std::uint32_t name = 1, type = 2, metadata_props = 4;
 }
 
+namespace type {  // TypeProto and what a tensor's holds
+enum : std::uint32_t { tensor = 1, shape = 2, dim = 1, dim_value = 1 };
+}
 }  // namespace whence::onnx_file::proto

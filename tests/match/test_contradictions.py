@@ -124,3 +124,27 @@ def test_names_of_torch_export_place_what_is_else_an_ancestor(tmp_path):
     for result, module in truth.items():
         assert module in {found[result]["module"], *ast.literal_eval(found[result].get("modules", "[]"))}
         assert found[result]["confidence"] in {"matched", "inferred"}
+
+
+@pytest.mark.parametrize("fixed", [True, False])
+def test_a_recording_of_fixed_sizes_says_that_one_of_dynamic_sizes_knows_more(fixed, tmp_path):
+    """In one line, of a file with dynamic sizes alone, and where some nodes are not placed."""
+    model, x = torch.nn.Sequential(Layer(1), Layer(2)).eval(), torch.randn(2, 6, 16)
+    sizes = ({0: torch.export.Dim("batch"), 1: torch.export.Dim("seq", min=2)},)
+    with whence.record(tmp_path / "model.json"):
+        torch.export.export(model, (x,), dynamic_shapes=None if fixed else sizes)
+    for shapes, told in (sizes, fixed), (None, False):
+        torch.onnx.export(model, (x,), tmp_path / "model.onnx", dynamo=True, verbose=False, external_data=False,
+                          dynamic_shapes=shapes)
+        file = onnx.load(tmp_path / "model.onnx")
+        for number, node in enumerate(file.graph.node):
+            del node.metadata_props[:]
+            node.name = f"n{number}"
+        onnx.save(file, tmp_path / "plain.onnx")
+        report = command.run_json("annotate", tmp_path / "plain.onnx", "--sidecar", tmp_path / "model.json",
+                                  "-o", tmp_path / "out.onnx")
+        notes = [each["message"] for each in report["diagnostics"] if "dynamic_shapes" in each["remedy"]]
+        vague = report["ancestor"] + report["unattributed"]
+        assert len(notes) == (told and vague > 0)
+        if shapes and fixed:
+            assert vague and f" {vague} nodes" in notes[0]
