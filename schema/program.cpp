@@ -23,6 +23,22 @@ std::string source_place(const Frame& frame) {
          frame.function;
 }
 
+Size length_of(const std::vector<Symbol>& symbols, const Dim& dim) {
+  if (dim.is_static()) return dim.size;
+  if (!dim.dynamic || dim.symbol == none_id) return Size::unknown();
+  const Symbol& symbol = symbols[static_cast<std::size_t>(dim.symbol)];
+  return symbol.kind == SymbolKind::derived ? symbol.size : Size::symbol(dim.symbol);
+}
+
+void name_derived(std::vector<Symbol>& symbols, SymbolId id) {
+  Symbol& symbol = symbols[static_cast<std::size_t>(id)];
+  symbol.name = text_of(symbol.size, [&](SymbolId other) { return symbols[static_cast<std::size_t>(other)].name; });
+}
+
+SizeRange range_of(const Symbol& symbol) {
+  return {std::max<std::int64_t>(symbol.min.value_or(0), 0), symbol.max.value_or(SizeRange().max)};
+}
+
 ScopeId common_ancestor(const Program& program, const std::vector<ScopeId>& scopes) {
   if (scopes.empty()) return 0;
   ScopeId common = scopes.front();

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "schema/dtype.h"
+#include "schema/size.h"
 #include "schema/tensor_data.h"
 
 namespace whence {
@@ -23,8 +24,7 @@ namespace whence {
 using ValueId = std::int32_t;
 using ModuleId = std::int32_t;     // index into Program::modules; 0 is the root
 using ScopeId = std::int32_t;      // index into Program::scopes; 0 is the root's first call
-using StackId = std::int32_t;      // index into Program::stacks
-using SymbolId = std::int32_t;     // index into Program::symbols
+using StackId = std::int32_t;      // index into Program::stacks; SymbolId: index into Program::symbols (size.h)
 using ParameterId = std::int32_t;  // index into Program::parameters
 using ConstantId = std::int32_t;   // index into Program::constants
 inline constexpr std::int32_t none_id = -1;
@@ -87,11 +87,18 @@ struct Origin {
 
 // ---- values -----------------------------------------------------------------------------------------------------
 
-// A named dynamic size, e.g. "batch".
+// A symbol stands for the length of an axis of an input, which the caller of the file chooses; a number that data
+// decide, born at one operation; or what follows from others. A sidecar from before version 1.2 does not say.
+enum class SymbolKind : std::uint8_t { unknown, axis, data, derived };
+
+// A dynamic size with a name, e.g. "batch", or one that follows from such, "2*batch + 1": each distinct size of a
+// program is one symbol. Its name is for people; what it is, its other fields say.
 struct Symbol {
   std::string name;
   std::int64_t example = 0;  // its size in the first example run
-  std::optional<std::int64_t> min, max;
+  std::optional<std::int64_t> min = {}, max = {};
+  SymbolKind kind = SymbolKind::axis;
+  Size size = Size::unknown();  // a derived one's expression over symbols of the other kinds
 };
 
 struct Dim {
@@ -266,6 +273,7 @@ struct Program {
   std::vector<Scope> scopes;
   std::vector<Stack> stacks;
   std::vector<Symbol> symbols;
+  std::vector<Constraint> constraints;  // assumed by decisions on sizes: elsewhere the model does something else
   std::vector<Parameter> parameters;
   std::vector<Constant> constants;
   std::vector<Value> values;
@@ -277,6 +285,15 @@ struct Program {
 
   const std::string& module_path(ScopeId scope) const { return modules[scopes[scope].module].path; }
 };
+
+// The length of an axis as an expression over symbols that are not derived; unknown if nothing is known of it.
+Size length_of(const std::vector<Symbol>& symbols, const Dim& dim);
+
+// Names a derived symbol after those that it follows from: "2*batch + 1".
+void name_derived(std::vector<Symbol>& symbols, SymbolId id);
+
+// The numbers that a symbol may have in a run: of a length 0 and more, unless its bounds say else.
+SizeRange range_of(const Symbol& symbol);
 
 // The deepest scope that encloses all of `scopes`; scopes of different calls of one module meet above it.
 ScopeId common_ancestor(const Program& program, const std::vector<ScopeId>& scopes);

@@ -29,6 +29,8 @@ struct DynamicAxis {
   int axis = 0;
   std::string symbol;
   std::int64_t times = 1, plus = 0;  // the axis is times * symbol + plus long
+  std::vector<std::string>
+      parts;  // "past" and "seq" of "past+seq": where these are sizes of axes, the axis is as long as both
 
   bool derived() const { return times != 1 || plus != 0; }
 };

@@ -217,7 +217,7 @@ Size extreme(const std::vector<Size>& sizes, Kind kind) {
     const bool nested = size.number() == 0 && terms.size() == 1 && terms[0].coefficient == 1 &&
                         terms[0].factors.size() == 1 && terms[0].factors[0]->kind == kind;
     for (const Size& operand : nested ? terms[0].factors[0]->operands : std::vector<Size>{size}) {
-      // Of two that are a number apart, one decides.
+      // One decides where two are a number apart.
       const auto other =
           std::ranges::find_if(operands, [&](const Size& each) { return (each - operand).is_integer(); });
       if (other == operands.end()) {

@@ -43,7 +43,7 @@ class Size {
   bool is_known() const;
   bool is_integer() const { return terms_ == nullptr; }
   std::optional<std::int64_t> integer() const { return is_integer() ? std::optional(number_) : std::nullopt; }
-  std::optional<SymbolId> single_symbol() const;  // of a size that is a symbol and nothing else
+  std::optional<SymbolId> single_symbol() const;  // set if the size is a symbol and nothing else
 
   std::int64_t number() const { return number_; }  // the part of a sum that is an integer
   const Terms& terms() const;
@@ -64,13 +64,13 @@ class Size {
   std::shared_ptr<const Terms> terms_;  // null for an integer
 };
 
-// What a sum and a product cannot take apart.
+// An operand that sums and products cannot take apart.
 struct SizeAtom {
   enum class Kind : std::uint8_t { symbol, floor_division, minimum, maximum, call };
 
   Kind kind = Kind::symbol;
   SymbolId symbol = -1;
-  std::string name;            // of a call
+  std::string name;            // a call's
   std::vector<Size> operands;  // two of a floor division; those of a minimum and a maximum in order
 
   std::strong_ordering operator<=>(const SizeAtom&) const = default;
@@ -83,6 +83,25 @@ Size floor_div(const Size& a, const Size& b);
 Size modulo(const Size& a, const Size& b);
 Size minimum(const std::vector<Size>& sizes);
 Size maximum(const std::vector<Size>& sizes);
+
+// ---- conditions ---------------------------------------------------------------------------------------------------
+
+enum class Relation : std::uint8_t { equal, different, less, at_most, greater, at_least };
+
+struct Comparison {
+  Size left;
+  Relation relation = Relation::equal;
+  Size right;
+
+  bool operator==(const Comparison&) const = default;
+};
+
+// Holds where one of these holds.
+struct Constraint {
+  std::vector<Comparison> any;
+
+  bool operator==(const Constraint&) const = default;
+};
 
 // ---- questions ----------------------------------------------------------------------------------------------------
 
@@ -106,7 +125,7 @@ bool certainly_different(const Size& a, const Size& b, const SymbolRanges& range
 bool may_be(const Size& size, std::int64_t number, const SymbolRanges& ranges);
 // Not always exact: it has all numbers that the size takes, and may have others.
 SizeRange range_of(const Size& size, const SymbolRanges& ranges);
-// Its number in a run; nullopt for an unknown one, or one that a call has which nobody knows to compute.
+// Its number in a run; nullopt for an unknown size, and for calls without a known function.
 std::optional<std::int64_t> value_of(const Size& size, const SymbolNumbers& numbers);
 // Readable, and a text that read_size() reads: "2*batch + 1", "((h - 1)//2)". An unknown one is "?".
 std::string text_of(const Size& size, const std::function<std::string(SymbolId)>& name_of);

@@ -63,7 +63,7 @@ std::optional<Conditions> refuted(const Conditions& conditions) {
   return result;
 }
 
-// What an expression is: a size, a condition, or a text in quotes.
+// An expression is a size, a condition, or a text in quotes.
 struct Read {
   std::optional<Size> size;
   std::optional<Conditions> conditions;

@@ -14,24 +14,7 @@
 
 namespace whence {
 
-enum class Relation : std::uint8_t { equal, different, less, at_most, greater, at_least };
-
-struct Comparison {
-  Size left;
-  Relation relation = Relation::equal;
-  Size right;
-
-  bool operator==(const Comparison&) const = default;
-};
-
-// Holds where one of these holds.
-struct Constraint {
-  std::vector<Comparison> any;
-
-  bool operator==(const Constraint&) const = default;
-};
-
-// What a name stands for: "s77", or "L['x'][0].size()[1]"; nullopt for what is none.
+// Returns the size that a name stands for: "s77", or "L['x'][0].size()[1]"; nullopt for what is none.
 using SizeNames = std::function<std::optional<Size>(const std::string&)>;
 
 // nullopt for what is no expression, or is too deep; unknown for one whose numbers are beyond 64 bits.

@@ -85,6 +85,7 @@ bool parse_size(std::string_view text, DynamicAxis& axis) {
     const std::string_view added = text.substr(sign + 1);
     if (axis.times == 1 && text[sign] == '+' && identifier(text.substr(0, sign)) && identifier(added)) {
       axis.symbol = std::string(text);
+      axis.parts = {std::string(text.substr(0, sign)), std::string(added)};
       return true;
     }
     const auto plus = parse_number<std::int64_t>(added);
@@ -141,7 +142,7 @@ std::vector<DynamicAxis> parse_dynamic(const std::string& text) {
     if (!axis) fail(text, "'" + part + "' has no axis number", kDynamicForm);
     // Without a name the axis is called as torch.onnx.export calls it.
     const std::string given = text.substr(0, colon) + "_dynamic_axes_" + std::to_string(axes.size() + 1);
-    DynamicAxis found{text.substr(0, colon), *axis, given};
+    DynamicAxis found{text.substr(0, colon), *axis, given, 1, 0, {}};
     if (equals < part.size() && !parse_size(std::string_view(part).substr(equals + 1), found))
       fail(text, "'" + part + "' has no name for the size", kDynamicForm);
     for (const DynamicAxis& other : axes) {

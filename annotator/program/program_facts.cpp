@@ -48,9 +48,11 @@ bool any_node(const Block& block, const std::function<bool(const Node&)>& condit
 }
 
 bool may_become_one(const Program& program, const Dim& dim) {
-  if (dim.is_static() || dim.symbol == none_id) return !dim.is_static();
-  const std::string& name = program.symbols[dim.symbol].name;
-  return name.size() > 1 && name[0] == 'u' && name.find_first_not_of("0123456789", 1) == std::string::npos;
+  const Size length = length_of(program.symbols, dim);
+  const auto symbol = [&](SymbolId id) { return program.symbols[static_cast<std::size_t>(id)]; };
+  const auto chosen = [&](SymbolId id) { return symbol(id).kind == SymbolKind::axis; };
+  if (dim.is_static() || (length.is_known() && std::ranges::all_of(length.symbols(), chosen))) return false;
+  return may_be(length, 1, [&](SymbolId id) { return range_of(symbol(id)); });
 }
 
 bool may_widen(const Program& program, const Dim& dim, std::optional<std::int64_t> size) {

@@ -1,14 +1,13 @@
 #include "annotator/pt2/exported_program.h"
 
 #include <algorithm>
-#include <cctype>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 
 #include "annotator/pt2/graph.h"
 #include "annotator/pt2/modules.h"
 #include "annotator/pt2/signature.h"
-#include "annotator/pt2/size_expression.h"
 #include "annotator/pt2/tensors.h"
 #include "schema/files/zip_archive.h"
 #include "schema/lost_writes.h"
@@ -202,6 +201,7 @@ class ProgramReader {
     const std::string& name = content.at(size ? "as_name" : "name").text();
     const auto number = static_cast<std::int32_t>(program_.inputs.size());
     const ValueId value = body.declare(graph, name, ValueSource::input, number);
+    body.choose_sizes(graph, name);
     program_.inputs.push_back({name, value});
   }
 
@@ -269,19 +269,19 @@ class ProgramReader {
     }
   }
 
-  // --dynamic 'x:0=batch': the size at that place is called so from now on, also where others follow from it. A size
-  // has one name: the first that is given.
-  void require_derived(const DynamicAxis& axis, const std::string& size) const {
-    const auto part_of_name = [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; };
-    if (!std::ranges::all_of(size, part_of_name)) return;
+  void require_derived(const DynamicAxis& axis, const Symbol& symbol) const {
+    if (symbol.kind == SymbolKind::derived) return;
     throw Error(Code::input_mismatch,
                 "axis " + std::to_string(axis.axis) + " of '" + axis.input +
                     "' is a size of its own in the program, and does not follow from another",
                 "give it a name, or export the program again with such dynamic_shapes", place());
   }
 
-  void rename_symbols() {
+  // --dynamic 'x:0=batch': the size at that place is called so from now on, also where others follow from it. A size
+  // has one name: the first that is given. Returns the sizes of these axes.
+  std::set<SymbolId> rename_symbols() {
     std::map<SymbolId, std::string> given;
+    std::set<SymbolId> promised;
     for (const DynamicAxis& axis : options_.dynamic) {
       auto input = std::ranges::find(program_.inputs, axis.input, &ProgramInput::name);
       const auto renamed_to = std::ranges::find(options_.input_names, axis.input);
@@ -305,22 +305,24 @@ class ProgramReader {
             "axis " + std::to_string(axis.axis) + " of '" + axis.input + "' was fixed when the program was exported",
             "export it again with dynamic_shapes for this axis", place());
       }
-      if (axis.symbol.find('+') != std::string::npos &&
-          program_.symbols[dim.symbol].name.find(' ') != std::string::npos)
-        continue;            // a sum in the program, too, which is called after its parts
+      const Symbol& symbol = program_.symbols[dim.symbol];
+      const auto symbols = length_of(program_.symbols, dim).symbols();
+      promised.insert(symbols.begin(), symbols.end());
+      if (!axis.parts.empty() && symbol.kind == SymbolKind::derived)
+        continue;            // a sum, which is called after its parts
       if (axis.derived()) {  // it follows from another size, and is called after that
-        require_derived(axis, program_.symbols[dim.symbol].name);
+        require_derived(axis, symbol);
         continue;
       }
       const auto [name, first] = given.try_emplace(dim.symbol, axis.symbol);
-      if (!first) {
-        if (name->second != axis.symbol) notes_.push_back(one_size(axis, name->second));
-        continue;
-      }
-      const std::string before = program_.symbols[dim.symbol].name;
-      for (Symbol& symbol : program_.symbols) symbol.name = renamed(symbol.name, before, axis.symbol);
-      program_.symbols[dim.symbol].name = axis.symbol;
+      if (!first && name->second != axis.symbol) notes_.push_back(one_size(axis, name->second));
     }
+    for (const auto& [symbol, name] : given) program_.symbols[symbol].name = name;
+    for (std::size_t i = 0; i < program_.symbols.size(); ++i) {
+      const auto id = static_cast<SymbolId>(i);
+      if (program_.symbols[i].kind == SymbolKind::derived && !given.contains(id)) name_derived(program_.symbols, id);
+    }
+    return promised;
   }
 
   Diagnostic one_size(const DynamicAxis& axis, const std::string& name) const {

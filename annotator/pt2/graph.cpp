@@ -8,7 +8,6 @@
 #include "annotator/convert/op_table.h"
 #include "annotator/pt2/checks.h"
 #include "annotator/pt2/operands.h"
-#include "annotator/pt2/size_expression.h"
 #include "annotator/pt2/strides.h"
 #include "annotator/pt2/tensors.h"
 #include "schema/operator_facts.h"
@@ -41,21 +40,53 @@ void ExportedGraph::unsupported(const std::string& what, const std::string& reme
 
 // ---- types --------------------------------------------------------------------------------------------------------
 
-SymbolId ExportedGraph::symbol(const std::string& name, std::int64_t example) {
+SymbolId ExportedGraph::named_symbol(const std::string& name) {
   const auto [known, is_new] = symbols_.try_emplace(name, static_cast<SymbolId>(program_.symbols.size()));
-  if (is_new) program_.symbols.push_back({name, example, std::nullopt, std::nullopt});
-  Symbol& entry = program_.symbols[known->second];
-  if (entry.example == 0) entry.example = example;
+  if (is_new) program_.symbols.push_back({name, 0, {}, {}, SymbolKind::data, Size::unknown()});
   return known->second;
+}
+
+std::optional<Size> ExportedGraph::size(std::string_view text) { return read_size(text, size_names()); }
+
+SymbolId ExportedGraph::symbol(const Size& size, std::int64_t example) {
+  if (!size.is_known()) return none_id;
+  SymbolId id = size.single_symbol().value_or(none_id);
+  if (id == none_id) {
+    const auto [known, is_new] = derived_.try_emplace(size, static_cast<SymbolId>(program_.symbols.size()));
+    id = known->second;
+    if (is_new) program_.symbols.push_back({"", 0, {}, {}, SymbolKind::derived, size});
+    if (is_new) name_derived(program_.symbols, id);
+  }
+  Symbol& entry = program_.symbols[id];
+  if (entry.example == 0) entry.example = example;
+  return id;
 }
 
 void ExportedGraph::read_symbols(const Part& range_constraints) {
   range_constraints.entries([&](const std::string& name, const Part& range) {
     reading_.entry = "range of '" + name + "'";
-    Symbol& entry = program_.symbols[symbol(name, 0)];
+    const auto constrained = size(name);
+    const SymbolId id = constrained ? symbol(*constrained, 0) : none_id;
+    if (id == none_id) return;
+    Symbol& entry = program_.symbols[id];
     if (const Part minimum = range.at("min_val"); !minimum.is_null()) entry.min = minimum.integer();
     if (const Part maximum = range.at("max_val"); !maximum.is_null()) entry.max = maximum.integer();
   });
+}
+
+void ExportedGraph::choose_sizes(const Part& graph, const std::string& name) {
+  const auto choose = [&](const Part& size) {
+    const auto expression = size.maybe("as_expr");
+    const auto read = expression ? this->size(expression->at("expr_str").view()) : std::nullopt;
+    if (!read) return;
+    for (const SymbolId id : read->symbols()) program_.symbols[id].kind = SymbolKind::axis;
+  };
+  if (const auto tensor = graph.at("tensor_values").maybe(name)) {
+    const Part sizes = tensor->at("sizes");
+    for (std::size_t i = 0; i < sizes.size(); ++i) choose(sizes[i]);
+  } else if (graph.has("sym_int_values")) {
+    if (const auto number = graph.at("sym_int_values").maybe(name)) choose(*number);
+  }
 }
 
 Dim ExportedGraph::dim_of(const Part& size) {
@@ -64,10 +95,11 @@ Dim ExportedGraph::dim_of(const Part& size) {
     if (content.integer() < 0) reading_.corrupt("the size " + std::to_string(content.integer()) + " is negative");
     return {content.integer(), false, none_id};
   }
-  const std::string name = size_expression(content.at("expr_str").view()).value_or("");
+  const Size length = this->size(content.at("expr_str").view()).value_or(Size::unknown());
+  if (const auto number = length.integer(); number && *number >= 0) return {*number, false, none_id};
   const Part hint = content.at("hint");
   const std::int64_t example = hint.is_null() ? -1 : hint.at("as_int").integer();
-  return {example, true, name.empty() ? none_id : symbol(name, example)};
+  return {example, true, length.is_integer() ? none_id : symbol(length, example)};
 }
 
 // PyTorch counts the bytes of a tensor in 64 bits.
@@ -354,7 +386,7 @@ void ExportedGraph::read_nodes(const Part& graph, Block& block) {
 // Notes the memory of as_strided's tensor if that does not lie in memory in the plain way, as the recorder does.
 void ExportedGraph::note_memory(const Part& graph, const Part& inputs, Node& node) {
   if (node.target != "aten::as_strided" || inputs.size() == 0) return;
-  const auto tensor = strided(graph, inputs[0].at("arg"));
+  const auto tensor = strided(graph, inputs[0].at("arg"), size_names());
   if (!tensor || (tensor->offset == 0 && in_rows(*tensor))) return;
   if (auto memory = as_memory_argument(*tensor)) {
     node.arguments.push_back({std::string(memory_argument), {std::move(*memory)}});
@@ -416,7 +448,8 @@ void ExportedGraph::note_reshape(const Part& graph, const Part& part, const Node
   written_views_.note(node, [&]() -> std::optional<bool> {
     const Part inputs = part.at("inputs"), outputs = part.at("outputs");
     if (inputs.size() == 0 || outputs.size() == 0) return std::nullopt;
-    const auto argument = strided(graph, inputs[0].at("arg")), result = strided(graph, outputs[0]);
+    const auto argument = strided(graph, inputs[0].at("arg"), size_names()),
+               result = strided(graph, outputs[0], size_names());
     return argument && result ? shares_memory(node, *argument, *result) : std::nullopt;
   });
 }

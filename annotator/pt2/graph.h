@@ -1,6 +1,7 @@
 // The graph of an exported program: values, operations, graphs within operations.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -14,6 +15,7 @@
 #include "schema/flat_map.h"
 #include "schema/program.h"
 #include "schema/recorder_api.h"
+#include "schema/size_text.h"
 #include "schema/written_views.h"
 
 namespace whence::pt2 {
@@ -25,6 +27,8 @@ class ExportedGraph {
 
   // The dynamic sizes and their bounds.
   void read_symbols(const Part& range_constraints);
+  // The sizes of an input, a tensor or a number, are the caller's to choose; all others are data's.
+  void choose_sizes(const Part& graph, const std::string& name);
 
   // A new value of the type that `graph` states for `name`.
   ValueId declare(const Part& graph, const std::string& name, ValueSource source, std::int32_t index);
@@ -37,13 +41,16 @@ class ExportedGraph {
     written_views_.mark(program_);
   }
   Argument argument(const Part& argument);
+  SizeNames size_names() {
+    return [this](const std::string& name) { return std::optional(Size::symbol(named_symbol(name))); };
+  }
 
  private:
   using Names = FlatMap<std::string, ValueId>;
 
   void read_nodes(const Part& graph, Block& block);
   void read_node(const Part& graph, const Part& node, Block& block);
-  static void note_memory(const Part& graph, const Part& inputs, Node& node);
+  void note_memory(const Part& graph, const Part& inputs, Node& node);
   void note_reshape(const Part& graph, const Part& part, const Node& node);
   // Gives the result of a view the sizes that the node itself states; the archive may have recorded others.
   void use_stated_sizes(const Node& node);
@@ -93,14 +100,18 @@ class ExportedGraph {
   Type type_of(const Part& graph, const std::string& name);
   void require_sane(const std::string& name, const Type& type) const;  // throws Error(corrupt_file)
   Dim dim_of(const Part& size);
-  SymbolId symbol(const std::string& name, std::int64_t example);
+  // A size as the archive writes it, over the symbols that it names.
+  std::optional<Size> size(std::string_view text);
+  SymbolId symbol(const Size& size, std::int64_t example);  // none_id for an unknown size
+  SymbolId named_symbol(const std::string& name);
   [[noreturn]] void unsupported(const std::string& what, const std::string& remedy) const;
 
   Program& program_;
   ExportedModules& modules_;
   Reading& reading_;
   Names names_;
-  FlatMap<std::string, SymbolId> symbols_;
+  FlatMap<std::string, SymbolId> symbols_;  // by the archive's names
+  std::map<Size, SymbolId> derived_;
   ScopeId scope_ = 0;  // the enclosing operation's, for nodes that do not name one themselves
   bool in_body_ = false;
   std::int32_t next_op_ = 0;

@@ -6,19 +6,19 @@
 #include <vector>
 
 #include "annotator/pt2/part.h"
-#include "annotator/pt2/size_product.h"
 #include "schema/program.h"
+#include "schema/size_text.h"
 
 namespace whence::pt2 {
 
 struct Strided {
-  std::vector<SizeProduct> sizes, strides;  // by axis
-  std::optional<std::int64_t> offset;       // in elements; nullopt where it depends on a dynamic size
+  std::vector<Size> sizes, strides;    // by axis
+  std::optional<std::int64_t> offset;  // in elements; nullopt where it depends on a dynamic size
 };
 
 // As the archive says it of the tensor that an operand {"as_tensor": {"name": ...}} names, in graph["tensor_values"].
 // nullopt if it says nothing of use.
-std::optional<Strided> strided(const Part& graph, const std::optional<Part>& operand);
+std::optional<Strided> strided(const Part& graph, const std::optional<Part>& operand, const SizeNames& names);
 
 // True if the elements lie row after row without gaps, whatever the dynamic sizes are.
 bool in_rows(const Strided& tensor);

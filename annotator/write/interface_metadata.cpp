@@ -87,17 +87,12 @@ std::string bound(const std::optional<std::int64_t>& number, const char* otherwi
   return number ? std::to_string(*number) : otherwise;
 }
 
-// Sizes that are computed of symbols have an expression for a name, and no range is stated of them.
-bool is_computed(const Symbol& symbol) {
-  return !std::ranges::all_of(symbol.name, [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
-}
-
 // "{s77: VR[2, 64]}", under the name that the dimensions have; two sizes that a user gave one name are within both
 // ranges. A size that depends on data may have no bounds.
 std::string range_constraints(const Program& program) {
   std::vector<Symbol> named;
   for (const Symbol& symbol : program.symbols) {
-    if (!symbol.min && !symbol.max && is_computed(symbol)) continue;
+    if (!symbol.min && !symbol.max && symbol.kind == SymbolKind::derived) continue;
     const auto known = std::ranges::find(named, symbol.name, &Symbol::name);
     if (known == named.end()) {
       named.push_back(symbol);

@@ -212,7 +212,7 @@ def excludes(program: torch.export.ExportedProgram, given: Mapping[str, torch.Te
         return False
     try:
         program.module()(*given.values())
-    except Exception as failure:  # of every kind: a guard's, or an operation's
+    except Exception as failure:  # a guard's, or one of an operation, of every kind
         words = str(failure)
         return ("Guard failed" in words or "Expected input" in words) and not any(
             word in words for word in ("==", "!=", "equal"))

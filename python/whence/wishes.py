@@ -12,7 +12,7 @@ from .axes import Axes, Axis
 from .errors import Diagnostic, WhenceError, WhenceWarning
 from .surroundings import log
 
-_MOST_CHOICES = 40  # of sizes to fix: each is tried by running the model several times
+_MOST_CHOICES = 40  # choices of sizes to fix: for each one the model runs several times
 
 
 def honoured(axes: Axes, export: Callable[[Axes], None], length: Callable[[str, int], int]) -> Axes:

@@ -110,7 +110,8 @@ void add_derived(ExampleInputs& inputs, const DynamicAxis& axis, std::size_t roo
   if (symbol_called(inputs, text_of(axis)) < inputs.symbols.size()) return;
   PerRun<std::int64_t> sizes = inputs.symbol_sizes[root];
   for (std::int64_t& size : sizes) size = axis.times * size + axis.plus;
-  inputs.symbols.push_back({text_of(axis), sizes[0], {}, {}});
+  const Size size = Size::symbol(static_cast<SymbolId>(root)) * axis.times + axis.plus;
+  inputs.symbols.push_back({text_of(axis), sizes[0], {}, {}, SymbolKind::derived, size});
   inputs.symbol_sizes.push_back(sizes);
 }
 
@@ -125,26 +126,26 @@ at::Tensor tensor_at(const ExampleInputs& inputs, const ExampleInputs::Place& pl
                            : "name its tensors: " + tensors.front().name + ":0=batch, and so on");
 }
 
-// The two symbols of "past+seq", where axes of the inputs have these sizes; else it is a name like others.
-std::vector<std::size_t> parts_of(const ExampleInputs& inputs, const std::string& symbol) {
-  const std::size_t plus = symbol.find('+');
-  if (plus == std::string::npos) return {};
-  const std::vector<std::size_t> parts{symbol_called(inputs, symbol.substr(0, plus)),
-                                       symbol_called(inputs, symbol.substr(plus + 1))};
+// The symbols of "past+seq", where axes of the inputs have these sizes; else it is a name like others.
+std::vector<std::size_t> parts_of(const ExampleInputs& inputs, const DynamicAxis& axis) {
+  std::vector<std::size_t> parts;
+  for (const std::string& part : axis.parts) parts.push_back(symbol_called(inputs, part));
   return std::ranges::all_of(parts, [&](std::size_t part) { return part < inputs.symbols.size(); })
              ? parts
              : std::vector<std::size_t>{};
 }
 
 // A size that is the sum of two others is a symbol of its own, of that name, and in every run as long as they are.
-void add_sum(ExampleInputs& inputs, const std::string& symbol) {
-  const std::vector<std::size_t> parts = parts_of(inputs, symbol);
-  if (parts.empty() || symbol_called(inputs, symbol) < inputs.symbols.size()) return;
+void add_sum(ExampleInputs& inputs, const DynamicAxis& axis) {
+  const std::vector<std::size_t> parts = parts_of(inputs, axis);
+  if (parts.empty() || symbol_called(inputs, axis.symbol) < inputs.symbols.size()) return;
+  Size size;
+  for (const std::size_t part : parts) size = size + Size::symbol(static_cast<SymbolId>(part));
   PerRun<std::int64_t> sizes{};
   for (int run = 0; run < most_runs; ++run) {
     for (const std::size_t part : parts) sizes[run] += inputs.symbol_sizes[part][run];
   }
-  inputs.symbols.push_back({symbol, sizes[0], {}, {}});
+  inputs.symbols.push_back({axis.symbol, sizes[0], {}, {}, SymbolKind::derived, size});
   inputs.symbol_sizes.push_back(sizes);
 }
 
@@ -167,7 +168,7 @@ Axis found(ExampleInputs& inputs, const DynamicAxis& dynamic, int attempt) {
   }
   result.symbol = symbol_called(inputs, dynamic.symbol);
   if (result.symbol == inputs.symbols.size()) {
-    inputs.symbols.push_back({dynamic.symbol, root, {}, {}});
+    inputs.symbols.push_back({dynamic.symbol, root, {}, {}, SymbolKind::axis, Size::unknown()});
     inputs.symbol_sizes.push_back(sizes_of(root, static_cast<int>(result.symbol), result.axis == 0, attempt));
   } else if (inputs.symbols[result.symbol].example != root) {
     mismatch("size '" + dynamic.symbol + "' is " + std::to_string(inputs.symbols[result.symbol].example) + " and " +
@@ -234,12 +235,9 @@ void apply_tie(std::vector<DynamicAxis>& dynamic, const Tie& tie) {
   for (DynamicAxis& axis : dynamic) {
     if (axis.symbol == tie.other) {
       axis.symbol = tie.kept;
-    } else if (const std::size_t plus = axis.symbol.find('+'); plus != std::string::npos) {
-      std::string first = axis.symbol.substr(0, plus), second = axis.symbol.substr(plus + 1);
-      for (std::string* part : {&first, &second}) {
-        if (*part == tie.other) *part = tie.kept;
-      }
-      axis.symbol = first + "+" + second;
+    } else if (!axis.parts.empty()) {
+      std::ranges::replace(axis.parts, tie.other, tie.kept);
+      axis.symbol = axis.parts[0] + "+" + axis.parts[1];
     }
   }
 }
@@ -259,8 +257,8 @@ void apply_dynamic_axes(ExampleInputs& inputs, const std::vector<DynamicAxis>& d
   std::vector<Axis> axes;
   const auto add_axes = [&](bool sums) {
     for (const DynamicAxis& each : dynamic) {
-      if ((each.symbol.find('+') != std::string::npos) != sums) continue;
-      if (sums) add_sum(inputs, each.symbol);
+      if (each.parts.empty() == sums) continue;
+      if (sums) add_sum(inputs, each);
       Axis axis = found(inputs, each, attempt);
       const auto is_same = [&](const Axis& other) { return other.place == axis.place && other.axis == axis.axis; };
       if (std::ranges::any_of(axes, is_same)) {

@@ -91,7 +91,7 @@ std::vector<DynamicAxis> axes_of(const Options& options) {
         throw Error(Code::bad_input_spec, "'" + symbol + "' cannot name a size", "use letters, digits and _",
                     {.stage = "record"});
       }
-      axes.push_back({input, axis, symbol});
+      axes.push_back({input, axis, symbol, 1, 0, {}});
     }
   }
   return axes;

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -21,7 +22,7 @@ struct Table {
   std::size_t later = 0;  // so many of the last ones are missing in files of an older minor version
 };
 
-inline const Table symbols{"symbols", {"name", "example", "min", "max"}};
+inline const Table symbols{"symbols", {"name", "example", "min", "max", "kind", "size"}, 2};
 inline const Table modules{"modules",
                            {"path", "type", "parent", "aliases", "children", "level", "standard", "own_parameters",
                             "parameters_total", "parameters_trainable"}};
@@ -54,13 +55,19 @@ inline constexpr std::array<std::string_view, 21> fields{
     "values",  "inputs",  "outputs",  "signature", "blocks",         "operations", "bindings"};
 // There only when they are not empty: operations by the basis of their scope, where it was not observed.
 inline constexpr std::array<std::string_view, 2> bases{"inferred", "enclosing"};
+// There only when there are any: conditions on sizes, as text over rows of symbols ("s0 <= 5").
+inline constexpr std::string_view constraints = "constraints";
 inline constexpr std::string_view complete = "complete";  // there only when false
 
 // Words for enumerations, by their number.
+inline constexpr std::array<std::string_view, 4> symbol_kinds{"unknown", "axis", "data", "derived"};
 inline constexpr std::array<std::string_view, 8> value_kinds{"tensor", "integer", "floating", "boolean",
                                                              "string", "opaque",  "sequence", "optional"};
 inline constexpr std::array<std::string_view, 5> value_sources{"node", "input", "parameter", "constant", "block_input"};
 inline constexpr std::array<std::string_view, 3> parameter_kinds{"parameter", "buffer", "attribute"};
 inline constexpr std::array<std::string_view, 2> signature_roles{"input", "output"};
+
+// Symbols in the texts of sizes: "s3" is row 3.
+inline std::string symbol_name(SymbolId id) { return "s" + std::to_string(id); }
 
 }  // namespace whence::sidecar_form

@@ -4,8 +4,10 @@
 
 #include "schema/element_count.h"
 #include "schema/files/files.h"
+#include "schema/parse_number.h"
 #include "schema/program_walk.h"
 #include "schema/sidecar/base64.h"
+#include "schema/size_text.h"
 
 namespace whence {
 namespace {
@@ -21,6 +23,7 @@ class ProgramReader {
     value_count_ = rows_of(sidecar_form::values);
     operation_count_ = rows_of(sidecar_form::operations);
     read_symbols();
+    read_constraints();
     read_parameters();
     read_modules();
     read_scopes();
@@ -39,7 +42,8 @@ class ProgramReader {
   std::size_t rows_of(const sidecar_form::Table& form) const { return table(form).size(); }
 
   void read_symbols() {
-    program_.symbols = table(sidecar_form::symbols).read<Symbol>([](RowReader& row) {
+    std::vector<std::pair<std::size_t, Cell>> sizes;
+    program_.symbols = table(sidecar_form::symbols).read<Symbol>([&](RowReader& row) {
       const auto bound = [](const Cell& cell) {
         return cell.is_null() ? std::nullopt : std::optional(cell.integer(INT64_MIN, INT64_MAX));
       };
@@ -48,8 +52,39 @@ class ProgramReader {
       symbol.example = row.next().integer(INT64_MIN, INT64_MAX);
       symbol.min = bound(row.next());
       symbol.max = bound(row.next());
+      const Cell kind = row.next(), size = row.next();
+      symbol.kind = kind.is_null() ? SymbolKind::unknown : kind.one_of<SymbolKind>(sidecar_form::symbol_kinds);
+      if (symbol.kind == SymbolKind::derived) sizes.emplace_back(row.number(), size);
       return symbol;
     });
+    for (const auto& [number, cell] : sizes) {
+      const auto size = read_size(cell.word(), [&](const std::string& name) { return symbol_called(name); });
+      if (!size || !size->is_known())
+        cell.corrupt("expected a size of symbols that do not follow from others: 2*s0 + 1");
+      program_.symbols[number].size = *size;
+    }
+  }
+
+  // "s3" is row 3.
+  std::optional<Size> symbol_called(const std::string& name) const {
+    const auto row = name.starts_with('s') ? parse_number<std::size_t>(name.substr(1)) : std::nullopt;
+    if (!row || *row >= program_.symbols.size() || program_.symbols[*row].kind == SymbolKind::derived) {
+      return std::nullopt;
+    }
+    return Size::symbol(static_cast<SymbolId>(*row));
+  }
+
+  void read_constraints() {
+    const auto list = document_.find(sidecar_form::constraints);
+    if (!list) return;
+    const std::string place = "/" + std::string(sidecar_form::constraints);
+    if (!list->is_array()) text_.corrupt(place, "expected a list");
+    for (std::size_t i = 0; i < list->size(); ++i) {
+      const auto names = [&](const std::string& name) { return symbol_called(name); };
+      const auto read = (*list)[i].is_string() ? whence::read_constraints((*list)[i].text(), names) : std::nullopt;
+      if (!read || read->size() != 1) text_.corrupt(place + "/" + std::to_string(i), "expected a condition: s0 <= 5");
+      program_.constraints.push_back(read->front());
+    }
   }
 
   // Bytes that `shape` and `dtype` ask for must be those that the row states.

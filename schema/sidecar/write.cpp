@@ -10,6 +10,7 @@
 #include "schema/sidecar/form.h"
 #include "schema/sidecar/row_writer.h"
 #include "schema/sidecar/sidecar.h"
+#include "schema/size_text.h"
 
 namespace whence {
 namespace {
@@ -42,7 +43,8 @@ class Writer {
     signature();
     operations();
     bindings();
-    return "{\n" + header() + "\"strings\": [" + strings_.rows() + "\n]" + tables_ + bases() + unknown() + "\n}\n";
+    return "{\n" + header() + "\"strings\": [" + strings_.rows() + "\n]" + tables_ + bases() + constraints() +
+           unknown() + "\n}\n";
   }
 
  private:
@@ -128,7 +130,17 @@ class Writer {
       row.integer(symbol.example);
       row.integer_or_null(symbol.min);
       row.integer_or_null(symbol.max);
+      row.word(sidecar_form::symbol_kinds[static_cast<std::size_t>(symbol.kind)]);
+      row.word_or_null(symbol.kind == SymbolKind::derived ? text_of(symbol.size, sidecar_form::symbol_name) : "");
     });
+  }
+
+  std::string constraints() const {
+    std::string list;
+    for (const Constraint& constraint : program_.constraints) {
+      list += (list.empty() ? "" : ", ") + json_string(text_of(constraint, sidecar_form::symbol_name));
+    }
+    return list.empty() ? "" : ",\n" + json_string(sidecar_form::constraints) + ": [" + list + "]";
   }
 
   void modules() {

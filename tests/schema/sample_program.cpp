@@ -67,7 +67,9 @@ Value value(std::string name, DType dtype, std::optional<std::vector<Dim>> dims,
 void add_values(Program& program) {
   const Dim batch{2, true, 0};
   const Dim free{5, true, none_id};
-  program.symbols = {{"batch", 2, 1, std::nullopt}};
+  program.symbols = {{"batch", 2, 1, std::nullopt, SymbolKind::axis, Size::unknown()},
+                     {"2*batch + 1", 5, {}, {}, SymbolKind::derived, Size::symbol(0) * 2 + 1}};
+  program.constraints = {{{{Size::symbol(0), Relation::at_most, 8}, {Size::symbol(0), Relation::equal, 16}}}};
   program.values.push_back(value("x", DType::float32, {{batch, Dim{3}}}, ValueSource::input, 0));
   program.values.push_back(value("w", DType::float32, {{Dim{4}, Dim{3}}}, ValueSource::parameter, 0));
   program.values.push_back(value("y", DType::float32, {{batch, Dim{4}}}));

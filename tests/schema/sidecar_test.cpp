@@ -92,7 +92,7 @@ TEST(Sidecar, FilesAreWrittenWholeOrNotAtAll) {
 
 // What was written once is read forever, and a change to what is written needs a version of its own.
 TEST(Sidecar, ReadsTheFrozenFiles) {
-  for (const int minor : {0, 1}) {
+  for (const int minor : {0, 1, 2}) {
     const auto frozen = read_sidecar(fixture("1." + std::to_string(minor)));
     ASSERT_TRUE(frozen) << to_text(frozen.diagnostics().front());
     EXPECT_EQ(frozen->minor, minor);
@@ -103,8 +103,11 @@ TEST(Sidecar, ReadsTheFrozenFiles) {
     const std::vector<std::int8_t> sketch =
         minor < 1 ? std::vector<std::int8_t>{} : sample_sidecar().program.parameters[0].sketch;
     EXPECT_EQ(frozen->program.parameters[0].sketch, sketch);
+    // Kinds of symbols, and conditions on sizes, came with 1.2.
+    EXPECT_EQ(frozen->program.symbols[0].kind, minor < 2 ? SymbolKind::unknown : SymbolKind::axis);
+    EXPECT_EQ(frozen->program.constraints.size(), minor < 2 ? 0u : 1u);
   }
-  EXPECT_EQ(content_of(fixture("1.1")), to_json_text(sample_sidecar()));
+  EXPECT_EQ(content_of(fixture("1.2")), to_json_text(sample_sidecar()));
 }
 
 TEST(Sidecar, NewerMinorVersionKeepsItsFields) {
@@ -118,13 +121,33 @@ TEST(Sidecar, NewerMinorVersionKeepsItsFields) {
   EXPECT_EQ(to_json_text(parsed(text)), text);
 }
 
+TEST(Sidecar, HoldsWhatSizesAre) {
+  const Program& original = sample_sidecar().program;
+  const std::string text = to_json_text(sample_sidecar());
+  const Program read = parsed(text).program;
+  EXPECT_EQ(read.symbols[1].kind, SymbolKind::derived);
+  EXPECT_EQ(read.symbols[1].size, Size::symbol(0) * 2 + 1);
+  EXPECT_EQ(read.constraints, original.constraints);
+  for (const char* size : {"\"2*s1\"", "\"s7\"", "\"2*\"", "\"\"", "null", "3", "\"9223372036854775808\""}) {
+    Json wrong = Json::parse(text);
+    wrong["symbols"]["rows"][1][5] = Json::parse(size);
+    EXPECT_NE(expect_error(Code::corrupt_file, [&] { parsed(wrong.dump()); }).find("/symbols"), std::string::npos)
+        << size;
+  }
+  for (const char* constraint : {"\"s0\"", "\"s1 < 4\"", "\"s0 < 4 and s0 > 1\"", "3", "null"}) {
+    Json wrong = Json::parse(text);
+    wrong["constraints"][0] = Json::parse(constraint);
+    EXPECT_NE(expect_error(Code::corrupt_file, [&] { parsed(wrong.dump()); }).find("/constraints"), std::string::npos);
+  }
+}
+
 TEST(Sidecar, SaysOfWhichOperationsTheScopeWasNotObserved) {
   Sidecar sidecar = sample_sidecar();
   sidecar.program.body.nodes[0].origin.basis = ScopeBasis::enclosing;
   sidecar.program.body.nodes[1].origin.basis = ScopeBasis::inferred;
   const std::string text = to_json_text(sidecar);
   EXPECT_EQ(Json::parse(text)["enclosing"].dump(), "[0]");
-  EXPECT_EQ(Json::parse(text)["version"], "1.1");
+  EXPECT_EQ(Json::parse(text)["version"], "1.2");
   const Sidecar read = parsed(text);
   EXPECT_EQ(read.program.body.nodes[0].origin.basis, ScopeBasis::enclosing);
   EXPECT_EQ(read.program.body.nodes[1].origin.basis, ScopeBasis::inferred);
@@ -236,7 +259,7 @@ TEST(Sidecar, BrokenCellsAreNamed) {
       {"/constants/rows/1/6", "[4]", nullptr},
       {"/values/rows/0/1", "\"matrix\"", nullptr},
       {"/values/rows/0/3", "[[2]]", nullptr},
-      {"/values/rows/0/3", "[[2, 1]]", nullptr},
+      {"/values/rows/0/3", "[[2, 2]]", nullptr},
       {"/values/rows/0/3", "[-2]", nullptr},
       {"/values/rows/0/5", "1", nullptr},
       {"/values/rows/0/6", "2", nullptr},
@@ -311,7 +334,9 @@ TEST(Sidecar, JsonSchemaListsTheSameFieldsAndColumns) {
     EXPECT_EQ(table["rows"]["items"]["prefixItems"].size(), content["columns"].size()) << name;
     EXPECT_EQ(table["rows"]["items"]["minItems"], table["columns"]["minItems"]) << name;
   }
-  EXPECT_EQ(names.dump(), fields.dump());
+  Json written_fields = fields;
+  written_fields.push_back(sidecar_form::constraints);
+  EXPECT_EQ(names.dump(), written_fields.dump());
   EXPECT_EQ(schema["required"].dump(), fields.dump());
 }
 

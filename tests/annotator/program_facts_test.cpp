@@ -1,0 +1,35 @@
+// Whether an axis may be 1 long is told from what its size is, not from what it is called.
+#include "annotator/program/program_facts.h"
+
+#include <gtest/gtest.h>
+
+namespace whence::program {
+namespace {
+
+Symbol symbol(const char* name, SymbolKind kind, Size size = Size::unknown()) {
+  return {name, 4, {}, {}, kind, std::move(size)};
+}
+
+TEST(ProgramFacts, ANameSaysNothingOfASize) {
+  Program program;
+  program.symbols = {symbol("u1", SymbolKind::axis),
+                     symbol("batch", SymbolKind::data),
+                     symbol("u2", SymbolKind::derived, Size::symbol(0) + 1),
+                     symbol("v", SymbolKind::derived, Size::symbol(1) + 1),
+                     symbol("w", SymbolKind::derived, Size::symbol(1) * 2),
+                     symbol("old", SymbolKind::unknown)};
+  const auto may = [&](SymbolId id) { return may_become_one(program, {4, true, id}); };
+  EXPECT_FALSE(may(0));
+  EXPECT_TRUE(may(1));
+  EXPECT_FALSE(may(2));
+  EXPECT_TRUE(may(3));
+  EXPECT_FALSE(may(4));  // even
+  EXPECT_TRUE(may(5));   // a sidecar that does not say
+  EXPECT_TRUE(may(none_id));
+  EXPECT_FALSE(may_become_one(program, {4, false, none_id}));
+  program.symbols[1].min = 2;
+  EXPECT_FALSE(may(1));
+}
+
+}  // namespace
+}  // namespace whence::program
