@@ -6,6 +6,7 @@
 #include <set>
 
 #include "annotator/pt2/graph.h"
+#include "annotator/pt2/guards.h"
 #include "annotator/pt2/modules.h"
 #include "annotator/pt2/signature.h"
 #include "annotator/pt2/tensors.h"
@@ -82,7 +83,11 @@ class ProgramReader {
           static_cast<ParameterId>(i));
     }
     sum_parameters(modules);
-    rename_symbols();
+    const std::set<SymbolId> promised = rename_symbols();
+    reading_.entry = "guards";
+    if (const auto guards = document.maybe("guards_code"); guards && !guards->is_null()) {
+      apply_guards(read_guards(*guards, program_), promised, place(), program_, notes_);
+    }
     program_.source = {"torch.export", base_name(options_.path), archive_.size(), ""};
     program_.producer = "whence " WHENCE_VERSION ", PyTorch " + torch_version_;
     program_.ran = true;

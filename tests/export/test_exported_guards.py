@@ -1,0 +1,137 @@
+"""`guards_code` of a .pt2: an axis that the archive leaves open is right at every size, or fixed or given its range, and
+that is said; one that --dynamic names is refused."""
+import onnx
+import onnxruntime
+import pytest
+import torch
+
+import command
+
+AUTO = torch.export.Dim.AUTO
+
+
+class Of(torch.nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, *tensors):
+        return self.function(*tensors)
+
+
+def save(tmp_path, function, *tensors):
+    """An archive in which every axis is open that torch.export leaves open."""
+    shapes = (tuple({axis: AUTO for axis in range(tensor.dim())} for tensor in tensors),)
+    program = torch.export.export(Of(function), tensors, dynamic_shapes=shapes)
+    torch.export.save(program, tmp_path / "m.pt2")
+    return tmp_path / "m.pt2"
+
+
+def lengths(path):
+    return [[dim.dim_param or dim.dim_value for dim in each.type.tensor_type.shape.dim]
+            for each in onnx.load(path).graph.input]
+
+
+def half_window(x):
+    y = x[:, ::3]
+    return y + torch.linspace(0, 1, y.shape[1])
+
+
+def root(x):
+    return x.reshape(x.shape[0], int(x.shape[1] ** 0.5), -1) * 2
+
+
+def even(x):
+    return x * 2 if x.shape[1] % 2 == 0 else x
+
+
+FIXING = {"a window that the example fills": (half_window, (2, 9)), "a root": (root, (3, 16)), "parity": (even, (3, 8))}
+
+
+@pytest.mark.parametrize("function, shape", FIXING.values(), ids=FIXING)
+def test_an_equality_fixes_the_axis(tmp_path, function, shape):
+    archive = save(tmp_path, function, torch.randn(shape))
+    told = command.run("export", archive, "-o", tmp_path / "m.onnx").stderr
+    assert "E0304" in told and "axis 1 of" in told
+    (length,) = lengths(tmp_path / "m.onnx")
+    assert length[1] == shape[1] and isinstance(length[0], str)
+    refused = command.run("export", archive, "-o", tmp_path / "n.onnx", "--dynamic", "tensors_0:1=n", code=4).stderr
+    assert "E0304" in refused and not (tmp_path / "n.onnx").exists()
+    command.run("export", archive, "-o", tmp_path / "n.onnx", "--dynamic", "tensors_0:0=b")
+    assert lengths(tmp_path / "n.onnx") == [["b", shape[1]]]
+
+
+def smaller(x):
+    return x * 2 if x.shape[0] <= 5 else x
+
+
+def other_than_seven(x):
+    return x if x.shape[0] == 7 else x * 2
+
+
+def shorter(x, y):
+    return x * 2 + y.sum() if x.shape[0] < y.shape[0] else x
+
+
+RANGES = {"a limit": (smaller, [(4, 3)], "<= 5"), "one size": (other_than_seven, [(4, 3)], "!= 7"),
+          "one shorter than the other": (shorter, [(4, 3), (9, 3)], "<")}
+
+
+@pytest.mark.parametrize("function, shapes, condition", RANGES.values(), ids=RANGES)
+def test_an_inequality_is_a_range_that_is_said(tmp_path, function, shapes, condition):
+    archive = save(tmp_path, function, *map(torch.randn, shapes))
+    told = command.run("export", archive, "-o", tmp_path / "m.onnx", "--dynamic", "tensors_0:0=rows").stderr
+    assert "E0304" in told and "rows" in told and condition in told
+    assert lengths(tmp_path / "m.onnx")[0][0] == "rows"
+    command.run("record", archive, "-o", tmp_path / "m.json")
+    assert '"constraints": ["' in (tmp_path / "m.json").read_text()
+
+
+def convolved(x):
+    return torch.nn.functional.max_pool1d(torch.nn.functional.conv1d(x, torch.ones(2, 3, 4), stride=2), 2)
+
+
+def reshaped(x):
+    return x.reshape(-1, 6) + 1
+
+
+def joined(x, y):
+    return torch.cat([x, y], 1) * x.shape[1]
+
+
+def pooled(x):
+    return torch.nn.functional.max_pool1d(x[:, :, ::2], 2)  # torch.export fixes what it pools
+
+
+SILENT = {"a convolution": (convolved, [(2, 3, 20)], [(5, 3, 31)]), "a reshape": (reshaped, [(4, 12)], [(7, 18)]),
+          "two inputs": (joined, [(2, 3), (2, 5)], [(4, 9), (4, 2)]),
+          "one size for both": (torch.add, [(3, 5), (3, 5)], [(6, 2), (6, 2)]),
+          "an operator that holds at any size": (pooled, [(2, 3, 18)], [(4, 3, 50)])}
+
+
+@pytest.mark.parametrize("function, shapes, others", SILENT.values(), ids=SILENT)
+def test_what_operations_need_is_not_a_decision(tmp_path, function, shapes, others):
+    """Guards on sizes at which nothing could run say nothing of the file, which is right at others."""
+    archive = save(tmp_path, function, *map(torch.randn, shapes))
+    assert "E0304" not in command.run("export", archive, "-o", tmp_path / "m.onnx").stderr
+    assert all(isinstance(length[0], str) for length in lengths(tmp_path / "m.onnx"))
+    session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"))
+    given = [torch.randn(shape) for shape in others]
+    feed = {each.name: tensor.numpy() for each, tensor in zip(session.get_inputs(), given, strict=True)}
+    torch.testing.assert_close(torch.from_numpy(session.run(None, feed)[0]), function(*given))
+
+
+def test_a_name_says_nothing_of_a_size(tmp_path):
+    """torch.export calls the sizes that data decide u0, u1: an axis that the user calls so is an axis all the same."""
+    archive = save(tmp_path, lambda x: (x + x.new_zeros(x.shape[0], 1)).expand(x.shape[0], 3), torch.randn(4, 1))
+    torch.jit.trace(Of(lambda x: x[:, :1].expand(x.shape[0], 3) + x), torch.randn(4, 3)).save(tmp_path / "m.pt")
+    for source, words in ((archive, ("--dynamic", "tensors_0:0={}")),
+                          (tmp_path / "m.pt", ("--input", "x=float32[4,3]", "--dynamic", "x:0={}"))):
+        graphs = []
+        for name in "u1", "v1":
+            command.run("export", source, "-o", tmp_path / f"{name}.onnx", "--overwrite",
+                        *(word.format(name) for word in words))
+            graph = onnx.load(tmp_path / f"{name}.onnx").graph
+            graphs.append([(node.op_type, list(node.input), list(node.output)) for node in graph.node])
+            assert lengths(tmp_path / f"{name}.onnx")[0][0] == name
+        assert graphs[0] == graphs[1]
