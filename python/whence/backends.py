@@ -84,7 +84,7 @@ class Job:
             # torch.onnx holds registered symbolics for the whole process, so that this model may not have the operator.
             of_any_model = entry.code == "E0105" and entry.where.get("op") in self.options.symbolics
             if entry.severity == "warning" and entry.code != "E0308" and not of_any_model:
-                warnings.warn(str(in_python(entry)), WhenceWarning, stacklevel=2)
+                warnings.warn(str(_of_own_archive(in_python(entry), archive)), WhenceWarning, stacklevel=2)
 
     def warn_of_writes(self, verify: Callable[[], Any]) -> None:
         """``verify``: compares the file, in ONNX Runtime, with the model."""

@@ -124,6 +124,17 @@ def test_an_input_that_no_backend_keeps_is_reported():
     assert program.backend == "native"
 
 
+def test_a_range_that_the_model_has_is_said_without_the_archive_that_whence_made(recwarn):
+    class Limited(torch.nn.Module):
+        def forward(self, x):
+            return x * 2 if x.shape[0] <= 5 else x
+
+    program = whence.export(Limited(), torch.randn(4, 3), dynamic_shapes={"x": {0: "rows"}}, backend="native-export")
+    told = [str(each.message) for each in recwarn if "E0304" in str(each.message)]
+    assert any("rows <= 5" in each for each in told) and not any(".pt2" in each for each in told)
+    assert_right(program, Limited(), (torch.randn(1, 3),), (torch.randn(5, 3),))
+
+
 def test_bounds_of_the_callers_own_are_honoured():
     """Sizes beyond a Dim's bounds say nothing of the file."""
     class Table(torch.nn.Module):
