@@ -1,6 +1,7 @@
 """Writes known_failures.py anew: of all that the tests run, what fails with the command of this tree (or $WHENCE).
 
     python tests/random/list_known_failures.py --jobs 2
+    python tests/random/list_known_failures.py --route script     # leaves what the file says of other routes
 
 The tests expect these to fail, so the list gets shorter as whence gets better; what it gains has to be looked at.
 """
@@ -15,6 +16,7 @@ from pathlib import Path
 import run_random
 from export_routes import ROUTES
 from found_programs import FOUND
+from known_failures import FAILING_FOUND, FAILING_SEEDS
 from run_random import BLOCK, FEW, MEMORY, begin_process, run_block, seeds_of_the_matrix
 from verdicts import judge
 
@@ -51,19 +53,21 @@ def as_text(name: str, kind: str, failures: dict[str, dict]) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument("--route", choices=[*ROUTES], action="append", help="only this route; may be repeated")
+    parser.add_argument("--few", action="store_true", help="only the seeds of `make test`, not those of the matrix")
     asked = parser.parse_args()
-    seeds: dict[str, dict[int, str]] = {route: {} for route in ROUTES}
-    tasks = [(route, range(at, min(at + BLOCK, seeds_of_the_matrix(route).stop)), False)
-             for route in ROUTES for at in range(0, seeds_of_the_matrix(route).stop, BLOCK)]
+    seeds, programs = dict(FAILING_SEEDS), dict(FAILING_FOUND)
     with tempfile.TemporaryDirectory(prefix="whence-random-", dir=MEMORY if MEMORY.is_dir() else None) as parent, \
             multiprocessing.get_context("spawn").Pool(asked.jobs, begin_process, (parent,)) as pool:
-        for route, _, found in pool.imap_unordered(run_block, tasks):
-            seeds[route].update((each.seed, said(each.verdict)) for each in found)
-        programs = dict(zip(ROUTES, pool.map(failing_found, ROUTES), strict=True))
-    FILE.write_text(HEADER + "\n" + as_text("FAILING_SEEDS", "int", seeds) + "\n\n"
-                    + as_text("FAILING_FOUND", "str", programs) + "\n")
-    print(f"{sum(map(len, seeds.values()))} seeds of {sum(len(seeds_of_the_matrix(each)) + FEW[each] for each in ROUTES)}, "
-          f"{sum(map(len, programs.values()))} programs")
+        for route in asked.route or ROUTES:
+            stop = FEW[route] if asked.few else seeds_of_the_matrix(route).stop
+            tasks = [(route, range(at, min(at + BLOCK, stop)), False) for at in range(0, stop, BLOCK)]
+            seeds[route] = {each.seed: said(each.verdict) for _, _, found in pool.imap_unordered(run_block, tasks)
+                            for each in found}
+            programs[route] = pool.apply(failing_found, (route,))
+            FILE.write_text(HEADER + "\n" + as_text("FAILING_SEEDS", "int", seeds) + "\n\n"
+                            + as_text("FAILING_FOUND", "str", programs) + "\n")
+            print(f"{route}: {len(seeds[route])} seeds of {stop}, {len(programs[route])} programs", flush=True)
     return 0
 
 
