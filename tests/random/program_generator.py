@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import compound_kinds  # noqa: F401  (its kinds)
 from program_text import Input, Program, Statement, block_lines
-from running import eager
+from running import bounded_memory, eager
 from scope import Scope, run_lines
 from statement_kinds import KINDS, Kind
 
@@ -167,6 +167,7 @@ class Generator:
         return tuple(name for name in names if name in chosen)
 
 
+@bounded_memory()
 def generate(seed: int, route: str) -> Program | None:
     """The program of a seed, the same in every process."""
     return Generator(seed, route).program()

@@ -1,8 +1,10 @@
 """Programs run by PyTorch: the text itself, without tracing or compiling."""
 
 import linecache
+import resource
 import warnings
 import zlib
+from contextlib import contextmanager
 from typing import Callable, List
 
 import numpy as np
@@ -11,7 +13,19 @@ import torch
 from program_text import Program
 
 GLOBALS = {"torch": torch, "List": List, "min": min, "max": max}
+LARGEST_PROCESS = 9 << 30  # bytes of address space
 LARGEST = 1e4  # of a number on the way: where more is, roundings grow until they look like mistakes
+
+
+@contextmanager
+def bounded_memory():
+    """A program that grows without end gets an error from PyTorch instead of the machine's memory."""
+    before, most = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (LARGEST_PROCESS, most))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (before, most))
 
 
 def make_inputs(program: Program, number: int) -> list[torch.Tensor]:

@@ -21,7 +21,7 @@ import command
 from export_routes import Archive, export, make_archive
 from program_text import Program
 from results import assert_same_results
-from running import eager, make_inputs, results_of
+from running import bounded_memory, eager, make_inputs, results_of
 
 FAILURES = ("wrong", "does not run", "crash", "error")
 WORDS = ("right", "refused", "fixed", "said", *FAILURES)
@@ -47,6 +47,7 @@ def open_session(model: Path) -> onnxruntime.InferenceSession:
     return onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
 
 
+@bounded_memory()
 def judge(program: Program, route: str, folder: Path) -> Verdict | None:
     """None where PyTorch refuses the program, or runs it at no other size."""
     expected = eager(program)
