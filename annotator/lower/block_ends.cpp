@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "schema/operator_facts.h"
 #include "schema/program_walk.h"
 
 namespace whence::lower {
@@ -133,6 +134,11 @@ class Finder {
                                  target.tensor, unclear_});
         target = {Target::Kind::own, none_id, 0, {}, each.guard};
       }
+      const bool repeats =
+          memory_.is_repeating(each.tensor) || std::ranges::any_of(each.steps, [](const Memory::View& step) {
+            return facts_of(step.node.target).repeats_elements;
+          });
+      if (repeats && target.kind == Target::Kind::own) ends_.repeating.push_back(i);
       targets.push_back(std::move(target));
     }
     while (targets.size() > 1 && same_target(memory_, targets.back(), targets[targets.size() - 2], memory_.depth())) {

@@ -38,6 +38,7 @@ struct UnclearEnd {
 struct BlockEnds {
   std::vector<std::vector<Target>> results;  // by result; none for one that is no tensor
   std::vector<UnclearEnd> unclear;
+  std::vector<std::size_t> repeating;  // results with memory of their own in which several elements may be one
 };
 
 // Called at the end of the block, inside it, before its outputs are resolved; may add nodes that join conditions.

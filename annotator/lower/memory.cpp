@@ -116,8 +116,7 @@ ValueId Memory::current(ValueId id) {
   if (at != nullptr && at->kind == ViewKind::same) return current(at->base);
   if (const auto lost = state_.lost.find(owner(id)); lost != state_.lost.end()) {
     reports_.report(lost->second);
-    if (version != state_.versions.end()) return version->second.value;
-    return at == nullptr ? id : newest(owner(id));  // some value that there is: the program is refused
+    return last_value(id);
   }
   return made_anew(id);
 }
@@ -188,9 +187,17 @@ void Memory::resolve_shape(Argument& argument) {
   auto* reference = std::get_if<ValueRef>(&argument.data);
   const ValueId id = reference == nullptr ? none_id : renamed(reference->id);
   if (id == none_id || lost(id) == nullptr) return resolve(argument);
-  const Choice* choice = this->choice(id);
+  reference->id = last_value(id);
+}
+
+// Returns a value that the name once had, which may lack writes but has its shape.
+ValueId Memory::last_value(ValueId id) const {
+  const View* at = view(id);
+  for (; at != nullptr && at->kind == ViewKind::same; at = view(id)) id = at->base;
+  if (const Choice* choice = this->choice(id)) return choice->value;
   const auto version = state_.versions.find(id);
-  reference->id = choice != nullptr ? choice->value : version == state_.versions.end() ? id : version->second.value;
+  if (version != state_.versions.end()) return version->second.value;
+  return at == nullptr ? id : last_value(at->base);
 }
 
 // ---- blocks -----------------------------------------------------------------------------------------------------
@@ -354,9 +361,9 @@ void Memory::put(ValueId self, ValueId written) {
     if (self == memory && view(first) == nullptr) recover(memory);
     count_write(first);
     const auto repeats = state_.repeating.find(memory);
-    if (repeats != state_.repeating.end() && first != memory) {
-      state_.lost.emplace(memory, repeats->second);
-      renewed.resize(1);  // what else was written through it is unknown
+    if (repeats != state_.repeating.end()) {
+      state_.lost.insert_or_assign(memory, repeats->second);
+      renewed.clear();
     }
   } else if (self == memory) {
     put_chosen(memory, value);
@@ -384,7 +391,10 @@ void Memory::put_chosen(ValueId id, ValueId written) {
   const Choice choice = state_.choices.at(id);
   if (choice.own != none_id) put(choice.own, written);  // no other name reads it
   put_from(choice, 0, written);
-  choose(id, choice, written);
+  const auto repeats = [this](const Alternative& each) {
+    return repeats_elements(each.tensor) || state_.repeating.contains(owner(each.tensor));
+  };
+  if (std::ranges::none_of(choice.of, repeats)) choose(id, choice, written);  // else it is read from them
 }
 
 // Writes to the alternatives from `first` on, each under its condition.

@@ -130,6 +130,9 @@ class Memory {
   void doubt(ValueId result, ValueId argument, const Diagnostic& why) {
     state_.doubts.push_back({result, argument, why});
   }
+  // Several elements of the memory may be one: what else a write to it changes is unknown.
+  bool is_repeating(ValueId memory) const { return state_.repeating.contains(memory); }
+  void repeat(ValueId memory, const Diagnostic& why) { state_.repeating.insert_or_assign(memory, why); }
   void alias(ValueId result, ValueId self);              // result, where there is one, is self
   void stand_for(ValueId name, ValueId other);           // from here on the name means the other one
   void rename(ValueId self, ValueId result, Node view);  // both mean this view of what self was
@@ -153,6 +156,7 @@ class Memory {
   void keep_other_parts(ValueId value);
   void forget(ValueId value);
   bool meets(ValueId value, const Suspect& other) const;
+  ValueId last_value(ValueId id) const;
   ValueId made_anew(ValueId id);
   ValueId chosen(ValueId id);
   ValueId chosen_from(ValueId id, const Choice& choice, const std::vector<bool>& stale, std::size_t first);

@@ -55,6 +55,10 @@ void ResultNames::doubt(const std::vector<UnclearEnd>& unclear) {
   }
 }
 
+void ResultNames::repeat(const std::vector<std::size_t>& repeating, const Diagnostic& why) {
+  for (const std::size_t i : repeating) memory_.repeat(memory_of(i), why);
+}
+
 bool is_kept(const std::vector<Target>& targets) {
   return targets.size() == 1 && targets[0].kind == Target::Kind::outside && targets[0].steps.empty();
 }

@@ -30,11 +30,11 @@ void Functionalizer::branch(Node node) {
     for (Argument& output : block.outputs) memory_.resolve(output);
   });
   memory_.origin = node.origin;
-  join(node, ends);
+  join(node, ends, unclear);
   memory_.sink->push_back(std::move(node));
 }
 
-void Functionalizer::join(Node& branch, const std::array<BlockEnds, 2>& ends) {
+void Functionalizer::join(Node& branch, const std::array<BlockEnds, 2>& ends, const Diagnostic& unclear) {
   const std::size_t results = ends[0].results.size();
   const std::vector<ValueId> names(branch.outputs.begin(),
                                    branch.outputs.begin() + static_cast<std::ptrdiff_t>(results));
@@ -84,7 +84,10 @@ void Functionalizer::join(Node& branch, const std::array<BlockEnds, 2>& ends) {
   result_names.bind(targets, [&](std::size_t i, std::size_t k, std::size_t, ValueId inside) {
     return hand_out(sides[i][k], inside, Argument{});
   });
-  for (const BlockEnds& side : ends) result_names.doubt(side.unclear);
+  for (const BlockEnds& side : ends) {
+    result_names.doubt(side.unclear);
+    result_names.repeat(side.repeating, unclear);
+  }
   for (auto at = kept.rbegin(); at != kept.rend(); ++at) {
     for (Block& side : branch.blocks) erase_at(side.outputs, *at);
     erase_at(branch.outputs, *at);

@@ -17,6 +17,7 @@ namespace whence::lower {
 struct LoopHead {
   std::vector<std::vector<Target>> variables;  // memory of its own stands last; none for what is no tensor
   std::vector<UnclearEnd> unclear;
+  std::vector<std::size_t> repeating;
   std::vector<ValueId> written;
 
   // Adds what an iteration leaves. Returns true if all of it was known.
@@ -33,15 +34,20 @@ struct LoopHead {
       unclear.push_back(each);
       known = false;
     }
-    for (const ValueId each : newly_written) {
-      if (std::ranges::find(written, each) != written.end()) continue;
-      written.push_back(each);
-      known = false;
-    }
+    known &= covers(written, newly_written);
+    known &= covers(repeating, ends.repeating);
     return known;
   }
 
  private:
+  template <class T>
+  static bool covers(std::vector<T>& known, const std::vector<T>& found) {
+    const std::size_t before = known.size();
+    for (const T& each : found) {
+      if (std::ranges::find(known, each) == known.end()) known.push_back(each);
+    }
+    return known.size() == before;
+  }
   static bool covers(const Memory& memory, std::vector<Target>& targets, const Target& target) {
     const auto same = [&](const Target& other) { return same_target(memory, other, target, memory.depth()); };
     if (std::ranges::any_of(targets, same)) return true;
@@ -74,7 +80,9 @@ class LoopAttempt {
         variables_(body_.inputs.begin() + 1, body_.inputs.end()),
         results_(node.outputs),
         targets_(head.variables),
-        flags_(variables_.size()) {}
+        flags_(variables_.size()),
+        unclear_(reports.refusal(
+            node, "variables of this loop share memory in a way that no condition tells, and are written to")) {}
 
   // Returns what an iteration leaves. `run` evaluates the body's nodes.
   BlockEnds evaluate(const std::function<void()>& run) {
@@ -86,9 +94,7 @@ class LoopAttempt {
       run();
       memory_.origin = node_.origin;
       const std::vector<Argument> left(body_.outputs.begin() + 1, body_.outputs.end());
-      const Diagnostic unclear = reports_.refusal(
-          node_, "variables of this loop share memory in a way that no condition tells, and are written to");
-      ends = block_ends(program_, memory_, left, unclear);
+      ends = block_ends(program_, memory_, left, unclear_);
       for (Argument& output : body_.outputs) memory_.resolve(output);
       leave_everything(ends);
     });
@@ -179,6 +185,7 @@ class LoopAttempt {
     ResultNames result_names(memory_, names, outside);
     result_names.bind(targets_, outside_value);
     result_names.doubt(head_.unclear);
+    result_names.repeat(head_.repeating, unclear_);
   }
 
   // Sets the values that the next iteration begins with.
@@ -240,6 +247,7 @@ class LoopAttempt {
   std::vector<ValueId> variables_, results_, starts_;
   std::vector<std::vector<Target>> targets_;     // by variable, with flags as conditions
   std::vector<std::vector<std::size_t>> flags_;  // by variable and target: which of `carried_`
+  Diagnostic unclear_;
   std::vector<Number> numbers_;
   std::vector<Carried> carried_;                 // written memory first
   std::vector<std::optional<Diagnostic>> lost_;  // by written memory

@@ -60,7 +60,7 @@ void unflatten(Ctx& c) {
   const std::int64_t axis = c.axis(c.integer("dim"), c.rank(x));
   std::vector<Size> shape = shape_of(c, x);
   std::vector<Size> parts = c.sizes("sizes");
-  // Where the part that follows from the others is known, no other size may be 0 by chance.
+  // Resolves the inferred part where it is known, since Reshape cannot infer it beside a size of 0.
   std::int64_t others = 1;
   bool known = true;
   Size* open = nullptr;
