@@ -161,7 +161,7 @@ class Finder {
     return numbers;
   }
 
-  // What may share memory with a result's own memory may do so after the block.
+  // Keeps doubts about a result's own memory: other names that it may share still may after the block.
   void add_suspects() {
     for (std::size_t i = 0; i < reached_.size(); ++i) {
       for (const Reach& each : reached_[i]) {

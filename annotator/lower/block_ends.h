@@ -1,5 +1,5 @@
-// What the results of a branch's side, or of a loop's body, are when it ends: tensors from before the block, views of
-// such, or memory made inside it, perhaps the same for several results.
+// Finds the tensors that the results of a branch's side or of a loop's body are when it ends: tensors from before the
+// block, views of such, or memory made inside it, perhaps the same for several results.
 //
 // Whoever goes on after the block knows its results by number and tensors from before by name, and nothing else of it.
 #pragma once

@@ -39,7 +39,7 @@ void Functionalizer::join(Node& branch, const std::array<BlockEnds, 2>& ends, co
   const std::vector<ValueId> names(branch.outputs.begin(),
                                    branch.outputs.begin() + static_cast<std::ptrdiff_t>(results));
   const Argument condition = branch.arguments.front().value;
-  // What a side made and is asked for outside becomes a further result; the other side gives `otherwise`.
+  // Makes a value of one side a further result of the branch; the other side gives `otherwise`.
   const auto hand_out = [&](std::size_t side, ValueId inside, const Argument& otherwise) {
     branch.blocks[side].outputs.push_back({ValueRef{inside}});
     branch.blocks[1 - side].outputs.push_back(otherwise);
@@ -47,7 +47,7 @@ void Functionalizer::join(Node& branch, const std::array<BlockEnds, 2>& ends, co
     return branch.outputs.back();
   };
   std::vector<std::vector<Target>> targets(results);
-  std::vector<std::vector<std::size_t>> sides(results);  // of each target
+  std::vector<std::vector<std::size_t>> sides(results);  // by result and target: which block
   std::vector<std::size_t> kept;
   for (std::size_t i = 0; i < results; ++i) {
     for (std::size_t side = 0; side < 2; ++side) {
