@@ -183,6 +183,81 @@ TEST(Lower, WhatALoopWritesToIsCarried) {
   EXPECT_EQ(*program.body.nodes[2].find("self"), v(lowered_loop.outputs[0]));
 }
 
+// r = exp(y) if condition else y; r.relu_(): y changes where the condition does not hold.
+TEST(Lower, AWriteToWhatABranchMayHaveNamedAgainIsMadeUnderItsCondition) {
+  ProgramBuilder p;
+  const ValueId x = p.input("x", f32({2}));
+  const ValueId condition = p.input("condition", boolean());
+  const ValueId y = p.op("aten::neg", {{"self", v(x)}}, f32({2}));
+  Node& branch = p.nest("prim::If", {{"condition", v(condition)}}, {f32({2})}, 2);
+  const ValueId result = branch.outputs.front();
+  p.fill(branch.blocks[0], [&] { branch.blocks[0].outputs = {v(p.op("aten::exp", {{"self", v(y)}}, f32({2})))}; });
+  branch.blocks[1].outputs = {v(y)};
+  p.op("aten::relu_", {{"self", v(result)}}, f32({2}));
+  p.output(y);
+  p.output(result);
+  const Program program = lowered(p.program);
+  EXPECT_EQ(targets(program), (Names{"aten::neg", "prim::If", "aten::relu", "prim::If"}));
+  const ValueId written = program.body.nodes[2].outputs[0];
+  const Node& updated = program.body.nodes[3];
+  EXPECT_EQ(updated.arguments[0].value, v(condition));
+  EXPECT_EQ(updated.blocks[0].outputs[0], v(y));
+  EXPECT_EQ(updated.blocks[1].outputs[0], v(written));
+  EXPECT_EQ(program.outputs[0].value, v(updated.outputs[0]));
+  EXPECT_EQ(program.outputs[1].value, v(written));
+}
+
+// h = y; loop: h.relu_(); h = exp(h): the first iteration alone changes y, and a flag says which it is.
+TEST(Lower, AVariableThatStartsAsAnotherTensorIsFollowedByAFlag) {
+  ProgramBuilder p;
+  const ValueId x = p.input("x", f32({2}));
+  const ValueId trips = p.input("trips", integer());
+  const ValueId y = p.op("aten::neg", {{"self", v(x)}}, f32({2}));
+  Node& loop =
+      p.nest("prim::Loop", {{"max_trip_count", v(trips)}, {"condition", Argument{true}}, {"initial", list({v(y)})}},
+             {f32({2})}, 1);
+  Block& body = loop.blocks[0];
+  const ValueId h = p.value("h", f32({2}), ValueSource::block_input, none_id);
+  body.inputs = {p.value("i", integer(), ValueSource::block_input, none_id), h};
+  p.fill(body, [&] {
+    p.op("aten::relu_", {{"self", v(h)}}, f32({2}));
+    body.outputs = {Argument{true}, v(p.op("aten::exp", {{"self", v(h)}}, f32({2})))};
+  });
+  p.output(y);
+  const Program program = lowered(p.program);
+  const Node& lowered_loop = program.body.nodes[1];
+  const Block& after = lowered_loop.blocks[0];
+  EXPECT_EQ(*lowered_loop.find("initial"), list({v(y), v(y), Argument{true}}));  // h, y, whether h is y
+  ASSERT_EQ(after.nodes.size(), 3u);
+  EXPECT_EQ(after.nodes[1].target, "prim::If");
+  EXPECT_EQ(after.nodes[1].arguments[0].value, v(after.inputs[3]));
+  EXPECT_EQ(after.outputs[2], v(after.nodes[1].outputs[0]));
+  EXPECT_EQ(after.outputs[3], Argument{false});
+  EXPECT_EQ(program.outputs[0].value, v(lowered_loop.outputs[1]));
+}
+
+TEST(Lower, AVariableThatOnlyItsOwnNextValueReadsIsDropped) {
+  ProgramBuilder p;
+  const ValueId x = p.input("x", f32({2}));
+  const ValueId trips = p.input("trips", integer());
+  Node& loop = p.nest("prim::Loop",
+                      {{"max_trip_count", v(trips)}, {"condition", Argument{true}}, {"initial", list({v(x), v(x)})}},
+                      {f32({2}), f32({2})}, 1);
+  Block& body = loop.blocks[0];
+  const std::vector<ValueId> results = loop.outputs;
+  body.inputs = {p.value("i", integer(), ValueSource::block_input, none_id)};
+  for (const char* name : {"a", "b"}) body.inputs.push_back(p.value(name, f32({2}), ValueSource::block_input, none_id));
+  p.fill(body, [&] {
+    body.outputs = {Argument{true}, v(p.op("aten::exp", {{"self", v(body.inputs[1])}}, f32({2}))),
+                    v(p.op("aten::neg", {{"self", v(body.inputs[2])}}, f32({2})))};
+  });
+  p.output(results[1]);
+  const Program program = lowered(p.program);
+  EXPECT_EQ(*program.body.nodes[0].find("initial"), list({v(x)}));
+  ASSERT_EQ(program.body.nodes[0].blocks[0].nodes.size(), 1u);
+  EXPECT_EQ(program.body.nodes[0].blocks[0].nodes[0].target, "aten::neg");
+}
+
 TEST(Lower, AShapeThatABranchGivesAnOuterTensorIsRefused) {
   ProgramBuilder p;
   const ValueId x = p.input("x", f32({2}));
