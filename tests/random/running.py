@@ -5,6 +5,7 @@ import resource
 import warnings
 import zlib
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Callable, List
 
 import numpy as np
@@ -13,7 +14,7 @@ import torch
 from program_text import Program
 
 GLOBALS = {"torch": torch, "List": List, "min": min, "max": max}
-LARGEST_PROCESS = 9 << 30  # bytes of address space
+MOST_GROWTH = 6 << 30  # bytes of address space
 LARGEST = 1e4  # of a number on the way: where more is, roundings grow until they look like mistakes
 
 
@@ -21,7 +22,8 @@ LARGEST = 1e4  # of a number on the way: where more is, roundings grow until the
 def bounded_memory():
     """A program that grows without end gets an error from PyTorch instead of the machine's memory."""
     before, most = resource.getrlimit(resource.RLIMIT_AS)
-    resource.setrlimit(resource.RLIMIT_AS, (LARGEST_PROCESS, most))
+    now = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (now + MOST_GROWTH, most))
     try:
         yield
     finally:
