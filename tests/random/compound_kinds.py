@@ -12,7 +12,7 @@ DEEPEST = 2
 
 def size_condition(scope: Scope) -> str:
     n, other = scope.integer(), scope.integer()
-    sizes = [value for space in scope.runs() for value in [eval(n, dict(space))] if isinstance(value, int)]
+    sizes = [value for space in scope.runs() for value in [scope.value(n, space)] if isinstance(value, int)]
     near = scope.chance.choice(sizes or [3])  # at what is a size somewhere, so that both sides run
     single = scope.chance.choice([f"{n} > {near}", f"{n} < {near}", f"{n} >= {near}", f"{n} == {near}", f"{n} != {near}",
                                   f"{n} % 2 == 0", f"{n} > {other}", f"{n} == {other}", f"{n} * 2 > {near} + {other}"])
