@@ -59,20 +59,13 @@ FAILING_FOUND: dict[str, dict[str, str]] = {
         "a written stride of rows that may be none": "does not run, at size 0, ScatterElements",
     },
     "script": {
-        "a chunk of an empty axis": "does not run, at size 0, SplitToSequence",
-        "a chunk of what a split left": "does not run, at size 1, SplitToSequence",
         "a diagonal of an empty axis": "does not run, at size 0, Reshape",
-        "a part of an empty axis": "does not run, at size 0, SequenceAt",
         "a written range at the end that reaches outside": "does not run, at another size, ScatterND",
         "a written range of rows that may be none": "wrong, at size 0",
         "a written stride of rows that may be none": "does not run, at size 0, ScatterElements",
         "squeeze of an axis that is 1 or 0": "does not run, at size 0, Squeeze",
     },
     "export": {
-        "a place from the end that a guard fixes": "PyTorch refuses it",
-        "a place that a guard fixes": "PyTorch refuses it",
-        "a range whose length a guard fixes": "PyTorch refuses it",
-        "parts whose number a guard fixes": "PyTorch refuses it",
     },
     "native": {},
 }

@@ -96,8 +96,11 @@ def compare(program: Program, archive: Archive, model: Path, expected, said) -> 
             continue
         # Only now, since it takes longer: what PyTorch made of the program may compute something else, or run nowhere.
         theirs = results_of(archive.forward, inputs)
-        if theirs is None and archive.has_guards and verdict[0] != "fixed":
-            return describe(verdict, program, number, said, "where the archive's guards refuse")
+        if theirs is None and archive.has_guards:
+            if verdict[0] != "fixed":
+                return describe(verdict, program, number, said, "where the archive's guards refuse")
+            compared += 1  # both refuse it
+            continue
         if theirs is None or not same(theirs, wanted):
             if number == 0:
                 return None

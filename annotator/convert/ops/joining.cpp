@@ -84,11 +84,23 @@ void split_into(Ctx& c, Val x, std::int64_t axis, const std::vector<Size>& sizes
   c.yield(c.emit_many("Split", {x, c.to_vector(sizes)}, {{"axis", axis}}, static_cast<int>(sizes.size())));
 }
 
-// Pieces of `size` along axis; the last takes what is left.
-void split_by_size(Ctx& c, Val x, std::int64_t axis, const Size& size) {
-  if (c.yields_sequence()) {
-    return c.yield(c.emit("SplitToSequence", {x, c.to_scalar_value(size)}, {{"axis", axis}}));
-  }
+// A sequence of pieces of `size` along axis. Of an axis without elements PyTorch makes `of_none` empty pieces, ONNX none;
+// so where the axis may be one, the lengths of all pieces are computed.
+void split_to_sequence(Ctx& c, Val x, std::int64_t axis, const Size& size, const Size& of_none) {
+  const Val piece = c.to_scalar_value(size);
+  if (c.static_dim(x, axis).value_or(0) > 0) return c.yield(c.emit("SplitToSequence", {x, piece}, {{"axis", axis}}));
+  const Val zero = c.constant_int(0), one = c.constant_int(1), elements = c.dim_of(x, axis);
+  const Val divisor = c.static_size(size).value_or(0) > 0 ? piece : c.emit("Max", {piece, one});
+  const Val rounded_up = c.emit("Div", {c.emit("Add", {elements, c.emit("Sub", {divisor, one})}), divisor});
+  const Val pieces = c.emit("Where", {c.emit("Greater", {elements, zero}), rounded_up, c.to_scalar_value(of_none)});
+  const Val begins = c.emit("Mul", {c.emit("Range", {zero, pieces, one}), piece});
+  const Val lengths = c.emit("Min", {c.emit("Sub", {elements, begins}), piece});
+  c.yield(c.emit("SplitToSequence", {x, lengths}, {{"axis", axis}}));
+}
+
+// Pieces of `size` along axis; the last takes what is left. `of_none`: how many PyTorch makes of an axis that is empty.
+void split_by_size(Ctx& c, Val x, std::int64_t axis, const Size& size, const Size& of_none) {
+  if (c.yields_sequence()) return split_to_sequence(c, x, axis, size, of_none);
   const int pieces = c.output_count();
   c.expect(pieces > 0, "pieces that it yields");
   std::vector<Size> sizes(pieces, size);
@@ -108,7 +120,7 @@ void split_by_size(Ctx& c, Val x, std::int64_t axis, const Size& size) {
 
 void split(Ctx& c) {
   const Val x = c.tensor("self");
-  split_by_size(c, x, c.axis(c.integer("dim"), c.rank(x)), c.size("split_size"));
+  split_by_size(c, x, c.axis(c.integer("dim"), c.rank(x)), c.size("split_size"), 1);
 }
 
 template <const char* argument>
@@ -125,7 +137,7 @@ void chunk(Ctx& c) {
   const Size chunks = c.size("chunks");
   const auto axis_size = c.static_dim(x, axis), count = c.static_size(chunks);
   c.expect(!count || *count >= 1, "it needs at least one chunk");
-  if (axis_size && count) return split_by_size(c, x, axis, *axis_size / *count + (*axis_size % *count > 0 ? 1 : 0));
+  if (axis_size && count) return split_by_size(c, x, axis, *axis_size / *count + (*axis_size % *count > 0 ? 1 : 0), chunks);
   if (count && !c.yields_sequence() && c.output_count() < *count) {
     c.refuse("the axis is dynamic, and the example is cut into fewer pieces than " + std::to_string(*count),
              "give an example that is long enough, or keep that axis fixed");
@@ -134,7 +146,7 @@ void chunk(Ctx& c) {
   if (count && c.opset() >= 18 && !c.yields_sequence()) return split_evenly(c, x, axis);
   const Val number = c.to_scalar_value(chunks);
   const Val rounded = c.emit("Add", {c.dim_of(x, axis), c.emit("Sub", {number, c.constant_int(1)})});
-  split_by_size(c, x, axis, c.emit("Div", {rounded, number}));
+  split_by_size(c, x, axis, c.emit("Div", {rounded, number}), chunks);
 }
 
 // The sizes of tensor_split, computed: n / sections each, and one more for the first n % sections.
