@@ -363,8 +363,11 @@ void movedim(Ctx& c) {
 
 // The main diagonal of what the offset leaves of the matrices [*, rows, columns]: every columns + 1st element, one for
 // each row or column, whichever are fewer.
-Val dynamic_diagonal(Ctx& c, Val x, Ints flat, std::int64_t offset) {
+Val dynamic_diagonal(Ctx& c, Val x, std::int64_t offset) {
   const DType dtype = c.dtype(x);
+  const std::int64_t axis = c.rank(x) - 2;
+  std::vector<Size> flat;
+  for (std::int64_t front = 0; front < axis; ++front) flat.emplace_back(c.dim_of(x, front));
   if (offset != 0) {
     x = c.typed(c.emit("Slice", {x, c.constant_ints({std::abs(offset)}), c.constant_ints({INT64_MAX}),
                                  c.constant_ints({offset > 0 ? -1 : -2})}),
@@ -375,10 +378,10 @@ Val dynamic_diagonal(Ctx& c, Val x, Ints flat, std::int64_t offset) {
   const Val rows = size(-2), columns = size(-1);
   const Val step = c.emit("Add", {columns, c.constant_int(1)});
   const Val places = c.emit("Range", {c.constant_int(0), c.emit("Mul", {c.emit("Min", {rows, columns}), step}), step});
-  const auto axis = static_cast<std::int64_t>(flat.size());
-  flat.push_back(-1);
-  const Val matrices = c.emit("Reshape", {x, c.constant_ints(flat)});
-  return c.emit("Gather", {matrices, places}, {{"axis", axis}});
+  // Reshape cannot infer a size beside one that is 0.
+  const bool infers = std::ranges::all_of(flat, [&](const Size& front) { return c.static_size(front).value_or(0) > 0; });
+  flat.push_back(infers ? Size{-1} : Size{c.emit("Mul", {rows, columns})});
+  return c.emit("Gather", {c.reshape(x, flat), places}, {{"axis", axis}});
 }
 
 // The elements x[i, i + offset] of the matrices along dim1 and dim2, as a new last axis.
@@ -394,7 +397,7 @@ void diagonal(Ctx& c) {
   order.insert(order.end(), {row, column});
   const std::int64_t offset = c.integer("offset");
   c.expect(std::max(offset, -most_counted) == offset && offset <= most_counted, "an offset within its matrices");
-  if (!rows || !columns) return c.yield(dynamic_diagonal(c, c.transpose(x, order), flat, offset));
+  if (!rows || !columns) return c.yield(dynamic_diagonal(c, c.transpose(x, order), offset));
   flat.push_back(whence::element_count(Ints{*rows, *columns}));
   c.expect(row != column, "two axes");
   Ints places;
