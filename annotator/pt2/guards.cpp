@@ -212,13 +212,16 @@ class Decisions {
     return found == sizes.end() ? symbol(id).example : found->second;
   }
 
-  // No length that follows from these is 0 or 1 (PyTorch has rules of its own for those), no reshape changes the
+  // No length that follows from these becomes 0 or 1 (PyTorch has rules of its own for those), no reshape changes the
   // number of elements.
   bool could_run(const Sizes& sizes) {
     const auto [known, is_new] = could_run_.try_emplace(sizes, true);
     if (!is_new) return known->second;
     const auto numbers = [&](SymbolId id) { return number(id, sizes); };
-    for (const Size& length : lengths_) known->second &= value_of(length, numbers).value_or(2) > 1;
+    const auto in_example = [&](SymbolId id) { return std::optional(symbol(id).example); };
+    for (const Size& length : lengths_) {
+      if (value_of(length, in_example).value_or(2) > 1) known->second &= value_of(length, numbers).value_or(2) > 1;
+    }
     for (const auto& [one, other] : reshapes_) known->second &= value_of(one, numbers) == value_of(other, numbers);
     return known->second;
   }
