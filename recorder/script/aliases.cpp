@@ -6,6 +6,21 @@
 
 namespace whence::recorder::script {
 
+namespace {
+
+void refuse_write() {
+  refuse("a tensor is written in place that is in a list whose length depends on data", "put a clone into the list");
+}
+
+bool holds_memory_of(const Term& term, const at::Tensor& tensor) {
+  for (int run = 0; run < most_runs; ++run) {
+    if (memory_of(term, run) == tensor.storage().unsafeGetStorageImpl()) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 ValueId Aliases::first_name(const Term& term) const {
   ValueId id = term.is_value() ? term.id : none_id;
   for (auto next = same_as_.find(id); next != same_as_.end(); next = same_as_.find(id)) id = next->second;
@@ -52,14 +67,42 @@ bool Aliases::Passage::may_be(const Term& term) const {
   return false;
 }
 
-void Aliases::refuse_writes(const std::vector<const Term*>& written) const {
+void Aliases::note_views(ValueId list, const program::Seen& views) {
+  Views& noted = views_[list];
+  for (const auto& seen : views) {
+    if (!seen || !seen->isTensorList()) continue;
+    for (const at::Tensor& view : seen->toTensorVector()) {
+      if (view.has_storage()) noted.tensors.push_back(view);
+    }
+  }
+}
+
+bool Aliases::is_written(ValueId list) const {
+  const auto views = views_.find(list);
+  return views != views_.end() && views->second.written;
+}
+
+void Aliases::note_use(const Term& list) {
+  if (!list.is_sequence()) return;
+  const auto views = views_.find(list.items->front().id);
+  if (views == views_.end()) return;
+  if (views->second.written) refuse_write();
+  for (const at::Tensor& view : views->second.tensors) note_element(view);
+  views_.erase(views);
+}
+
+void Aliases::note_writes(const std::vector<const Term*>& written) {
   for (const Term* term : written) {
     for (int run = 0; run < most_runs; ++run) {
       const auto held = in_sequences_.find(memory_of(*term, run));
       if (held == in_sequences_.end() || held->second.expired()) continue;
-      refuse("a tensor is written in place that is in a list whose length depends on data",
-             "put a clone into the list");
+      refuse_write();
     }
+  }
+  for (auto& [list, views] : views_) {
+    views.written |= std::ranges::any_of(views.tensors, [&](const at::Tensor& view) {
+      return std::ranges::any_of(written, [&](const Term* term) { return holds_memory_of(*term, view); });
+    });
   }
 }
 

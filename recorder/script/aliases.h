@@ -26,8 +26,14 @@ class Aliases {
   void note_element(const Term& element);
   void note_element(const at::Tensor& tensor);
 
+  // Notes that the list holds views of a tensor. They are copies from its first use as a list on.
+  void note_views(ValueId list, const program::Seen& views);
+  bool is_written(ValueId list) const;
+  // Throws Error unsupported_feature if the list holds views of which one was written to since.
+  void note_use(const Term& list);
+
   // Throws Error unsupported_feature if a `written` tensor is in a list whose length depends on data.
-  void refuse_writes(const std::vector<const Term*>& written) const;
+  void note_writes(const std::vector<const Term*>& written);
 
  private:
   using Memory = c10::weak_intrusive_ptr<c10::StorageImpl>;
@@ -38,9 +44,15 @@ class Aliases {
     bool may_be(const Term& term) const;
   };
 
+  struct Views {
+    std::vector<at::Tensor> tensors;
+    bool written = false;
+  };
+
   std::unordered_map<ValueId, ValueId> same_as_;
   std::vector<Passage> passages_;
   std::unordered_map<const c10::StorageImpl*, Memory> in_sequences_;
+  std::unordered_map<ValueId, Views> views_;  // by the list
 };
 
 }  // namespace whence::recorder::script

@@ -87,24 +87,28 @@ std::vector<std::int64_t> squeezed_axes(const Node& squeeze, std::int64_t rank) 
 
 void Operations::carry_out(const Step& step) {
   const jit::Node& node = step.node;
-  const std::vector<Term> arguments = step.inputs();
+  std::vector<Term> arguments = step.inputs();
   if (std::ranges::any_of(arguments, &Term::is_optional)) {
     refuse("an operator is given a tensor that is there or not, as the data has it", "ask before whether it is None");
   }
   if (on_host(step, arguments)) return;
 
+  for (Term& argument : arguments) {
+    argument = current_parts(recording_, argument, recording_.writer.origin_of(step));
+  }
   Node recorded = program::operation_of(node, arguments);
   recorded.origin = recording_.writer.origin_of(step);
   if (quantized_.carry_out(step, arguments, recorded)) return;
 
   note_memory(recorded, arguments);
   const std::vector<const Term*> written = program::written_by(node, arguments);
-  recording_.aliases.refuse_writes(written);
+  recording_.aliases.note_writes(written);
   recording_.known.before_write(written);
   const Results results = execute(recording_, step, arguments);
   const bool known = recording_.known.is_result(node, arguments, results[0]);
   if (!known) recording_.known.after_write(written);
   give_results(recording_, step, results, known, recorded);
+  note_parts(step, arguments, recorded);
   written_views_.note(recorded, [&] { return shares_memory(recording_, arguments[0], step.call.term(node.output())); });
   if (node.outputs().size() == 1 && program::changes_first_argument(node)) {
     const Term& result = step.call.term(node.output());
@@ -119,6 +123,13 @@ void Operations::carry_out(const Step& step) {
   open_computed_sizes(recorded);
   note_squeeze(step, recorded);
   recording_.writer.write(std::move(recorded));
+}
+
+void Operations::note_parts(const Step& step, const std::vector<Term>& arguments, const Node& recorded) {
+  if (recorded.outputs.size() != 1 || recorded.list_output || !facts_of(recorded.target).parts) return;
+  const Term& list = step.call.term(step.node.output());
+  if (!list.is_sequence()) return;
+  if (auto cut = cut_by(recording_, recorded, arguments)) recording_.parts.note(recorded.outputs[0], std::move(*cut));
 }
 
 // squeeze drops an axis of size 1, so over a dynamic axis the rank of its result depends on the size. Inside a program

@@ -24,6 +24,7 @@ class Operations {
  private:
   bool in_order_at_some_sizes(const Step& step, const std::vector<Term>& arguments);
   bool on_host(const Step& step, const std::vector<Term>& arguments);
+  void note_parts(const Step& step, const std::vector<Term>& arguments, const Node& recorded);
   void note_squeeze(const Step& step, const Node& recorded);
   void open_computed_sizes(const Node& recorded);
 

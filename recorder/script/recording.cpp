@@ -107,13 +107,10 @@ Term Recording::result(const jit::Value& output, Seen seen, bool known_result, N
       throw Error(Code::baked_size, "the number of results of " + qualified(node) + " depends on a dynamic size",
                   "leave that axis out of --dynamic", {.stage = "read", .op = qualified(node)});
     }
-    for (const auto& list : seen) {
-      if (!list) continue;
-      for (const c10::IValue& tensor : list->toListRef()) aliases.note_element(tensor.toTensor());
-    }
     const Type type{ValueKind::sequence, program::element_dtype(seen), std::nullopt};
     const ValueId id = values.add("list", ValueSource::node, type);
     node.outputs.push_back(id);
+    aliases.note_views(id, seen);
     return Term::of_sequence(Term::of_value(id, std::move(seen)), runs.depth);
   }
   node.list_output = true;

@@ -8,6 +8,7 @@
 #include "recorder/script/known_values.h"
 #include "recorder/script/lockstep.h"
 #include "recorder/script/node_writer.h"
+#include "recorder/script/parts.h"
 #include "recorder/script/values.h"
 
 namespace whence::recorder::script {
@@ -40,6 +41,7 @@ struct Recording {
   KnownValues known;
   DataSizes data_sizes;
   Aliases aliases;
+  Parts parts;
   NodeWriter writer;
   std::vector<const Call*> running;  // calls that are being evaluated, the outermost first
   Attributes attributes;

@@ -77,6 +77,7 @@ DType element_dtype_of(const Recording& recording, const Term& list) {
 
 Term sequence_of(Recording& recording, const Term& list, const c10::TypePtr& type, DType dtype, std::vector<Node>& sink,
                  const Origin& origin) {
+  recording.aliases.note_use(list);
   if (list.is_sequence()) return list.items->front();
   Node node;
   node.target = "prim::ListConstruct";
@@ -127,6 +128,7 @@ class SequenceMethod {
   void insert();
   void replace();
   void erase(const Term& index);
+  Node reading(const Term& index);
   void read(const Term& index, const jit::Value& output);
   void length();
   void pop();
@@ -142,6 +144,7 @@ class SequenceMethod {
   struct Row {
     void (*carry_out)(SequenceMethod&);
     Yields yields;
+    bool reads = false;  // by place, or the length alone
   };
   static const std::unordered_map<std::string, Row>& rows();
 
@@ -154,8 +157,8 @@ class SequenceMethod {
 const std::unordered_map<std::string, SequenceMethod::Row>& SequenceMethod::rows() {
   using Method = SequenceMethod;
   static const std::unordered_map<std::string, Row> table = {
-      {"len", {[](Method& m) { m.length(); }, Yields::nothing}},
-      {"__getitem__", {[](Method& m) { m.read(Term(m.in(1)), *m.step_.node.output()); }, Yields::nothing}},
+      {"len", {[](Method& m) { m.length(); }, Yields::nothing, true}},
+      {"__getitem__", {[](Method& m) { m.read(Term(m.in(1)), *m.step_.node.output()); }, Yields::nothing, true}},
       {"insert", {[](Method& m) { m.insert(); }, Yields::nothing}},
       {"Delete", {[](Method& m) { m.erase(m.in(1)); }, Yields::nothing}},
       {"pop", {[](Method& m) { m.pop(); }, Yields::nothing}},
@@ -185,6 +188,7 @@ bool SequenceMethod::carry_out() {
     refuse("'" + name + "' is asked of a list whose length depends on data",
            "make it one tensor first, with torch.stack or torch.cat");
   }
+  if (!row->second.reads) recording_.aliases.note_use(list_);
   if (row->second.yields == Yields::copy) copy();
   row->second.carry_out(*this);
   if (row->second.yields != Yields::nothing) step_.give(list_);
@@ -273,9 +277,18 @@ void SequenceMethod::erase(const Term& index) {
   });
 }
 
-void SequenceMethod::read(const Term& index, const jit::Value& output) {
+// A part of a tensor is a view of it; any other element is a copy.
+Node SequenceMethod::reading(const Term& index) {
+  if (const Cut* cut = recording_.parts.of(all().id)) {
+    return view_of_part(recording_, *cut, index, recording_.writer.origin_of(step_));
+  }
   Node node = operation("aten::__getitem__");
   node.arguments.push_back({"idx", program::argument(index, nullptr)});
+  return node;
+}
+
+void SequenceMethod::read(const Term& index, const jit::Value& output) {
+  Node node = reading(index);
   Seen seen = recording_.runs.each([&](int run) -> std::optional<c10::IValue> {
     const auto number = number_in(index, run);
     if (!runs(run) || !number) return std::nullopt;
@@ -295,6 +308,10 @@ void SequenceMethod::read(const Term& index, const jit::Value& output) {
 }
 
 void SequenceMethod::length() {
+  const Cut* cut = recording_.parts.of(all().id);
+  if (auto number = cut ? number_of_parts(recording_, *cut, recording_.writer.origin_of(step_)) : std::nullopt) {
+    return step_.give(std::move(*number));
+  }
   Node node = operation("aten::len");
   Seen seen = recording_.runs.each([&](int run) -> std::optional<c10::IValue> {
     if (!runs(run)) return std::nullopt;
@@ -313,6 +330,7 @@ void SequenceMethod::pop() {
 void SequenceMethod::extend() {
   const Term other = in(1);
   if (other.is_sequence()) {
+    recording_.aliases.note_use(other);
     join(all(), other.items->front(), false);
     return;
   }

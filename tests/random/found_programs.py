@@ -204,4 +204,46 @@ return x"""),
 x = x * 1.0
 x.index_put_((torch.arange(2),), x[:1] * 2.0)
 return x"""),
+    FoundProgram("each row of a number of rows is written", ("script",), "x[b, s]", ROWS, """
+x = x * 1.0
+for r in x.unbind(0):
+    r.mul_(0.5)
+return x"""),
+    FoundProgram("the last part is written", ("script",), "x[b, s]", ROWS, """
+x = x * 1.0
+v = x.split(2, 0)[-1]
+v.add_(1.0)
+x.chunk(3, 1)[-1].mul_(2.0)
+return x, v"""),
+    FoundProgram("parts are written, then joined", ("script",), "x[b, s]", ROWS, """
+x = x * 1.0
+parts = x.split(2, 0)
+y = torch.cat(parts, 0)
+for i, part in enumerate(parts):
+    part.add_(float(i))
+return x, y, torch.cat(parts, 0), len(parts)"""),
+    FoundProgram("parts are written and joined in a loop", ("script",), "x[b, s]", ROWS, """
+x = x * 1.0
+parts = x.split(2, 0)
+y = x * 1.0
+for i in range(x.size(1)):
+    parts[0].add_(1.0)
+    y = y + torch.cat(parts, 0)
+return x, y"""),
+    FoundProgram("parts are joined and written in a loop", ("script",), "x[b, s]", ROWS, """
+x = x * 1.0
+parts = x.split(2, 0)
+y = x * 1.0
+for i in range(x.size(1)):
+    y = y + torch.cat(parts, 0)
+    parts[0].add_(1.0)
+return x, y"""),
+    FoundProgram("parts are written under a condition", ("script",), "x[b, s]", ROWS, """
+x = x * 1.0
+parts = x.split(2, 0)
+y = x * 1.0
+if bool(x.sum() > 0.3):
+    parts[-1].add_(1.0)
+    y = y + torch.cat(parts, 0)
+return x, y + torch.cat(parts, 0)"""),
 )

@@ -84,8 +84,8 @@ void split_into(Ctx& c, Val x, std::int64_t axis, const std::vector<Size>& sizes
   c.yield(c.emit_many("Split", {x, c.to_vector(sizes)}, {{"axis", axis}}, static_cast<int>(sizes.size())));
 }
 
-// A sequence of pieces of `size` along axis. Of an axis without elements PyTorch makes `of_none` empty pieces, ONNX none;
-// so where the axis may be one, the lengths of all pieces are computed.
+// A sequence of pieces of `size` along axis. Of an axis without elements PyTorch makes `of_none` empty pieces, ONNX
+// none; so where the axis may be one, the lengths of all pieces are computed.
 void split_to_sequence(Ctx& c, Val x, std::int64_t axis, const Size& size, const Size& of_none) {
   const Val piece = c.to_scalar_value(size);
   if (c.static_dim(x, axis).value_or(0) > 0) return c.yield(c.emit("SplitToSequence", {x, piece}, {{"axis", axis}}));
@@ -137,7 +137,8 @@ void chunk(Ctx& c) {
   const Size chunks = c.size("chunks");
   const auto axis_size = c.static_dim(x, axis), count = c.static_size(chunks);
   c.expect(!count || *count >= 1, "it needs at least one chunk");
-  if (axis_size && count) return split_by_size(c, x, axis, *axis_size / *count + (*axis_size % *count > 0 ? 1 : 0), chunks);
+  if (axis_size && count)
+    return split_by_size(c, x, axis, *axis_size / *count + (*axis_size % *count > 0 ? 1 : 0), chunks);
   if (count && !c.yields_sequence() && c.output_count() < *count) {
     c.refuse("the axis is dynamic, and the example is cut into fewer pieces than " + std::to_string(*count),
              "give an example that is long enough, or keep that axis fixed");

@@ -379,7 +379,8 @@ Val dynamic_diagonal(Ctx& c, Val x, std::int64_t offset) {
   const Val step = c.emit("Add", {columns, c.constant_int(1)});
   const Val places = c.emit("Range", {c.constant_int(0), c.emit("Mul", {c.emit("Min", {rows, columns}), step}), step});
   // Reshape cannot infer a size beside one that is 0.
-  const bool infers = std::ranges::all_of(flat, [&](const Size& front) { return c.static_size(front).value_or(0) > 0; });
+  const bool infers =
+      std::ranges::all_of(flat, [&](const Size& front) { return c.static_size(front).value_or(0) > 0; });
   flat.push_back(infers ? Size{-1} : Size{c.emit("Mul", {rows, columns})});
   return c.emit("Gather", {c.reshape(x, flat), places}, {{"axis", axis}});
 }
