@@ -87,8 +87,18 @@ def test_every_schema_is_installed(prefix):
 
 
 def test_missing_packages_are_named_together(tmp_path):
-    said = configure(tmp_path, "-DCMAKE_IGNORE_PATH=/usr/include")
-    assert "apt-get install -y nlohmann-json3-dev robin-map-dev libxxhash-dev zlib1g-dev" in said
+    said = configure(tmp_path, "-DCMAKE_IGNORE_PATH=/usr/include", "-DCMAKE_DISABLE_FIND_PACKAGE_tsl-robin-map=ON")
+    assert "apt-get install -y libprotobuf-dev robin-map-dev libxxhash-dev zlib1g-dev libexpat1-dev" in said
+
+
+def test_what_a_build_takes_is_asked_for_and_said(tmp_path):
+    """A packager's build takes no linker, cache or malloc because it happens to be there, and no warning ends it."""
+    plain = subprocess.run([CMAKE, "-S", command.ROOT, "-B", tmp_path / "plain", "-DWHENCE_RECORDER=OFF", "-DWHENCE_TESTS=OFF",
+                            "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON", "-G", "Ninja"], capture_output=True, text=True, check=True)
+    assert "warnings are errors OFF, ccache OFF, mold OFF, malloc of libc" in plain.stdout
+    rules = (tmp_path / "plain" / "build.ninja").read_text() + (tmp_path / "plain" / "CMakeFiles" / "rules.ninja").read_text()
+    assert "whence" in rules
+    assert not re.search(r"mold|ccache|mimalloc|tcmalloc|-Werror", rules)
 
 
 def test_a_pytorch_that_is_missing_or_too_old(tmp_path):

@@ -50,6 +50,9 @@ annotator_room(validation USES text operators origin onnx_file metadata function
 annotator_room(report USES text functions view validation NEEDS nlohmann_json::nlohmann_json ZLIB::ZLIB)
 annotator_room(app USES text origin onnx_file graph convert lower metadata pt2 checkpoint write exporter match annotation functions view dialect profile placement validation report NEEDS nlohmann_json::nlohmann_json ${CMAKE_DL_LIBS})
 
+# By itself: whence_static takes other code in its place (static.cmake).
+set_source_files_properties(annotator/app/recorder_loading.cpp PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+
 set(command_rooms text view dialect profile placement validation app)
 
 include(tools/cmake/report_page.cmake)

@@ -10,7 +10,8 @@ folder=build
 cmake=$root/build/venv/bin/cmake
 
 # Given again each time: CMake remembers the first answer otherwise.
-quietly "configuring" "$cmake" --preset "$preset" \
+# shellcheck disable=SC2046  # words on purpose
+quietly "configuring" "$cmake" --preset "$preset" $(build_options) \
   ${TORCH_DIR:+"-DTORCH_DIR=$TORCH_DIR"} ${ONNX_ROOT:+"-DONNX_ROOT=$ONNX_ROOT"}
 step "building $folder"
 set -- --build "$folder" ${1:+--target "$@"}

@@ -21,3 +21,17 @@ quietly() {
     fail "$what failed (whole log: $log)"
   fi
 }
+
+# Prints CMake's options for what this machine has that builds or runs faster. WERROR=1, which CI sets, makes warnings errors.
+build_options() {
+  if command -v ccache >/dev/null; then printf ' -DWHENCE_CCACHE=ON'; fi
+  if command -v mold >/dev/null; then printf ' -DWHENCE_MOLD=ON'; fi
+  if has_library -lmimalloc; then printf ' -DWHENCE_ALLOCATOR=mimalloc'; fi
+  if has_library -l:libtcmalloc_minimal.a; then printf ' -DWHENCE_STATIC_ALLOCATOR=tcmalloc_minimal'; fi
+  if [ -n "${WERROR:-}" ]; then printf ' -DWHENCE_WERROR=ON'; else printf ' -DWHENCE_WERROR=OFF'; fi
+}
+
+# has_library -lNAME: the linker finds it.
+has_library() {
+  printf 'int main() {}' | c++ -x c++ - -o /dev/null "$1" 2>/dev/null
+}
