@@ -6,7 +6,8 @@
 #   make test-full build, then the test matrix: every operator at other opsets and dtypes, and tools that read what
 #                  whence writes, in environments of their own; some ten minutes
 #   make install   the command, libraries, headers and CMake package under PREFIX (/usr/local)
-#   make wheel     build the Python package as a wheel and try it in an empty environment: tests/python/test_wheel.py
+#   make wheel     the wheel whence-onnx with a fully static command in build/wheels, tried in an empty environment
+#   make test-source   `pip install` of the source with PyTorch, in an empty environment: tests/python/test_source_install.py
 #   make test-torch VERSION=2.15.0   the recorder and its tests with another PyTorch (tools/cmake/torch.cmake: which)
 #   make accuracy  build, then how often annotate is right about foreign files: tests/accuracy
 #   make bench     build, then the benchmarks of tests/bench
@@ -23,7 +24,7 @@ PREFIX ?= /usr/local
 SECONDS ?= 60
 N ?= 2000
 
-.PHONY: demo build test test-full test-torch test-sanitized fuzz random wheel accuracy install bench lint clean setup
+.PHONY: demo build test test-full test-source test-torch test-sanitized fuzz random wheel accuracy install bench lint clean setup
 
 build: setup
 	@tools/setup/build.sh release
@@ -43,8 +44,11 @@ test: build
 test-full: build
 	@tools/setup/test_full.sh
 
-wheel: build
-	@WHENCE_WHEEL=build build/venv/bin/python -m pytest tests/python/test_wheel.py -q
+wheel: setup
+	@tools/setup/wheel.sh
+
+test-source: build
+	@WHENCE_SOURCE_WHEEL=build build/venv/bin/python -m pytest tests/python/test_source_install.py -q
 
 test-torch: build
 	@tools/setup/test_torch.sh "$(VERSION)"

@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from .values.recording import record_values
     from .verifying import OutputDifference, Verification, verify
 
-__version__ = "0.1.0"
-
 # Names whose modules import torch are imported on first use: the command's own start goes through this file.
 _LATER = {
     "export": "exporting", "UnconvertibleOp": "missing", "unconvertible_ops": "missing", "ONNXProgram": "program",
@@ -72,12 +70,34 @@ __all__ = [
 
 def __dir__() -> list[str]:
     """Lists the public names, imported yet or not, without the package's own modules."""
-    return [*__all__, *(name for name in globals() if name.startswith("__"))]
+    return [*__all__, "__version__", *(name for name in globals() if name.startswith("__"))]
+
+
+def _version() -> str:
+    """The version of the source tree, else of the distribution: CMakeLists.txt is the one place that has it."""
+    import re
+    from importlib import metadata
+    from pathlib import Path
+
+    source = Path(__file__).resolve().parents[2] / "CMakeLists.txt"
+    found = re.search(r"project\(whence VERSION ([0-9.]+)", source.read_text()) if source.exists() else None
+    return found[1] if found else metadata.version("whence-onnx")
 
 
 def __getattr__(name: str) -> object:
+    if name == "__version__":
+        return _version()
     if name in _REMOVED:
         raise AttributeError(f"whence.{name} was removed: {_REMOVED[name]}")
     if name not in _LATER:
         raise AttributeError(f"module 'whence' has no attribute '{name}'")
-    return getattr(importlib.import_module(f".{_LATER[name]}", __name__), name)
+    try:
+        return getattr(importlib.import_module(f".{_LATER[name]}", __name__), name)
+    except ModuleNotFoundError as missing:
+        package = str(missing.name).partition(".")[0]
+        if package == __name__:
+            raise
+        from .errors import error
+
+        raise error("E0307", "needs_libtorch", f"whence.{name} needs the Python package {package}",
+                    f"pip install {package}") from None

@@ -15,8 +15,8 @@ from typing import Any
 
 import torch
 
-from . import (autograd, caches, calls, capturing, decompositions, exported, lasting_writes, nested, symbolics, windows,
-               wishes)
+from . import (autograd, caches, calls, capturing, decompositions, exported, lasting_writes, nested, recorders, symbolics,
+               windows, wishes)
 from .artifacts import Artifacts
 from .axes import Axes
 from .command import run_json
@@ -160,6 +160,8 @@ def _native(job: Job, call: calls.Call, axes: Axes) -> Exported:
     if not job.autograd_inlining:
         raise error("E0303", "unsupported_feature", "a trace cannot keep a torch.autograd.Function",
                     "backend='native-export', or autograd_inlining=True")
+    if not recorders.is_installed():
+        return _without_recorder(job, call, axes)
     try:
         with job.stage("trace"), autograd.inlined():
             trace = traced(job.model, call.tensors, axes)
@@ -198,6 +200,16 @@ def _native(job: Job, call: calls.Call, axes: Axes) -> Exported:
         return _instead_of_trace(job, call, axes, failure)
 
 
+def _without_recorder(job: Job, call: calls.Call, axes: Axes) -> Exported:
+    """torch.export reads the model. Where it cannot, a trace may do, which is said beside the failure."""
+    log.info("torch.export reads the model: %s", recorders.missing())
+    try:
+        return replace(_native_export(job, call, axes), backend="native-export")
+    except Exception:  # PyTorch raises of every kind
+        warnings.warn(f"the model is not traced: {recorders.missing()}", WhenceWarning, stacklevel=5)
+        raise
+
+
 def _wrong_elsewhere(job: Job, call: calls.Call, axes: Axes, trace: Trace) -> Diagnostic | None:
     """E0304 where the trace, which is right near the example's sizes, fails or is wrong at others."""
     return (trace.fails and size_baked(job.model, trace.module, call.tensors, axes, trace.of_sizes)
@@ -233,7 +245,9 @@ def _usual_example(job: Job, call: calls.Call, axes: Axes, trace: Trace) -> tupl
 
 
 def _concerns_operators(failure: WhenceError) -> bool:
-    return failure.code in ("E0301", "E0302", "E0303")
+    """True, too, for an operator that the recorder alone could take apart, where none is installed."""
+    lacks_recorder = failure.code == "E0307" and "op" in failure.diagnostics[0].where
+    return lacks_recorder or failure.code in ("E0301", "E0302", "E0303")
 
 
 # Failures of a trace that say nothing of what torch.export makes of the model: a size that the trace holds, its run in
@@ -503,6 +517,8 @@ def _scripted(backend: str, job: Job) -> Exported:
     if backend in ("torch-dynamo", "native-export"):
         raise error("E0303", "unsupported_feature", "torch.export takes no scripted module",
                     "backend='native' or 'torch-torchscript'")
+    if not recorders.is_installed():
+        raise recorders.missing()
     job.call = call = calls.opened(calls.signature_of(job.model), job.args, job.kwargs)
     given = call.arguments
     axes = named_by_pytorch(job.axes_of(call))

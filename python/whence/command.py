@@ -34,8 +34,10 @@ def binary() -> Path:
 
 
 def environment() -> dict[str, str]:
-    """Tells the command where this Python's LibTorch is, unless the caller did."""
-    values = dict(os.environ)
+    """Tells the command where this Python's LibTorch and its recorder are, unless the caller did."""
+    from .recorders import for_command
+
+    values = dict(os.environ) | for_command()
     if not values.get("TORCH_DIR") and not values.get("WHENCE_TORCH_DIR"):
         found = importlib.util.find_spec("torch")
         if found is not None and found.submodule_search_locations:

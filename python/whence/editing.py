@@ -11,7 +11,7 @@ import torch
 
 from . import nested
 from .errors import error
-from .running import needs
+from .optional_packages import needs
 
 
 _BESIDE_FROM = 1024  # bytes, as torch.onnx and onnx.save_model have it

@@ -19,7 +19,7 @@ import torch
 
 from .editing import bodies, graphs
 from .errors import WhenceError, error
-from .running import needs
+from .optional_packages import needs
 
 _PREFIX = "whence."
 

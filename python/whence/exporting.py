@@ -289,7 +289,7 @@ def _cut(path: Path, model: Any, chosen: dict[str, Any]) -> FunctionsReport | No
 
 def _classes_in(path: Path) -> set[str]:
     """The classes of the modules that nodes of the file belong to, by the last part of their names."""
-    from .running import needs
+    from .optional_packages import needs
 
     graph = needs("onnx", "export_modules_as_functions").load(str(path), load_external_data=False).graph
     entries = (entry.value for node in graph.node for entry in node.metadata_props
@@ -315,7 +315,7 @@ def _tell_of_outputs(program: ONNXProgram, requested: Mapping[str, Any], options
     """dynamic_axes may name outputs, whose sizes cannot be chosen."""
     if not any(name in options.output_names or caches.is_output(name) for name in requested["dynamic_axes"] or ()):
         return
-    from .running import needs
+    from .optional_packages import needs
 
     outputs = needs("onnx", "dynamic_axes of outputs").load(str(program.path), load_external_data=False).graph.output
     dims = {each.name: [dim.dim_param or dim.dim_value for dim in each.type.tensor_type.shape.dim] for each in outputs}

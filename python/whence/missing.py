@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from . import autograd, calls, exported, torch_failures
+from . import autograd, calls, exported, recorders, torch_failures
 from .command import run_json
 from .errors import Diagnostic, WhenceError, error
 from .options import check_opset
@@ -69,7 +69,8 @@ def _archive(folder: Path, model: Any, args: Any, kwargs: Any, backend: str) -> 
         calls.save_inputs(calls.opened(calls.signature_of(model), args, kwargs).arguments, inputs)
         return archive, inputs
     with calls.tensors_only(model, args, kwargs) as call, autograd.inlined():
-        trace = calls.trace(model, call.tensors) if backend == "native" else None
+        traces = backend == "native" and recorders.is_installed()
+        trace = calls.trace(model, call.tensors) if traces else None
         if trace is None or of_libraries(trace):
             with torch.no_grad():
                 program = torch.export.export(model, call.copies_apart())

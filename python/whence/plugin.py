@@ -10,10 +10,9 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
-from . import library_warnings
-from .command import binary
+from . import library_warnings, recorders
 from .errors import Diagnostic, WhenceError, WhenceWarning, error, from_operator, require_list
 from .placing import require_apart, require_sidecar_place
 from .printed import Printed, Table, counted
@@ -51,12 +50,10 @@ class Recording(Printed):
 
 
 def library() -> Path:
-    """The plugin: $WHENCE_RECORDER, else the one that was installed with the command."""
-    given = os.environ.get("WHENCE_RECORDER")
-    path = Path(given) if given else binary().resolve().parents[1] / "lib" / "libwhence_recorder.so"
-    if not path.exists():
-        raise error("E0307", "needs_libtorch", f"no plugin at {path}", "install whence with its recorder",
-                    file=str(path))
+    """The plugin that fits this PyTorch. Raises WhenceError E0307 when there is none."""
+    path = recorders.fitting()
+    if path is None:
+        raise recorders.missing()
     return path
 
 
@@ -85,6 +82,38 @@ def operators():
     return torch.ops.whence
 
 
+class _WithoutPlugin:
+    """Takes the place of ``torch.ops.whence`` where no recorder is installed: programs of torch.export need none. A trace
+    does, and is refused where it begins."""
+
+    _TRACERS = ("trace", "_get_trace_graph")  # torch.jit.trace; torch.onnx.export(dynamo=False)
+
+    def start(self, path: str) -> None:
+        import torch
+
+        self.originals = {name: getattr(torch.jit, name) for name in self._TRACERS}
+        for name in self._TRACERS:
+            setattr(torch.jit, name, self._refuse)
+
+    def stop(self) -> str:
+        import torch
+
+        for name, original in self.originals.items():
+            setattr(torch.jit, name, original)
+        return json.dumps({"files": [], "diagnostics": []})
+
+    @staticmethod
+    def _refuse(*args: object, **kwargs: object) -> NoReturn:
+        raise recorders.missing()
+
+
+def _operators_or_stand_in():
+    """Raises WhenceError E0307 for a recorder that does not fit, and without PyTorch."""
+    if recorders.torch_version() is not None and not recorders.is_installed():
+        return _WithoutPlugin()
+    return operators()
+
+
 @contextmanager
 def record(path: str | os.PathLike, values: str | os.PathLike | None = None, *,
            full: Collection[str] = ()) -> Iterator[Recording]:
@@ -104,12 +133,13 @@ def record(path: str | os.PathLike, values: str | os.PathLike | None = None, *,
     full    globs of modules whose tensors are kept whole; each must match in every model.
 
     Raises WhenceError: E0101 for a glob that matches nothing, E0106 (a recording is running, or nothing was traced or
-    exported), E0307, E0401; with ``values`` what ``record_values`` raises. Warns (WhenceWarning) of programs that cannot be
+    exported), E0307 (PyTorch, or for a trace the recorder, is not installed), E0401; with ``values`` what ``record_values`` raises. Warns (WhenceWarning) of programs that cannot be
     recorded, such as one that PyTorch cannot save (E0303), and of branches on the values of tensors, with the source line.
     """
-    whence = operators()
+    whence = _operators_or_stand_in()
     from . import exported, module_calls
-    from .values import container, in_process
+    if values is not None:  # numpy and safetensors are needed for these alone
+        from .values import container, in_process
 
     _require_writable(path, values, full)
     recording = Recording(Path(path))
@@ -199,10 +229,10 @@ def listening() -> Iterator[list[Diagnostic] | None]:
 
 def _require_writable(path: str | os.PathLike, values: str | os.PathLike | None, full: Collection[str]) -> None:
     """Raises WhenceError before anything runs where the values could not be written."""
-    from .values.container import require_place
-
     require_list(full)
     if values is not None:
+        from .values.container import require_place
+
         require_place(values)
         require_apart({"path": path, "values": values}, [])
     elif full:

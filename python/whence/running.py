@@ -9,21 +9,12 @@ from typing import Any
 import torch
 
 from .errors import error
+from .optional_packages import needs
 
 # Dtypes that numpy lacks: their bits travel as an unsigned integer, with ONNX's number for the dtype.
 _AS_BITS = {torch.bfloat16: (torch.uint16, 16), torch.float8_e4m3fn: (torch.uint8, 17),
             torch.float8_e4m3fnuz: (torch.uint8, 18), torch.float8_e5m2: (torch.uint8, 19),
             torch.float8_e5m2fnuz: (torch.uint8, 20)}
-
-
-def needs(name: str, what: str):
-    """The module of that name. Raises WhenceError E0307 when it is not installed."""
-    import importlib
-
-    try:
-        return importlib.import_module(name)
-    except ImportError:
-        raise error("E0307", "needs_libtorch", f"{what} needs {name}", f"pip install {name}") from None
 
 
 def session(file: str | os.PathLike | bytes, optimised: bool = True) -> Any:

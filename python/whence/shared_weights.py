@@ -18,7 +18,7 @@ from .editing import graphs
 from .errors import WhenceError, error
 from .printed import Printed
 from .placing import draft_folder, folder_of, place_together
-from .running import needs
+from .optional_packages import needs
 
 _LONGEST_NAME = 255  # bytes, of a file
 _BESIDE_FROM = 1024  # bytes, as torch.onnx and onnx.save_model have it

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import torch
 
-from . import calls, nested
+from . import calls, nested, recorders
 from .axes import Axes, Axis
 from .errors import Diagnostic, WhenceWarning
 from .keeping import state_restored
-from .plugin import library, listening
+from .plugin import listening
 
 # Namespaces of operators that LibTorch itself has.
 _LIBTORCH = frozenset({"aten", "prim", "prims", "quantized", "_quantized", "quantization", "sparse", "mkl", "mkldnn",
@@ -87,7 +87,7 @@ def library_words(scripted: torch.jit.ScriptModule) -> list[str]:
     """For the command, a process of its own: the libraries of this one where a scripted module needs such operators."""
     if not of_libraries(scripted):
         return []
-    return [word for each in sorted(torch.ops.loaded_libraries) if Path(each).name != library().name
+    return [word for each in sorted(torch.ops.loaded_libraries) if Path(each).name != recorders.LIBRARY
             for word in ("--library", each)]
 
 

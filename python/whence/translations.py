@@ -10,7 +10,7 @@ from typing import Any
 
 from .errors import error
 from .python_translations import PythonTranslation
-from .running import needs
+from .optional_packages import needs
 
 OLDEST_OPSET, NEWEST_OPSET = 13, 28  # the range of `whence export --opset`
 DEFAULT_OPSET = 20  # the default of torch.onnx.export

@@ -1,26 +1,278 @@
-"""The wheel in a virtual environment that holds nothing but it and PyTorch."""
+"""The wheel whence-onnx: one file for every Python and libc, which works where there is nothing else."""
 
-import importlib.metadata
+import base64
+import csv
+import hashlib
 import json
 import os
-import re
+import shutil
 import subprocess
 import sys
 import textwrap
-import venv
+import zipfile
 from pathlib import Path
 
 import pytest
 import torch
 
 import command
+import portable
+import whence
+from python.environments import clean_environment, linked, with_dependencies
+from static_command import ARCHITECTURE, in_empty_root, make_wheel, static_command
+from whence import recorders
 
-SCRIPT = """
+pytestmark = pytest.mark.xdist_group("wheel")  # one wheel for all
+
+
+@pytest.fixture(scope="module")
+def binary() -> Path:
+    return static_command()
+
+
+@pytest.fixture(scope="module")
+def wheel(binary, tmp_path_factory) -> Path:
+    """$WHENCE_WHEEL, as `make wheel` gives it; else one of this tree."""
+    given = os.environ.get("WHENCE_WHEEL")
+    return Path(given) if given else make_wheel(tmp_path_factory.mktemp("wheel"), binary)
+
+
+def run(*arguments, **options) -> str:
+    result = subprocess.run([*map(str, arguments)], capture_output=True, text=True, check=False,
+                            **{"env": clean_environment(), **options})
+    assert result.returncode == 0, result.stdout[-3000:] + result.stderr[-3000:]
+    return result.stdout
+
+
+def install(wheel: Path, python: Path) -> Path:
+    """Returns the command of the environment."""
+    run(sys.executable, "-m", "pip", "--python", python, "install", "-q", "--no-deps", "--no-index", wheel)
+    return python.parent / "whence"
+
+
+def without_tools(python: Path) -> dict[str, str]:
+    """A PATH on which there is the environment alone: no compiler, no other command."""
+    return {"PATH": str(python.parent), "HOME": "/nonexistent"}
+
+
+# ---- the command -------------------------------------------------------------------------------------------------------
+
+
+def test_the_command_asks_for_no_library_and_no_loader(binary):
+    headers = run("readelf", "--wide", "--program-headers", "--dynamic", binary)
+    assert "LOAD" in headers
+    assert "INTERP" not in headers and "NEEDED" not in headers
+
+
+def test_in_an_empty_root_it_writes_what_the_dynamic_command_writes(binary, tmp_path):
+    """A root with nothing but the command stands for musl, and for any other system."""
+    inside, outside = tmp_path / "root", tmp_path / "folder"
+    inside.mkdir(), outside.mkdir()
+    shutil.copy(binary, inside / "whence")
+
+    def in_root(*arguments):
+        result = in_empty_root(inside, *arguments)
+        assert result.returncode == 0, result.stdout + result.stderr
+        return result.stdout
+
+    def dynamic(*arguments):
+        return run(command.BINARY, *arguments, cwd=outside)
+
+    assert portable.check(in_root, inside) == portable.check(dynamic, outside)
+
+
+def test_an_archive_that_needs_libtorch_is_handed_to_the_command_that_loads_it(binary, small_archive, tmp_path):
+    for name, program in {"static": binary, "dynamic": command.BINARY}.items():
+        run(program, "record", small_archive, "-o", tmp_path / f"{name}.whence.json", env=os.environ)
+    assert (tmp_path / "static.whence.json").read_bytes() == (tmp_path / "dynamic.whence.json").read_bytes()
+
+
+def test_an_operator_that_libtorch_takes_apart_is_handed_over_in_the_middle_of_an_export(binary, tmp_path):
+    class Net(torch.nn.Module):
+        def forward(self, x, y):
+            return torch.nn.functional.hinge_embedding_loss(x, y.sign())
+
+    torch.export.save(torch.export.export(Net(), (torch.randn(4, 6), torch.randn(4, 6))), tmp_path / "m.pt2")
+    run(binary, "export", tmp_path / "m.pt2", "-o", tmp_path / "m.onnx", env=os.environ)
+    alone = tmp_path / "bin" / "whence"
+    alone.parent.mkdir()
+    shutil.copy(binary, alone)
+    refused = subprocess.run([alone, "export", tmp_path / "m.pt2", "-o", tmp_path / "no.onnx"], env={}, capture_output=True,
+                             text=True)
+    assert refused.returncode == 4 and refused.stderr.count("E0307") == 1
+    assert "aten::hinge_embedding_loss" in refused.stderr and "pip install whence-onnx-recorder torch" in refused.stderr
+    assert not (tmp_path / "no.onnx").exists()
+
+
+@pytest.mark.parametrize("recorder", ["no/such/libwhence_recorder.so", "lib/libwhence_recorder.so"])
+def test_without_a_recorder_one_error_says_what_to_install(binary, recorder, small_archive, tmp_path):
+    """Also where a library is there without the command that loads it."""
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "libwhence_recorder.so").touch()
+    said = subprocess.run([binary, "record", small_archive, "-o", tmp_path / "out"], capture_output=True, text=True,
+                          env={"WHENCE_RECORDER": str(tmp_path / recorder)})
+    assert said.returncode == 4 and said.stderr.startswith("E0307") and "; try: " in said.stderr
+
+
+def test_a_recorders_command_that_loads_nothing_is_no_endless_loop(binary, small_archive, tmp_path):
+    (tmp_path / "lib").mkdir(), (tmp_path / "bin").mkdir()
+    (tmp_path / "lib" / "libwhence_recorder.so").touch()
+    shutil.copy(binary, tmp_path / "bin" / "whence")
+    said = subprocess.run([binary, "record", small_archive, "-o", tmp_path / "out"], capture_output=True, text=True,
+                          timeout=60, env={"WHENCE_RECORDER": str(tmp_path / "lib" / "libwhence_recorder.so")})
+    assert said.returncode == 4 and "install command and recorder together" in said.stderr
+
+
+# ---- the file ----------------------------------------------------------------------------------------------------------
+
+
+def test_what_the_wheel_holds(wheel):
+    platforms = [f"{family}_{ARCHITECTURE}" for family in ("manylinux_2_17", "manylinux2014", "musllinux_1_1", "musllinux_1_2")]
+    assert wheel.name == f"whence_onnx-{whence.__version__}-py3-none-{'.'.join(platforms)}.whl"
+    assert wheel.stat().st_size < 15_000_000
+    with zipfile.ZipFile(wheel) as file:
+        names = file.namelist()
+        info = next(name.partition("/")[0] for name in names if name.endswith(".dist-info/WHEEL"))
+        listed = {row[0]: row[1:] for row in csv.reader(file.read(f"{info}/RECORD").decode().splitlines())}
+        assert set(listed) == set(names)
+        for name, (digest, size) in listed.items():
+            if name != f"{info}/RECORD":
+                data = file.read(name)
+                expected = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+                assert (digest, size) == (f"sha256={expected}", str(len(data))), name
+        assert [line.removeprefix("Tag: ") for line in file.read(f"{info}/WHEEL").decode().splitlines()
+                if line.startswith("Tag: ")] == [f"py3-none-{platform}" for platform in platforms]
+        assert file.getinfo("whence/bin/whence").external_attr >> 16 & 0o111 == 0o111
+    assert "whence/py.typed" in names and f"{info}/licenses/LICENSE" in names
+    assert not [name for name in names if ".so" in name or "__pycache__" in name]
+
+
+def test_the_same_inputs_give_the_same_bytes(binary, tmp_path):
+    first, second = (make_wheel(tmp_path / name, binary) for name in "ab")
+    assert first.read_bytes() == second.read_bytes()
+
+
+@pytest.mark.parametrize("platform", ["musllinux_1_1", "musllinux_1_2", "manylinux_2_17", "manylinux2014", None])
+def test_pip_chooses_it(wheel, platform, tmp_path):
+    """None: the platform of the Python that runs."""
+    words = ["--platform", f"{platform}_{ARCHITECTURE}"] if platform else []
+    run(sys.executable, "-m", "pip", "download", "-q", "--no-index", "--no-deps", "--only-binary", ":all:", "--find-links",
+        wheel.parent, *words, "--dest", tmp_path, "whence-onnx")
+    assert [path.name for path in tmp_path.iterdir()] == [wheel.name]
+
+
+# ---- installed ---------------------------------------------------------------------------------------------------------
+
+WITHOUT_TORCH = """
+    import sys, whence
+    whence.annotate("plain.onnx", "m.whence.json", output="m.onnx")
+    assert whence.validate("m.onnx").coverage.percent == 100
+    assert whence.show("m.onnx") and whence.functions("m.onnx", types=["Block"], output="functions.onnx")
+    assert whence.diff("plain.onnx", "m.onnx") is not None and whence.compare("plain.onnx", "m.onnx")
+    whence.validate("m.onnx").to_html("m.html")
+    assert not {"torch", "numpy", "onnx"} & set(sys.modules)
+    for name in whence._LATER:
+        try:
+            getattr(whence, name)
+        except whence.WhenceError as failure:
+            assert failure.code == "E0307" and "pip install torch" in str(failure), failure
+        else:
+            raise AssertionError(f"{name} was imported without torch")
+    try:
+        with whence.record("x.whence.json"):
+            pass
+    except whence.WhenceError as failure:
+        assert failure.code == "E0307" and "pip install torch" in failure.remedy, failure
+    print(whence.__version__)
+    """
+
+
+def test_without_pytorch(wheel, tmp_path):
+    portable.save_archive(tmp_path / "m.pt2")
+    python = linked(tmp_path / "venv", set())
+    installed = install(wheel, python)
+    environment = without_tools(python)
+    run(installed, "record", "m.pt2", "-o", "m.whence.json", cwd=tmp_path, env=environment)
+    run(installed, "export", "m.pt2", "-o", "plain.onnx", cwd=tmp_path, env=environment)
+    (tmp_path / "script.py").write_text(textwrap.dedent(WITHOUT_TORCH))
+    assert run(python, "script.py", cwd=tmp_path, env=environment).strip() == whence.__version__
+
+
+@pytest.fixture
+def no_recorder(binary, tmp_path, monkeypatch):
+    """This process as an environment that has the wheel and PyTorch, and no recorder."""
+    alone = tmp_path / "alone" / "bin" / "whence"
+    alone.parent.mkdir(parents=True)
+    shutil.copy(binary, alone)
+    monkeypatch.setenv("WHENCE", str(alone))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("WHENCE_RECORDER", raising=False)
+    assert not recorders.is_installed()
+
+
+@pytest.mark.usefixtures("no_recorder", "quiet")
+class TestWithoutRecorder:
+    def test_a_live_model_is_exported_by_torch_export(self, tmp_path):
+        model, x = torch.nn.Sequential(portable.Block(), portable.Block()).eval(), torch.randn(3, 6)
+        program = whence.export(model, x, tmp_path / "m.onnx", dynamic_axes={"input": {0: "n"}})
+        assert program.backend == "native-export" and program.validation.coverage.percent == 100
+        longer = torch.randn(7, 6)
+        torch.testing.assert_close(program(longer)[0], model(longer))
+        assert whence.unconvertible_ops(model, x) == []
+
+    def test_an_operator_that_the_recorder_would_take_apart_is_taken_apart_by_pytorch(self):
+        class Net(torch.nn.Module):
+            def forward(self, x, y):
+                return torch.nn.functional.hinge_embedding_loss(x, y.sign())
+
+        x, y = torch.randn(4, 6), torch.randn(4, 6)
+        torch.testing.assert_close(whence.export(Net(), (x, y))(x, y)[0], Net()(x, y))
+
+    def test_programs_of_torch_export_are_recorded(self, tmp_path):
+        model = portable.Block().eval()
+        with whence.record(tmp_path / "m.whence.json") as recording:
+            torch.export.export(model, (torch.randn(3, 6),))
+        assert recording.complete and [Path(each["file"]).name for each in recording.files] == ["m.whence.json"]
+
+    @pytest.mark.parametrize("trace", [
+        lambda model, x, folder: torch.jit.trace(model, x),
+        lambda model, x, folder: torch.onnx.export(model, (x,), folder / "t.onnx", dynamo=False),
+    ], ids=["torch.jit.trace", "torch.onnx.export"])
+    def test_a_trace_names_the_recorder(self, trace, tmp_path):
+        model, x = portable.Block().eval(), torch.randn(3, 6)
+        with pytest.raises(whence.WhenceError, match="pip install whence-onnx-recorder") as raised:
+            with whence.record(tmp_path / "m.whence.json"):
+                trace(model, x, tmp_path)
+        assert raised.value.code == "E0307"
+        assert not (tmp_path / "m.whence.json").exists()
+        torch.jit.trace(model, x)  # outside of the block as ever
+
+    @pytest.mark.parametrize("options", [{"model": torch.jit.script(portable.Block().eval())},
+                                         {"model": portable.Block().eval(), "backend": "torch-torchscript"}],
+                             ids=["scripted", "torch-torchscript"])
+    def test_what_is_torchscript_names_the_recorder(self, options):
+        with pytest.raises(whence.WhenceError, match="pip install whence-onnx-recorder") as raised:
+            whence.export(args=torch.randn(3, 6), **options)
+        assert raised.value.code == "E0307"
+
+    def test_a_model_that_torch_export_refuses_says_that_a_trace_may_do(self):
+        class Net(torch.nn.Module):
+            def forward(self, x):
+                return x + 1 if bool(x.sum() > 0) else x - 1
+
+        with pytest.warns(whence.WhenceWarning, match="not traced.*pip install whence-onnx-recorder"):
+            with pytest.raises(whence.WhenceError):
+                whence.export(Net(), torch.ones(3))
+
+
+# ---- what `make test-full` does beside --------------------------------------------------------------------------------
+
+WITH_TORCH = """
     import torch, whence
     model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2)).eval()
     example = torch.randn(3, 4)
     with whence.record("trace.whence.json") as recording:
-        torch.jit.trace(model, example)
+        torch.export.export(model, (example,))
     assert recording.complete
     report = whence.export(model, example, "model.onnx", dynamic_axes={"input": {0: "n"}})
     assert report.validation.coverage.percent == 100, report
@@ -28,102 +280,21 @@ SCRIPT = """
     """
 
 
-def with_dependencies(package: str, found: set[str]) -> set[str]:
-    """The names of a distribution and of all that it needs, as far as they are installed."""
-    name = re.split(r"[^\w.-]", package, maxsplit=1)[0]
-    try:
-        needs = importlib.metadata.requires(name) or []
-    except importlib.metadata.PackageNotFoundError:
-        return found
-    if name.lower() not in found:
-        found.add(name.lower())
-        for need in needs:
-            if "extra ==" not in need:
-                with_dependencies(need, found)
-    return found
+@pytest.mark.matrix
+def test_auditwheel_finds_nothing_of_the_system_in_it(wheel):
+    python = command.ROOT / "build" / "tools" / "auditwheel" / "bin" / "python"
+    if not python.exists():
+        pytest.skip("no environment of auditwheel: tools/setup/tool_environments.sh makes it")
+    found = json.loads(run(python, "-m", "auditwheel", "show", "--json", wheel))
+    assert found["wheel"] == wheel.name and not found["pure"]
+    assert found["external_libs"] == {} and found["versioned_symbols"] == {}
+    assert not found["unsupported_isa"]
 
 
-def linked(environment: Path, packages: set[str]) -> Path:
-    """An environment that holds these distributions of the running one, and nothing else. Returns its python."""
-    venv.create(environment, with_pip=False)
-    folder = next((environment / "lib").glob("python3*")) / "site-packages"
-    for name in packages:
-        for file in importlib.metadata.files(name) or []:
-            top = file.parts[0]
-            source = Path(file.locate()).parents[len(file.parts) - 2] if len(file.parts) > 1 else Path(file.locate())
-            if top != ".." and source.exists() and not (folder / top).exists():
-                (folder / top).symlink_to(source)
-    return environment / "bin" / "python"
-
-
-def clean_environment() -> dict[str, str]:
-    """Without what says where whence or PyTorch is."""
-    return {key: value for key, value in os.environ.items()
-            if not key.startswith("WHENCE") and key not in ("PYTHONPATH", "TORCH_DIR", "VIRTUAL_ENV")}
-
-
-def run(*arguments, **options) -> str:
-    result = subprocess.run([*map(str, arguments)], env=clean_environment(), capture_output=True, text=True, check=False,
-                            **options)
-    assert result.returncode == 0, result.stdout[-3000:] + result.stderr[-3000:]
-    return result.stdout
-
-
-@pytest.fixture(scope="module")
-def tools(tmp_path_factory) -> Path:
-    """A python with what builds an sdist and looks at a wheel."""
-    folder = tmp_path_factory.mktemp("tools") / "venv"
-    venv.create(folder, with_pip=True)
-    run(folder / "bin" / "python", "-m", "pip", "install", "-q", "scikit-build-core", "auditwheel")
-    return folder / "bin" / "python"
-
-
-@pytest.fixture(scope="module")
-def empty(tmp_path_factory) -> Path:
-    """The python of an environment that holds PyTorch, and nothing else."""
-    return linked(tmp_path_factory.mktemp("empty") / "venv", with_dependencies("torch", set()))
-
-
-@pytest.fixture(scope="module")
-def wheel(request, tmp_path_factory) -> Path:
-    """$WHENCE_WHEEL; one that is built of an sdist of this tree when that says `build`, as `make wheel` does."""
-    given = os.environ.get("WHENCE_WHEEL")
-    if not given:
-        pytest.skip("a wheel compiles all of whence once more: run `make wheel`, or give one as WHENCE_WHEEL")
-    if given != "build":
-        return Path(given)
-    folder = tmp_path_factory.mktemp("wheel")
-    run(request.getfixturevalue("tools"), "-c", "import sys, scikit_build_core.build as b; b.build_sdist(sys.argv[1])", folder,
-        cwd=command.ROOT)
-    sdist = next(folder.glob("*.tar.gz"))
-    run(sys.executable, "-m", "pip", "--python", request.getfixturevalue("empty"), "wheel", sdist, "--no-deps", "-w", folder,
-        cwd=folder, timeout=1800)
-    return next(folder.glob("*.whl"))
-
-
-def test_the_wheel_needs_nothing_of_the_system_but_pytorch(wheel, tools):
-    """auditwheel finds no library outside the wheel that a Linux of that age may lack, but for PyTorch's own."""
-    found = json.loads(run(tools, "-m", "auditwheel", "show", "--json", wheel))
-    assert "libtorch_cpu.so" in found["external_libs"]
-    assert not [name for name in found["external_libs"] if not name.startswith(("libtorch", "libc10"))]
-    assert found["sym_tag"].startswith("manylinux")
-
-
-def test_in_an_empty_environment(wheel, empty, tmp_path):
-    run(sys.executable, "-m", "pip", "--python", empty, "install", "--no-deps", "--no-index", wheel)
-    (tmp_path / "script.py").write_text(textwrap.dedent(SCRIPT))
-    run(empty, "script.py", cwd=tmp_path)
-    assert "Linear" in run(empty.parent / "whence", "show", "model.onnx", cwd=tmp_path)
-
-
-def test_without_pytorch_the_build_says_what_to_do(wheel, tools, tmp_path):
-    """From the same sdist, in an environment that lacks it: at once, not after a build."""
-    sdist = next(wheel.parent.glob("*.tar.gz"), None)
-    if sdist is None:
-        pytest.skip("a wheel was given, no sdist")
-    result = subprocess.run([str(tools), "-m", "pip", "wheel", str(sdist), "--no-deps", "-w", str(tmp_path)],
-                            env=clean_environment() | {"PATH": f"{tools.parent}:/usr/bin:/bin"}, capture_output=True, text=True,
-                            check=False, cwd=tmp_path, timeout=300)
-    assert result.returncode != 0
-    said = " ".join((result.stdout + result.stderr).split())
-    assert "no LibTorch: none of these has the package torch" in said and "Install torch (PyTorch 2." in said
+@pytest.mark.matrix
+def test_with_pytorch_in_an_empty_environment(wheel, tmp_path):
+    python = linked(tmp_path / "venv", with_dependencies("torch", set()))
+    installed = install(wheel, python)
+    (tmp_path / "script.py").write_text(textwrap.dedent(WITH_TORCH))
+    run(python, "script.py", cwd=tmp_path, env=without_tools(python) | {"HOME": str(tmp_path)})
+    assert "Linear" in run(installed, "show", "model.onnx", cwd=tmp_path, env=without_tools(python))

@@ -1,12 +1,13 @@
 #!/bin/sh
-# A virtual environment for each tool that reads what `whence select` writes, in build/tools: their pins exclude each
-# other. What is there already is kept. None needs a GPU, or PyTorch.
+# tool_environments.sh [NAME]: a virtual environment for each tool that tests run on what whence makes, in build/tools: their
+# pins exclude each other. What is there already is kept. None needs a GPU, or PyTorch.
 . "$(dirname "$0")/common.sh"
 
 # environment NAME requirement...: --no-deps among them holds for what follows it.
 environment() {
   name=$1
   shift
+  case $chosen in "" | "$name") ;; *) return ;; esac
   folder=build/tools/$name
   printf '%s\n' "$@" >"build/tools/$name.wanted"
   if cmp -s "build/tools/$name.wanted" "$folder/installed.txt"; then return; fi
@@ -18,6 +19,7 @@ environment() {
 }
 
 mkdir -p build/tools
+chosen=${1:-}
 environment nncf nncf==3.4.0 openvino==2026.4.0 onnx==1.23.2 onnxruntime==1.32.0
 environment polygraphy polygraphy==0.53.6 onnx==1.23.2
 environment graphsurgeon onnx-graphsurgeon==0.6.1 onnx==1.23.2
@@ -30,3 +32,4 @@ environment olive --no-deps olive-ai==0.13.0 opentelemetry-sdk==1.45.2 opentelem
   opentelemetry-semantic-conventions==0.66b2 pydantic==2.14.4 pydantic-core==2.50.5 annotated-types==0.8.0 \
   typing-inspection==0.4.5 optuna==5.0.0 torchmetrics==1.9.0 lightning-utilities==0.15.3 alembic==1.20.1 colorlog==6.12.0 \
   sqlalchemy==2.1.9 greenlet==3.5.6 Mako==1.4.3
+environment auditwheel auditwheel==6.8.2

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from ..errors import error, require_list
-from ..running import needs
+from ..optional_packages import needs
 from ..values import archives
 from .origins import File
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from ..errors import WhenceError, error
 from ..placing import require_apart, write_text
-from ..running import needs
+from ..optional_packages import needs
 
 _GRAPH, _INITIALIZER, _SPARSE, _OUTPUT = 7, 5, 15, 12   # fields of ModelProto and GraphProto (onnx.proto)
 _BYTES_OF_TENSOR = {4, 5, 6, 7, 9, 10, 11}              # fields of TensorProto that hold elements

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 
 from ..errors import error
-from ..running import needs
+from ..optional_packages import needs
 from ..values.container import Recorded, Run, Values
 from . import feeding
 from . import points as finding

@@ -21,7 +21,7 @@ import torch
 from ..errors import WhenceError, error, require_path
 from ..printed import Printed, Table, counted
 from ..placing import require_writable, write_whole
-from ..running import needs
+from ..optional_packages import needs
 from .sketch import MOMENTS, PARTS, SAMPLES, BUCKETS, Sketch
 
 VERSION = 1

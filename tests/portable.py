@@ -1,0 +1,71 @@
+"""What the command does without PyTorch, from an archive of torch.export to a profile by module: the same sequence for every
+way in which the command is built."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import onnx
+import onnxruntime
+import torch
+
+
+class Block(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.dense = torch.nn.Linear(6, 6)
+        self.norm = torch.nn.LayerNorm(6)
+
+    def forward(self, x):
+        return self.norm(x + torch.nn.functional.gelu(self.dense(x)))
+
+
+def save_archive(path: Path) -> None:
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(Block(), Block()).eval()
+    torch.export.save(torch.export.export(model, (torch.randn(3, 6),)), path)
+
+
+def make_foreign(source: Path, target: Path) -> None:
+    """The file as a tool leaves it that keeps no names and no metadata."""
+    model = onnx.load(source)
+    del model.metadata_props[:]
+    for number, node in enumerate(model.graph.node):
+        node.name = f"n{number}"
+        del node.metadata_props[:]
+    onnx.save(model, target)
+
+
+def measure(model: Path, profile: Path) -> None:
+    """Runs the model in ONNX Runtime, which writes the profile."""
+    options = onnxruntime.SessionOptions()
+    options.enable_profiling, options.profile_file_prefix = True, str(profile.with_suffix(""))
+    session = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
+    for _ in range(3):
+        session.run(None, {session.get_inputs()[0].name: torch.randn(3, 6).numpy()})
+    Path(session.end_profiling()).rename(profile)
+
+
+def check(whence: Callable[..., str], folder: Path) -> dict[str, bytes]:
+    """`whence` runs the command in the folder and returns what it printed. Returns the files that were written."""
+    save_archive(folder / "m.pt2")
+    whence("record", "m.pt2", "-o", "m.whence.json")
+    whence("export", "m.pt2", "-o", "plain.onnx", "--sidecar-out", "exported.whence.json")
+    make_foreign(folder / "plain.onnx", folder / "foreign.onnx")
+    annotated = json.loads(whence("annotate", "foreign.onnx", "--sidecar", "m.whence.json", "-o", "m.onnx", "--json"))
+    assert annotated["matched"] == annotated["nodes"] > 4
+    coverage = json.loads(whence("validate", "m.onnx", "--json"))["coverage"]
+    assert coverage["covered"] == coverage["nodes"]
+    shown = whence("show", "m.onnx")
+    assert "Block" in shown and "LayerNorm" in shown
+    name = next(node.name for node in onnx.load(folder / "m.onnx").graph.node if node.op_type == "LayerNormalization")
+    assert "torch.nn.modules.normalization.LayerNorm" in whence("explain", "m.onnx", name)
+    assert "Block" in whence("functions", "m.onnx", "--types", "Block", "-o", "functions.onnx")
+    measure(folder / "m.onnx", folder / "profile.json")
+    measured = json.loads(whence("profile", "m.onnx", "--profile", "profile.json", "--json"))
+    assert {row["path"] for row in measured["modules"]} >= {"0.dense", "1.norm"}
+    whence("report", "m.onnx", "-o", "m.html")
+    written = {name: (folder / name).read_bytes() for name in ("plain.onnx", "m.whence.json", "m.onnx", "functions.onnx")}
+    assert len((folder / "m.html").read_bytes()) > 10_000
+    return written
+

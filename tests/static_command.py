@@ -1,0 +1,46 @@
+"""The fully static command and the wheel of it, built when a test first asks for them."""
+
+import fcntl
+import functools
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import command
+
+BUILD = command.ROOT / "build"
+ARCHITECTURE = os.uname().machine
+
+
+@functools.cache
+def static_command() -> Path:
+    """build/static/whence. Linked from the objects of `make build`, which takes a second or two."""
+    cmake = BUILD / "venv" / "bin" / "cmake"
+    with open(BUILD / "static.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # of test processes, the first one links
+        done = subprocess.run([cmake, "--build", BUILD, "--target", "whence_static"], capture_output=True, text=True)
+    if "unknown target" in done.stdout + done.stderr:
+        pytest.skip("the archives of a static command are not installed: protobuf, Boost, expat, zlib")
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    return BUILD / "static" / "whence"
+
+
+def make_wheel(folder: Path, binary: Path, architecture: str = ARCHITECTURE) -> Path:
+    """The wheel of a command, as `make wheel` makes it."""
+    made = subprocess.run([sys.executable, command.ROOT / "tools" / "setup" / "wheel.py", binary, architecture, folder],
+                          capture_output=True, text=True, check=True)
+    return Path(made.stdout.strip())
+
+
+def in_empty_root(folder: Path, *arguments: object, program: tuple[str, ...] = ("/whence",)) -> subprocess.CompletedProcess:
+    """Runs a command in a root that holds nothing but `folder`: no libc, no /proc, no /dev."""
+    if os.geteuid() == 0:
+        enter = ["chroot", str(folder)]
+    else:
+        enter = ["unshare", "--map-root-user", "chroot", str(folder)]
+    enter[0] = shutil.which(enter[0], path="/usr/sbin:/usr/bin:/sbin:/bin") or enter[0]
+    return subprocess.run([*enter, *program, *map(str, arguments)], capture_output=True, text=True, timeout=120, env={})
