@@ -81,7 +81,8 @@ def main() -> int:
 
     def run_it(options: Sequence[str]) -> int:
         if module is None:
-            os.execve(str(binary()), ["whence", *sys.argv[1:]], environment())
+            own = [name, "--python", sys.executable] if name == "doctor" and "--python" not in options else sys.argv[1:2]
+            os.execve(str(binary()), ["whence", *own, *rest], environment())
         try:
             return importlib.import_module(f"whence.{module}").main(list(options))
         except ModuleNotFoundError as missing:

@@ -11,7 +11,7 @@ import command
 
 SUBCOMMANDS = ["record", "export", "annotate", "carry", "validate", "show", "explain", "diff", "strip", "functions", "inline",
                "extract", "select", "place", "report", "dot", "graphml", "model-explorer", "profile", "ops", "codes",
-               "rules", "accuracy", "sensitivity", "fleet"]
+               "rules", "doctor", "skill", "man", "completions", "accuracy", "sensitivity", "fleet"]
 
 
 def test_help_lists_every_subcommand():

@@ -8,7 +8,7 @@ import pytest
 import command
 
 TOP = {"CMakeLists.txt", "README.md", "recorder", "annotator", "schema", "include", "tests", "samples", "tools", "Makefile",
-       "CMakePresets.json", "LICENSE", "CHANGELOG.md", "python", "pyproject.toml", "docs"}
+       "CMakePresets.json", "LICENSE", "CHANGELOG.md", "python", "pyproject.toml", "docs", "SKILL.md"}
 MACHINE = re.compile(r"/(root|work|tmp/b|home/(?!somebody|me\b)\w+)/[\w.-]")
 
 

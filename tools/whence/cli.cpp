@@ -19,6 +19,7 @@
 #include "schema/files/scratch_folder.h"
 #include "schema/nearest_names.h"
 #include "schema/parse_number.h"
+#include "tools/whence/description.h"
 
 namespace whence {
 
@@ -30,8 +31,16 @@ Error usage_error(const std::string& message, const std::string& remedy) {
   return Error(Code::usage, message, remedy, Place{.stage = "command line"});
 }
 
+CommandDescription* described = nullptr;  // the description that parse() fills in for describe(), if any
+
 // "output,o" -> "output"
 std::string long_name(const std::string& name) { return name.substr(0, name.find(',')); }
+
+// "output,o" -> "o"
+std::string letter(const std::string& name) {
+  const std::size_t comma = name.find(',');
+  return comma == std::string::npos ? "" : name.substr(comma + 1);
+}
 
 bool coloured(int descriptor) {
   const char* no_color = std::getenv("NO_COLOR");
@@ -70,6 +79,12 @@ struct CommandLine::State {
   std::optional<ScratchFolder> standard_input;  // the folder of what came from there
   std::vector<std::pair<std::string, std::string>> positional_help;
   po::variables_map values;
+  CommandDescription described;  // options and arguments, as they are declared
+
+  void describe_option(const std::string& name, const std::string& placeholder, const std::string& help,
+                       bool repeated = false) {
+    described.options.push_back({long_name(name), letter(name), placeholder, help, repeated, {}});
+  }
 
   std::string help() const {
     std::ostringstream out;
@@ -169,11 +184,13 @@ void CommandLine::positional(const std::string& name, const std::string& help) {
   state_->positional_names.push_back(name);
   state_->input_names.push_back(name);
   state_->positional_help.emplace_back(name, help);
+  state_->described.arguments.push_back({name, help, /*is_file=*/true, /*repeated=*/false, {}});
 }
 
 void CommandLine::positional_word(const std::string& name, const std::string& help) {
   positional(name, help);
   state_->input_names.pop_back();
+  state_->described.arguments.back().is_file = false;
 }
 
 void CommandLine::optional_words(const std::string& name, const std::string& help) {
@@ -181,12 +198,14 @@ void CommandLine::optional_words(const std::string& name, const std::string& hel
   state_->positions.add(name.c_str(), -1);
   state_->repeated.push_back(name);
   state_->positional_help.emplace_back("[" + name + "...]", help);
+  state_->described.arguments.push_back({name, help, /*is_file=*/false, /*repeated=*/true, {}});
 }
 
 void CommandLine::output(const std::string& name, const std::string& help, Target target) {
   state_->names.push_back(long_name(name));
   state_->output_names.push_back(long_name(name));
   state_->in_place |= target == Target::may_be_the_model;
+  state_->describe_option(name, "FILE", help);
   state_->shown.add_options()(name.c_str(), po::value<std::string>()->value_name("FILE"), help.c_str());
 }
 
@@ -194,12 +213,14 @@ void CommandLine::outputs(const std::string& name, const std::string& help) {
   state_->names.push_back(long_name(name));
   state_->repeated.push_back(long_name(name));
   state_->output_names.push_back(long_name(name));
+  state_->describe_option(name, "FILE", help, /*repeated=*/true);
   state_->shown.add_options()(name.c_str(), po::value<std::vector<std::string>>()->value_name("FILE"), help.c_str());
 }
 
 void CommandLine::option(const std::string& name, const std::string& placeholder, const std::string& help) {
   state_->names.push_back(long_name(name));
   if (placeholder == "FILE") state_->input_names.push_back(long_name(name));
+  state_->describe_option(name, placeholder, help);
   state_->shown.add_options()(name.c_str(), po::value<std::string>()->value_name(placeholder), help.c_str());
 }
 
@@ -207,12 +228,14 @@ void CommandLine::repeated(const std::string& name, const std::string& placehold
   state_->names.push_back(long_name(name));
   state_->repeated.push_back(long_name(name));
   if (placeholder == "FILE") state_->input_names.push_back(long_name(name));
+  state_->describe_option(name, placeholder, help, /*repeated=*/true);
   state_->shown.add_options()(name.c_str(), po::value<std::vector<std::string>>()->value_name(placeholder),
                               help.c_str());
 }
 
 void CommandLine::flag(const std::string& name, const std::string& help) {
   state_->names.push_back(long_name(name));
+  state_->describe_option(name, "", help);
   state_->shown.add_options()(name.c_str(), help.c_str());
 }
 
@@ -220,8 +243,35 @@ void CommandLine::removed(const std::string& name, const std::string& remedy) { 
 
 void CommandLine::example(const std::string& command_line) { state_->examples.push_back(command_line); }
 
+void CommandLine::choices(const std::string& name, std::vector<std::string> words) {
+  for (auto& option : state_->described.options) {
+    if (option.name == name) option.choices = words;
+  }
+  for (auto& argument : state_->described.arguments) {
+    if (argument.name == name) argument.choices = words;
+  }
+}
+
+CommandDescription describe(const Command& command) {
+  CommandDescription description;
+  description.name = command.name;
+  description.summary = command.summary;
+  described = &description;
+  command.run(0, nullptr);
+  described = nullptr;
+  return description;
+}
+
 bool CommandLine::parse(int argc, char** argv) {
   State& state = *state_;
+  if (described != nullptr) {
+    described->usage = state.usage;
+    described->description = state.description;
+    described->arguments = state.described.arguments;
+    described->options = state.described.options;
+    described->examples = state.examples;
+    return false;
+  }
   try {
     po::options_description all;
     all.add(state.shown).add(state.hidden);

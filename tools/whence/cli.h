@@ -44,9 +44,11 @@ class CommandLine {
   // An option of before: using it is an error that says what took its place.
   void removed(const std::string& name, const std::string& remedy);
   void example(const std::string& command_line);  // shown by --help
+  // The words that an option or argument takes, for completions; one_of() is what checks them.
+  void choices(const std::string& name, std::vector<std::string> words);
 
-  // False when the help was printed instead. Throws Error(usage) with the nearest known option as remedy, and for files
-  // that are in each other's way (separate_files.h).
+  // False when the help was printed instead, or the command line was described (description.h). Throws Error(usage)
+  // with the nearest known option as remedy, and for files that are in each other's way (separate_files.h).
   bool parse(int argc, char** argv);
 
   bool has(const std::string& name) const;

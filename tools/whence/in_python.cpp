@@ -111,10 +111,19 @@ bool may_take_values(std::string_view subcommand) {
 
 }  // namespace
 
+std::string python_of_command() {
+  const std::optional<BuildTree> tree = build_tree();
+  const std::string program = python(tree);
+  finds_package(program, tree);
+  return program;
+}
+
+bool is_in_build_tree() { return build_tree().has_value(); }
+
 bool is_in_python(std::span<char*> arguments) {
   const std::string_view subcommand = arguments.front();
   if (!may_take_values(subcommand))
-    return subcommand == "accuracy" || subcommand == "sensitivity" || subcommand == "fleet";
+    return std::ranges::any_of(python_commands, [&](const PythonCommand& each) { return subcommand == each.name; });
   return std::ranges::any_of(arguments,
                              [](std::string_view each) { return each == "--values" || each.starts_with("--values="); });
 }

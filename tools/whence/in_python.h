@@ -2,9 +2,26 @@
 // many commands, on one machine or a cluster.
 #pragma once
 
+#include <array>
 #include <span>
+#include <string>
 
 namespace whence {
+
+struct PythonCommand {
+  const char *name, *summary;
+};
+// Those that are written in Python as a whole.
+inline constexpr std::array<PythonCommand, 3> python_commands = {{
+    {"accuracy", "which module of an ONNX file is the first whose values differ from PyTorch's"},
+    {"sensitivity", "what quantising one module of an ONNX file costs and saves"},
+    {"fleet", "annotates, validates and reports a whole registry of models"},
+}};
+
+// The Python that runs them: $WHENCE_PYTHON, else that of the build tree's virtual environment, else python3. In a
+// build tree, it is given the package of the source tree.
+std::string python_of_command();
+bool is_in_build_tree();
 
 bool is_in_python(std::span<char*> arguments);
 

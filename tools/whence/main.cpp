@@ -18,18 +18,19 @@
 #include "tools/whence/cli.h"
 #include "tools/whence/command.h"
 #include "tools/whence/crashes.h"
+#include "tools/whence/description.h"
 #include "tools/whence/in_python.h"
 
 namespace whence {
 namespace {
 
-// In the order in which a newcomer meets them.
 const Command* const kCommands[] = {
-    &record_command, &export_command,  &annotate_command,       &carry_command,   &validate_command,
-    &show_command,   &explain_command, &diff_command,           &strip_command,   &functions_command,
-    &inline_command, &select_command,  &place_command,          &extract_command, &report_command,
-    &dot_command,    &graphml_command, &model_explorer_command, &profile_command, &ops_command,
-    &rules_command,  &codes_command,
+    &record_command,      &export_command,  &annotate_command,       &carry_command,   &validate_command,
+    &show_command,        &explain_command, &diff_command,           &strip_command,   &functions_command,
+    &inline_command,      &select_command,  &place_command,          &extract_command, &report_command,
+    &dot_command,         &graphml_command, &model_explorer_command, &profile_command, &ops_command,
+    &rules_command,       &codes_command,   &doctor_command,         &skill_command,   &man_command,
+    &completions_command,
 };
 
 void print_help(std::ostream& out) {
@@ -40,14 +41,21 @@ void print_help(std::ostream& out) {
     name.resize(16, ' ');
     out << "  " << name << command->summary << "\n";
   }
-  out << "\nwith the Python package:\n"
-         "  accuracy        which module of an ONNX file is the first whose values differ from PyTorch's\n"
-         "  sensitivity     what quantising one module of an ONNX file costs and saves\n"
-         "  fleet           annotates, validates and reports a whole registry of models\n"
-         "\noptions:\n"
+  out << "\nwith the Python package:\n";
+  for (const PythonCommand& command : python_commands) {
+    std::string name = command.name;
+    name.resize(16, ' ');
+    out << "  " << name << command.summary << "\n";
+  }
+  out << "\noptions:\n"
          "  --help      this text; `whence <command> --help`, or `whence help <command>`, explains one\n"
          "  --version   version of whence\n\n"
-         "exit codes: 0 ok, 1 findings, 2 usage, 3 malformed input, 4 unsupported, 5 output, 6 security, 70 a bug\n";
+         "exit codes: ";
+  for (const CodeMeaning& each : exit_code_meanings) {
+    out << (&each == &exit_code_meanings.front() ? "" : ", ") << each.code << " " << each.meaning;
+  }
+  out << "\n\nnew here: `whence doctor` says what is installed and what to install; `whence skill` is a guide for "
+         "agents\n";
 }
 
 const Command& find_command(const std::string& name) {
@@ -119,6 +127,9 @@ ExitCode run_guarded(std::span<char*> arguments) {
 }
 
 }  // namespace
+
+std::span<const Command* const> all_commands() { return kCommands; }
+
 }  // namespace whence
 
 int main(int argc, char** argv) {

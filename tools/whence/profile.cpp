@@ -43,6 +43,8 @@ std::string in_format(const profile::ModuleProfile& found, const std::string& fo
   return profile::to_text(found, options, palette);
 }
 
+const std::vector<std::string> profile_formats = {"text", "json", "collapsed", "speedscope", "model-explorer"};
+
 void declare(CommandLine& line) {
   line.positional("model", "the annotated file that ran");
   line.repeated("profile", "FILE",
@@ -57,6 +59,7 @@ void declare(CommandLine& line) {
                 "several, each with its --output: text; json; collapsed (flamegraph.pl, inferno); speedscope "
                 "(speedscope.app); model-explorer, node\n"
                 "data");
+  line.choices("format", profile_formats);
   declare_report_outputs(line);
   line.output("trace", "writes a trace of the first profile as well (ui.perfetto.dev, chrome://tracing)");
   line.option("depth,d", "N", "levels of modules in the text (3)");
@@ -80,9 +83,7 @@ ExitCode run(int argc, char** argv) {
   if (against.empty() && line.has("against-optimized")) {
     throw Error(Code::usage, "--against-optimized without --against", "--against FILE, the profile of that session");
   }
-  const std::vector<std::string> formats =
-      against.empty() ? std::vector<std::string>{"text", "json", "collapsed", "speedscope", "model-explorer"}
-                      : std::vector<std::string>{"text", "json"};
+  const std::vector<std::string> formats = against.empty() ? profile_formats : std::vector<std::string>{"text", "json"};
   const std::vector<ReportForm> forms = report_forms(line, formats, line.json() ? "json" : "text");
   const profile::TextOptions options = {line.depth().value_or(default_depth), line.has("memory")};
 

@@ -69,6 +69,7 @@ ExitCode run(int argc, char** argv) {
   line.outputs("output,o", "the report: .html or .md; several");
   line.option("sidecar,s", "FILE", "the sidecar: adds silent modules, recorded operations and whole source stacks");
   line.repeated("format", "FORMAT", "html or md, one for each output in order; by its name by default");
+  line.choices("format", {"html", "md"});
   line.repeated(
       "size", "NAME=N",
       "numbers for dynamic sizes, so that operations (FLOPs) can be counted: batch=1,seq=128, or all=1 for every "

@@ -64,6 +64,7 @@ ExitCode run(int argc, char** argv) {
   line.repeated("not", "GLOB", "but not these");
   line.option("ops", "A,B", "only nodes of these operator types, of which the file need not have all");
   line.repeated("format", "FORMAT", "one of the formats above; several, each with its --output");
+  line.choices("format", format_names());
   declare_report_outputs(line);
   line.option("as", "SETTING", "what the nodes are to be, for formats that say it: fp32, DLA");
   line.flag("partial", "leave out nodes that the tool cannot be given, with a warning");
@@ -73,13 +74,12 @@ ExitCode run(int argc, char** argv) {
   if (!line.parse(argc, argv)) return ExitCode::ok;
 
   const auto select = [&](const std::string& format) {
-    return app::select(
-        line.text("file"),
-        {.sidecar = line.optional_text("sidecar"),
-         .selection = {line.list("modules"), line.list("not"), text::split(line.text_or("ops", ""), ','),
-                       text::split(line.text_or("types", ""), ',')},
-         .format = format,
-         .choice = {.setting = line.text_or("as", ""), .partial = line.has("partial")}});
+    return app::select(line.text("file"),
+                       {.sidecar = line.optional_text("sidecar"),
+                        .selection = {line.list("modules"), line.list("not"), text::split(line.text_or("ops", ""), ','),
+                                      text::split(line.text_or("types", ""), ',')},
+                        .format = format,
+                        .choice = {.setting = line.text_or("as", ""), .partial = line.has("partial")}});
   };
   std::vector<ReportForm> forms;
   if (!line.json() || line.has("format") || line.has("output")) forms = report_forms(line, format_names(), "names");

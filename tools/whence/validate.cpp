@@ -99,6 +99,8 @@ std::string place_of_findings(const CommandLine& line) {
   return SourceRoot(line.text_or("source-root", "")).below(path).value_or(place_of(path));
 }
 
+const std::vector<std::string> validate_formats = {"text", "json", "sarif", "junit", "github"};
+
 ExitCode run(int argc, char** argv) {
   CommandLine line(
       "validate", "model.onnx [--sidecar F] [--min-covered PCT] [--min exact=95]...",
@@ -108,6 +110,7 @@ ExitCode run(int argc, char** argv) {
           checks_text());
   line.positional("file", "the ONNX file");
   declare(line, validate_table);
+  line.choices("format", validate_formats);
   declare_report_outputs(line);
   line.option("values", "FILE",
               "also run the file on recorded inputs, and count the modules whose results are the recorded ones; the\n"
@@ -119,8 +122,7 @@ ExitCode run(int argc, char** argv) {
   line.example("whence validate model.onnx --format sarif -o model.sarif --format junit -o model.xml --format text");
   if (!line.parse(argc, argv)) return ExitCode::ok;
 
-  const std::vector<ReportForm> forms =
-      report_forms(line, {"text", "json", "sarif", "junit", "github"}, line.json() ? "json" : "text");
+  const std::vector<ReportForm> forms = report_forms(line, validate_formats, line.json() ? "json" : "text");
   const ValidateOptions options = parse_options(line);
   const validation::ReportExtent extent{.depth = line.depth().value_or(default_depth), .all = line.has("all")};
   Diagnostics notes;

@@ -1,0 +1,179 @@
+"""Completions and manual pages are made of the tables of options, and work in the shells themselves."""
+
+import json
+import os
+import pty
+import re
+import select
+import shutil
+import subprocess
+import sys
+import time
+
+import pytest
+
+import command
+from cli.test_command_line import SUBCOMMANDS
+
+
+def needs(program: str) -> str:
+    found = shutil.which(program)
+    if found is None:
+        pytest.skip(f"{program} is not installed: apt-get install {program}")
+    return found
+
+
+@pytest.fixture(scope="module")
+def commands() -> dict[str, dict]:
+    return {each["command"]: each for each in command.run_json("completions")["commands"]}
+
+
+@pytest.fixture(scope="module")
+def scripts(tmp_path_factory) -> dict:
+    folder = tmp_path_factory.mktemp("scripts")
+    made = {shell: folder / name for shell, name in (("bash", "whence"), ("zsh", "_whence"), ("fish", "whence.fish"))}
+    for shell, path in made.items():
+        path.write_text(command.run("completions", shell).stdout)
+        assert command.run_json("completions", shell)["script"] == path.read_text()
+    return made
+
+
+def test_every_option_of_the_help_is_described(commands):
+    assert set(commands) == set(SUBCOMMANDS)
+    for name, described in commands.items():
+        text = command.run(name, "--help").stdout
+        text = text[:text.find("\nexamples:")]
+        listed = set(re.findall(r"^  (?:-\w \[ )?--([a-z0-9-]+)", text, re.MULTILINE))
+        options = {each["name"] for each in described["options"]}
+        assert {"help", "json"} <= options and listed <= options, name
+
+
+def test_options_of_subcommands_in_python_are_those_of_their_parsers():
+    made = subprocess.run([sys.executable, command.ROOT / "tools/setup/python_commands.py"], capture_output=True, text=True,
+                          check=True, env=os.environ)
+    kept = command.ROOT / "tools/whence/python_commands.json"
+    assert json.loads(made.stdout) == json.loads(kept.read_text()), (
+        f"PYTHONPATH=python build/venv/bin/python tools/setup/python_commands.py > {kept}")
+
+
+def test_a_part_in_python_adds_its_options(commands):
+    options = {name: {each["name"] for each in commands[name]["options"]} for name in ("record", "accuracy", "validate")}
+    assert {"values", "operations", "full", "no-run"} <= options["record"]
+    assert {"values", "max-error", "runtime"} <= options["accuracy"]
+    assert {"values", "min-covered", "input-name"} <= options["validate"]
+
+
+@pytest.mark.parametrize("arguments", [["completions"], ["completions", "tcsh"], ["completions", "bash", "zsh"], ["man", "exprot"],
+                                       ["man", "export", "show"]])
+def test_what_is_not_there_is_refused(arguments):
+    said = command.run(*arguments, code=2).stderr
+    assert said.startswith("E0101") and "; try: " in said
+    assert "`whence man export`" in said or arguments[-1] != "exprot"
+
+
+# (words, one of the answers, not among them)
+LINES = [(["ex"], ["explain", "export", "extract"], "show"),
+         (["export", "--ann"], ["--annotate"], "--json"),
+         (["accuracy", "--max"], ["--max-error"], "--html"),
+         (["export", "--operators", ""], ["fused", "plain"], "model.onnx"),
+         (["validate", "--format", "s"], ["sarif"], "text"),
+         (["accuracy", "--runtime", "o"], ["onnxruntime", "openvino"], "reference"),
+         (["help", "expl"], ["explain"], "export"),
+         (["completions", "z"], ["zsh"], "bash"),
+         (["show", "mo"], ["model.onnx"], "--depth"),
+         (["annotate", "x.onnx", "--sidecar", "mod"], ["model.onnx"], "--json")]
+
+
+def in_bash(script, words: list[str], folder) -> list[str]:
+    line = " ".join(f"'{word}'" for word in ["whence", *words])
+    text = f"source {script}; COMP_WORDS=({line}); COMP_CWORD={len(words)}; _whence; printf '%s\\n' \"${{COMPREPLY[@]}}\""
+    done = subprocess.run(["bash", "--norc", "-c", text], capture_output=True, text=True, check=True, cwd=folder)
+    assert not done.stderr
+    return done.stdout.split()
+
+
+def in_fish(script, words: list[str], folder) -> list[str]:
+    fish = needs("fish")
+    done = subprocess.run([fish, "--no-config", "-c", f"source {script}; complete -C 'whence {' '.join(words)}'"],
+                          capture_output=True, text=True, check=True, cwd=folder)
+    assert not done.stderr
+    return [line.split("\t")[0] for line in done.stdout.splitlines()]
+
+
+@pytest.mark.parametrize("words, expected, other", LINES, ids=lambda value: " ".join(value) if isinstance(value, list) else "")
+@pytest.mark.parametrize("shell", [in_bash, in_fish])
+def test_words_are_completed(scripts, tmp_path, shell, words, expected, other):
+    (tmp_path / "model.onnx").touch()
+    found = shell(scripts["bash" if shell is in_bash else "fish"], words, tmp_path)
+    assert set(expected) <= set(found) and other not in found
+
+
+def at_a_terminal(arguments: list[str], keys: list[str], folder) -> str:
+    """What a shell shows while keys are typed; the last of them ends it."""
+    process, terminal = pty.fork()
+    if process == 0:
+        os.chdir(folder)
+        os.environ.update(TERM="dumb", PS1="> ", HOME=str(folder))
+        os.execv(arguments[0], arguments)
+    shown = b""
+
+    def read(seconds: float) -> None:
+        nonlocal shown
+        end = time.monotonic() + seconds
+        while select.select([terminal], [], [], max(end - time.monotonic(), 0))[0]:
+            try:
+                piece = os.read(terminal, 4096)
+            except OSError:
+                return
+            if not piece:
+                return
+            shown += piece
+            end = min(end, time.monotonic() + 0.6)
+
+    for key in keys:
+        os.write(terminal, key.encode())
+        read(10)
+    os.close(terminal)
+    os.waitpid(process, 0)
+    return shown.decode(errors="replace")
+
+
+def test_a_key_in_bash(scripts, tmp_path):
+    shown = at_a_terminal([needs("bash"), "--norc", "--noprofile", "-i"],
+                          [f"source {scripts['bash']}\n", "whence explai\t", "\x15whence export --anno\t", "\x15exit\n"], tmp_path)
+    assert "whence explain " in shown and "whence export --annotate " in shown
+
+
+def test_a_key_in_zsh(scripts, tmp_path):
+    zsh = needs("zsh")
+    subprocess.run([zsh, "-n", scripts["zsh"]], check=True)
+    setup = f"fpath=({scripts['zsh'].parent} $fpath); autoload -Uz compinit; compinit -u -D; PS1='> '\n"
+    shown = at_a_terminal([zsh, "-f", "-i"], [setup, "whence explai\t", "\x15whence export --anno\t",
+                                              "\x15whence validate --format sar\t", "\x15exit\n"], tmp_path)
+    assert "whence explain " in shown and "whence export --annotate " in shown and "--format sarif " in shown
+
+
+def test_manual_pages_are_read_without_a_warning(commands, tmp_path):
+    groff = needs("groff")
+    files = command.run_json("man", "--all", tmp_path / "man1")["files"]
+    assert len(files) == len(commands) + 1
+    for path in files:
+        done = subprocess.run([groff, "-man", "-Tutf8", "-ww", "-K", "utf8", path], capture_output=True, text=True, check=True)
+        assert not done.stderr, done.stderr
+        page = re.sub(r"\x1b\[[\d;]*m|.\x08", "", done.stdout).replace("\u2010", "-").replace("\u2212", "-")
+        name = path.rpartition("/")[2].removeprefix("whence-").removesuffix(".1")
+        assert "EXIT STATUS" in page
+        if name in commands:
+            assert not [each["name"] for each in commands[name]["options"] if f"--{each['name']}" not in page], name
+    assert command.run("man", "export").stdout == (tmp_path / "man1" / "whence-export.1").read_text()
+    assert command.run_json("man")["page"] == (tmp_path / "man1" / "whence.1").read_text()
+
+
+def test_man_itself_shows_a_page(tmp_path):
+    man = needs("man")
+    command.run("man", "--all", tmp_path / "man1")
+    shown = subprocess.run([man, "--warnings", "-l", tmp_path / "man1" / "whence-annotate.1"], capture_output=True, text=True,
+                           env={**os.environ, "MANPAGER": "cat", "MANWIDTH": "100", "LC_ALL": "C.UTF-8"})
+    if "has been minimized" in shown.stdout:
+        pytest.skip("man is not installed: this system has a stand-in for it")
+    assert "whence-annotate" in shown.stdout.replace("\u2010", "-") and not shown.stderr

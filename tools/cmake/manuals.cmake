@@ -1,0 +1,31 @@
+# Completions and manual pages, which the command makes of its own tables of options, and where each shell and man look for
+# them. Not when the command is compiled for another machine and nothing can run it: `whence man` and `whence completions`
+# make them there.
+if(CMAKE_CROSSCOMPILING AND NOT CMAKE_CROSSCOMPILING_EMULATOR)
+  return()
+endif()
+
+set(manuals ${CMAKE_BINARY_DIR}/share)
+set(completions ${manuals}/bash-completion/completions/whence ${manuals}/zsh/site-functions/_whence
+                ${manuals}/fish/vendor_completions.d/whence.fish)
+list(GET completions 0 bash_completion)
+list(GET completions 1 zsh_completion)
+list(GET completions 2 fish_completion)
+add_custom_command(
+  OUTPUT ${completions} ${manuals}/man/man1/whence.1
+  COMMAND ${CMAKE_COMMAND} -E make_directory ${manuals}/bash-completion/completions ${manuals}/zsh/site-functions
+          ${manuals}/fish/vendor_completions.d
+  COMMAND whence completions bash -o ${bash_completion}
+  COMMAND whence completions zsh -o ${zsh_completion}
+  COMMAND whence completions fish -o ${fish_completion}
+  COMMAND whence man --all ${manuals}/man/man1
+  DEPENDS whence
+  COMMENT "Making completions and manual pages"
+  VERBATIM)
+add_custom_target(whence_manuals ALL DEPENDS ${manuals}/man/man1/whence.1)
+
+install(DIRECTORY ${manuals}/ DESTINATION ${CMAKE_INSTALL_DATADIR})
+if(SKBUILD)
+  # share/ of the environment, where man and bash-completion look for what belongs to a command on PATH.
+  install(DIRECTORY ${manuals}/ DESTINATION ${SKBUILD_DATA_DIR}/share COMPONENT python)
+endif()

@@ -1,0 +1,27 @@
+// `whence skill`: the guide for agents, SKILL.md of the repository.
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "tools/whence/cli.h"
+#include "tools/whence/command.h"
+#include "tools/whence/printing.h"
+#include "whence_texts.h"
+
+namespace whence {
+namespace {
+
+ExitCode run(int argc, char** argv) {
+  CommandLine line("skill", "[--json]",
+                   "Prints a guide for agents: which command answers which question, what it prints with --json, what\n"
+                   "its exit code means. `whence skill > SKILL.md` puts it where an agent looks for skills.");
+  line.example("whence skill > skills/whence/SKILL.md");
+  if (!line.parse(argc, argv)) return ExitCode::ok;
+  line.json() ? print_json({{"skill", texts::skill}}) : void(std::cout << texts::skill);
+  return ExitCode::ok;
+}
+
+}  // namespace
+
+const Command skill_command = {"skill", "a guide for agents: which command answers which question", run};
+
+}  // namespace whence
