@@ -1,0 +1,32 @@
+"""Annotates a transformers model that torch.onnx.export wrote, and takes it through an optimiser: with_transformers.py FOLDER"""
+
+import sys
+
+import torch
+from shown import folder_named_on_the_command_line, whence as command
+from transformers import BertConfig, BertModel
+
+import whence
+
+
+def main() -> int:
+    folder_named_on_the_command_line()
+    torch.manual_seed(0)
+    config = BertConfig(vocab_size=500, hidden_size=64, num_hidden_layers=2, num_attention_heads=4, intermediate_size=128)
+
+    model = BertModel(config).eval()  # yours: AutoModel.from_pretrained("name")
+    inputs = {"input_ids": torch.randint(0, 500, (1, 16)), "attention_mask": torch.ones(1, 16, dtype=torch.int64)}
+    with whence.record("bert.whence.json"):
+        torch.onnx.export(model, (), "bert.onnx", kwargs=inputs, dynamo=True, verbose=False)
+    whence.annotate("bert.onnx", "bert.whence.json")
+    whence.carry("bert.onnx", ["onnxslim", "{in}", "{out}"], "bert.slim.onnx")
+
+    command("show bert.onnx --depth 2")
+    command("explain bert.onnx /encoder/layer.1/attention/self/query/MatMul --sidecar bert.whence.json")
+    command("validate bert.slim.onnx --baseline bert.onnx --depth 1")
+    command("select bert.slim.onnx --modules 'encoder.layer.1.attention' --ops Gemm")
+    return 0 if whence.validate("bert.slim.onnx").coverage.percent > 99 else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
