@@ -11,7 +11,7 @@ import command
 
 READMES = sorted(path for path in command.ROOT.rglob("README.md") if "build" not in path.relative_to(command.ROOT).parts)
 PAGES = sorted((command.ROOT / "docs").glob("*.md"))
-DOCUMENTS = sorted({*READMES, *PAGES})
+DOCUMENTS = sorted({*READMES, *PAGES, command.ROOT / "CONTRIBUTING.md", command.ROOT / "SECURITY.md"})
 MOST_WORDS = 900  # of the README, as `wc -w` counts
 FOLDERS = ["annotator", "recorder", "samples", "schema", "tests", "tools"]
 NAMED = re.compile(r"`([\w./-]+)`")

@@ -10,7 +10,7 @@ from onnx import TensorProto, helper
 
 import command
 from validate.test_coverage import annotated
-from views import browser, view_files
+from views import browser, picture, view_files
 from views.page_data import Page
 
 in_browser = pytest.mark.skipif(browser.missing() is not None, reason=str(browser.missing()))
@@ -384,6 +384,20 @@ def test_a_real_model_with_its_sidecar(window, tmp_path):
     assert told["reason"] in text and told["source"] in text and told["operations"][0]["op"] in text
     assert all(frame in text for frame in told["operations"][0]["source"])
     assert window.complaints() == []
+
+
+@in_browser
+def test_a_picture_of_the_page_is_taken(tmp_path):
+    """As that of the README, which `picture.py` makes."""
+    model = view_files.layers(40, tmp_path / "m.onnx")
+    name = next(each.name for each in onnx.load(model).graph.node if each.name)
+    picture.take(report(model, tmp_path), name, tmp_path / "page.webp", tmp_path)
+    for path in (tmp_path / "page.webp", command.ROOT / "docs" / "report.webp"):
+        data = path.read_bytes()
+        width, height = (int.from_bytes(data[at:at + 3], "little") + 1 for at in (24, 27))
+        assert data[:4] == b"RIFF" and data[8:16] == b"WEBPVP8X" and (width, height) == (picture.WIDTH, picture.HEIGHT)
+        assert len(data) < 120_000
+    assert "](docs/report.webp)" in (command.ROOT / "README.md").read_text()
 
 
 @in_browser
