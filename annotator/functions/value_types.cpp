@@ -87,6 +87,15 @@ bool is_inferable(const ModelParts& parts) {
   return nodes && *nodes <= 100'000 + 10 * stored_nodes(parts);
 }
 
+// onnx's propagation makes an object for each element of a vector whose length is stated.
+bool holds_long_vector(const onnx::GraphProto& graph) {
+  constexpr std::int64_t most_elements = 1 << 20;
+  return std::ranges::any_of(graph.input(), [](const onnx::ValueInfoProto& input) {
+    const onnx::TensorShapeProto& shape = input.type().tensor_type().shape();
+    return shape.dim_size() == 1 && shape.dim(0).dim_value() > most_elements;
+  });
+}
+
 // True if the size of a result is not known.
 bool lacks_types(const onnx::GraphProto& graph) {
   std::size_t known = 0, results = 0;
@@ -111,7 +120,7 @@ onnx::ModelProto inferred(const ModelParts& parts, const Sizes& sizes) {
   try {
     // Sizes are followed through Shape, Gather and Concat, so that those that are dynamic keep their names.
     const onnx::ShapeInferenceOptions follow_sizes(/*check_type_val=*/false, /*strict_mode_val=*/0,
-                                                   /*data_prop_val=*/true);
+                                                   /*data_prop_val=*/!holds_long_vector(model.graph()));
     onnx::shape_inference::InferShapes(model, onnx::OpSchemaRegistry::Instance(), follow_sizes);
   } catch (const std::exception&) {
     model = without_weights(parts, sizes);  // a node that inference refuses: what the file states is known all the same

@@ -1,5 +1,8 @@
 """Functions that call themselves, or each other so often that no memory holds them written out."""
 
+import resource
+import subprocess
+
 import onnx
 import pytest
 from onnx import helper
@@ -68,3 +71,16 @@ def test_two_makers_of_one_value_are_refused(tmp_path):
         result = command.run(arguments[0], path, *arguments[1:], "-o", tmp_path / "out.onnx", code=3)
         assert result.stderr.startswith("E0204") and "two nodes make the value 's'" in result.stderr
         assert not (tmp_path / "out.onnx").exists()
+
+
+def test_a_long_vector_costs_no_memory(tmp_path):
+    """onnx's inference would make an object for each of its elements."""
+    length = 2 ** 32
+    value = [helper.make_tensor_value_info(name, onnx.TensorProto.INT64, [length]) for name in ("x", "y")]
+    graph = helper.make_graph([node("Add", ["x", "x"], ["y"])], "g", value[:1], value[1:])
+    path, page = tmp_path / "m.onnx", tmp_path / "report.html"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10), path)
+    limit = 4 << 30
+    subprocess.run([str(command.BINARY), "report", path, "-o", page], check=True, capture_output=True,
+                   preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)))
+    assert page.exists()
