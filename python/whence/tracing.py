@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 
-from . import calls, nested, recorders
+from . import calls, nested, recorders, turning_points
 from .axes import Axes, Axis
 from .errors import Diagnostic, WhenceWarning
 from .keeping import state_restored
@@ -25,7 +27,14 @@ _LIBTORCH = frozenset({"aten", "prim", "prims", "quantized", "_quantized", "quan
 _SIZED_BY_DATA = frozenset({"aten::index", "aten::masked_select", "aten::nonzero", "aten::nonzero_numpy",
                             "aten::unique_dim", "aten::_unique2", "aten::unique_consecutive"})
 
-Place = tuple[str, int]  # file, line
+@dataclass(frozen=True)
+class SizeUse:
+    """A line of Python that used a size as a number, and where it turns, if it is a condition."""
+
+    file: str
+    line: int
+    turns: tuple[turning_points.TurningPoint, ...] = ()
+
 
 # PyTorch's words for values that leave for other libraries, where no operator tells of it.
 _LEAVING = ("to a NumPy array", "to a Python list")
@@ -40,7 +49,7 @@ class Trace:
     module: torch.jit.ScriptModule
     baked_size: Diagnostic | None
     fails: bool = False
-    of_sizes: Sequence[Place] = ()
+    of_sizes: Sequence[SizeUse] = ()
     values: Sequence[Diagnostic] = ()
 
     @property
@@ -58,18 +67,25 @@ def traced(model: torch.nn.Module, tensors: Mapping[str, torch.Tensor], axes: Ax
 
     The plugin tells values from sizes; PyTorch gives one warning for both. Where it cannot, those are passed on.
     """
-    with warnings.catch_warnings(record=True) as by_pytorch, listening() as told:
+    by_pytorch, turns = [], []
+
+    def note(message: Any, category: type[Warning], filename: str, lineno: int, *_: Any) -> None:
+        by_pytorch.append(warnings.WarningMessage(message, category, filename, lineno))
+        turns.append(tuple(turning_points.of_last_condition()))
+
+    with warnings.catch_warnings(), listening() as told:
         warnings.simplefilter("always", torch.jit.TracerWarning)
+        warnings.showwarning = note
         made = calls.trace(model, tensors)
     values = [each for each in told or () if each.code == "E0309"]
-    of_sizes: list[Place] = []
-    for each in by_pytorch:
+    of_sizes: list[SizeUse] = []
+    for each, points in zip(by_pytorch, turns, strict=True):
         if not issubclass(each.category, torch.jit.TracerWarning):
             warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
         elif told is None or any(words in str(each.message) for words in _LEAVING):
             values.append(_baked_value(each))
         else:
-            of_sizes.append((each.filename, each.lineno))
+            of_sizes.append(SizeUse(each.filename, each.lineno, points))
     # With values baked in, the results differ for that reason.
     baked, fails = (None, False) if values else _compared(model, made, tensors, axes, of_sizes, must_run=False)
     return Trace(made, baked, fails, of_sizes, values)
@@ -112,18 +128,19 @@ def _baked_value(warning: warnings.WarningMessage) -> Diagnostic:
 
 
 def size_baked(model: torch.nn.Module, made: torch.jit.ScriptModule, tensors: Mapping[str, torch.Tensor],
-               axes: Axes, of_sizes: Sequence[Place] = ()) -> Diagnostic | None:
+               axes: Axes, of_sizes: Sequence[SizeUse] = ()) -> Diagnostic | None:
     """E0304 where the trace does not run, or computes something else than the model, at other sizes."""
     return _compared(model, made, tensors, axes, of_sizes, must_run=True)[0]
 
 
 def _compared(model: torch.nn.Module, made: torch.jit.ScriptModule, tensors: Mapping[str, torch.Tensor], axes: Axes,
-              of_sizes: Sequence[Place], must_run: bool) -> tuple[Diagnostic | None, bool]:
+              of_sizes: Sequence[SizeUse], must_run: bool) -> tuple[Diagnostic | None, bool]:
     """E0304 where the trace computes something else than the model at other sizes, or with other data. One that does
     not run at longer sizes is wrong with ``must_run``; else it is left to the export, which may say with which operation:
     then True is returned. One that does not run at sizes in another order, or with other data, is wrong."""
     others = [(sizes_of(given, axes), given) for given in at_other_sizes(tensors, axes)]
     may_be_left = {what for what, _ in others} if not must_run else set()
+    others += [(sizes_of(given, axes), given) for given in at_turning_points(model, tensors, axes, of_sizes)]
     others += [(sizes_of(given, axes), given) for given in in_other_orders(tensors, axes)]
     if of_sizes and any(node.kind() in _SIZED_BY_DATA for node in _nodes(made.inlined_graph)):
         others += [(_DATA, {name: change(tensor) for name, tensor in tensors.items()}) for change in _OTHER_DATA]
@@ -162,7 +179,7 @@ def _as_the_model(model: torch.nn.Module, run: Callable, given: Mapping[str, tor
 
 
 def baked_at_long_sizes(model: torch.nn.Module, run: Callable, tensors: Mapping[str, torch.Tensor], axes: Axes,
-                        of_sizes: Sequence[Place] = (), holder: str = "trace",
+                        of_sizes: Sequence[SizeUse] = (), holder: str = "trace",
                         excluded: Callable[[Mapping[str, torch.Tensor], Found], bool] = lambda *_: False
                         ) -> Diagnostic | None:
     """E0304 where ``run``, which is right at sizes near the example's, fails or is wrong at long ones at which the model
@@ -231,8 +248,8 @@ def sizes_of(given: Mapping[str, torch.Tensor], axes: Axes) -> str:
                      for axis in each)
 
 
-def baked_size(what: str, of_sizes: Sequence[Place] = (), holder: str = "trace") -> Diagnostic:
-    lines = ", ".join(f"{file}:{line}" for file, line in dict.fromkeys(of_sizes))
+def baked_size(what: str, of_sizes: Sequence[SizeUse] = (), holder: str = "trace") -> Diagnostic:
+    lines = ", ".join(dict.fromkeys(f"{use.file}:{use.line}" for use in of_sizes))
     return Diagnostic("E0304", "baked_size", "warning", f"the {holder} holds a size of the example, and so does the "
                       f"file: with {what} the model computes something else"
                       + (f". Sizes were used as numbers in {lines}" if lines else ""),
@@ -264,6 +281,21 @@ def at_other_sizes(tensors: Mapping[str, torch.Tensor], axes: Axes) -> Iterator[
     other ways: of axes that whence proposed nothing seen before, and one token; of the caller's one."""
     if not any(axes.values()):
         return
+    for each in _with_other_elements(tensors):
+        yield from _at_other_sizes(each, axes)
+
+
+def _with_other_elements(tensors: Mapping[str, torch.Tensor]) -> Iterator[Mapping[str, torch.Tensor]]:
+    """The tensors; where a floating one has one element throughout, also with elements that differ: of ones, x + 1 is x * 2."""
+    yield tensors
+    varied = {name: tensor + torch.rand(tensor.shape, generator=torch.Generator().manual_seed(0)).to(tensor)
+              for name, tensor in tensors.items()
+              if tensor.is_floating_point() and tensor.numel() > 0 and bool((tensor == tensor.flatten()[0]).all())}
+    if varied:
+        yield {**tensors, **varied}
+
+
+def _at_other_sizes(tensors: Mapping[str, torch.Tensor], axes: Axes) -> Iterator[dict[str, torch.Tensor]]:
     changed = partial(_at_sizes, tensors, axes)
     usual = [lambda what, size: size + what.times, lambda _, size: 2 * size,
              lambda _, size: 4 * size if size < 16 else size]
@@ -278,18 +310,41 @@ def at_other_sizes(tensors: Mapping[str, torch.Tensor], axes: Axes) -> Iterator[
 
 def at_long_sizes(model: torch.nn.Module, tensors: Mapping[str, torch.Tensor],
                   axes: Axes) -> Iterator[dict[str, torch.Tensor]]:
-    """The tensors with each of the sizes beyond the chunks in which models work (256), where a run is little work: of
-    fewer products of an element and a parameter than a second takes."""
-    long, most_products = 300, 2e10
+    """The tensors with each of the sizes beyond the chunks in which models work (256), where a run is little work."""
+    long = 300
     every = [(what, tensors[name].shape[axis]) for name, each in axes.items() for axis, what in each.items()]
     if any(what.times != 1 for what, _ in every):
         return
     parameters = sum(each.numel() for each in model.parameters())
+    *_, varied = _with_other_elements(tensors)
     for chosen in {what.name: None for what, size in every
                    if not what.parts and size < long and (getattr(what.dim, "max", None) or long) >= long}:
-        longer = _at_sizes(tensors, axes, lambda what, size: long if what.name == chosen else size)
-        if sum(each.numel() for each in longer.values()) * (parameters + 1) < most_products:
+        longer = _at_sizes(varied, axes, lambda what, size: long if what.name == chosen else size)
+        if _is_little_work(longer, parameters):
             yield longer
+
+
+def _is_little_work(tensors: Mapping[str, torch.Tensor], parameters: int) -> bool:
+    """Fewer products of an element and a parameter than a second takes."""
+    most_products = 2e10
+    return sum(each.numel() for each in tensors.values()) * (parameters + 1) < most_products
+
+
+def at_turning_points(model: torch.nn.Module, tensors: Mapping[str, torch.Tensor], axes: Axes,
+                      of_sizes: Sequence[SizeUse]) -> Iterator[dict[str, torch.Tensor]]:
+    """The tensors with each of the sizes at those where a condition turns that Python decided, where a run is little work."""
+    most = 40
+    points = list(dict.fromkeys(point for use in of_sizes for point in use.turns))
+    if not points or any(what.times != 1 for each in axes.values() for what in each.values()):
+        return
+    parameters = sum(each.numel() for each in model.parameters())
+    sizes = {what.name: tensors[name].shape[axis] for name, each in axes.items() for axis, what in each.items()
+             if not what.parts}
+    *_, varied = _with_other_elements(tensors)
+    for chosen, other in itertools.islice(turning_points.sizes_of_axes(points, sizes), most):
+        given = _at_sizes(varied, axes, lambda what, own: other if what.name == chosen else own)
+        if _in_bounds(axes, given) and _is_little_work(given, parameters):
+            yield given
 
 
 def in_other_orders(tensors: Mapping[str, torch.Tensor], axes: Axes) -> Iterator[dict[str, torch.Tensor]]:
@@ -300,16 +355,15 @@ def in_other_orders(tensors: Mapping[str, torch.Tensor], axes: Axes) -> Iterator
     order = sorted(sizes, key=lambda name: sizes[name])
     groups = [[name for name in order if least <= sizes[name] < 4 * least] for least in (2, 8, 32, 128, 512)]
     groups = [group for group in groups if len(group) > 1]
-    if not groups:
-        return
     exchanged, equal = dict(sizes), dict(sizes)
     for group in groups:
         for place, (name, other) in enumerate(zip(group, reversed(group), strict=True)):
             exchanged[name] = sizes[other] + len(group) - place  # never as they were, if they are all of one size
             equal[name] = sizes[group[0]] + 1
-    for others in (exchanged, equal):
-        if _in_bounds(axes, given := _at_sizes(tensors, axes, lambda what, _: others[what.name])):
-            yield given
+    for others in (exchanged, equal) if groups else ():
+        for each in _with_other_elements(tensors):
+            if _in_bounds(axes, given := _at_sizes(each, axes, lambda what, _: others[what.name])):
+                yield given
 
 
 def _in_bounds(axes: Axes, given: Mapping[str, torch.Tensor]) -> bool:

@@ -143,3 +143,39 @@ def test_bounds_of_the_callers_own_are_honoured():
 
     program = whence.export(Table(), torch.randn(2, 9), dynamic_shapes={"x": {1: torch.export.Dim("t", min=2, max=20)}})
     assert_right(program, Table(), (torch.randn(2, 2),), (torch.randn(2, 20),))
+
+
+class Decides(torch.nn.Module):
+    def __init__(self, condition):
+        super().__init__()
+        self.condition = condition
+
+    def forward(self, x):
+        return x * 2 if self.condition(x[:, 1:]) else x + 1
+
+
+CONDITIONS = {
+    "a length that no trial would have": lambda y: y.shape[1] > 70,
+    "a product": lambda y: 2 * y.shape[1] + 1 > 97,
+    "a part, below": lambda y: y.shape[1] // 2 >= 40,
+    "a multiple": lambda y: y.shape[1] % 7 == 0,
+    "one number": lambda y: y.shape[1] == 33,
+}
+
+
+@pytest.mark.parametrize("condition", CONDITIONS.values(), ids=CONDITIONS)
+@pytest.mark.parametrize("example", [torch.ones, torch.randn], ids=["ones", "randn"])
+def test_no_side_of_a_condition_on_sizes_is_lost_without_a_word(condition, example, tmp_path):
+    """Of ones, x * 2 is x + 1: a trial on the example's elements shows nothing."""
+    model, said = Decides(condition).eval(), []
+    try:
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            program = whence.export(model, (example(3, 6),), tmp_path / "m.onnx",
+                                    dynamic_shapes={"x": {1: torch.export.Dim("n")}})
+    except whence.WhenceError as refused:
+        assert refused.code == "E0304"
+        return
+    wrong = [n for n in (2, 5, 8, 9, 33, 34, 35, 48, 49, 50, 51, 71, 72, 80, 81, 82, 120)
+             if not torch.allclose(program(x := torch.randn(3, n))[0], model(x))]
+    assert not wrong or any("E0304" in str(each.message) for each in said), wrong
