@@ -9,7 +9,7 @@ import command
 
 TOP = {"CMakeLists.txt", "README.md", "recorder", "annotator", "schema", "include", "tests", "samples", "tools", "Makefile",
        "CMakePresets.json", "LICENSE", "CHANGELOG.md", "python", "pyproject.toml", "docs", "SKILL.md", "CONTRIBUTING.md",
-       "SECURITY.md"}
+       "SECURITY.md", "action.yml"}
 MACHINE = re.compile(r"/(root|work|tmp/b|home/(?!somebody|me\b)\w+)/[\w.-]")
 
 

@@ -25,7 +25,9 @@ add_custom_command(
 add_custom_target(whence_manuals ALL DEPENDS ${manuals}/man/man1/whence.1)
 
 install(DIRECTORY ${manuals}/ DESTINATION ${CMAKE_INSTALL_DATADIR})
+install(FILES SKILL.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 if(SKBUILD)
   # share/ of the environment, where man and bash-completion look for what belongs to a command on PATH.
   install(DIRECTORY ${manuals}/ DESTINATION ${SKBUILD_DATA_DIR}/share COMPONENT python)
+  install(FILES SKILL.md DESTINATION . COMPONENT python)
 endif()

@@ -24,6 +24,7 @@ environment nncf nncf==3.4.0 openvino==2026.4.0 onnx==1.23.2 onnxruntime==1.32.0
 environment polygraphy polygraphy==0.53.6 onnx==1.23.2
 environment graphsurgeon onnx-graphsurgeon==0.6.1 onnx==1.23.2
 environment model-explorer ai-edge-model-explorer==0.1.34
+environment conda py-rattler-build==0.73.0
 # Loaded beside the packages of the project's own environment.
 environment genai --no-deps onnxruntime-genai==0.18.0
 environment modelopt --no-deps nvidia-modelopt==0.47.0 onnx-graphsurgeon==0.6.1 onnxconverter-common==1.16.0 \

@@ -1,0 +1,123 @@
+"""action.yml does what it says: its steps are run as a runner runs them, with the inputs put in."""
+
+import json
+import os
+import re
+import subprocess
+
+import onnx
+import pytest
+import yaml
+
+import command
+
+ACTION = yaml.safe_load((command.ROOT / "action.yml").read_text())
+
+
+def filled(text: str, inputs: dict[str, str]) -> str:
+    """With the values of `${{ inputs.name }}` and of the action's own folder."""
+    def value(match: re.Match) -> str:
+        name = match[1].strip()
+        return str(command.ROOT) if name == "github.action_path" else inputs[name.removeprefix("inputs.")]
+    return re.sub(r"\$\{\{(.*?)\}\}", value, text)
+
+
+def run_steps(folder, models: str, **given: str) -> tuple[int, str, dict[str, str]]:
+    """Runs the steps that are scripts, until one fails. Returns (exit code, what was printed, outputs of the last)."""
+    inputs = {name: each.get("default", "") for name, each in ACTION["inputs"].items()} | {"models": models, **given}
+    outputs = folder / "outputs"
+    outputs.write_text("")
+    environment = {**os.environ, "PATH": os.pathsep.join([str(command.BINARY.parent), os.environ["PATH"]]),
+                   "GITHUB_OUTPUT": str(outputs), "GITHUB_STEP_SUMMARY": str(folder / "summary.md")}
+    shown, code = "", 0
+    for step in ACTION["runs"]["steps"]:
+        if "run" not in step:
+            continue
+        variables = {name: filled(text, inputs) for name, text in step["env"].items()}
+        done = subprocess.run([step["shell"], "-e", "-o", "pipefail", "-c", filled(step["run"], inputs)], cwd=folder,
+                              env={**environment, **variables}, capture_output=True, text=True)
+        shown, code = shown + done.stdout + done.stderr, done.returncode
+        if code:
+            break
+    return code, shown, dict(line.split("=", 1) for line in outputs.read_text().splitlines())
+
+
+@pytest.fixture
+def folder(small_export, small_archive, tmp_path):
+    """model.onnx is annotated, lost.onnx has one node that lost its metadata, plain.onnx has none."""
+    command.run("export", small_archive, "-o", tmp_path / "model.onnx", "--annotate", "--sidecar-out", tmp_path / "model.whence.json")
+    model = onnx.load(tmp_path / "model.onnx")
+    del model.graph.node[-1].metadata_props[:]
+    model.graph.node[-1].name = "n"
+    onnx.save(model, tmp_path / "lost.onnx")
+    command.run("strip", tmp_path / "model.onnx", "-o", tmp_path / "plain.onnx")
+    return tmp_path
+
+
+def test_inputs_and_outputs_are_declared_and_used():
+    text = (command.ROOT / "action.yml").read_text()
+    used = set(re.findall(r"inputs\.(\w+)", text))
+    assert used == set(ACTION["inputs"]) and len(used) > 7
+    written = set(re.findall(r"steps\.check\.outputs\.(\w+)", text))
+    script = (command.ROOT / "tools/action/check.sh").read_text()
+    assert written == set(ACTION["outputs"]) and all(f"{name}=" in script for name in written)
+
+
+def test_a_good_file_passes(folder):
+    code, shown, outputs = run_steps(folder, "model.onnx", options="--min=covered=99\n--require=first")
+    assert code == 0 and outputs["findings"] == "false" and "::error" not in shown
+    assert json.loads((folder / outputs["sarif"] / "0.sarif").read_text())["runs"][0]["results"] == []
+    comment = (folder / outputs["comment"]).read_text()
+    assert "### `model.onnx`: nothing found" in comment and "<details>" in comment
+    assert (folder / "summary.md").read_text() == comment
+
+
+def test_lost_provenance_fails(folder):
+    code, shown, outputs = run_steps(folder, "lost.onnx", baseline="model.onnx")
+    assert code == 1 and outputs["findings"] == "true" and re.search(r"^::(error|warning) .*V503", shown, re.MULTILINE)
+    (result,) = json.loads((folder / outputs["sarif"] / "0.sarif").read_text())["runs"][0]["results"]
+    assert result["ruleId"] == "V503"
+    comment = (folder / outputs["comment"]).read_text()
+    assert "### `lost.onnx`: findings" in comment and "V503 1 more node" in comment and comment.count("```") % 2 == 0
+
+
+def test_findings_may_be_allowed_to_pass(folder):
+    code, _, outputs = run_steps(folder, "lost.onnx", baseline="model.onnx", fail="false")
+    assert code == 0 and outputs["findings"] == "true"
+
+
+def test_several_files_and_globs(folder):
+    (folder / "a folder").mkdir()
+    (folder / "model.onnx").rename(folder / "a folder" / "m.onnx")
+    code, _, outputs = run_steps(folder, "a folder/*.onnx\nlost.onnx\n", options="--min=covered=99")
+    assert code == 1 and len(list((folder / outputs["sarif"]).iterdir())) == 2
+    comment = (folder / outputs["comment"]).read_text()
+    assert "`a folder/m.onnx`: nothing found" in comment and "`lost.onnx`: findings" in comment
+
+
+@pytest.mark.parametrize("given", [{"sidecar": "model.whence.json"}, {"baseline": "model.onnx"}])
+def test_a_plain_file_is_annotated_first(folder, given):
+    before = (folder / "plain.onnx").read_bytes()
+    code, shown, _ = run_steps(folder, "plain.onnx", annotate="true", options="--min=covered=99", **given)
+    assert code == 0, shown
+    assert command.run_json("validate", folder / "whence-results" / "plain.onnx")["coverage"]["covered"] == 3
+    assert (folder / "plain.onnx").read_bytes() == before
+
+
+@pytest.mark.parametrize("models, given, words", [("none.onnx", {}, "could not be checked"), ("*.none", {}, "no ONNX file"),
+                                                  ("", {}, "no ONNX file"), ("model.onnx", {"options": "--mim=3"}, "exit code 2")])
+def test_what_cannot_be_checked_is_no_finding(folder, models, given, words):
+    code, shown, outputs = run_steps(folder, models, **given)
+    assert code == 2 and re.search(rf"^::error .*{words}", shown, re.MULTILINE) and not outputs
+
+
+def test_installing(tmp_path):
+    """Without the command, pip is asked for the version."""
+    (tmp_path / "python3").write_text('#!/bin/sh\nprintf "%s\\n" "$@" > "$0.asked"\nprintf "#!/bin/sh\\n" > "${0%/*}/whence"\n'
+                                      'chmod +x "${0%/*}/whence"\n')
+    (tmp_path / "python3").chmod(0o755)
+    for version, asked in (("", "whence-onnx"), ("0.1.0", "whence-onnx==0.1.0")):
+        (tmp_path / "whence").unlink(missing_ok=True)
+        subprocess.run(["/bin/sh", command.ROOT / "tools/action/install.sh"], check=True,
+                       env={"PATH": f"{tmp_path}:/usr/bin:/bin", "WHENCE_VERSION": version})
+        assert (tmp_path / "python3.asked").read_text().splitlines()[-1] == asked

@@ -1,0 +1,81 @@
+#!/bin/bash
+# The second step of action.yml: annotates and validates ONNX files. Leaves in WHENCE_FOLDER a SARIF file for each model and
+# comment.md, prints annotations for the workflow, and ends with 1 where there are findings.
+# Read: WHENCE_MODELS, WHENCE_SIDECAR, WHENCE_ANNOTATE, WHENCE_BASELINE, WHENCE_OPTIONS, WHENCE_FOLDER, WHENCE_FAIL.
+# Written to: GITHUB_OUTPUT and GITHUB_STEP_SUMMARY, where they are set.
+set -euo pipefail
+shopt -s nullglob
+
+folder=${WHENCE_FOLDER:-whence-results}
+mkdir -p "$folder/sarif"
+comment=$folder/comment.md
+printf '## Where ONNX nodes come from\n' >"$comment"
+
+models=()
+while IFS= read -r line; do
+  [ -n "$line" ] || continue
+  # A glob of the caller's is expanded here; a name with spaces stays one word.
+  IFS= found=($line)
+  unset IFS
+  models+=("${found[@]}")
+done <<<"${WHENCE_MODELS:-}"
+if [ ${#models[@]} = 0 ]; then
+  echo "::error title=whence::no ONNX file is called ${WHENCE_MODELS:-}"
+  exit 2
+fi
+
+options=()
+[ -z "${WHENCE_SIDECAR:-}" ] || options+=(--sidecar "$WHENCE_SIDECAR")
+# A node whose origin comes from the baseline is never as sure as there, so the two are not compared.
+if [ -n "${WHENCE_BASELINE:-}" ] && { [ "${WHENCE_ANNOTATE:-false}" != true ] || [ -n "${WHENCE_SIDECAR:-}" ]; }; then
+  options+=(--baseline "$WHENCE_BASELINE")
+fi
+while IFS= read -r line; do
+  [ -z "$line" ] || options+=("$line")
+done <<<"${WHENCE_OPTIONS:-}"
+
+# Annotates $1 into the folder and prints the path of what it wrote.
+annotate() {
+  local target=$folder/$1
+  mkdir -p "$(dirname "$target")"
+  if [ -n "${WHENCE_SIDECAR:-}" ]; then
+    whence annotate "$1" --sidecar "$WHENCE_SIDECAR" -o "$target" >&2
+  else
+    whence annotate "$1" --from "$WHENCE_BASELINE" -o "$target" >&2
+  fi
+  printf '%s\n' "$target"
+}
+
+worst=0
+for number in "${!models[@]}"; do
+  model=${models[$number]}
+  [ "${WHENCE_ANNOTATE:-false}" != true ] || model=$(annotate "$model")
+  text=$folder/text
+  code=0
+  whence validate "$model" "${options[@]}" --format sarif -o "$folder/sarif/$number.sarif" --format text -o "$text" \
+    --format github || code=$?
+  if [ "$code" -gt 1 ]; then
+    echo "::error title=whence::$model could not be checked, exit code $code"
+    exit "$code"
+  fi
+  [ "$code" -le "$worst" ] || worst=$code
+  {
+    printf '\n### `%s`: %s\n\n' "$model" "$([ "$code" = 0 ] && echo nothing found || echo findings)"
+    # From `checks` on the text says what was found; before it come the tables.
+    sed -n '/^checks$/,$p' "$text" | sed -e 's/^checks$/```/' && printf '```\n'
+    printf '\n<details><summary>Coverage by module</summary>\n\n'
+    whence report "$model" -o "$folder/report.md" >/dev/null && cat "$folder/report.md"
+    printf '\n</details>\n'
+  } >>"$comment"
+done
+rm -f "$folder/text" "$folder/report.md"
+
+if [ -n "${GITHUB_OUTPUT:-}" ]; then
+  {
+    printf 'findings=%s\n' "$([ "$worst" = 0 ] && echo false || echo true)"
+    printf 'comment=%s\nsarif=%s\n' "$comment" "$folder/sarif"
+  } >>"$GITHUB_OUTPUT"
+fi
+[ -z "${GITHUB_STEP_SUMMARY:-}" ] || cat "$comment" >>"$GITHUB_STEP_SUMMARY"
+[ "${WHENCE_FAIL:-true}" = true ] || worst=0
+exit "$worst"
