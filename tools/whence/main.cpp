@@ -71,6 +71,15 @@ const Command& find_command(const std::string& name) {
               Place{.stage = "command line"});
 }
 
+// Known before the options are parsed, so that a wrong option is reported as JSON too.
+bool wants_json(std::span<char*> arguments) {
+  for (const char* argument : arguments) {
+    if (std::strcmp(argument, "--") == 0) return false;
+    if (std::strcmp(argument, "--json") == 0) return true;
+  }
+  return false;
+}
+
 ExitCode run(std::span<char*> arguments) {
   if (arguments.empty()) {
     print_help(std::cerr);
@@ -87,21 +96,12 @@ ExitCode run(std::span<char*> arguments) {
     return ExitCode::ok;
   }
   if (first == "--version" || first == "version") {
-    std::cout << "whence " WHENCE_VERSION "\n";
+    std::cout << (wants_json(arguments) ? "{\"version\": \"" WHENCE_VERSION "\"}\n" : "whence " WHENCE_VERSION "\n");
     return ExitCode::ok;
   }
   if (is_in_python(arguments)) run_in_python(arguments);
   const auto rest = arguments.subspan(1);
   return find_command(first).run(static_cast<int>(rest.size()), rest.data());
-}
-
-// Known before the options are parsed, so that a wrong option is reported as JSON too.
-bool wants_json(std::span<char*> arguments) {
-  for (const char* argument : arguments) {
-    if (std::strcmp(argument, "--") == 0) return false;
-    if (std::strcmp(argument, "--json") == 0) return true;
-  }
-  return false;
 }
 
 ExitCode run_guarded(std::span<char*> arguments) {

@@ -1,0 +1,84 @@
+"""With --json, every subcommand prints one object on standard output and nothing else."""
+
+import json
+
+import numpy as np
+import onnxruntime
+import pytest
+
+import command
+from cli.test_command_line import SUBCOMMANDS
+
+# A line for each use; {f} is the folder with the files that the fixture makes.
+LINES = """
+record {f}/small.pt -o {f}/r.json
+export {f}/small.pt -o {f}/e.onnx
+annotate {f}/plain.onnx --from {f}/m.onnx -o {f}/a.onnx
+validate {f}/m.onnx
+validate {f}/plain.onnx --min covered=90
+show {f}/m.onnx
+show {f}/small.pt
+explain {f}/m.onnx output
+diff {f}/m.onnx {f}/plain.onnx
+strip {f}/m.onnx -o {f}/s.onnx
+functions {f}/m.onnx -o {f}/f.onnx --depth 1
+inline {f}/f.onnx -o {f}/i.onnx
+select {f}/m.onnx --modules first
+select {f}/m.onnx --modules first --format ort-quant -o {f}/s.json
+place {f}/m.onnx --rule cpu=**
+extract {f}/m.onnx --module first -o {f}/x.onnx
+report {f}/m.onnx -o {f}/r.html
+dot {f}/m.onnx -o {f}/m.dot
+graphml {f}/m.onnx -o {f}/m.graphml
+model-explorer {f}/m.onnx -o {f}/m.graph.json
+profile {f}/m.onnx --profile {f}/profile.json
+ops
+ops --schemas gelu
+ops --missing {f}/small.pt
+rules
+rules --rule V101
+codes
+doctor
+skill
+man
+man export
+man --all {f}/man1
+completions
+completions zsh
+completions fish -o {f}/whence.fish
+carry {f}/m.onnx -o {f}/c.onnx -- cp {{in}} {{out}}
+""".strip().splitlines()
+IN_PYTHON = {"accuracy", "sensitivity", "fleet"}  # tests/numbers and tests/python read theirs
+
+
+@pytest.fixture(scope="module")
+def folder(small_archive, tmp_path_factory):
+    place = tmp_path_factory.mktemp("json")
+    (place / "small.pt").write_bytes(small_archive.read_bytes())
+    command.run("export", small_archive, "-o", place / "m.onnx", "--annotate")
+    command.run("strip", place / "m.onnx", "-o", place / "plain.onnx")
+    options = onnxruntime.SessionOptions()
+    options.enable_profiling, options.profile_file_prefix = True, str(place / "run")
+    session = onnxruntime.InferenceSession(place / "m.onnx", options, providers=["CPUExecutionProvider"])
+    (given,) = session.get_inputs()
+    for _ in range(3):
+        session.run(None, {given.name: np.ones([each if isinstance(each, int) else 2 for each in given.shape], np.float32)})
+    (place / "profile.json").write_text(open(session.end_profiling()).read())
+    return place
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_one_object(line, folder):
+    words = line.format(f=folder).split()
+    at = words.index("--") if "--" in words else len(words)
+    result = command.run(*words[:at], "--json", *words[at:], code=None)
+    assert result.returncode in (0, 1), result.stdout + result.stderr
+    assert isinstance(json.loads(result.stdout), dict)
+
+
+def test_every_subcommand_is_asked():
+    assert {line.split()[0] for line in LINES} == set(SUBCOMMANDS) - IN_PYTHON
+
+
+def test_the_version():
+    assert command.run_json("--version") == {"version": command.run("--version").stdout.split()[1]}
