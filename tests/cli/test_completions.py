@@ -108,6 +108,16 @@ def test_words_are_completed(scripts, tmp_path, shell, words, expected, other):
     assert set(expected) <= set(found) and other not in found
 
 
+@pytest.mark.parametrize("words, expected, other", [
+    (["validate", "--format", "=", "s"], "sarif", "text"), (["validate", "--format", "="], "junit", "--json"),
+    (["carry", "m.onnx", "-o", "o.onnx", "--", "pytho"], "python3", "--json"),
+    (["carry", "m.onnx", "-o", "o.onnx", "--", "python3", "mo"], "model.onnx", "more")], ids=str)
+def test_words_that_bash_divides(scripts, tmp_path, words, expected, other):
+    (tmp_path / "model.onnx").touch()
+    found = in_bash(scripts["bash"], words, tmp_path)
+    assert expected in found and other not in found
+
+
 def at_a_terminal(arguments: list[str], keys: list[str], folder) -> str:
     """What a shell shows while keys are typed; the last of them ends it."""
     process, terminal = pty.fork()

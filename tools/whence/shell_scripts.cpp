@@ -98,7 +98,7 @@ std::string zsh_option(const Option& option) {
 
 std::string zsh_argument(const Argument& argument) {
   return " \\\n        " + in_quotes((argument.repeated ? "*:" : ":") + zsh_text(argument.name) + ":" +
-                                  zsh_action(argument.is_file, false, argument.choices));
+                                     zsh_action(argument.is_file, false, argument.choices));
 }
 
 std::string fish_option(const std::string& condition, const Option& option) {
@@ -121,6 +121,8 @@ std::string bash_script(const Commands& commands) {
       "# Completes command lines of whence in bash. `whence completions bash` made it.\n"
       "_whence() {\n"
       "  local current=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]}\n"
+      "  # --option=value is three words here.\n"
+      "  if [[ $current == = ]]; then current=; elif [[ $before == = ]]; then before=${COMP_WORDS[COMP_CWORD-2]}; fi\n"
       "  _whence_words() { COMPREPLY=($(compgen -W \"$1\" -- \"$current\")); }\n"
       "  _whence_files() {\n"
       "    compopt -o filenames 2>/dev/null\n"
@@ -131,6 +133,11 @@ std::string bash_script(const Commands& commands) {
       "    _whence_words \"" +
       joined(names(commands)) +
       " help --help --version\"\n"
+      "    return\n"
+      "  fi\n"
+      "  # Behind -- stands another command (carry).\n"
+      "  if [[ \" ${COMP_WORDS[*]:0:COMP_CWORD} \" == *\" -- \"* ]]; then\n"
+      "    if [[ $before == -- || $before == --then ]]; then _whence_files -c; else _whence_files -f; fi\n"
       "    return\n"
       "  fi\n"
       "  case ${COMP_WORDS[1]} in\n"
@@ -199,7 +206,8 @@ std::string fish_script(const Commands& commands) {
       "complete -c whence -n __fish_use_subcommand -l help -s h -d 'this text'\n"
       "complete -c whence -n __fish_use_subcommand -l version -d 'version of whence'\n";
   for (const CommandDescription& command : commands) {
-    text += "complete -c whence -n __fish_use_subcommand -a " + command.name + " -d " + in_quotes(command.summary) + "\n";
+    text +=
+        "complete -c whence -n __fish_use_subcommand -a " + command.name + " -d " + in_quotes(command.summary) + "\n";
   }
   text += "complete -c whence -n '__fish_seen_subcommand_from help' -a " + in_quotes(joined(names(commands))) + "\n";
   for (const CommandDescription& command : commands) {
