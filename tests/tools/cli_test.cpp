@@ -1,7 +1,9 @@
-// The command line's helpers: sizes.
+// The command line's helpers: sizes, errors, descriptions.
 #include "tools/whence/cli.h"
 
 #include <gtest/gtest.h>
+
+#include "tools/whence/description.h"
 
 namespace whence {
 namespace {
@@ -78,6 +80,37 @@ TEST(CommandLine, RefusesWithARemedy) {
     EXPECT_NE(diagnostic.message.find(row.message), std::string::npos) << diagnostic.message;
     EXPECT_NE(diagnostic.remedy.find(row.remedy), std::string::npos) << diagnostic.remedy;
   }
+}
+
+ExitCode run_demo(int argc, char** argv) {
+  DemoLine line;
+  line.choices("opset", {"20", "21"});
+  line.example("whence demo in.pt -o out");
+  return line.parse(argc, argv) ? ExitCode::findings : ExitCode::ok;
+}
+
+TEST(CommandLine, IsDescribedByWhatItDeclares) {
+  const CommandDescription demo = describe({"demo", "a demonstration", run_demo});
+  EXPECT_EQ(demo.name, "demo");
+  EXPECT_EQ(demo.summary, "a demonstration");
+  EXPECT_EQ(demo.usage, "FILE [-o FILE]");
+  ASSERT_EQ(demo.arguments.size(), 1U);
+  EXPECT_TRUE(demo.arguments.front().is_file);
+  std::vector<std::string> options;
+  for (const auto& option : demo.options) {
+    std::string text = option.name + "/" + option.letter + "/" + option.placeholder;
+    for (const std::string& word : option.choices) text += "/" + word;
+    options.push_back(text + (option.repeated ? "..." : ""));
+  }
+  EXPECT_EQ(options,
+            (std::vector<std::string>{"help/h/", "json//", "output/o/FILE", "opset//N/20/21", "input//SPEC..."}));
+  EXPECT_EQ(demo.examples, std::vector<std::string>{"whence demo in.pt -o out"});
+}
+
+TEST(CommandLine, ParsesAgainOnceItWasDescribed) {
+  describe({"demo", "a demonstration", run_demo});
+  Arguments arguments({"in.pt", "-o", "out"});
+  EXPECT_EQ(run_demo(static_cast<int>(arguments.pointers.size()), arguments.pointers.data()), ExitCode::findings);
 }
 
 }  // namespace

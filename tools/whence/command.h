@@ -1,4 +1,4 @@
-// A subcommand of `whence`: one file each, which ends with its entry; main.cpp lists the entries in one table.
+// A subcommand of `whence`: one file each, which ends with its entry; commands.cpp lists the entries in one table.
 //
 // run() receives the arguments after the subcommand's own name. It throws Error for whatever goes wrong; main.cpp
 // prints the diagnostics and turns their code into the exit code.
@@ -16,7 +16,7 @@ struct Command {
   ExitCode (*run)(int argc, char** argv);
 };
 
-// The subcommands of the command itself, in the order in which a newcomer meets them. main.cpp has the table.
+// The subcommands of the command itself, in the order in which a newcomer meets them. commands.cpp has the table.
 std::span<const Command* const> all_commands();
 
 extern const Command annotate_command;

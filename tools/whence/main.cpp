@@ -24,19 +24,10 @@
 namespace whence {
 namespace {
 
-const Command* const kCommands[] = {
-    &record_command,      &export_command,  &annotate_command,       &carry_command,   &validate_command,
-    &show_command,        &explain_command, &diff_command,           &strip_command,   &functions_command,
-    &inline_command,      &select_command,  &place_command,          &extract_command, &report_command,
-    &dot_command,         &graphml_command, &model_explorer_command, &profile_command, &ops_command,
-    &rules_command,       &codes_command,   &doctor_command,         &skill_command,   &man_command,
-    &completions_command,
-};
-
 void print_help(std::ostream& out) {
   out << "whence says where every ONNX node comes from: which module, which call of it, which source line.\n\n"
          "usage: whence <command> [options]\n\ncommands:\n";
-  for (const Command* command : kCommands) {
+  for (const Command* command : all_commands()) {
     std::string name = command->name;
     name.resize(16, ' ');
     out << "  " << name << command->summary << "\n";
@@ -60,7 +51,7 @@ void print_help(std::ostream& out) {
 
 const Command& find_command(const std::string& name) {
   std::vector<std::string> names;
-  for (const Command* command : kCommands) {
+  for (const Command* command : all_commands()) {
     if (name == command->name) return *command;
     names.emplace_back(command->name);
   }
@@ -127,8 +118,6 @@ ExitCode run_guarded(std::span<char*> arguments) {
 }
 
 }  // namespace
-
-std::span<const Command* const> all_commands() { return kCommands; }
 
 }  // namespace whence
 
