@@ -156,11 +156,14 @@ def test_a_key_in_bash(scripts, tmp_path):
 
 def test_a_key_in_zsh(scripts, tmp_path):
     zsh = needs("zsh")
+    (tmp_path / "model.onnx").touch()
     subprocess.run([zsh, "-n", scripts["zsh"]], check=True)
     setup = f"fpath=({scripts['zsh'].parent} $fpath); autoload -Uz compinit; compinit -u -D; PS1='> '\n"
     shown = at_a_terminal([zsh, "-f", "-i"], [setup, "whence explai\t", "\x15whence export --anno\t",
-                                              "\x15whence validate --format sar\t", "\x15exit\n"], tmp_path)
-    assert "whence explain " in shown and "whence export --annotate " in shown and "--format sarif " in shown
+                                              "\x15whence validate --format sar\t", "\x15whence validate --format=jun\t",
+                                              "\x15whence show mod\t", "\x15exit\n"], tmp_path)
+    assert "whence explain " in shown and "whence export --annotate " in shown
+    assert "--format sarif " in shown and "--format=junit " in shown and "whence show model.onnx " in shown
 
 
 def test_manual_pages_are_read_without_a_warning(commands, tmp_path):

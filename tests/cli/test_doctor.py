@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from importlib import metadata
@@ -62,6 +63,11 @@ def test_as_text():
     text = command.run("doctor", "--python", sys.executable, own_process=True).stdout
     assert f"torch       {torch.__version__}, {torch.__path__[0]}\n" in text
     assert f"onnxruntime {onnxruntime.__version__} (" in text and "\nready\n" in text
+    page = (command.ROOT / "docs/doctor.md").read_text()
+    page = page[page.index("$ whence doctor\n"):].split("```")[0]
+    titles = re.compile(r"^(\w+)  +\S", re.MULTILINE)
+    assert len(titles.findall(page)) > 5 and set(titles.findall(page)) <= set(titles.findall(text))
+    assert set(re.findall(r"^  (\w.*)$", page, re.MULTILINE)) <= set(re.findall(r"^  (\w.*)$", text, re.MULTILINE))
 
 
 def test_an_empty_environment_is_told_what_to_install(tmp_path):

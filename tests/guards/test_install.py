@@ -86,6 +86,15 @@ def test_every_schema_is_installed(prefix):
     assert {path.name: path.read_bytes() for path in (prefix / "share" / "whence").iterdir()} == schemas
 
 
+def test_completions_and_manual_pages_are_installed(prefix):
+    share = prefix / "share"
+    for shell, file in (("bash", "bash-completion/completions/whence"), ("zsh", "zsh/site-functions/_whence"),
+                        ("fish", "fish/vendor_completions.d/whence.fish")):
+        assert (share / file).read_text() == command.run("completions", shell).stdout
+    assert (share / "man/man1/whence-export.1").read_text() == command.run("man", "export").stdout
+    assert (share / "doc/whence/SKILL.md").read_text() == command.run("skill").stdout
+
+
 def test_missing_packages_are_named_together(tmp_path):
     said = configure(tmp_path, "-DCMAKE_IGNORE_PATH=/usr/include", "-DCMAKE_DISABLE_FIND_PACKAGE_tsl-robin-map=ON")
     assert "apt-get install -y libprotobuf-dev robin-map-dev libxxhash-dev zlib1g-dev libexpat1-dev" in said

@@ -86,7 +86,9 @@ std::string zsh_action(bool is_file, bool is_folder, const std::vector<std::stri
 std::string zsh_option(const Option& option) {
   std::string text;
   for (const std::string& flag : flags(option)) {
-    std::string spec = (option.repeated ? "*" : "") + flag + "[" + zsh_text(clause(option.help)) + "]";
+    // A value stands in the next word, or behind = of a long flag and directly behind a short one.
+    const std::string with_value = option.is_flag() ? "" : flag.starts_with("--") ? "=" : "+";
+    std::string spec = (option.repeated ? "*" : "") + flag + with_value + "[" + zsh_text(clause(option.help)) + "]";
     if (!option.is_flag()) {
       spec +=
           ":" + zsh_text(option.placeholder) + ":" + zsh_action(option.is_file(), option.is_folder(), option.choices);
