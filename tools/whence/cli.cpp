@@ -257,8 +257,10 @@ CommandDescription describe(const Command& command) {
   description.name = command.name;
   description.summary = command.summary;
   described = &description;
+  struct Until {
+    ~Until() { described = nullptr; }
+  } const until_it_returns_or_throws;
   command.run(0, nullptr);
-  described = nullptr;
   return description;
 }
 
