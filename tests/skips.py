@@ -28,7 +28,7 @@ TABLE = (
     Skip("samples/test_minilm.py::*", "the weights are not installed*", 20),
     Skip("views/test_viewers.py::*", "pip could not fetch the viewers*", 8),
     Skip("samples/test_first.py::*", "pip could not fetch timm and ultralytics: *", 2),
-    Skip("packaging/test_workflows.py::*", "pip could not fetch pre-commit: *", 1),
+    Skip("packaging/test_workflows.py::*", "pip could not fetch pre-commit: *", 2),
     Skip("packaging/test_workflows.py::*", "no environment of *", 2),
     Skip("tool_dialects/*", "no environment of *", 14),
     Skip("tool_dialects/*", "*chromium*", 2),

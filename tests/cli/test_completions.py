@@ -6,6 +6,7 @@ import pty
 import re
 import select
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -118,52 +119,48 @@ def test_words_that_bash_divides(scripts, tmp_path, words, expected, other):
     assert expected in found and other not in found
 
 
-def at_a_terminal(arguments: list[str], keys: list[str], folder) -> str:
-    """What a shell shows while keys are typed; the last of them ends it."""
+def at_a_terminal(arguments: list[str], steps: list[tuple[str, str]], folder) -> None:
+    """Types into a shell, and after each of the keys waits for what it is to show."""
     process, terminal = pty.fork()
     if process == 0:
         os.chdir(folder)
         os.environ.update(TERM="dumb", PS1="> ", HOME=str(folder))
         os.execv(arguments[0], arguments)
-    shown = b""
+    try:
+        for keys, expected in steps:
+            os.write(terminal, keys.encode())
+            shown, end = "", time.monotonic() + 30
+            while expected not in shown:
+                ready = select.select([terminal], [], [], max(end - time.monotonic(), 0))[0]
+                assert ready, f"{keys!r} showed {shown!r}, and not {expected!r}"
+                shown += os.read(terminal, 4096).decode(errors="replace")
+    finally:
+        os.close(terminal)
+        os.kill(process, signal.SIGKILL)
+        os.waitpid(process, 0)
 
-    def read(seconds: float) -> None:
-        nonlocal shown
-        end = time.monotonic() + seconds
-        while select.select([terminal], [], [], max(end - time.monotonic(), 0))[0]:
-            try:
-                piece = os.read(terminal, 4096)
-            except OSError:
-                return
-            if not piece:
-                return
-            shown += piece
-            end = min(end, time.monotonic() + 0.6)
 
-    for key in keys:
-        os.write(terminal, key.encode())
-        read(10)
-    os.close(terminal)
-    os.waitpid(process, 0)
-    return shown.decode(errors="replace")
+CLEAR = "\x15"  # Ctrl-U: the line is empty again
 
 
 def test_a_key_in_bash(scripts, tmp_path):
-    shown = at_a_terminal([needs("bash"), "--norc", "--noprofile", "-i"],
-                          [f"source {scripts['bash']}\n", "whence explai\t", "\x15whence export --anno\t", "\x15exit\n"], tmp_path)
-    assert "whence explain " in shown and "whence export --annotate " in shown
+    at_a_terminal([needs("bash"), "--norc", "--noprofile", "-i"],
+                  [(f"source {scripts['bash']}; echo rea''dy\n", "ready\r\n"), ("whence explai\t", "whence explain "),
+                   (f"{CLEAR}whence export --anno\t", "whence export --annotate "),
+                   (f"{CLEAR}whence validate --format=jun\t", "--format=junit ")], tmp_path)
 
 
 def test_a_key_in_zsh(scripts, tmp_path):
     zsh = needs("zsh")
     (tmp_path / "model.onnx").touch()
     subprocess.run([zsh, "-n", scripts["zsh"]], check=True)
-    setup = f"fpath=({scripts['zsh'].parent} $fpath); autoload -Uz compinit; compinit -u -D; PS1='> '\n"
-    shown = at_a_terminal([zsh, "-f", "-i"], [setup, "whence explai\t", "\x15whence export --anno\t",
-                                              "\x15whence validate --format sar\t", "\x15whence validate --format=jun\t",
-                                              "\x15whence show mod\t", "\x15exit\n"], tmp_path)
-    assert "whence explain " in shown and "whence export --annotate " in shown
-    assert "--format sarif " in shown and "--format=junit " in shown and "whence show model.onnx " in shown
+    setup = f"fpath=({scripts['zsh'].parent} $fpath); autoload -Uz compinit; compinit -u -D; echo rea''dy\n"
+    at_a_terminal([zsh, "-f", "-i"],
+                  [(setup, "ready\r\n"), ("whence explai\t", "whence explain "),
+                   (f"{CLEAR}whence export --anno\t", "whence export --annotate "),
+                   (f"{CLEAR}whence validate --format sar\t", "--format sarif "),
+                   (f"{CLEAR}whence validate --format=jun\t", "--format=junit "),
+                   (f"{CLEAR}whence show mod\t", "whence show model.onnx ")], tmp_path)
 
 
 def test_manual_pages_are_read_without_a_warning(commands, tmp_path):

@@ -63,6 +63,17 @@ def test_inputs_and_outputs_are_declared_and_used():
     assert written == set(ACTION["outputs"]) and all(f"{name}=" in script for name in written)
 
 
+def test_the_page_uses_what_there_is():
+    page = (command.ROOT / "docs/ci.md").read_text()
+    workflow, hook = (yaml.safe_load(block) for block in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL))
+    (step,) = [each for each in workflow["steps"] if "/whence@" in each.get("uses", "")]
+    named = set(re.findall(r"^\| `(\w+)", page, re.MULTILINE)) | {"sidecar"}
+    assert set(step["with"]) <= set(ACTION["inputs"]) == named
+    assert set(re.findall(r"outputs\.(\w+)", page)) <= set(ACTION["outputs"])
+    hooks = yaml.safe_load((command.ROOT / ".pre-commit-hooks.yaml").read_text())
+    assert hook["repos"][0]["hooks"][0]["id"] in {each["id"] for each in hooks}
+
+
 def test_a_good_file_passes(folder):
     code, shown, outputs = run_steps(folder, "model.onnx", options="--min=covered=99\n--require=first")
     assert code == 0 and outputs["findings"] == "false" and "::error" not in shown

@@ -80,6 +80,10 @@ def repository(folder: Path, files: dict[str, Path | str]) -> Path:
     return folder
 
 
+def test_pre_commit_accepts_the_list_of_hooks(pre_commit):
+    subprocess.run([*pre_commit, "validate-manifest", command.ROOT / ".pre-commit-hooks.yaml"], check=True)
+
+
 def test_the_hook_in_a_repository(pre_commit, small_archive, tmp_path):
     hook = repository(tmp_path / "hook", {name: command.ROOT / name
                                           for name in (".pre-commit-hooks.yaml", "tools/action/pre_commit.sh")})
