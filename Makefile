@@ -7,6 +7,8 @@
 #                  whence writes, in environments of their own; some ten minutes
 #   make install   the command, libraries, headers and CMake package under PREFIX (/usr/local)
 #   make wheel     the wheel whence-onnx with a fully static command in build/wheels, tried in an empty environment
+#   make wheel-aarch64 the same for aarch64, compiled on this machine and tried under qemu: some ten minutes
+#   make wheel-recorder VERSIONS="2.9.1 2.13.0"   the wheel whence-onnx-recorder for these versions of PyTorch
 #   make test-source   `pip install` of the source with PyTorch, in an empty environment: tests/python/test_source_install.py
 #   make test-torch VERSION=2.15.0   the recorder and its tests with another PyTorch (tools/cmake/torch.cmake: which)
 #   make accuracy  build, then how often annotate is right about foreign files: tests/accuracy
@@ -24,7 +26,7 @@ PREFIX ?= /usr/local
 SECONDS ?= 60
 N ?= 2000
 
-.PHONY: demo build test test-full test-source test-torch test-sanitized fuzz random wheel accuracy install bench lint clean setup
+.PHONY: demo build test test-full test-source test-torch test-sanitized fuzz random wheel wheel-aarch64 wheel-recorder accuracy install bench lint clean setup
 
 build: setup
 	@tools/setup/build.sh release
@@ -46,6 +48,12 @@ test-full: build
 
 wheel: setup
 	@tools/setup/wheel.sh
+
+wheel-aarch64: setup
+	@tools/setup/wheel.sh aarch64
+
+wheel-recorder: setup
+	@tools/setup/recorder_wheel.sh $(VERSIONS)
 
 test-source: build
 	@WHENCE_SOURCE_WHEEL=build build/venv/bin/python -m pytest tests/python/test_source_install.py -q

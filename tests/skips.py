@@ -20,6 +20,7 @@ TABLE = (
     Skip("python/test_source_install.py::*", "a wheel *", 3),
     Skip("python/test_wheel.py::*", "the archives of a static command are not installed*", 30),
     Skip("python/test_wheel.py::*", "no environment of *", 1),
+    Skip("cross/*", "no command for aarch64 *", 10),
     Skip("export/test_exported_programs.py::*", "torch.export fixes the length of a packed sequence", 1),
     Skip("python/test_lowered_programs.py::*", "torch.jit.trace has no nested vmap", 1),
     Skip("cli/test_errors.py::*", "*small file system*", 8),

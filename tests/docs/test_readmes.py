@@ -207,6 +207,6 @@ def test_the_cpp_api_is_described():
 
 def test_make_targets_exist():
     makefile = (command.ROOT / "Makefile").read_text()
-    targets = set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
-    named = {target for document in DOCUMENTS for target in re.findall(r"(?:`|^)make ([a-z-]+)", document.read_text(), re.MULTILINE)}
+    targets = set(re.findall(r"^([a-z][a-z0-9-]*):", makefile, re.MULTILINE))
+    named = {target for document in DOCUMENTS for target in re.findall(r"(?:`|^)make ([a-z][a-z0-9-]*)", document.read_text(), re.MULTILINE)}
     assert {"demo", "test"} <= named <= targets

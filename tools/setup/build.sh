@@ -7,11 +7,14 @@ preset=$1
 shift
 folder=build
 [ "$preset" = release ] || folder=build/$preset
+options=$(build_options)
+# The libraries that this machine links are no matter to another.
+if [ "$preset" = aarch64 ]; then options=$(build_options | grep -o -- '-DWHENCE_CCACHE=ON\|-DWHENCE_WERROR=[A-Z]*'); fi
 cmake=$root/build/venv/bin/cmake
 
 # Given again each time: CMake remembers the first answer otherwise.
-# shellcheck disable=SC2046  # words on purpose
-quietly "configuring" "$cmake" --preset "$preset" $(build_options) \
+# shellcheck disable=SC2086  # words on purpose
+quietly "configuring" "$cmake" --preset "$preset" $options \
   ${TORCH_DIR:+"-DTORCH_DIR=$TORCH_DIR"} ${ONNX_ROOT:+"-DONNX_ROOT=$ONNX_ROOT"}
 step "building $folder"
 set -- --build "$folder" ${1:+--target "$@"}

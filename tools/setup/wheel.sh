@@ -1,11 +1,21 @@
 #!/bin/sh
-# The wheel whence-onnx in build/wheels: links the fully static command, tries the wheel where nothing else is installed, and
-# prints its size and the seconds from pip install to the report of an annotated foreign model.
+# wheel.sh [aarch64]: the wheel whence-onnx in build/wheels. Links the fully static command, tries the wheel where nothing else is
+# installed, and prints its size and the seconds from pip install to the report of an annotated foreign model. For another
+# processor the command is compiled anew, and tried under qemu.
 . "$(dirname "$0")/common.sh"
+
+python=build/venv/bin/python
+if [ $# -gt 0 ]; then
+  tools/setup/packages.sh "$1"
+  tools/setup/onnx.sh "$1"
+  tools/setup/build.sh "$1" whence_static
+  wheel=$($python tools/setup/wheel.py "build/$1/static/whence" "$1" build/wheels)
+  step "made $wheel ($(wc -c <"$wheel") bytes)"
+  exec $python -m pytest tests/cross -q --matrix 1/1 -n0 </dev/null
+fi
 
 tools/setup/packages.sh wheel
 tools/setup/build.sh release whence_static
-python=build/venv/bin/python
 wheel=$($python tools/setup/wheel.py build/static/whence "$(uname -m)" build/wheels)
 step "made $wheel ($(wc -c <"$wheel") bytes)"
 
