@@ -53,17 +53,21 @@ Diagnostic refusal(const std::string& message, const std::string& remedy) {
   return {whence::Code::needs_libtorch, whence::Severity::error, message, {.stage = "load recorder"}, remedy, 1, {}};
 }
 
+// "2.13" of "2.13.0": PyTorch keeps symbols and structures within a minor version.
+std::string minor_version(const std::string& version) {
+  const std::size_t major = version.find('.');
+  return major == std::string::npos ? version : version.substr(0, version.find('.', major + 1));
+}
+
 std::optional<Diagnostic> refuse_other_version(void* torch) {
   const std::string running = version_of(torch);
-  if (running == built_for) return std::nullopt;
+  if (minor_version(running) == minor_version(built_for)) return std::nullopt;
   const fs::path folder = file_of(torch).parent_path().parent_path();
   const std::string named = running.empty() ? "one before 2.7" : running;
-  return refusal(
-      "this recorder was built for PyTorch " + std::string(built_for) + ", and the PyTorch in " + folder.string() +
-          " is " + named,
-      "build whence for that one: in its environment `pip install --force-reinstall --no-deps .` in whence's "
-      "source, or `TORCH_DIR=" +
-          folder.string() + " make build`; or pip install torch==" + built_for);
+  return refusal("this recorder was built for PyTorch " + std::string(built_for) + ", and the PyTorch in " +
+                     folder.string() + " is " + named,
+                 "whence recorder build, in the environment of that PyTorch; in whence's source `TORCH_DIR=" +
+                     folder.string() + " make build`; or pip install torch==" + built_for);
 }
 
 using Loaded = std::optional<Diagnostic>;  // why it could not be loaded

@@ -11,7 +11,8 @@ import command
 
 SUBCOMMANDS = ["record", "export", "annotate", "carry", "validate", "show", "explain", "diff", "strip", "functions", "inline",
                "extract", "select", "place", "report", "dot", "graphml", "model-explorer", "profile", "ops", "codes",
-               "rules", "doctor", "skill", "man", "completions", "accuracy", "sensitivity", "fleet"]
+               "rules", "doctor", "skill", "man", "completions", "accuracy", "sensitivity", "fleet",
+               "recorder"]
 
 
 def test_help_lists_every_subcommand():

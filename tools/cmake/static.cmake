@@ -35,3 +35,15 @@ target_link_libraries(whence_static PRIVATE
   $<TARGET_FILE:whence_annotator> $<TARGET_FILE:whence_schema> $<TARGET_FILE:ONNX::onnx> $<TARGET_FILE:ONNX::onnx_proto>
   ${static_archives} -lm -pthread)
 target_link_options(whence_static PRIVATE -static-pie -s)
+
+# whence_portable: the command that loads the recorder, for the recorder's package. Of the system it needs libc and libstdc++,
+# which LibTorch needs as well; the malloc is libc's, since another one would meet LibTorch's memory.
+set(portable_archives ${static_archives})
+list(FILTER portable_archives EXCLUDE REGEX "malloc")
+add_executable(whence_portable EXCLUDE_FROM_ALL tools/whence/portable/newer_symbols.cpp $<TARGET_OBJECTS:whence>)
+set_target_properties(whence_portable PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/portable OUTPUT_NAME whence)
+add_dependencies(whence_portable whence_annotator whence_schema)
+target_link_libraries(whence_portable PRIVATE
+  $<TARGET_FILE:whence_annotator> $<TARGET_FILE:whence_schema> $<TARGET_FILE:ONNX::onnx> $<TARGET_FILE:ONNX::onnx_proto>
+  ${portable_archives} ${CMAKE_DL_LIBS} -lm -pthread)
+target_link_options(whence_portable PRIVATE -s)

@@ -1,6 +1,8 @@
-"""Makes the wheel whence-onnx of a fully static command and the Python package: one file for every Python and libc.
+"""Makes the wheels: whence-onnx of a fully static command and the Python package, one file for every Python and libc, and
+whence-onnx-recorder of what loads LibTorch, with a recorder for each minor version of PyTorch.
 
-    wheel.py COMMAND ARCHITECTURE FOLDER      writes FOLDER/whence_onnx-VERSION-py3-none-....whl, prints its path
+    wheel.py COMMAND ARCHITECTURE FOLDER                 writes FOLDER/whence_onnx-VERSION-py3-none-....whl, prints its path
+    wheel.py --recorder COMMAND ARCHITECTURE FOLDER TORCH=LIBRARIES...   TORCH: 2.13.0; LIBRARIES: the folder of its recorder
 
 The metadata is that of pyproject.toml, the version that of CMakeLists.txt. The same inputs give the same bytes; files have
 the time $SOURCE_DATE_EPOCH, else the earliest one that a zip can hold.
@@ -25,6 +27,8 @@ EARLIEST = 315_532_800  # 1980, as a zip has it
 # A static command needs no libc at all: the oldest that pip knows of each family. A newer system takes those, too; where
 # a platform is named, as in `pip download --platform musllinux_1_2_x86_64`, pip compares the words, so the common ones are here.
 PLATFORMS = ("manylinux_2_17_{}", "manylinux2014_{}", "musllinux_1_1_{}", "musllinux_1_2_{}")
+# The recorder's command needs GLIBC_2.34 and GLIBCXX_3.4.29, as its recorders do.
+RECORDER_PLATFORMS = ("manylinux_2_34_{}",)
 
 
 def version() -> str:
@@ -32,39 +36,26 @@ def version() -> str:
     return re.search(r"project\(whence VERSION ([0-9.]+)", (ROOT / "CMakeLists.txt").read_text())[1]
 
 
-def tags(architecture: str) -> list[str]:
-    return [f"py3-none-{platform.format(architecture)}" for platform in PLATFORMS]
+def project() -> dict:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 
-def metadata(project: dict) -> str:
+def metadata(name: str, description: str, requirements: list[str], extras: dict[str, list[str]], readme: str) -> str:
     """METADATA of the core metadata's version 2.4."""
-    lines = ["Metadata-Version: 2.4", f"Name: {project['name']}", f"Version: {version()}", f"Summary: {project['description']}",
-             f"License-Expression: {project['license']}", *(f"License-File: {name}" for name in project["license-files"]),
-             f"Requires-Python: {project['requires-python']}"]
-    for extra, requirements in project["optional-dependencies"].items():
+    lines = ["Metadata-Version: 2.4", f"Name: {name}", f"Version: {version()}", f"Summary: {description}",
+             f"License-Expression: {project()['license']}", *(f"License-File: {each}" for each in project()["license-files"]),
+             f"Requires-Python: {project()['requires-python']}", *(f"Requires-Dist: {each}" for each in requirements)]
+    for extra, needed in extras.items():
         lines.append(f"Provides-Extra: {extra}")
-        lines += [f"Requires-Dist: {each}; extra == '{extra}'" for each in requirements]
-    return "\n".join([*lines, "Description-Content-Type: text/markdown", "", (ROOT / project["readme"]).read_text()])
+        lines += [f"Requires-Dist: {each}; extra == '{extra}'" for each in needed]
+    return "\n".join([*lines, "Description-Content-Type: text/markdown", "", readme])
 
 
-def contents(command: Path, architecture: str) -> dict[str, bytes]:
-    """The files of the wheel but for RECORD, by name."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    files = {f"whence/{path.relative_to(ROOT / 'python' / 'whence')}": path.read_bytes()
-             for path in (ROOT / "python" / "whence").rglob("*") if path.is_file() and "__pycache__" not in path.parts}
-    files |= {f"whence/schema/{path.name}": path.read_bytes() for path in (ROOT / "schema").glob("*.schema.json")}
-    files["whence/bin/whence"] = command.read_bytes()
-    info = info_folder(project)
-    scripts = "".join(f"{name} = {target}\n" for name, target in project["scripts"].items())
-    wheel = ["Wheel-Version: 1.0", "Generator: whence", "Root-Is-Purelib: false", *(f"Tag: {tag}" for tag in tags(architecture))]
-    files |= {f"{info}/METADATA": metadata(project).encode(), f"{info}/WHEEL": "\n".join([*wheel, ""]).encode(),
-              f"{info}/entry_points.txt": f"[console_scripts]\n{scripts}".encode()}
-    files |= {f"{info}/licenses/{name}": (ROOT / name).read_bytes() for name in project["license-files"]}
-    return files
-
-
-def info_folder(project: dict) -> str:
-    return f"{project['name'].replace('-', '_')}-{version()}.dist-info"
+def info_files(info: str, metadata_text: str, tags: list[str]) -> dict[str, bytes]:
+    """The files of dist-info but for entry points and RECORD."""
+    wheel = ["Wheel-Version: 1.0", "Generator: whence", "Root-Is-Purelib: false", *(f"Tag: {tag}" for tag in tags), ""]
+    return {f"{info}/METADATA": metadata_text.encode(), f"{info}/WHEEL": "\n".join(wheel).encode(),
+            **{f"{info}/licenses/{name}": (ROOT / name).read_bytes() for name in project()["license-files"]}}
 
 
 def record_line(name: str, data: bytes) -> str:
@@ -83,17 +74,58 @@ def write(path: Path, files: dict[str, bytes]) -> None:
             wheel.writestr(entry, files[name])
 
 
-def make(command: Path, architecture: str, folder: Path) -> Path:
-    files = contents(command, architecture)
-    info = next(name.partition("/")[0] for name in files if ".dist-info/" in name)
+def finish(files: dict[str, bytes], info: str, platforms: list[str], folder: Path) -> Path:
+    """Writes the wheel with its RECORD."""
     record = "".join(record_line(name, data) for name, data in sorted(files.items()))
     files[f"{info}/RECORD"] = f"{record}{info}/RECORD,,\n".encode()
-    platforms = ".".join(platform.format(architecture) for platform in PLATFORMS)
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{info.removesuffix('.dist-info')}-py3-none-{platforms}.whl"
+    path = folder / f"{info.removesuffix('.dist-info')}-py3-none-{'.'.join(platforms)}.whl"
     write(path, files)
     return path
 
 
+def info_folder(name: str) -> str:
+    return f"{name.replace('-', '_')}-{version()}.dist-info"
+
+
+def make(command: Path, architecture: str, folder: Path) -> Path:
+    """whence-onnx."""
+    name, source = project()["name"], ROOT / "python" / "whence"
+    files = {f"whence/{path.relative_to(source)}": path.read_bytes()
+             for path in source.rglob("*") if path.is_file() and "__pycache__" not in path.parts}
+    files |= {f"whence/schema/{path.name}": path.read_bytes() for path in (ROOT / "schema").glob("*.schema.json")}
+    files["whence/bin/whence"] = command.read_bytes()
+    info, platforms = info_folder(name), [each.format(architecture) for each in PLATFORMS]
+    text = metadata(name, project()["description"], [], project()["optional-dependencies"],
+                    (ROOT / project()["readme"]).read_text())
+    files |= info_files(info, text, [f"py3-none-{each}" for each in platforms])
+    scripts = "".join(f"{script} = {target}\n" for script, target in project()["scripts"].items())
+    files[f"{info}/entry_points.txt"] = f"[console_scripts]\n{scripts}".encode()
+    return finish(files, info, platforms, folder)
+
+
+def make_recorder(command: Path, architecture: str, folder: Path, recorders: dict[str, Path]) -> Path:
+    """whence-onnx-recorder. ``recorders``: the folder of the libraries by the version of PyTorch."""
+    name = f"{project()['name']}-recorder"
+    files = {"whence_recorder/bin/whence": command.read_bytes(),
+             "whence_recorder/__init__.py": b'"""What whence needs to load LibTorch: python/whence/recorders.py chooses."""\n'}
+    for torch, libraries in recorders.items():
+        minor = ".".join(torch.split(".")[:2])
+        for library in ("libwhence_recorder.so", "libwhence_recorder_torch.so"):
+            files[f"whence_recorder/torch-{minor}/{library}"] = (libraries / library).read_bytes()
+    info, platforms = info_folder(name), [each.format(architecture) for each in RECORDER_PLATFORMS]
+    minors = ", ".join(".".join(torch.split(".")[:2]) for torch in recorders)
+    text = metadata(name, f"whence's recorder for PyTorch {minors}: TorchScript archives and traces",
+                    [f"{project()['name']}=={version()}"], {}, "whence-onnx needs it for TorchScript archives and traces.\n")
+    return finish(files | info_files(info, text, [f"py3-none-{each}" for each in platforms]), info, platforms, folder)
+
+
+def main(words: list[str]) -> Path:
+    if words[0] != "--recorder":
+        return make(Path(words[0]), words[1], Path(words[2]))
+    recorders = {torch: Path(libraries) for torch, libraries in (word.split("=", 1) for word in words[4:])}
+    return make_recorder(Path(words[1]), words[2], Path(words[3]), recorders)
+
+
 if __name__ == "__main__":
-    print(make(Path(sys.argv[1]), sys.argv[2], Path(sys.argv[3])))
+    print(main(sys.argv[1:]))

@@ -12,10 +12,11 @@ struct PythonCommand {
   const char *name, *summary;
 };
 // Those that are written in Python as a whole.
-inline constexpr std::array<PythonCommand, 3> python_commands = {{
+inline constexpr std::array<PythonCommand, 4> python_commands = {{
     {"accuracy", "which module of an ONNX file is the first whose values differ from PyTorch's"},
     {"sensitivity", "what quantising one module of an ONNX file costs and saves"},
     {"fleet", "annotates, validates and reports a whole registry of models"},
+    {"recorder", "compiles the recorder for the PyTorch that is installed"},
 }};
 
 // The Python that runs them: $WHENCE_PYTHON, else that of the build tree's virtual environment, else python3. In a

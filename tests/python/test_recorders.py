@@ -1,0 +1,148 @@
+"""Which recorder is taken for a PyTorch, and `whence recorder build`, on small sources that stand for whence's."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+import torch
+
+import command
+import portable
+import whence
+from static_command import ARCHITECTURE, BUILD, static_command
+from whence import recorders
+
+RUNNING = torch.__version__.partition("+")[0]
+MINOR = ".".join(RUNNING.split(".")[:2])
+
+PROJECT = """
+[build-system]
+requires = []
+build-backend = "backend"
+backend-path = ["."]
+[project]
+name = "whence-onnx"
+version = "0"
+"""
+# Writes what a build of whence writes: progress, and a wheel with the command and its libraries.
+BACKEND = """
+import os, sys, zipfile
+def build_wheel(folder, settings=None, metadata=None):
+    for step in range(1, 31):
+        print(f"[{step}/30] Building CXX object")
+    name = "whence_onnx-0-py3-none-any.whl"
+    with zipfile.ZipFile(os.path.join(folder, name), "w") as wheel:
+        wheel.writestr("whence/bin/whence", "#!/bin/sh\\necho built for $TORCH_DIR\\n")
+        wheel.writestr("whence/lib/libwhence_recorder.so", os.environ["TORCH_DIR"])
+        wheel.writestr("whence/other.py", "")
+        wheel.writestr("whence_onnx-0.dist-info/METADATA", "Metadata-Version: 2.1\\nName: whence-onnx\\nVersion: 0\\n")
+        wheel.writestr("whence_onnx-0.dist-info/WHEEL", "Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n")
+        wheel.writestr("whence_onnx-0.dist-info/RECORD", "")
+    return name
+"""
+
+
+@pytest.fixture
+def alone(tmp_path, monkeypatch) -> Path:
+    """The folder of a command that has no recorder beside it, with a cache of its own."""
+    (tmp_path / "alone" / "bin").mkdir(parents=True)
+    shutil.copy(static_command(), tmp_path / "alone" / "bin" / "whence")
+    monkeypatch.setenv("WHENCE", str(tmp_path / "alone" / "bin" / "whence"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("WHENCE_RECORDER", raising=False)
+    return tmp_path
+
+
+def source_of(folder: Path, backend: str) -> Path:
+    folder.mkdir()
+    (folder / "pyproject.toml").write_text(PROJECT)
+    (folder / "backend.py").write_text(backend)
+    return folder
+
+
+def built(source: Path, code: int = 0) -> subprocess.CompletedProcess:
+    result = subprocess.run([sys.executable, "-m", "whence", "recorder", "build", "--source", source, "--json"],
+                            capture_output=True, text=True, env={**os.environ, "PIP_NO_BUILD_ISOLATION": "0"})
+    assert result.returncode == code, result.stdout + result.stderr
+    return result
+
+
+def test_what_was_built_for_this_pytorch_is_taken_first(alone):
+    assert recorders.fitting() is None
+    said = built(source_of(alone / "source", BACKEND))
+    library = alone / "cache" / "whence" / f"recorder-{whence.__version__}" / f"torch-{RUNNING}" / "lib" / recorders.LIBRARY
+    assert json.loads(said.stdout) == {"torch": RUNNING, "library": str(library)}
+    assert library.read_text() == str(Path(torch.__file__).parent)
+    assert "compiling the recorder: 30 of 30" in said.stderr
+    assert recorders.fitting() == library and recorders.for_command() == {"WHENCE_RECORDER": str(library)}
+    assert os.access(library.parents[1] / "bin" / "whence", os.X_OK) and not list(library.parents[2].glob(".whence-*"))
+
+
+def test_what_is_missing_is_said_with_the_one_command(alone):
+    wrapped = "packages that whence is built with are missing; on Debian and Ubuntu run as\\n  root: apt-get install -y g++\\n  mold"
+    source = source_of(alone / "source", f"import sys\ndef build_wheel(*_, **__):\n    print('''{wrapped}''')\n    sys.exit(1)\n")
+    said = built(source, code=4).stderr
+    assert said.startswith("E0307") or "\nE0307" in said
+    assert "as root: apt-get install -y g++ mold" in said
+    assert recorders.fitting() is None
+
+
+def test_any_other_failure_leaves_the_whole_output(alone):
+    source = source_of(alone / "source", "def build_wheel(*_, **__):\n    raise RuntimeError('error: no such compiler')\n")
+    said = built(source, code=4).stderr
+    log = alone / "cache" / "whence" / f"recorder-{whence.__version__}" / "build.log"
+    assert "E0307" in said and str(log) in said and "no such compiler" in log.read_text()
+
+
+def recorder_wheel(folder: Path, version: str) -> Path:
+    """The wheel of the recorder that was built here, as for that version of PyTorch."""
+    made = subprocess.run([BUILD / "venv" / "bin" / "cmake", "--build", BUILD, "--target", "whence_portable"], capture_output=True, text=True)
+    assert made.returncode == 0, made.stdout[-2000:]
+    wheel = subprocess.run([sys.executable, command.ROOT / "tools" / "setup" / "wheel.py", "--recorder", BUILD / "portable" / "whence",
+                            ARCHITECTURE, folder, f"{version}={BUILD / 'lib'}"], capture_output=True, text=True, check=True)
+    return Path(wheel.stdout.strip())
+
+
+def test_the_package_of_the_recorder_serves_its_minor_version_of_pytorch(alone, monkeypatch):
+    wheel = recorder_wheel(alone, RUNNING)
+    assert wheel.name == f"whence_onnx_recorder-{whence.__version__}-py3-none-manylinux_2_34_{ARCHITECTURE}.whl"
+    with zipfile.ZipFile(wheel) as file:
+        file.extractall(alone / "site")
+        assert f"Requires-Dist: whence-onnx=={whence.__version__}" in file.read(
+            f"whence_onnx_recorder-{whence.__version__}.dist-info/METADATA").decode()
+    (alone / "site" / "whence_recorder" / "bin" / "whence").chmod(0o755)
+    monkeypatch.syspath_prepend(str(alone / "site"))
+    assert recorders.fitting() == alone / "site" / "whence_recorder" / f"torch-{MINOR}" / recorders.LIBRARY
+    model, x = portable.Block().eval(), torch.randn(3, 6)
+    torch.jit.trace(model, x).save(str(alone / "m.pt"))
+    from whence.command import run_json
+    report = run_json("export", alone / "m.pt", "-o", alone / "m.onnx", "--input", "x=float32[3,6]")
+    assert report["nodes"] > 0 and (alone / "m.onnx").exists()
+    monkeypatch.setattr(recorders, "torch_version", lambda: "2.99.1")
+    assert recorders.fitting() is None
+    assert recorders.missing().diagnostics[0].remedy == "whence recorder build"
+
+
+def test_its_libraries_need_what_the_tag_says(alone):
+    """GLIBC_2.34 and GLIBCXX_3.4.29, and of libraries LibTorch's and the compiler's alone."""
+    with zipfile.ZipFile(recorder_wheel(alone, RUNNING)) as file:
+        names = [name for name in file.namelist() if name.endswith((".so", "/bin/whence"))]
+        file.extractall(alone / "site")
+    assert len(names) == 3
+    for name in names:
+        text = subprocess.run(["readelf", "--wide", "--dynamic", "--version-info", alone / "site" / name], capture_output=True,
+                              text=True, check=True).stdout
+        versions = {(family, tuple(map(int, number.split(".")))) for family, number in
+                    re.findall(r"Name: (GLIBC|GLIBCXX)_([0-9.]+)", text)}
+        assert versions
+        assert max((number for family, number in versions if family == "GLIBC"), default=()) <= (2, 34), name
+        assert max((number for family, number in versions if family == "GLIBCXX"), default=()) <= (3, 4, 29), name
+        needed = set(re.findall(r"\(NEEDED\).*\[(.*)\]", text))
+        assert needed <= {"libc.so.6", "libm.so.6", "libstdc++.so.6", "libgcc_s.so.1", "ld-linux-x86-64.so.2", "libz.so.1",
+                          "libtorch_cpu.so", "libc10.so"}, name
