@@ -1,0 +1,257 @@
+// Tensors joined, cut into parts, repeated, padded; and elements chosen by indices.
+#include <algorithm>
+
+#include "schema/shapes/shape_call.h"
+
+namespace whence::shapes {
+
+namespace {
+
+Shapes cat(const ShapeCall& call) {
+  Shapes parts = call.tensors("tensors");
+  // Ones without elements, of one axis, are passed over.
+  if (parts.size() > 1) std::erase_if(parts, [](const Shape& part) { return part.size() == 1 && part[0] == Size(0); });
+  if (parts.empty()) return {{0}};
+  Shape result = parts.front();
+  const std::size_t along = call.axis("dim", result.size(), 0);
+  for (std::size_t i = 1; i < parts.size(); ++i) {
+    if (parts[i].size() != result.size()) throw NoShape();
+    for (std::size_t axis = 0; axis < result.size(); ++axis) {
+      if (axis == along) {
+        result[axis] = result[axis] + parts[i][axis];
+      } else if (!result[axis].integer()) {
+        result[axis] = parts[i][axis].integer() ? parts[i][axis] : result[axis];  // they have to be equal
+      }
+    }
+  }
+  return {result};
+}
+
+Shapes stack(const ShapeCall& call) {
+  const Shapes parts = call.tensors("tensors");
+  Shape result = parts.front();
+  for (const Shape& part : parts) {
+    for (std::size_t axis = 0; axis < std::min(result.size(), part.size()); ++axis) {
+      if (part[axis].integer()) result[axis] = part[axis];
+    }
+  }
+  result.insert(result.begin() + static_cast<std::ptrdiff_t>(call.axis("dim", result.size() + 1, 0)),
+                static_cast<std::int64_t>(parts.size()));
+  return {result};
+}
+
+// Parts of one length, the last one of what is left.
+Shapes parts_of(const ShapeCall& call, const Size& length) {
+  const std::size_t axis = call.axis("dim", call.first().size(), 0);
+  Shapes parts(call.results(), call.first());
+  Size left = call.first()[axis];
+  for (std::size_t i = 0; i + 1 < parts.size(); ++i) {
+    parts[i][axis] = length;
+    left = left - length;
+  }
+  if (!parts.empty()) parts.back()[axis] = left;
+  return parts;
+}
+
+Shapes split_with_sizes(const ShapeCall& call, const char* name) {
+  const std::vector<Size> sizes = call.integers(name);
+  const std::size_t axis = call.axis("dim", call.first().size(), 0);
+  Shapes parts(sizes.size(), call.first());
+  for (std::size_t i = 0; i < sizes.size(); ++i) parts[i][axis] = sizes[i];
+  return parts;
+}
+
+Shapes with_sizes(const ShapeCall& call) { return split_with_sizes(call, "split_sizes"); }
+
+Shapes split(const ShapeCall& call) {
+  if (call.has("split_sizes")) return with_sizes(call);
+  if (call.argument("split_size").as<ArgumentList>() != nullptr) return split_with_sizes(call, "split_size");
+  return parts_of(call, call.integer("split_size"));
+}
+
+Shapes chunk(const ShapeCall& call) {
+  const Shape& shape = call.first();
+  return parts_of(call, ceil_div(shape[call.axis("dim", shape.size(), 0)], call.integer("chunks")));
+}
+
+// Parts that begin at given places, or as many as asked for, the first ones an element longer than the others.
+Shapes tensor_split(const ShapeCall& call) {
+  const std::size_t axis = call.axis("dim", call.first().size(), 0);
+  const Size length = call.first()[axis];
+  Shapes parts(call.results(), call.first());
+  const bool places = call.has("indices");
+  const std::vector<Size> numbers = places ? call.integers("indices") : std::vector<Size>();
+  const Size count = static_cast<std::int64_t>(parts.size());
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (places) {
+      const Size start = i == 0 ? Size(0) : call.place_of(numbers.at(i - 1), length);
+      const Size end = i == numbers.size() ? length : minimum({call.place_of(numbers.at(i), length), length});
+      parts[i][axis] = call.at_least_0(end - start);
+    } else {
+      parts[i][axis] = floor_div(length + count - 1 - static_cast<std::int64_t>(i), count);
+    }
+  }
+  return parts;
+}
+
+Shapes unbind(const ShapeCall& call) {
+  Shape shape = call.first();
+  shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(call.axis("dim", shape.size(), 0)));
+  return Shapes(call.results(), shape);
+}
+
+Shapes broadcast_all(const ShapeCall& call) {
+  const Shapes shapes = call.tensors("tensors");
+  Shape result = shapes.front();
+  for (const Shape& shape : shapes) result = broadcast(result, shape);
+  return Shapes(shapes.size(), result);
+}
+
+Shapes meshgrid(const ShapeCall& call) {
+  const Shapes shapes = call.tensors("tensors");
+  Shape result;
+  for (const Shape& shape : shapes) result.push_back(shape.empty() ? Size(1) : shape[0]);
+  if (call.has("indexing") && result.size() > 1 && *call.argument("indexing").as<std::string>() == "xy") {
+    std::swap(result[0], result[1]);
+  }
+  return Shapes(shapes.size(), result);
+}
+
+Shapes repeat(const ShapeCall& call) {
+  Shape times = call.integers(call.has("dims") ? "dims" : "repeats"), shape = call.first();
+  if (times.size() < shape.size()) times.insert(times.begin(), shape.size() - times.size(), 1);
+  shape.insert(shape.begin(), times.size() - shape.size(), 1);
+  for (std::size_t axis = 0; axis < shape.size(); ++axis) shape[axis] = shape[axis] * times[axis];
+  return {shape};
+}
+
+// By a tensor of repeats, their sum decides; by a number, or a tensor of one that sizes decide, a multiple.
+Shapes repeat_interleave(const ShapeCall& call) {
+  Shape shape = call.has("self") ? call.tensor("self") : throw NoShape();
+  if (!call.has("dim")) shape = {product_of(shape)};
+  Size& length = shape[call.axis("dim", shape.size(), 0)];
+  const Size times = call.integer("repeats");
+  length = call.node().overload == "self_int" || times.is_known() ? length * times
+                                                                  : call.integer("output_size", Size::unknown());
+  return {shape};
+}
+
+// Pads are listed from the last axis on.
+Shapes pad(const ShapeCall& call) {
+  const std::vector<Size> pads = call.integers(call.has("pad") ? "pad" : "padding");
+  Shape shape = call.first();
+  if (pads.size() % 2 != 0 || pads.size() / 2 > shape.size()) throw NoShape();
+  for (std::size_t i = 0; i < pads.size() / 2; ++i) {
+    Size& length = shape[shape.size() - 1 - i];
+    length = length + pads[2 * i] + pads[2 * i + 1];
+  }
+  return {shape};
+}
+
+Shapes index_select(const ShapeCall& call) {
+  Shape shape = call.first();
+  const Shape& index = call.tensor("index");
+  if (!shape.empty()) shape[call.axis("dim", shape.size())] = index.empty() ? Size(1) : index[0];
+  return {shape};
+}
+
+Shapes take_along_dim(const ShapeCall& call) {
+  if (!call.has("dim")) return {{product_of(call.tensor("indices"))}};
+  Shape shape = broadcast(call.first(), call.tensor("indices"));
+  const std::size_t axis = call.axis("dim", shape.size());
+  shape[axis] = call.tensor("indices")[axis];
+  return {shape};
+}
+
+Shapes embedding(const ShapeCall& call) {
+  Shape shape = call.tensor("indices");
+  shape.push_back(call.tensor("weight").at(1));
+  return {shape};
+}
+
+// Indices that stand side by side leave their axes in their place, others put them in front; a mask is as many indices
+// as it has axes, each as long as it has elements that are set.
+Shapes index(const ShapeCall& call) {
+  const auto* indices = call.argument("indices").as<ArgumentList>();
+  const Shape& shape = call.first();
+  if (indices == nullptr) throw NoShape();
+  Shape chosen, left;
+  std::size_t axis = 0, place = 0;
+  bool any = false, ended = false, side_by_side = true;
+  for (const Argument& index : *indices) {
+    if (index.is_none()) {
+      if (axis >= shape.size()) throw NoShape();
+      left.push_back(shape[axis++]);
+      ended |= any;
+      continue;
+    }
+    const auto* value = index.as<ValueRef>();
+    const Shape* of_index = value == nullptr ? nullptr : call.facts().shape_of(value->id);
+    if (of_index == nullptr) throw NoShape();
+    if (!any) place = left.size();
+    side_by_side &= !ended;
+    any = true;
+    const bool mask = call.is_mask(index);
+    chosen = broadcast(chosen, mask ? Shape{Size::unknown()} : *of_index);
+    axis += mask ? of_index->size() : 1;
+  }
+  while (axis < shape.size()) left.push_back(shape[axis++]);
+  left.insert(left.begin() + static_cast<std::ptrdiff_t>(side_by_side ? place : 0), chosen.begin(), chosen.end());
+  return {left};
+}
+
+// Data decide how many there are.
+Shapes nonzero(const ShapeCall& call) { return {{Size::unknown(), static_cast<std::int64_t>(call.first().size())}}; }
+Shapes chosen_by_data(const ShapeCall&) { return {{Size::unknown()}}; }
+
+Shapes nonzero_numpy(const ShapeCall& call) {
+  return Shapes(std::max<std::size_t>(call.first().size(), 1), {Size::unknown()});
+}
+
+// Without values to choose from it is nonzero.
+Shapes where(const ShapeCall& call) {
+  if (call.node().arguments.size() == 1) return nonzero_numpy(call);
+  Shape result;
+  for (const Shape& shape : call.all_tensors()) result = broadcast(result, shape);
+  return {result};
+}
+
+Shapes one_hot(const ShapeCall& call) {
+  Shape shape = call.first();
+  const Size classes = call.integer("num_classes", Size(-1));
+  shape.push_back(call.negative(classes) ? Size::unknown() : classes);
+  return {shape};
+}
+
+}  // namespace
+
+const std::vector<Row>& join_rows() {
+  static const std::vector<Row> rows = {
+      {cat, "cat "},
+      {stack, "stack"},
+      {split, "split unsafe_split"},
+      {with_sizes, "split_with_sizes unsafe_split_with_sizes"},
+      {chunk, "chunk unsafe_chunk"},
+      {tensor_split, "tensor_split"},
+      {unbind, "unbind"},
+      {broadcast_all, "broadcast_tensors"},
+      {meshgrid, "meshgrid"},
+      {repeat, "repeat tile"},
+      {repeat_interleave, "repeat_interleave"},
+      {pad,
+       "pad constant_pad_nd reflection_pad1d reflection_pad2d reflection_pad3d replication_pad1d replication_pad2d "
+       "replication_pad3d"},
+      {index_select, "index_select"},
+      {take_along_dim, "take_along_dim"},
+      {embedding, "embedding"},
+      {index, "index"},
+      {nonzero, "nonzero argwhere"},
+      {nonzero_numpy, "nonzero_numpy"},
+      {chosen_by_data, "masked_select"},
+      {where, "where"},
+      {one_hot, "one_hot"},
+  };
+  return rows;
+}
+
+}  // namespace whence::shapes

@@ -1,0 +1,82 @@
+// ShapeCall: an operation as a shape function sees it. What it cannot tell it throws as NoShape, so that a row states
+// nothing but its formula.
+#pragma once
+
+#include <exception>
+#include <string>
+
+#include "schema/shape_functions.h"
+
+namespace whence::shapes {
+
+struct NoShape : std::exception {};
+
+class ShapeCall {
+ public:
+  ShapeCall(const Node& node, const ShapeFacts& facts) : node_(node), facts_(facts) {}
+
+  const Node& node() const { return node_; }
+  std::size_t results() const { return node_.outputs.size(); }
+  bool has(std::string_view name) const { return given(name) != nullptr; }  // neither absent nor None
+
+  const Shape& tensor(std::string_view name) const;
+  const Shape& first() const;                               // of the first argument
+  std::vector<Shape> all_tensors() const;                   // of the arguments that are tensors; lists are left out
+  std::vector<Shape> tensors(std::string_view name) const;  // of a list
+  const Argument& argument(std::string_view name) const;
+
+  // Numbers: unknown where nobody knows them; `otherwise` for None, and for a default that is not written.
+  Size integer(std::string_view name, std::optional<Size> otherwise = {}) const;
+  Size integer_of(const Argument& argument) const;
+  std::vector<Size> integers(std::string_view name) const;  // of one integer, a list of one
+  // The same, one for each of `axes`, from a list of one too; `otherwise` for an empty one and None.
+  std::vector<Size> integers(std::string_view name, std::size_t axes, std::vector<Size> otherwise) const;
+  std::int64_t literal(std::string_view name, std::optional<std::int64_t> otherwise = {}) const;
+  bool flag(std::string_view name, bool otherwise) const;
+  bool is_mask(const Argument& argument) const;
+
+  // The position of an axis that an argument numbers, from the end too.
+  std::size_t axis(std::string_view name, std::size_t rank, std::optional<std::int64_t> otherwise = {}) const;
+  std::vector<std::size_t> axes(std::string_view name, std::size_t rank) const;  // none for None
+
+  bool not_negative(const Size& size) const { return range_of(size, facts_.ranges).min >= 0; }
+  bool negative(const Size& size) const { return size.is_known() && range_of(size, facts_.ranges).max < 0; }
+  Size at_least_0(const Size& size) const { return not_negative(size) ? size : maximum({0, size}); }
+  // The place that a bound of a slice means, counted from the end if it is negative; not yet cut at the length.
+  Size place_of(const Size& bound, const Size& length) const {
+    if (not_negative(bound)) return bound;
+    return negative(bound) ? at_least_0(length + bound) : Size::unknown();
+  }
+  const ShapeFacts& facts() const { return facts_; }
+
+ private:
+  const Argument* given(std::string_view name) const;
+
+  const Node& node_;
+  const ShapeFacts& facts_;
+};
+
+std::size_t axis_at(std::int64_t axis, std::size_t rank);
+Size product_of(const Shape& shape);
+Size ceil_div(const Size& a, const Size& b);
+// What two lengths become where an axis of 1 is repeated; unknown where it is not certain which is 1.
+Size broadcast(const Size& a, const Size& b);
+Shape broadcast(const Shape& a, const Shape& b);
+
+using Shapes = std::vector<Shape>;
+using ShapeFunction = Shapes (*)(const ShapeCall&);
+
+struct Row {
+  ShapeFunction function;
+  std::string_view operators;  // without "aten::", with spaces between
+};
+
+// By subject, each in a file of its own.
+const std::vector<Row>& pointwise_rows();
+const std::vector<Row>& view_rows();
+const std::vector<Row>& join_rows();
+const std::vector<Row>& product_rows();
+const std::vector<Row>& window_rows();
+const std::vector<Row>& maker_rows();
+
+}  // namespace whence::shapes

@@ -1,0 +1,222 @@
+// Views and reshapes: the elements of one tensor, all or some of them, in another shape.
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include "schema/shapes/shape_call.h"
+
+namespace whence::shapes {
+
+namespace {
+
+// -1 among the sizes stands for what is left of the elements.
+Shape with_inferred(Shape sizes, const Size& elements) {
+  const auto inferred = std::ranges::find(sizes, Size(-1));
+  if (inferred == sizes.end()) return sizes;
+  Size others = 1;
+  for (auto each = sizes.begin(); each != sizes.end(); ++each) {
+    if (each != inferred) others = others * *each;
+  }
+  *inferred = floor_div(elements, others);
+  return sizes;
+}
+
+Shapes reshape(const ShapeCall& call) {
+  if (call.node().overload == "dtype") return {call.first()};
+  return {with_inferred(call.integers(call.has("shape") ? "shape" : "size"), product_of(call.first()))};
+}
+
+Shapes as_other(const ShapeCall& call) { return {call.tensor("other")}; }
+
+Shapes flatten(const ShapeCall& call) {
+  const Shape& shape = call.first();
+  if (shape.empty()) return {{1}};
+  const std::size_t start = call.axis("start_dim", shape.size(), 0), end = call.axis("end_dim", shape.size(), -1);
+  if (start > end) throw NoShape();
+  Shape result(shape.begin(), shape.begin() + static_cast<std::ptrdiff_t>(start));
+  const auto behind = shape.begin() + static_cast<std::ptrdiff_t>(end) + 1;
+  result.push_back(product_of({shape.begin() + static_cast<std::ptrdiff_t>(start), behind}));
+  result.insert(result.end(), behind, shape.end());
+  return {result};
+}
+
+Shapes ravel(const ShapeCall& call) { return {{product_of(call.first())}}; }
+
+Shapes unflatten(const ShapeCall& call) {
+  Shape shape = call.first();
+  const auto axis = shape.begin() + static_cast<std::ptrdiff_t>(call.axis("dim", shape.size()));
+  const Shape sizes = with_inferred(call.integers("sizes"), *axis);
+  return {[&] {
+    Shape result(shape.begin(), axis);
+    result.insert(result.end(), sizes.begin(), sizes.end());
+    result.insert(result.end(), axis + 1, shape.end());
+    return result;
+  }()};
+}
+
+Shapes expand(const ShapeCall& call) {
+  const Shape& shape = call.first();
+  Shape sizes = call.integers("size");
+  if (sizes.size() < shape.size()) throw NoShape();
+  const std::size_t added = sizes.size() - shape.size();
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    if (sizes[added + i] == Size(-1)) sizes[added + i] = shape[i];
+    if (!call.not_negative(sizes[added + i])) sizes[added + i] = Size::unknown();  // where it is -1, the axis stays
+  }
+  return {sizes};
+}
+
+Shapes permute(const ShapeCall& call) {
+  const Shape& shape = call.first();
+  Shape result;
+  for (const std::size_t axis : call.axes("dims", shape.size())) result.push_back(shape[axis]);
+  return {result};
+}
+
+Shapes transpose(const ShapeCall& call) {
+  Shape shape = call.first();
+  if (!shape.empty()) std::swap(shape[call.axis("dim0", shape.size())], shape[call.axis("dim1", shape.size())]);
+  return {shape};
+}
+
+Shapes transposed_matrix(const ShapeCall& call) {
+  Shape shape = call.first();
+  if (shape.size() > 1) std::swap(shape[shape.size() - 2], shape[shape.size() - 1]);
+  return {shape};
+}
+
+Shapes reversed(const ShapeCall& call) { return {{call.first().rbegin(), call.first().rend()}}; }
+
+Shapes movedim(const ShapeCall& call) {
+  const Shape& shape = call.first();
+  const std::vector<std::size_t> from = call.axes("source", shape.size()), to = call.axes("destination", shape.size());
+  if (from.size() != to.size()) throw NoShape();
+  std::vector<std::optional<std::size_t>> places(shape.size());
+  for (std::size_t i = 0; i < from.size(); ++i) places[to[i]] = from[i];
+  std::size_t next = 0;
+  Shape result;
+  for (const auto& place : places) {
+    while (!place && std::ranges::find(from, next) != from.end()) ++next;
+    result.push_back(shape[place ? *place : next++]);
+  }
+  return {result};
+}
+
+Shapes slice(const ShapeCall& call) {
+  Shape shape = call.first();
+  Size& length = shape[call.axis("dim", shape.size(), 0)];
+  const Size last = std::numeric_limits<std::int64_t>::max();
+  const Size start = call.place_of(call.integer("start", Size(0)), length);
+  const Size bound = call.integer("end", last), step = call.integer("step", Size(1));
+  const Size end = bound == last ? length : minimum({call.place_of(bound, length), length});
+  const Size count = call.at_least_0(end - start);
+  length = step == Size(1) ? count : ceil_div(count, step);
+  return {shape};
+}
+
+Shapes narrow(const ShapeCall& call) {
+  Shape shape = call.first();
+  shape[call.axis("dim", shape.size())] = call.integer("length");
+  return {shape};
+}
+
+Shapes select(const ShapeCall& call) {
+  Shape shape = call.first();
+  shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(call.axis("dim", shape.size())));
+  return {shape};
+}
+
+// Keeps what is not certain to be 1: a Program has one rank for each tensor, and its reader says where it has not.
+Shapes squeeze(const ShapeCall& call) {
+  const Shape& shape = call.first();
+  const bool all = !call.has("dim");
+  const std::vector<std::size_t> axes = shape.empty() ? std::vector<std::size_t>() : call.axes("dim", shape.size());
+  Shape result;
+  for (std::size_t axis = 0; axis < shape.size(); ++axis) {
+    const bool named = all || std::ranges::find(axes, axis) != axes.end();
+    if (!named || shape[axis] != Size(1)) result.push_back(shape[axis]);
+  }
+  return {result};
+}
+
+Shapes unsqueeze(const ShapeCall& call) {
+  Shape shape = call.first();
+  shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(call.axis("dim", shape.size() + 1)), 1);
+  return {shape};
+}
+
+Shapes unfold(const ShapeCall& call) {
+  Shape shape = call.first();
+  if (shape.empty()) throw NoShape();
+  Size& length = shape[call.axis("dimension", shape.size())];
+  const Size size = call.integer("size");
+  length = floor_div(length - size, call.integer("step")) + 1;
+  shape.push_back(size);
+  return {shape};
+}
+
+Shapes diagonal(const ShapeCall& call) {
+  Shape shape = call.first();
+  const std::size_t one = call.axis("dim1", shape.size(), 0), other = call.axis("dim2", shape.size(), 1);
+  const std::int64_t offset = call.literal("offset", 0);
+  const Size rows = offset < 0 ? shape[one] + offset : shape[one],
+             columns = shape[other] - std::max<std::int64_t>(offset, 0);
+  const Size length = call.at_least_0(minimum({rows, columns}));
+  shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(std::max(one, other)));
+  shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(std::min(one, other)));
+  shape.push_back(length);
+  return {shape};
+}
+
+Shapes as_strided(const ShapeCall& call) { return {call.integers("size")}; }
+
+Shapes view_as_real(const ShapeCall& call) {
+  Shape shape = call.first();
+  shape.push_back(2);
+  return {shape};
+}
+
+Shapes view_as_complex(const ShapeCall& call) {
+  Shape shape = call.first();
+  if (shape.empty()) throw NoShape();
+  shape.pop_back();
+  return {shape};
+}
+
+Shapes at_least_axes(const ShapeCall& call) {
+  const auto axes = static_cast<std::size_t>(call.node().target.at(sizeof "aten::atleast_" - 1) - '0');
+  if (call.first().size() < axes) throw NoShape();
+  return {call.first()};
+}
+
+}  // namespace
+
+const std::vector<Row>& view_rows() {
+  static const std::vector<Row> rows = {
+      {reshape, "reshape view _unsafe_view _reshape_alias"},
+      {as_other, "reshape_as view_as expand_as"},
+      {flatten, "flatten"},
+      {ravel, "ravel"},
+      {unflatten, "unflatten"},
+      {expand, "expand"},
+      {permute, "permute"},
+      {transpose, "transpose"},
+      {transposed_matrix, "t mT mH"},
+      {reversed, "numpy_T"},
+      {movedim, "movedim"},
+      {slice, "slice"},
+      {narrow, "narrow"},
+      {select, "select"},
+      {squeeze, "squeeze"},
+      {unsqueeze, "unsqueeze"},
+      {unfold, "unfold"},
+      {diagonal, "diagonal linalg_diagonal"},
+      {as_strided, "as_strided"},
+      {view_as_real, "view_as_real"},
+      {view_as_complex, "view_as_complex"},
+      {at_least_axes, "atleast_1d atleast_2d atleast_3d"},
+  };
+  return rows;
+}
+
+}  // namespace whence::shapes
