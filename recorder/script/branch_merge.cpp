@@ -159,7 +159,6 @@ bool BranchMerge::keep_common_sizes(Type& type, const Term& side) {
   for (std::size_t i = 0; i < type.dims->size(); ++i) {
     Dim& dim = (*type.dims)[i];
     if (dims && (*dims)[i] == dim) continue;
-    if (dims) recording_.data_sizes.note((*dims)[i].size);
     dim = {dim.size, true, none_id};
   }
   return !recording_.of_two_ranks.contains(side.id);
@@ -189,7 +188,6 @@ Term BranchMerge::merged_value(const Term& a, const Term& b, const std::string& 
   if (!one_rank) recording_.of_two_ranks.insert(id);
   ranks_differ_ |= !one_rank;
   recording_.values.type(id) = std::move(merged_type);
-  recording_.data_sizes.mark(id);
   note_alias(id, a, b);
   node_.blocks[0].outputs.push_back(program::argument(a, nullptr));
   node_.blocks[1].outputs.push_back(program::argument(b, nullptr));

@@ -17,7 +17,7 @@ void keep_common_dims(std::optional<std::vector<Dim>>& dims, const std::optional
   for (std::size_t axis = 0; axis < dims->size(); ++axis) {
     Dim& dim = (*dims)[axis];
     const Dim& other = (*others)[axis];
-    if (dim.size != other.size || (other.dynamic && !dim.dynamic)) dim = {dim.size, true, none_id};
+    if (dim != other) dim = {dim.size, true, none_id};
   }
 }
 
@@ -193,7 +193,6 @@ void DataLoop::finish() {
     Term result = leaf.term;
     const Type type = recording_.values.type(leaf.term.id);
     result.id = recording_.values.add(leaf.name_after, ValueSource::node, type);
-    recording_.data_sizes.mark(result.id);
     if (keeps(leaf) && leaf.start.is_value()) {
       recording_.aliases.note_same(result.id, leaf.start.id);
     } else {

@@ -4,7 +4,6 @@
 #include <limits>
 
 #include "recorder/base/torch_error.h"
-#include "recorder/script/size_probe.h"
 #include "schema/operator_facts.h"
 
 namespace whence::recorder::script {
@@ -68,6 +67,20 @@ std::optional<bool> shares_memory(const Recording& recording, const Term& argume
   return known || !may_lie_in_order(tensor, *dims) ? shares : std::nullopt;
 }
 
+// The results of a step, the elements of lists one by one.
+std::vector<Term> results_of(const Step& step) {
+  std::vector<Term> results;
+  for (const jit::Value* output : step.node.outputs()) {
+    const Term& term = step.call.term(output);
+    if (term.kind == Term::Kind::list && !term.is_sequence()) {
+      results.insert(results.end(), term.items->begin(), term.items->end());
+    } else {
+      results.push_back(term);
+    }
+  }
+  return results;
+}
+
 // The axes that aten::squeeze drops where they are 1 long.
 std::vector<std::int64_t> squeezed_axes(const Node& squeeze, std::int64_t rank) {
   std::vector<std::int64_t> axes;
@@ -117,10 +130,8 @@ void Operations::carry_out(const Step& step) {
   if (node.kind() == c10::prim::NumToTensor) {
     step.call.env[node.output()].number = std::make_shared<const Term>(arguments[0]);
   }
-  recording_.data_sizes.follow(arguments, recorded, [&] {
-    return results[0] ? changed_sizes(recording_, step, arguments, *results[0]) : std::nullopt;
-  });
-  open_computed_sizes(recorded);
+  recording_.sizes.forget_numbers(written);
+  recording_.sizes.follow(arguments, recorded, results_of(step));
   note_squeeze(step, recorded);
   recording_.writer.write(std::move(recorded));
 }
@@ -162,39 +173,6 @@ void Operations::note_squeeze(const Step& step, const Node& recorded) {
                             ", whose size is dynamic, as it did for the example inputs; PyTorch drops it where it is 1",
                 "squeeze by number the axes that are always 1, or run the result at sizes above 1 only",
                 recording_.writer.place(step)));
-  }
-}
-
-// A size that the program computes is dynamic, whatever it is in the runs: x[:n // 4] of runs with an n below 4.
-void Operations::open_computed_sizes(const Node& recorded) {
-  if (recorded.outputs.size() != 1 || recording_.runs.count < 2) return;
-  auto& dims = recording_.values.type(recorded.outputs.front()).dims;
-  const auto is_computed = [&](const Argument* argument) {
-    const auto* value = argument == nullptr ? nullptr : argument->as<ValueRef>();
-    return value != nullptr && !recording_.known.contains(value->id);
-  };
-  if (!dims) return;
-  const auto open = [&](std::size_t axis) {
-    if (axis >= dims->size() || (*dims)[axis].dynamic) return;
-    (*dims)[axis] = {(*dims)[axis].size, true, none_id};
-    recording_.data_sizes.mark(recorded.outputs.front());  // as little is known of it
-  };
-  const bool narrows = recorded.target == "aten::narrow";
-  if (narrows || recorded.target == "aten::slice") {
-    const Argument* dim = recorded.find("dim");
-    const auto* axis = dim == nullptr ? nullptr : dim->as<std::int64_t>();
-    const bool computed = narrows ? is_computed(recorded.find("length"))
-                                  : is_computed(recorded.find("start")) || is_computed(recorded.find("end"));
-    const auto rank = static_cast<std::int64_t>(dims->size());
-    if (axis != nullptr && computed) open(static_cast<std::size_t>(*axis < 0 ? *axis + rank : *axis));
-  }
-  for (const char* name : {"size", "shape"}) {
-    const Argument* sizes = recorded.find(name);
-    const auto* list = sizes == nullptr ? nullptr : sizes->as<ArgumentList>();
-    if (list == nullptr || list->size() != dims->size()) continue;
-    for (std::size_t axis = 0; axis < list->size(); ++axis) {
-      if (is_computed(&(*list)[axis])) open(axis);
-    }
   }
 }
 

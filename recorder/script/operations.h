@@ -26,7 +26,6 @@ class Operations {
   bool on_host(const Step& step, const std::vector<Term>& arguments);
   void note_parts(const Step& step, const std::vector<Term>& arguments, const Node& recorded);
   void note_squeeze(const Step& step, const Node& recorded);
-  void open_computed_sizes(const Node& recorded);
 
   Recording& recording_;
   Objects& objects_;

@@ -69,9 +69,10 @@ class Arithmetic {
     const Type integer{ValueKind::integer, DType::int64, std::nullopt};
     const ValueId id = recording_.values.add("part", ValueSource::node, integer);
     node.outputs.push_back(id);
-    recording_.data_sizes.follow(terms, node, [] { return std::nullopt; });
+    Term result = Term::of_value(id, std::move(seen));
+    recording_.sizes.follow(terms, node, {result});
     recording_.writer.write(std::move(node));
-    return Term::of_value(id, std::move(seen));
+    return result;
   }
 
   Recording& recording_;
@@ -114,7 +115,7 @@ std::optional<Cut> cut_by(Recording& recording, const Node& node, const std::vec
   return cut;
 }
 
-Node view_of_part(Recording& recording, const Cut& cut, const Term& index, const Origin& origin) {
+PartView view_of_part(Recording& recording, const Cut& cut, const Term& index, const Origin& origin) {
   Node node;
   node.origin = origin;
   node.arguments = {{"self", program::argument(cut.tensor, nullptr)}, {"dim", {cut.axis}}};
@@ -122,7 +123,7 @@ Node view_of_part(Recording& recording, const Cut& cut, const Term& index, const
     node.target = "aten::select";
     node.overload = "int";
     node.arguments.push_back({"index", program::argument(index, nullptr)});
-    return node;
+    return {std::move(node), {cut.tensor, index}};
   }
   Arithmetic compute(recording, origin);
   const auto settled = index.settled();
@@ -134,7 +135,7 @@ Node view_of_part(Recording& recording, const Cut& cut, const Term& index, const
   node.arguments.push_back({"start", program::argument(start, nullptr)});
   node.arguments.push_back({"end", program::argument(end, nullptr)});
   node.arguments.push_back({"step", {std::int64_t{1}}});
-  return node;
+  return {std::move(node), {cut.tensor, start, end}};
 }
 
 Term current_parts(Recording& recording, const Term& list, const Origin& origin) {

@@ -37,8 +37,14 @@ class Parts {
 // How `node`, an operation on `arguments`, cuts its tensor; empty for any other operation.
 std::optional<Cut> cut_by(Recording& recording, const Node& node, const std::vector<Term>& arguments);
 
-// The operation, without result, that reads the part at `index`, which may be negative.
-Node view_of_part(Recording& recording, const Cut& cut, const Term& index, const Origin& origin);
+// An operation without results, and its arguments.
+struct PartView {
+  Node operation;
+  std::vector<Term> arguments;
+};
+
+// Reads the part at `index`, which may be negative.
+PartView view_of_part(Recording& recording, const Cut& cut, const Term& index, const Origin& origin);
 
 // The list as it is now: cut anew if a part was written to since.
 Term current_parts(Recording& recording, const Term& list, const Origin& origin);

@@ -45,46 +45,8 @@ std::optional<std::size_t> Recording::elements_in(const jit::Value& output, cons
   return count;
 }
 
-// Under a condition on sizes that one run alone meets, no two runs tell which sizes are fixed: those that a list of
-// sizes names, else those that the node's arguments have fixed, along the axis in that place, and that none of their
-// dynamic sizes is too.
-void Recording::open_sizes_of_single_run(Type& type, const Node& node, int run) const {
-  std::unordered_set<std::int64_t> fixed, dynamic, dynamic_places;  // places: axes counted from the last
-  const ArgumentList* named = nullptr;
-  for (const NamedArgument& argument : node.arguments) {
-    const auto* list = argument.value.as<ArgumentList>();
-    const bool sizes = argument.name == "size" || argument.name == "shape";
-    if (sizes && list != nullptr && list->size() == type.dims->size()) named = list;
-  }
-  each_operand(node, [&](ValueId id) {
-    const Type& operand = values.type(id);
-    if (operand.kind != ValueKind::tensor || !operand.dims) {
-      if (run == runs.single) dynamic.insert(1);
-      return;
-    }
-    for (std::size_t axis = 0; axis < operand.dims->size(); ++axis) {
-      const Dim& dim = (*operand.dims)[axis];
-      (dim.is_static() ? fixed : dynamic).insert(values.size_in(dim, run));
-      if (!dim.is_static()) dynamic_places.insert(static_cast<std::int64_t>(operand.dims->size() - axis));
-    }
-  });
-  for (std::size_t axis = 0; axis < type.dims->size(); ++axis) {
-    Dim& dim = (*type.dims)[axis];
-    const auto place = static_cast<std::int64_t>(type.dims->size() - axis);
-    const bool stays = named != nullptr
-                           ? (*named)[axis] == Argument{dim.size}
-                           : fixed.contains(dim.size) && !dynamic.contains(dim.size) && !dynamic_places.contains(place);
-    if (!stays) dim.dynamic = true;
-  }
-}
-
 Term Recording::element(const std::string& name, const c10::TypePtr& type, Seen seen, bool known_result, Node& node) {
   Type seen_type = values.type_of(seen, type);
-  const auto was_met = [](const auto& value) { return value.has_value(); };
-  if (runs.count > 1 && runs.depth > 0 && !known_result && seen_type.dims &&
-      std::ranges::count_if(seen, was_met) == 1) {
-    open_sizes_of_single_run(seen_type, node, static_cast<int>(std::ranges::find_if(seen, was_met) - seen.begin()));
-  }
   Term term = Term::of_value(values.add(name, ValueSource::node, std::move(seen_type)), std::move(seen));
   term.known = known_result;
   known.add(term);
@@ -100,8 +62,8 @@ Term Recording::result(const jit::Value& output, Seen seen, bool known_result, N
   if (!count) return element(name, output.type(), std::move(seen), known_result, node);
 
   const auto differs = [&](const auto& value) { return value && value->toListRef().size() != *count; };
-  const bool by_data = becomes_sequence(output) && data_sizes.decides_length(node);
-  if (by_data) data_sizes.note_parts(node, seen);
+  const bool by_data = becomes_sequence(output) && sizes.decides_length(node);
+  if (by_data) sizes.put_parts_into_list(node, seen);
   if (by_data || (length_in_first(seen) && std::ranges::any_of(seen, differs))) {
     if (!becomes_sequence(output)) {
       throw Error(Code::baked_size, "the number of results of " + qualified(node) + " depends on a dynamic size",

@@ -4,11 +4,11 @@
 
 #include "recorder/script/aliases.h"
 #include "recorder/script/changes.h"
-#include "recorder/script/data_sizes.h"
 #include "recorder/script/known_values.h"
 #include "recorder/script/lockstep.h"
 #include "recorder/script/node_writer.h"
 #include "recorder/script/parts.h"
+#include "recorder/script/sizes.h"
 #include "recorder/script/values.h"
 
 namespace whence::recorder::script {
@@ -19,7 +19,7 @@ struct Recording {
         runs(inputs.given ? inputs.runs : 0, inputs.single_run),
         values(recorded, inputs),
         known(values, runs),
-        data_sizes(values, known),
+        sizes(recorded, values, known, inputs),
         writer(recorded) {}
 
   // Returns the term for one result of an operation, and adds its values to the node's outputs. A list becomes one
@@ -39,7 +39,7 @@ struct Recording {
   Changes changes;
   Values values;
   KnownValues known;
-  DataSizes data_sizes;
+  Sizes sizes;
   Aliases aliases;
   Parts parts;
   NodeWriter writer;
@@ -51,7 +51,6 @@ struct Recording {
 
  private:
   Term element(const std::string& name, const c10::TypePtr& type, Seen seen, bool known_result, Node& node);
-  void open_sizes_of_single_run(Type& type, const Node& node, int run) const;
   std::optional<std::size_t> elements_in(const torch::jit::Value& output, const Seen& seen) const;
   bool static_size(const Node& node, std::size_t axis) const;
 };

@@ -66,6 +66,9 @@ Argument element_argument(Recording& recording, const Term& element, DType dtype
   }
   check_dtypes(dtype, recording.values.dtype(element));
   recording.aliases.note_element(element);
+  if (element.is_value()) {
+    if (const auto& dims = recording.values.type(element.id).dims) recording.sizes.put_into_list(*dims);
+  }
   return program::argument(element, nullptr);
 }
 
@@ -128,7 +131,6 @@ class SequenceMethod {
   void insert();
   void replace();
   void erase(const Term& index);
-  Node reading(const Term& index);
   void read(const Term& index, const jit::Value& output);
   void length();
   void pop();
@@ -277,18 +279,15 @@ void SequenceMethod::erase(const Term& index) {
   });
 }
 
-// A part of a tensor is a view of it; any other element is a copy.
-Node SequenceMethod::reading(const Term& index) {
-  if (const Cut* cut = recording_.parts.of(all().id)) {
-    return view_of_part(recording_, *cut, index, recording_.writer.origin_of(step_));
-  }
-  Node node = operation("aten::__getitem__");
-  node.arguments.push_back({"idx", program::argument(index, nullptr)});
-  return node;
-}
-
 void SequenceMethod::read(const Term& index, const jit::Value& output) {
-  Node node = reading(index);
+  PartView view;
+  const Cut* cut = recording_.parts.of(all().id);
+  if (cut != nullptr) {
+    view = view_of_part(recording_, *cut, index, recording_.writer.origin_of(step_));
+  } else {
+    view.operation = operation("aten::__getitem__");
+    view.operation.arguments.push_back({"idx", program::argument(index, nullptr)});
+  }
   Seen seen = recording_.runs.each([&](int run) -> std::optional<c10::IValue> {
     const auto number = number_in(index, run);
     if (!runs(run) || !number) return std::nullopt;
@@ -298,13 +297,15 @@ void SequenceMethod::read(const Term& index, const jit::Value& output) {
     out_of_range(run, "list index " + std::to_string(*number) + " is out of range");
     return std::nullopt;
   });
-  Term element = recording_.result(output, std::move(seen), false, node);
-  if (element.is_value()) {
+  Term element = recording_.result(output, std::move(seen), false, view.operation);
+  if (cut != nullptr) {
+    recording_.sizes.follow(view.arguments, view.operation, {element});
+  } else if (element.is_value()) {
     keep_common_sizes(recording_.values.type(element.id), all().seen, recording_.runs.depth > 0);
-    recording_.data_sizes.mark_element(element.id);
+    recording_.sizes.taken_from_list(recording_.values.type(element.id));
   }
   step_.call.env[&output] = std::move(element);
-  recording_.writer.write(std::move(node));
+  recording_.writer.write(std::move(view.operation));
 }
 
 void SequenceMethod::length() {

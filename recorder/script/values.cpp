@@ -27,7 +27,7 @@ DType Values::dtype(const Term& term) const {
 
 // Returns a fixed size if it is equal in all runs; else a dynamic one, with a symbol's name if it equals the symbol in
 // every run.
-Dim Values::dim_of(const Sizes& sizes) {
+Dim Values::dim_of(const Numbers& sizes) {
   Dim dim;
   for (const auto& size : sizes) {
     if (!size) continue;
@@ -40,8 +40,8 @@ Dim Values::dim_of(const Sizes& sizes) {
   return dim;
 }
 
-void Values::note_large_runs(const Sizes& sizes) {
-  Sizes others = sizes;
+void Values::note_large_runs(const Numbers& sizes) {
+  Numbers others = sizes;
   std::fill(others.begin() + inputs_.first_large_run, others.end(), std::nullopt);
   const SymbolId symbol = symbol_of(others);
   if (symbol == none_id) return;
@@ -50,7 +50,7 @@ void Values::note_large_runs(const Sizes& sizes) {
   }
 }
 
-SymbolId Values::symbol_of(const Sizes& sizes) const {
+SymbolId Values::symbol_of(const Numbers& sizes) const {
   SymbolId found = none_id;
   for (std::size_t symbol = 0; symbol < inputs_.symbol_sizes.size(); ++symbol) {
     bool equal = true;
@@ -58,11 +58,6 @@ SymbolId Values::symbol_of(const Sizes& sizes) const {
     if (equal) found = static_cast<SymbolId>(symbol);
   }
   return found;
-}
-
-std::int64_t Values::size_in(const Dim& dim, int run) const {
-  if (dim.symbol != none_id) return inputs_.symbol_sizes[static_cast<std::size_t>(dim.symbol)][run];
-  return dim.dynamic && run > 0 && run == inputs_.single_run ? 1 : dim.size;
 }
 
 Type Values::type_of(const Seen& seen, const c10::TypePtr& declared) {

@@ -26,17 +26,16 @@ class Values {
   // no run computed the value, its type is `declared` (may be null).
   Type type_of(const Seen& seen, const c10::TypePtr& declared);
 
-  // The size in one run: of a dynamic one without a symbol, 1 where all are 1, and else the example's.
-  std::int64_t size_in(const Dim& dim, int run) const;
-
   // True if a size has no symbol because of this run, which is a large one.
   bool hides_symbol(int run) const { return hides_symbol_[run]; }
 
+  // The symbol that has these sizes in every run; none_id if there is none.
+  using Numbers = PerRun<std::optional<std::int64_t>>;
+  SymbolId symbol_of(const Numbers& sizes) const;
+
  private:
-  using Sizes = PerRun<std::optional<std::int64_t>>;
-  Dim dim_of(const Sizes& sizes);
-  SymbolId symbol_of(const Sizes& sizes) const;
-  void note_large_runs(const Sizes& sizes);
+  Dim dim_of(const Numbers& sizes);
+  void note_large_runs(const Numbers& sizes);
 
   Program& program_;
   const inputs::ExampleInputs& inputs_;

@@ -1,0 +1,351 @@
+#include "recorder/script/sizes.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "schema/operator_facts.h"
+#include "schema/result.h"
+
+namespace whence::recorder::script {
+
+namespace {
+
+// True for operators whose results have a size that depends on the content of an argument, not only on its shape.
+bool has_size_of_content(const Node& node) {
+  // one_hot: only without a number of classes.
+  if (node.target == "aten::one_hot") {
+    const Argument* classes = node.find("num_classes");
+    const auto* number = classes ? classes->as<std::int64_t>() : nullptr;
+    return number == nullptr || *number < 0;
+  }
+  // where: only without values to choose from, which is nonzero. repeat_interleave: only with a tensor of repeats.
+  if (node.target == "aten::where") return node.arguments.size() == 1;
+  if (node.target == "aten::repeat_interleave") return node.overload != "self_int";
+  if (node.target == "aten::index") return true;
+  if (node.target == "aten::tensor_split") return node.overload == "tensor_indices_or_sections";
+  return facts_of(node.target).sizes == ResultSizes::content;
+}
+
+// As an index it chooses elements.
+bool is_mask(const Type& type) { return type.dtype == DType::boolean || type.dtype == DType::uint8; }
+
+bool is_integer(const Type& type) {
+  if (type.kind == ValueKind::integer) return true;
+  return type.kind == ValueKind::tensor && type.dims && type.dims->empty() &&
+         (type.dtype == DType::int64 || type.dtype == DType::int32);
+}
+
+std::optional<std::int64_t> integer_in(const c10::IValue& value) {
+  if (value.isInt()) return value.toInt();
+  if (!value.isTensor() || !value.toTensor().defined() || value.toTensor().dim() != 0) return std::nullopt;
+  return c10::isIntegralType(value.toTensor().scalar_type(), false)
+             ? std::optional(value.toTensor().item<std::int64_t>())
+             : std::nullopt;
+}
+
+std::int64_t axis_argument(const Node& node) {
+  const Argument* axis = node.find("dim");
+  const auto* number = axis ? axis->as<std::int64_t>() : nullptr;
+  return number ? *number : 0;
+}
+
+// Calls `visit` for every value in a term.
+void each_value(const Term& term, const auto& visit) {
+  if (term.items) {
+    for (const Term& item : *term.items) each_value(item, visit);
+  }
+  if (term.is_value()) visit(term);
+}
+
+}  // namespace
+
+Sizes::Sizes(Program& program, Values& values, const KnownValues& known, const inputs::ExampleInputs& inputs)
+    : program_(program), values_(values), known_(known), inputs_(inputs) {}
+
+// ---- what is known ------------------------------------------------------------------------------------------------
+
+Size Sizes::born(bool of_data, const Numbers& seen) {
+  born_.push_back({of_data, seen});
+  return Size::symbol(static_cast<SymbolId>(inputs_.symbols.size() + born_.size() - 1));
+}
+
+const Shape* Sizes::shape(ValueId id) {
+  const Type& type = values_.type(id);
+  if (is_scalar(type.kind)) {
+    static const Shape none;
+    return &none;
+  }
+  if (!type.dims || type.kind == ValueKind::sequence) return nullptr;
+  Lengths& lengths = shapes_[id];
+  lengths.sizes.resize(type.dims->size(), Size::unknown());
+  lengths.of_type.resize(type.dims->size());
+  for (std::size_t axis = 0; axis < type.dims->size(); ++axis) {
+    const Dim& dim = (*type.dims)[axis];
+    const bool of_type = dim.is_static() || dim.symbol != none_id;
+    if (of_type) {
+      lengths.sizes[axis] = length_of(program_.symbols, dim);
+    } else if (lengths.of_type[axis] || !lengths.sizes[axis].is_known()) {
+      lengths.sizes[axis] = born(true);
+    }
+    lengths.of_type[axis] = of_type;
+  }
+  return &lengths.sizes;
+}
+
+Size Sizes::number(ValueId id) {
+  if (!is_integer(values_.type(id))) return Size::unknown();
+  const auto [number, is_new] = numbers_.try_emplace(id);
+  if (is_new) number->second = born(true);
+  return number->second;
+}
+
+bool Sizes::depends_on_data(const Size& size) const {
+  return !size.is_known() || std::ranges::any_of(size.symbols(), [&](SymbolId id) {
+    const auto at = static_cast<std::size_t>(id);
+    return at >= inputs_.symbols.size() && born_[at - inputs_.symbols.size()].of_data;
+  });
+}
+
+// True if the size follows from those that --dynamic names.
+bool Sizes::of_axes(const Size& size) const {
+  return std::ranges::all_of(size.symbols(),
+                             [&](SymbolId id) { return static_cast<std::size_t>(id) < inputs_.symbols.size(); });
+}
+
+std::optional<std::int64_t> Sizes::in_run(const Size& size, int run) const {
+  return value_of(size, [&](SymbolId id) -> std::optional<std::int64_t> {
+    const auto at = static_cast<std::size_t>(id);
+    return at < inputs_.symbols.size() ? inputs_.symbol_sizes[at][run] : born_[at - inputs_.symbols.size()].seen[run];
+  });
+}
+
+// True if the size is another one in some run: then its row is wrong, or what the row was given. It is opaque then, and
+// an error where tests ask for that.
+bool Sizes::contradicted(const Size& size, const Numbers& seen, const Node& node) const {
+  static const bool strict = std::getenv("WHENCE_STRICT_SIZES") != nullptr;
+  if (!size.is_known() || !contradicts(size, seen)) return false;
+  if (!strict) return true;
+  const auto name = [](SymbolId id) { return "s" + std::to_string(id); };
+  throw Error(Code::internal, "a run contradicts the size " + text_of(size, name) + " of " + qualified(node),
+              "please report this with the model", {.stage = "read", .op = qualified(node)});
+}
+
+bool Sizes::contradicts(const Size& size, const Numbers& seen) const {
+  for (int run = 0; run < most_runs; ++run) {
+    if (!seen[run]) continue;
+    const auto number = in_run(size, run);
+    if (number && *number != *seen[run]) return true;
+  }
+  return false;
+}
+
+// A minimum or maximum of sizes of axes is the one that it was in every run: a table of 512 positions, cut at the
+// length of a text, is as long as the text, for the model runs where it is. That nothing was left in any run says
+// little.
+Size Sizes::resolved(const SizeAtom& atom, const Numbers& seen) const {
+  if (atom.kind == SizeAtom::Kind::symbol) return Size::symbol(atom.symbol);
+  if (atom.kind == SizeAtom::Kind::call) return Size::call(atom.name, atom.operands);
+  std::vector<Size> operands;
+  for (const Size& operand : atom.operands) operands.push_back(resolved(operand, seen));
+  if (atom.kind == SizeAtom::Kind::floor_division) return floor_div(operands[0], operands[1]);
+  const Size extreme = atom.kind == SizeAtom::Kind::minimum ? minimum(operands) : maximum(operands);
+  const auto runs = std::ranges::count_if(seen, [](const auto& number) { return number.has_value(); });
+  if (runs < 2 || !of_axes(extreme)) return extreme;
+  for (const Size& operand : operands) {
+    bool always = operand != Size(0);
+    for (int run = 0; run < most_runs; ++run) always &= !seen[run] || in_run(operand, run) == in_run(extreme, run);
+    if (always) return operand;
+  }
+  return extreme;
+}
+
+Size Sizes::resolved(const Size& size, const Numbers& seen) const {
+  if (!size.is_known()) return size;
+  Size result = size.number();
+  for (const Size::Term& term : size.terms()) {
+    Size product = term.coefficient;
+    for (const auto& factor : term.factors) product = product * resolved(*factor, seen);
+    result = result + product;
+  }
+  return result;
+}
+
+ShapeFacts Sizes::facts() {
+  return {[this](ValueId id) { return shape(id); }, [this](ValueId id) { return number(id); },
+          [this](ValueId id) { return is_mask(values_.type(id)); }, [](SymbolId) { return SizeRange{0}; }};
+}
+
+// ---- operations ---------------------------------------------------------------------------------------------------
+
+Sizes::Arguments Sizes::look_at(const std::vector<Term>& arguments) {
+  Arguments found;
+  const auto add = [&](const Size& size) {
+    found.dynamic |= !size.is_integer();
+    found.of_data |= depends_on_data(size);
+  };
+  for (const Term& argument : arguments) {
+    each_value(argument, [&](const Term& term) {
+      const Type& type = values_.type(term.id);
+      const bool known = known_.is_known(term);
+      if (known || from_sizes_.contains(term.id)) {
+        found.settled_values.insert(term.id);
+      } else {
+        found.settled = false;
+      }
+      const auto number_there = known && term.seen[0] ? integer_in(*term.seen[0]) : std::nullopt;
+      if (number_there) numbers_[term.id] = *number_there;
+      if (type.kind == ValueKind::sequence) found.dynamic = found.of_data = true;
+      if (type.kind == ValueKind::integer) add(number(term.id));
+      if (type.kind != ValueKind::tensor) return;
+      if (const Shape* sizes = shape(term.id)) std::ranges::for_each(*sizes, add);
+      if (const auto* memory = is_integer(type) ? program::memory_of(term) : nullptr) {
+        if (found.settled_values.contains(term.id)) add(number(term.id));
+        numbers_in_[memory].push_back(term.id);
+      }
+    });
+  }
+  return found;
+}
+
+// True if what decides about a size of content depends on data: the masks of an index, the repeats of an interleaving,
+// else any argument.
+bool Sizes::decided_by_content(const Node& node, const Arguments& arguments) const {
+  if (!has_size_of_content(node)) return false;
+  const auto of_data = [&](const Argument& argument) {
+    const auto* value = argument.as<ValueRef>();
+    return value != nullptr && !arguments.settled_values.contains(value->id);
+  };
+  if (const Argument* repeats = node.find("repeats")) return of_data(*repeats);
+  const Argument* indices = node.target == "aten::index" ? node.find("indices") : nullptr;
+  const auto* list = indices == nullptr ? nullptr : indices->as<ArgumentList>();
+  return list == nullptr || std::ranges::any_of(*list, [&](const Argument& index) {
+           return of_data(index) && is_mask(values_.type(index.as<ValueRef>()->id));
+         });
+}
+
+void Sizes::set_number(const Node& node, const Term& result, Size derived, bool of_data) {
+  Numbers seen;
+  for (int run = 0; run < most_runs; ++run) {
+    if (result.seen[run]) seen[run] = integer_in(*result.seen[run]);
+  }
+  if (contradicted(derived, seen, node)) derived = Size::unknown();
+  if (!derived.is_known() && !of_data) {
+    const SymbolId symbol = values_.symbol_of(seen);
+    derived = symbol == none_id ? born(false, seen) : length_of(program_.symbols, {0, true, symbol});
+  }
+  if (derived.is_known()) numbers_[result.id] = resolved(derived, seen);
+}
+
+void Sizes::set_shape(const Node& node, const Term& result, const Shape* derived, bool of_data) {
+  Type& type = values_.type(result.id);
+  if (type.kind != ValueKind::tensor || !type.dims) return;
+  if (derived != nullptr && derived->size() != type.dims->size()) derived = nullptr;
+  Lengths& lengths = shapes_[result.id];
+  Shape& shape = lengths.sizes;
+  shape.assign(type.dims->size(), Size::unknown());
+  lengths.of_type.assign(type.dims->size(), false);
+  for (std::size_t axis = 0; axis < shape.size(); ++axis) {
+    Dim& dim = (*type.dims)[axis];
+    Numbers seen;
+    for (int run = 0; run < most_runs; ++run) {
+      const bool ran = result.seen[run] && result.seen[run]->isTensor() && result.seen[run]->toTensor().defined();
+      if (ran && result.seen[run]->toTensor().dim() == static_cast<std::int64_t>(shape.size())) {
+        seen[run] = result.seen[run]->toTensor().size(static_cast<std::int64_t>(axis));
+      }
+    }
+    Size size = derived == nullptr ? Size::unknown() : resolved((*derived)[axis], seen);
+    if (contradicted(size, seen, node)) size = Size::unknown();
+    if (!size.is_known()) {
+      const auto runs = std::ranges::count_if(seen, [](const auto& number) { return number.has_value(); });
+      // That it was the same in all of them says little where its row leaves it open.
+      const bool fitted = !of_data && runs > 1 && (dim.dynamic || derived == nullptr);
+      if (!fitted) dim = {dim.size, true, none_id};
+      if (dim.dynamic && dim.symbol == none_id) shape[axis] = born(of_data, seen);
+      continue;
+    }
+    shape[axis] = size;
+    if (const auto number = size.integer()) {
+      dim = {*number, false, none_id};
+    } else if (dim.symbol == none_id || !of_axes(size)) {
+      const auto symbol = size.single_symbol();
+      dim = {dim.size, true, symbol && of_axes(size) ? *symbol : none_id};
+    }
+  }
+}
+
+void Sizes::follow(const std::vector<Term>& arguments, const Node& recorded, const std::vector<Term>& results) {
+  const Arguments known = look_at(arguments);
+  const OperatorFacts& operator_facts = facts_of(recorded.target);
+  const bool shape_only = operator_facts.shape_only >= 0 && recorded.target != "aten::type_as";
+  const bool from_sizes = known.settled || (shape_only && !known.of_data);
+  const bool by_data = known.of_data || (!known.settled && decided_by_content(recorded, known));
+  for (const Term& result : results) {
+    if (from_sizes && result.is_value()) from_sizes_.insert(result.id);
+  }
+  if (!known.dynamic && !by_data) return;
+  const ShapeFacts shape_facts = facts();
+  const auto shapes = shapes_of_results(recorded, shape_facts);
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    if (!results[i].is_value()) continue;
+    set_shape(recorded, results[i], shapes && i < shapes->size() ? &(*shapes)[i] : nullptr, by_data);
+    if (!is_integer(values_.type(results[i].id)) || results[i].known) continue;
+    const bool all_sizes = recorded.target == "aten::size" && recorded.arguments.size() == 1;
+    const Shape* sizes = all_sizes ? shape(arguments[0].id) : nullptr;
+    set_number(recorded, results[i], sizes && i < sizes->size() ? (*sizes)[i] : number_of_result(recorded, shape_facts),
+               !from_sizes);
+  }
+}
+
+void Sizes::forget_numbers(const std::vector<const Term*>& written) {
+  for (const Term* term : written) {
+    const auto numbers = numbers_in_.find(program::memory_of(*term));
+    if (numbers == numbers_in_.end()) continue;
+    for (const ValueId id : numbers->second) {
+      numbers_.erase(id);
+      from_sizes_.erase(id);
+    }
+  }
+}
+
+// ---- lists whose length depends on data ---------------------------------------------------------------------------
+
+// An operator that cuts a tensor into as many parts as an axis has room for.
+bool Sizes::decides_length(const Node& node) {
+  const auto* self = node.arguments.empty() ? nullptr : node.arguments.front().value.as<ValueRef>();
+  if (self == nullptr || !facts_of(node.target).parts || node.overload == "sizes") return false;
+  const Argument* argument = node.find("split_size");
+  const auto* size = argument ? argument->as<ValueRef>() : nullptr;
+  if (size != nullptr && depends_on_data(number(size->id))) return true;
+  const Shape* sizes = shape(self->id);
+  if (sizes == nullptr || sizes->empty()) return false;
+  const std::int64_t axis = axis_argument(node), rank = static_cast<std::int64_t>(sizes->size());
+  return depends_on_data((*sizes)[static_cast<std::size_t>(axis < 0 ? axis + rank : axis)]);
+}
+
+void Sizes::put_into_list(const std::vector<Dim>& dims) {
+  std::vector<bool>& open = open_in_lists_[dims.size()];
+  open.resize(dims.size());
+  for (std::size_t axis = 0; axis < dims.size(); ++axis) open[axis] = open[axis] || !dims[axis].is_static();
+}
+
+void Sizes::put_parts_into_list(const Node& recorded, const Seen& parts) {
+  if (recorded.target == "aten::unbind") return;
+  for (const auto& list : parts) {
+    if (!list || list->toListRef().empty()) continue;
+    const std::int64_t rank = list->toListRef()[0].toTensor().dim(), axis = axis_argument(recorded);
+    std::vector<bool>& open = open_in_lists_[static_cast<std::size_t>(rank)];
+    open.resize(static_cast<std::size_t>(rank));
+    open[static_cast<std::size_t>(axis < 0 ? axis + rank : axis)] = true;
+  }
+}
+
+void Sizes::taken_from_list(Type& type) const {
+  if (!type.dims) return;
+  const auto open = open_in_lists_.find(type.dims->size());
+  for (std::size_t axis = 0; open != open_in_lists_.end() && axis < type.dims->size(); ++axis) {
+    Dim& dim = (*type.dims)[axis];
+    if (dim.is_static() && open->second[axis]) dim = {dim.size, true, none_id};
+  }
+}
+
+}  // namespace whence::recorder::script
