@@ -25,6 +25,34 @@ enum class ResultMemory : std::uint8_t {
   elements,    // perhaps those of the elements of the list `tensors`, each result of one
 };
 
+// The elements that a view takes of its argument: place.cpp has the rule of each form, annotator/lower/views.cpp says
+// how a write to the view becomes a new value of the argument.
+enum class ViewForm : std::uint8_t {
+  none,  // no rule: what is written to such a view cannot be said of its argument
+  select,
+  unbind,
+  slice,
+  narrow,
+  part,  // one result of a split or chunk
+  part_of_rows,
+  part_of_columns,
+  part_of_depth,
+  transpose,
+  transpose_last,
+  reverse_axes,
+  move_axes,
+  permute,
+  unsqueeze,
+  expand,
+  diagonal,
+  unfold,
+  as_strided,
+  reshape,     // the same elements in the same order
+  contiguous,  // and none where the argument lies in that order already
+  as_real,
+  as_complex
+};
+
 // The source of the sizes of the results.
 enum class ResultSizes : std::uint8_t {
   shapes,     // from the shapes of the arguments
@@ -37,6 +65,7 @@ struct OperatorFacts {
   std::string_view name;  // "aten::reshape"
   Identity identity = Identity::never;
   ResultMemory memory = ResultMemory::declared;
+  ViewForm view = ViewForm::none;  // results in the argument's memory, always or by its strides
   ResultSizes sizes = ResultSizes::shapes;
   std::int8_t shape_only = -1;    // the argument of which only type and shape matter
   bool parts = false;             // gives a list of parts, as many as fit into an axis

@@ -163,6 +163,22 @@ struct Parameter {
   std::vector<std::int8_t> sketch;  // tensor_sketch.h; empty when not asked for
 };
 
+// The place of a tensor's elements in memory: one index further along an axis is a stride further. place.h works it
+// out, by the rules of the operators that make views.
+struct MemoryPlace {
+  ValueId memory = none_id;          // the value that owns it
+  Size offset;                       // the first element's, from the beginning of that memory
+  std::vector<Size> sizes, strides;  // by axis
+
+  bool operator==(const MemoryPlace&) const = default;
+};
+
+// A place that a reader saw and that does not follow from rules; none for a tensor that may lie in any way.
+struct StatedPlace {
+  ValueId value = none_id;
+  std::optional<MemoryPlace> place;
+};
+
 // ---- nodes ------------------------------------------------------------------------------------------------------
 
 struct None {
@@ -221,10 +237,6 @@ struct Node {
   const Argument* find(std::string_view name) const;
 };
 
-// An argument of aten::as_strided, only where it matters: storage offset and strides of `self`, [offset, stride, ...].
-// Reshapes in programs that write in place have it, too: written_views.h.
-inline constexpr std::string_view memory_argument = "memory_of_self";
-
 // An argument of prim::If alone, and only where its sides leave tensors of different ranks: true where the example
 // takes the first.
 inline constexpr std::string_view example_argument = "taken_by_example";
@@ -279,7 +291,9 @@ struct Program {
   std::vector<Value> values;
   std::vector<ProgramInput> inputs;
   std::vector<ProgramOutput> outputs;
-  Signature signature;  // stated by a torch.export archive; empty from TorchScript
+  bool placed = false;  // the readers saw memory: a tensor is in it as operators make it, or as `places` says
+  std::vector<StatedPlace> places;  // by value
+  Signature signature;              // stated by a torch.export archive; empty from TorchScript
   Block body;
   bool ran = false;  // example inputs were run, so dtype and shape are known
 

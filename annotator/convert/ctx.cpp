@@ -38,7 +38,7 @@ bool is_number(const Program& program, const Argument& argument) {
 Ctx::Ctx(ConvertSession& session, const Node& node, const OpSchema& schema)
     : session_(session), node_(node), schema_(schema) {
   for (const NamedArgument& argument : node.arguments) {
-    if (schema.find(argument.name) == nullptr && argument.name != memory_argument) {
+    if (schema.find(argument.name) == nullptr) {
       const auto* list = argument.value.as<ValueRef>();
       if (list != nullptr && session.program().values[list->id].type.kind == ValueKind::opaque) {
         refuse("the example never gets there, so that the length of the list that it reads is not known",

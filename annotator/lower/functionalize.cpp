@@ -9,7 +9,9 @@
 
 #include "annotator/lower/functionalizer.h"
 #include "annotator/lower/in_place.h"
+#include "annotator/lower/overlaps.h"
 #include "annotator/lower/pipeline.h"
+#include "annotator/lower/size_conditions.h"
 #include "annotator/program/program_edit.h"
 #include "schema/operator_facts.h"
 #include "schema/program_walk.h"
@@ -93,18 +95,73 @@ void Functionalizer::step(Node node) {
   }
   if (node.target == "prim::If") return branch(std::move(node));
   if (node.target == "prim::Loop") return loop(std::move(node));
-  const ViewInfo view = view_info(program_, node);
+  ViewInfo view = view_info(program_, node);
   std::vector<ValueId> bases;
   for (std::size_t i = 0; i < node.outputs.size() && view.kind != ViewKind::none; ++i) {
     bases.push_back(memory_.renamed(view.viewed_by(i)));
   }
+  if (node.target == "aten::as_strided" && !bases.empty()) bases[0] = read_whole_memory(node, bases[0]);
+  const Sharing sharing = view.kind == ViewKind::perhaps && shares_by_strides(node)
+                              ? sharing_of(program_, node, memory_.place(bases[0]))
+                              : Sharing();
+  if (sharing.kind == Sharing::Kind::copy) view.kind = ViewKind::none;
+  if (sharing.kind == Sharing::Kind::view)
+    view.kind = returns_argument(program_, node) ? ViewKind::same : ViewKind::view;
   const int shape_only = view.kind == ViewKind::none ? facts_of(node.target).shape_only : -1;
   for (std::size_t i = 0; i < node.arguments.size(); ++i) {
     Argument& argument = node.arguments[i].value;
     std::cmp_equal(i, shape_only) ? memory_.resolve_shape(argument) : memory_.resolve(argument);
   }
+  if (sharing.kind == Sharing::Kind::depends) {
+    memory_.sink->push_back(node);
+    const auto guard = view_guard(node, bases[0], sharing.condition);
+    return guard ? memory_.perhaps_view(node, bases[0], view.argument, *guard) : memory_.add_views(node, bases, view);
+  }
   if (view.kind != ViewKind::none) memory_.add_views(node, bases, view);
   memory_.sink->push_back(std::move(node));
+}
+
+// Computes from shapes whether a reshape is a view of its base.
+std::optional<Memory::Guard> Functionalizer::view_guard(const Node& node, ValueId base,
+                                                        const std::vector<Constraint>& condition) {
+  std::vector<ValueId> tensors{base, node.outputs.front()};
+  for (const Memory::View* at = memory_.view(base); at != nullptr; at = memory_.view(at->base)) {
+    tensors.push_back(at->base);
+  }
+  const auto holds = SizeConditions(program_, memory_, std::move(tensors)).all_hold(condition);
+  return holds ? std::optional(Memory::Guard{*holds, true}) : std::nullopt;
+}
+
+// as_strided(x.t(), ...)   ->   as_strided(x, ...): it reads memory by itself, wherever its argument lies there. Memory
+// that has axes in another order is put into that order first. Returns the tensor that it reads.
+ValueId Functionalizer::read_whole_memory(Node& node, ValueId base) {
+  const auto lies = memory_.place(base);
+  if (!lies || (memory_.view(base) == nullptr && in_rows(*lies) && lies->offset == Size(0))) return base;
+  const ValueId owner = memory_.owner(base), whole = memory_.place(owner) ? owner : base;
+  const auto memory = memory_.place(whole);
+  const auto order = memory ? order_in_memory(*memory) : std::nullopt;
+  const Argument* given = node.find("storage_offset");
+  const bool placed = given != nullptr && !given->is_none();
+  if (!order || memory->offset != Size(0) || (!placed && !lies->offset.is_integer())) {
+    reports_.report(reports_.refusal(node, "it reads memory that has gaps, or of which the order is not known"));
+    return base;
+  }
+  std::erase_if(node.arguments, [&](const NamedArgument& each) { return !placed && each.name == "storage_offset"; });
+  if (!placed) node.arguments.push_back({"storage_offset", {lies->offset.number()}});
+  node.arguments.front().value = {ValueRef{whole}};
+  if (in_rows(*memory)) return whole;
+  ArgumentList axes;
+  for (const std::size_t axis : *order) axes.push_back({static_cast<std::int64_t>(axis)});
+  Node permuted = program::node_like(node, "aten::permute", "", {{"self", {ValueRef{whole}}}, {"dims", {axes}}});
+  permuted.outputs = {memory_.fresh_like(whole)};
+  auto& dims = program_.values[permuted.outputs.front()].type.dims;
+  if (dims) {
+    for (std::size_t i = 0; i < order->size(); ++i) (*dims)[i] = (*program_.values[whole].type.dims)[(*order)[i]];
+  }
+  node.arguments.front().value = {ValueRef{permuted.outputs.front()}};
+  const ValueId result = permuted.outputs.front();
+  step(std::move(permuted));
+  return result;
 }
 
 void Functionalizer::warn_of_write(const Node& node, ValueId self) {
@@ -122,7 +179,7 @@ void Functionalizer::warn_of_overlap(const Node& node, ValueId self) {
     const ValueId source = memory_.renamed(read);
     if (memory_.owner(source) != memory_.owner(self)) return;
     const auto lies = memory_.layout(source);
-    overlaps |= lies && reads_what_it_overwrites(*target, *lies, !facts_of(node.target).reads_across);
+    overlaps |= lies && reads_what_it_overwrites(program_, *target, *lies, !facts_of(node.target).reads_across);
   };
   for (const NamedArgument& argument : node.arguments) {
     if (&argument.value != &written_argument(node)) each_value(argument.value, look);
@@ -217,8 +274,10 @@ bool Functionalizer::may_change_shape(const Node& node, ValueId self) {
 }
 
 void functionalize(Lowering& lowering) {
-  const auto writes = [](const Node& node) { return is_in_place(node) || only_writes(node); };
-  if (program::any_node(lowering.program.body, writes)) Functionalizer(lowering).run();
+  const auto follows_memory = [](const Node& node) {
+    return is_in_place(node) || only_writes(node) || node.target == "aten::as_strided";
+  };
+  if (program::any_node(lowering.program.body, follows_memory)) Functionalizer(lowering).run();
 }
 
 }  // namespace whence::lower

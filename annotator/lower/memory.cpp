@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "annotator/lower/size_conditions.h"
 #include "annotator/program/program_facts.h"
 #include "schema/operator_facts.h"
 
@@ -71,20 +72,43 @@ ValueId Memory::newest(ValueId memory) const {
   return version == state_.versions.end() ? memory : version->second.value;
 }
 
-std::optional<MemoryLayout> Memory::layout(ValueId id) const {
-  const auto doubtful = [&](const Doubt& doubt) { return doubt.result == id; };
-  if (choice(id) != nullptr || std::ranges::any_of(state_.doubts, doubtful)) return std::nullopt;
+std::optional<MemoryPlace> Memory::layout(ValueId id) const {
   const View* at = view(id);
-  if (at == nullptr) return owner_layout(program_, id);
+  if (at == nullptr) return rows_of(program_, id);
   const auto base = layout(at->base);
-  return !base || at->kind == ViewKind::same ? base : view_layout(program_, at->node, at->output, *base);
+  if (base && at->node.target == "aten::as_strided" && !in_rows(*base)) return std::nullopt;  // it counts in memory
+  return !base || at->kind == ViewKind::same ? base : place_of_view(program_, at->node, at->output, *base);
 }
 
-// True if several elements of a view share a place in memory: the value alone does not tell what is written there.
+std::optional<MemoryPlace> Memory::place(ValueId id) const {
+  if (const StatedPlace* stated = stated_place(program_, id)) return stated->place;
+  if (const Choice* choice = this->choice(id)) return place_of_chosen(id, *choice);
+  const View* at = view(id);
+  if (at == nullptr) {
+    const auto as = lies_as_.find(id);
+    return place_of_owner(program_, as == lies_as_.end() ? id : as->second);
+  }
+  const auto base = place(at->base);
+  return !base || at->kind == ViewKind::same ? base : place_of_view(program_, at->node, at->output, *base);
+}
+
+// Known if its strides are those of all that it may be.
+std::optional<MemoryPlace> Memory::place_of_chosen(ValueId id, const Choice& choice) const {
+  std::optional<MemoryPlace> common;
+  for (const Alternative& each : choice.of) {
+    auto place = this->place(each.tensor);
+    if (!place || (common && place->strides != common->strides)) return std::nullopt;
+    common = std::move(place);
+  }
+  return MemoryPlace{id, Size::unknown(), common->sizes, common->strides};
+}
+
+// True if several elements of a view may share a place in memory: the value alone does not tell what is written there.
 bool Memory::repeats_elements(ValueId id) const {
-  if (const auto lies = layout(id)) return lies->repeats_elements();
   for (const View* at = view(id); at != nullptr; at = view(at->base)) {
-    if (facts_of(at->node.target).repeats_elements) return true;
+    if (!facts_of(at->node.target).repeats_elements) continue;
+    const auto lies = layout(id);
+    return !lies || !elements_differ(program_, *lies);
   }
   return false;
 }
@@ -299,6 +323,14 @@ void Memory::add_views(const Node& node, const std::vector<ValueId>& bases, cons
   }
 }
 
+void Memory::perhaps_view(const Node& node, ValueId base, const std::string& argument, const Guard& guard) {
+  const ValueId result = node.outputs.front(), view = fresh_like(result), own = fresh_like(result);
+  state_.views[view] = {base, ViewKind::view, node, 0, argument};
+  state_.versions[view] = {result, writes_to(base)};
+  begin(own, result);
+  choose(result, {{{guard, view}, {{}, own}}, own}, result);
+}
+
 void Memory::choose(ValueId name, Choice choice, ValueId value) {
   choice.value = value;
   choice.writes.clear();
@@ -335,6 +367,7 @@ bool Memory::holds_all_writes(ValueId id) const {
 
 void Memory::put(ValueId self, ValueId written) {
   const ValueId memory = owner(self), first = self;
+  const std::vector<ValueId> untouched = untouched_by(self);
   std::vector<std::pair<ValueId, ValueId>> renewed{{self, written}};
   ValueId value = written;
   for (const View* at = view(self); at != nullptr; at = view(self)) {
@@ -374,12 +407,65 @@ void Memory::put(ValueId self, ValueId written) {
   for (const auto& [id, newest] : renewed) {
     if (choice(id) == nullptr) state_.versions[id] = {newest, writes};
   }
+  keep(untouched);
+}
+
+// Views of what may be written, and choices of such, that hold all writes so far and that this one does not touch.
+// Without choices, all views are made anew when they are read.
+std::vector<ValueId> Memory::untouched_by(ValueId written) const {
+  std::vector<ValueId> untouched;
+  if (state_.choices.empty()) return untouched;
+  std::vector<ValueId> places{written};  // all that the name may stand for
+  const auto chosen = [&](ValueId id) { return choice(owner(id)); };
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    if (const Choice* choice = chosen(places[i])) {
+      for (const Alternative& each : choice->of) places.push_back(each.tensor);
+    }
+  }
+  std::erase_if(places, chosen);
+  const auto apart = [&](ValueId id) {
+    return std::ranges::all_of(places, [&](ValueId at) { return owner(at) != owner(id) || disjoint(at, id); });
+  };
+  std::vector<ValueId> memories = this->memories(written);
+  for (const auto& [id, version] : state_.versions) {
+    const bool concerned = view(id) != nullptr && std::ranges::find(memories, owner(id)) != memories.end();
+    if (concerned && holds_all_writes(id) && apart(id)) untouched.push_back(id);
+  }
+  for (const Suspect& other : perhaps_the_same(written)) memories.push_back(other.memory);
+  for (const auto& [id, choice] : state_.choices) {
+    if (!holds_all_writes(id)) continue;
+    const auto stays = [&](const Alternative& each) {
+      return std::ranges::find(untouched, each.tensor) != untouched.end() ||
+             (chosen(each.tensor) == nullptr && std::ranges::find(memories, owner(each.tensor)) == memories.end());
+    };
+    if (std::ranges::all_of(choice.of, stays)) untouched.push_back(id);
+  }
+  return untouched;
+}
+
+void Memory::keep(const std::vector<ValueId>& untouched) {
+  for (const ValueId id : untouched) {
+    const auto choice = state_.choices.find(id);
+    if (choice == state_.choices.end()) {
+      state_.versions[id].writes = writes_to(id);
+      continue;
+    }
+    for (std::size_t i = 0; i < choice->second.of.size(); ++i) {
+      choice->second.writes[i] = writes_to(choice->second.of[i].tensor);
+    }
+  }
 }
 
 std::optional<ValueId> Memory::written_base(const View& view, ValueId value) {
   if (view.kind == ViewKind::same) return value;
   const ValueId old_base = current(view.base);
-  std::optional<Node> scatter = write_through(program_, view.node, view.output, view.argument, old_base, value);
+  std::vector<ValueId> tensors{old_base};
+  for (const ValueId part : view.node.outputs) {
+    if (this->view(part) != nullptr) tensors.push_back(part);  // else a block made it that has ended
+  }
+  SizeConditions sizes(program_, *this, std::move(tensors));
+  std::optional<Node> scatter = write_through(program_, view.node, view.output, view.argument, old_base, value,
+                                              [&](const Size& size) { return sizes.number(size); });
   if (!scatter) return std::nullopt;
   const ValueId base = fresh_like(view.base);
   scatter->outputs = {base};
@@ -435,7 +521,15 @@ bool Memory::disjoint(ValueId one, ValueId other) const {
     ++a, ++b;
   }
   if (a == to_one.rend() || b == to_other.rend() || (*a)->base != (*b)->base) return false;
-  return takes_other_range(program_, (*a)->node, (*b)->node);
+  const auto part = [&](auto step, const auto& end) {
+    auto place = with_separate_axes(program_, (*step)->base);
+    for (; place && step != end; ++step) place = place_of_view(program_, (*step)->node, (*step)->output, *place);
+    return place;
+  };
+  const auto place = part(a, to_one.rend()), other_place = part(b, to_other.rend());
+  if (place && other_place && have_separate_ranges(program_, *place, *other_place)) return true;
+  const auto lies = layout(one), other_lies = layout(other);
+  return lies && other_lies && are_apart(program_, *lies, *other_lies);
 }
 
 // True if a write to the one may be a write to the other, of which `other.through` lies in that memory.

@@ -19,10 +19,10 @@
 #include <utility>
 #include <vector>
 
-#include "annotator/lower/memory_layout.h"
 #include "annotator/lower/pass.h"
 #include "annotator/lower/views.h"
 #include "annotator/lower/write_reports.h"
+#include "schema/place.h"
 
 namespace whence::lower {
 
@@ -115,8 +115,10 @@ class Memory {
   ValueId current(ValueId id);                      // its newest value; views that a write has passed by are made anew
   void resolve(Argument& argument);                 // every value in it becomes the newest
   void resolve_shape(Argument& argument);           // reads shape and dtype alone, which no write changes
-  // The places of a value's elements in the memory of its owner; nullopt if they are not known.
-  std::optional<MemoryLayout> layout(ValueId id) const;
+  // Its place among the elements of its owner, counted row after row; nullopt if that is not known.
+  std::optional<MemoryPlace> layout(ValueId id) const;
+  // Its place in memory, by real strides.
+  std::optional<MemoryPlace> place(ValueId id) const;
   // Why the newest value of a memory cannot be expressed.
   const Diagnostic* lost(ValueId value) const;
   ValueId newest(ValueId memory) const;  // its content, unless that is lost
@@ -130,6 +132,10 @@ class Memory {
   void doubt(ValueId result, ValueId argument, const Diagnostic& why) {
     state_.doubts.push_back({result, argument, why});
   }
+  // The memory, which has no name in the program as recorded, lies as `tensor` would if it were no view.
+  void lie_as(ValueId memory, ValueId tensor) { lies_as_[memory] = tensor; }
+  // From here on `name`, the result of the view `node`, shares the base's memory where `guard` holds.
+  void perhaps_view(const Node& node, ValueId base, const std::string& argument, const Guard& guard);
   // Several elements of the memory may be one: what else a write to it changes is unknown.
   bool is_repeating(ValueId memory) const { return state_.repeating.contains(memory); }
   void repeat(ValueId memory, const Diagnostic& why) { state_.repeating.insert_or_assign(memory, why); }
@@ -164,12 +170,16 @@ class Memory {
   void put_from(const Choice& choice, std::size_t first, ValueId written);
   std::optional<ValueId> written_base(const View& view, ValueId value);
   bool repeats_elements(ValueId id) const;
+  std::optional<MemoryPlace> place_of_chosen(ValueId id, const Choice& choice) const;
+  std::vector<ValueId> untouched_by(ValueId written) const;
+  void keep(const std::vector<ValueId>& untouched);
   Node branch_on(const Guard& guard) const;
 
   Program& program_;
   WriteReports& reports_;
   State state_;
-  std::vector<ValueId> log_;                   // the memory of each write so far
+  std::vector<ValueId> log_;  // the memory of each write so far
+  std::unordered_map<ValueId, ValueId> lies_as_;
   std::unordered_map<ValueId, int> depth_of_;  // the depth of values defined in nested blocks
   int depth_ = 0;
 };

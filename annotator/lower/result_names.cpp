@@ -14,6 +14,7 @@ void ResultNames::bind(const std::vector<std::vector<Target>>& targets, const Ou
     } else if (std::ranges::any_of(targets[i], is_own)) {
       own_[i] = memory_.fresh_like(names_[i]);
       memory_.begin(own_[i], names_[i]);
+      memory_.lie_as(own_[i], names_[i]);
     }
   }
   for (std::size_t i = 0; i < names_.size(); ++i) {

@@ -1,33 +1,15 @@
 #include "annotator/lower/views.h"
 
-#include <numeric>
-#include <unordered_map>
 #include <utility>
 
 #include "annotator/convert/op_table.h"
 #include "annotator/program/program_edit.h"
 #include "schema/operator_facts.h"
-#include "schema/written_views.h"
+#include "schema/place.h"
 
 namespace whence::lower {
 
 namespace {
-
-// True if this call of an operator gives its argument back, though its schema does not say so or says less.
-bool returns_argument(const Program& program, const Node& node) {
-  const OperatorFacts& facts = facts_of(node.target);
-  if (facts.memory != ResultMemory::argument) return false;
-  if (facts.identity == Identity::not_training) {
-    const Argument* train = node.find("train");
-    return train != nullptr && program::known_flag(program, *train) == false;
-  }
-  if (facts.identity != Identity::same_dtype) return true;
-  const auto* viewed = node.arguments.front().value.as<ValueRef>();
-  const Argument* copy = node.find("copy");
-  const bool copies = copy != nullptr && program::known_flag(program, *copy).value_or(false);
-  return viewed != nullptr && !copies &&
-         program.values[viewed->id].type.dtype == program.values[node.outputs.front()].type.dtype;
-}
 
 // True for an einsum that sums over an axis: then its result is new. One that does not permutes its operand, or takes a
 // diagonal.
@@ -74,6 +56,7 @@ struct Write {
   std::size_t output;
   std::string argument;
   ValueId old_base, written;
+  const SizeNumber& number;
 
   // scatter(self=old_base, src=written, <the view's other arguments>)
   Node scatter(std::string target) const {
@@ -97,8 +80,6 @@ struct Write {
     return found == nullptr ? otherwise : program::known_integer(program, *found);
   }
 };
-
-using WriteRule = std::optional<Node> (*)(const Write&);
 
 std::optional<Node> itself(const Write& w) {
   return w.inverse(w.view.target, w.view.overload,
@@ -143,24 +124,23 @@ std::optional<Node> narrow(const Write& w) {
 // One part of a split, a chunk: its place is the sum of the sizes before it.
 std::optional<Node> part_along(const Write& w, std::optional<std::int64_t> dim) {
   if (!dim) return std::nullopt;
-  std::int64_t start = 0, end = 0;
+  Size start = 0, end = 0;
   for (std::size_t i = 0; i <= w.output; ++i) {
-    const auto& dims = w.program.values[w.view.outputs[i]].type.dims;
-    if (!dims) return std::nullopt;
-    const Dim& size =
-        (*dims)[static_cast<std::size_t>(*dim < 0 ? *dim + static_cast<std::int64_t>(dims->size()) : *dim)];
-    if (!size.is_static()) return std::nullopt;
-    start = std::exchange(end, end + size.size);
+    const auto sizes = sizes_of(w.program, w.view.outputs[i]);
+    if (!sizes) return std::nullopt;
+    start = std::exchange(
+        end,
+        end + (*sizes)[static_cast<std::size_t>(*dim < 0 ? *dim + static_cast<std::int64_t>(sizes->size()) : *dim)]);
   }
+  const auto first = w.number(start), last = w.number(end);
+  if (!first || !last) return std::nullopt;
   Node node = w.scatter("aten::slice_scatter");
   node.arguments.resize(2);
-  for (auto& [name, number] : {std::pair{"dim", *dim}, {"start", start}, {"end", end}}) {
-    node.arguments.push_back({name, Argument{number}});
+  for (auto& [name, number] : {std::pair{"dim", Argument{*dim}}, {"start", *first}, {"end", *last}}) {
+    node.arguments.push_back({name, number});
   }
   return node;
 }
-
-std::optional<Node> part(const Write& w) { return part_along(w, w.integer("dim", 0)); }
 
 std::optional<Node> columns(const Write& w) {
   const auto& dims = w.program.values[w.old_base].type.dims;
@@ -183,78 +163,52 @@ std::optional<Node> unbound(const Write& w) {
   return node;
 }
 
-const std::unordered_map<std::string_view, WriteRule>& write_rules() {
-  static const std::unordered_map<std::string_view, WriteRule> table{
-      {"aten::select", [](const Write& w) { return std::optional(w.scatter("aten::select_scatter")); }},
-      {"aten::slice", [](const Write& w) { return std::optional(w.scatter("aten::slice_scatter")); }},
-      {"aten::diagonal", [](const Write& w) { return std::optional(w.scatter("aten::diagonal_scatter")); }},
-      {"aten::narrow", narrow},
-      {"aten::split", part},
-      {"aten::split_with_sizes", part},
-      {"aten::tensor_split", part},
-      {"aten::chunk", part},
-      {"aten::unsafe_chunk", part},
-      {"aten::unsafe_split", part},
-      {"aten::unsafe_split_with_sizes", part},
-      {"aten::hsplit", columns},
-      {"aten::vsplit", [](const Write& w) { return part_along(w, 0); }},
-      {"aten::dsplit", [](const Write& w) { return part_along(w, 2); }},
-      {"aten::unbind", unbound},
-      {"aten::adjoint", itself},
-      {"aten::mH", itself},
-      {"aten::matrix_H", itself},
-      {"aten::mT", itself},
-      {"aten::moveaxis", moved_axes},
-      {"aten::movedim", moved_axes},
-      {"aten::view_as_complex", [](const Write& w) { return std::optional(w.inverse("aten::view_as_real", "")); }},
-      {"aten::view_as_real", [](const Write& w) { return std::optional(w.inverse("aten::view_as_complex", "")); }},
-      {"aten::atleast_1d", back_to_shape},
-      {"aten::atleast_2d", back_to_shape},
-      {"aten::atleast_3d", back_to_shape},
-      {"aten::numpy_T", itself},
-      {"aten::permute", permute},
-      {"aten::swapaxes", itself},
-      {"aten::swapdims", itself},
-      {"aten::t", itself},
-      {"aten::transpose", itself},
-      {"aten::_reshape_alias", back_to_shape},
-      {"aten::contiguous", back_to_shape},
-      {"aten::flatten", back_to_shape},
-      {"aten::ravel", back_to_shape},
-      {"aten::reshape", back_to_shape},
-      {"aten::reshape_as", back_to_shape},
-      {"aten::squeeze", back_to_shape},
-      {"aten::unflatten", back_to_shape},
-      {"aten::unsqueeze", unsqueezed},
-      {"aten::view", back_to_shape},
-      {"aten::view_as", back_to_shape},
-  };
-  return table;
-}
-
-struct Range {
-  std::int64_t dim = 0, start = 0, end = 0;
-};
-
-// The elements that x[2] and x[2:5] take along an axis; nullopt for places that count from the back or are computed.
-std::optional<Range> range_of(const Program& program, const Node& view) {
-  const auto number = [&](const char* name) -> std::optional<std::int64_t> {
-    const Argument* given = view.find(name);
-    const auto value = given == nullptr ? std::nullopt : program::known_integer(program, *given);
-    return value && *value >= 0 ? value : std::nullopt;
-  };
-  const Argument* along = view.find("dim");
-  const auto dim = along == nullptr ? std::nullopt : program::known_integer(program, *along);
-  if (view.target == "aten::select") {
-    const auto index = number("index");
-    return dim && index ? std::optional(Range{*dim, *index, *index + 1}) : std::nullopt;
+std::optional<Node> by_form(const Write& w) {
+  switch (facts_of(w.view.target).view) {
+    case ViewForm::select:
+      return w.scatter("aten::select_scatter");
+    case ViewForm::unbind:
+      return unbound(w);
+    case ViewForm::slice:
+      return w.scatter("aten::slice_scatter");
+    case ViewForm::narrow:
+      return narrow(w);
+    case ViewForm::diagonal:
+      return w.scatter("aten::diagonal_scatter");
+    case ViewForm::part:
+      return part_along(w, w.integer("dim", 0));
+    case ViewForm::part_of_rows:
+      return part_along(w, 0);
+    case ViewForm::part_of_columns:
+      return columns(w);
+    case ViewForm::part_of_depth:
+      return part_along(w, 2);
+    case ViewForm::transpose:
+    case ViewForm::transpose_last:
+    case ViewForm::reverse_axes:
+      return itself(w);
+    case ViewForm::move_axes:
+      return moved_axes(w);
+    case ViewForm::permute:
+      return permute(w);
+    case ViewForm::unsqueeze:
+      return unsqueezed(w);
+    case ViewForm::reshape:
+    case ViewForm::contiguous:
+      return back_to_shape(w);
+    case ViewForm::as_real:
+      return w.inverse("aten::view_as_complex", "");
+    case ViewForm::as_complex:
+      return w.inverse("aten::view_as_real", "");
+    case ViewForm::expand:  // else several elements of the view are one
+      return sizes_of(w.program, w.old_base) == sizes_of(w.program, w.view.outputs[0]) ? back_to_shape(w)
+                                                                                       : std::nullopt;
+    case ViewForm::none:
+    case ViewForm::unfold:
+    case ViewForm::as_strided:
+      return std::nullopt;
   }
-  if (view.target != "aten::slice") return std::nullopt;
-  const Argument* end = view.find("end");
-  const auto open = end == nullptr || end->is_none() ? std::optional(INT64_MAX) : number("end");
-  const Argument* given = view.find("start");
-  const auto start = given == nullptr || given->is_none() ? std::optional<std::int64_t>(0) : number("start");
-  return dim && start && open ? std::optional(Range{*dim, *start, *open}) : std::nullopt;
+  return std::nullopt;
 }
 
 }  // namespace
@@ -263,14 +217,12 @@ ViewInfo view_info(const Program& program, const Node& node) {
   if (node.outputs.empty() || node.arguments.empty()) return {};
   const OperatorFacts& facts = facts_of(node.target);
   if (facts.memory == ResultMemory::elements) return viewed_in_list(node);
-  const Argument* memory = node.find(memory_argument);
   const bool by_strides = shares_by_strides(node);
-  if (by_strides && memory != nullptr && memory->is_none()) return {};  // a copy
   if (returns_argument(program, node)) {
     const NamedArgument& first = node.arguments.front();
     const auto* viewed = first.value.as<ValueRef>();
     if (viewed == nullptr) return {};
-    return {by_strides && memory == nullptr ? ViewKind::perhaps : ViewKind::same, first.name, {viewed->id}};
+    return {by_strides ? ViewKind::perhaps : ViewKind::same, first.name, {viewed->id}};
   }
   if (facts.memory == ResultMemory::argument) return {};
   const OpSchema* schema = convert::OpTable::get().schema(qualified(node));
@@ -282,23 +234,17 @@ ViewInfo view_info(const Program& program, const Node& node) {
     const Argument* given = node.find(argument.name);
     const auto* viewed = given == nullptr ? nullptr : given->as<ValueRef>();
     if (viewed == nullptr) return {};
-    const bool known = !by_strides || memory != nullptr;
-    return {known ? ViewKind::view : ViewKind::perhaps, argument.name, {viewed->id}};
+    return {by_strides ? ViewKind::perhaps : ViewKind::view, argument.name, {viewed->id}};
   }
   return {};
 }
 
-bool takes_other_range(const Program& program, const Node& one, const Node& other) {
-  const auto range = range_of(program, one), too = range_of(program, other);
-  return range && too && range->dim == too->dim && (range->end <= too->start || too->end <= range->start);
-}
-
 std::optional<Node> write_through(const Program& program, const Node& view, std::size_t output,
-                                  const std::string& argument, ValueId old_base, ValueId written) {
-  const auto rule = write_rules().find(view.target);
+                                  const std::string& argument, ValueId old_base, ValueId written,
+                                  const SizeNumber& number) {
   // Bytes under another dtype cannot be written through by value.
-  if (rule == write_rules().end() || (view.target == "aten::view" && view.overload == "dtype")) return std::nullopt;
-  return rule->second(Write{program, view, output, argument, old_base, written});
+  if (view.target == "aten::view" && view.overload == "dtype") return std::nullopt;
+  return by_form(Write{program, view, output, argument, old_base, written, number});
 }
 
 }  // namespace whence::lower

@@ -2,6 +2,7 @@
 // value of what it is a view of.
 #pragma once
 
+#include <functional>
 #include <optional>
 
 #include "annotator/lower/pass.h"
@@ -12,7 +13,7 @@ enum class ViewKind : std::uint8_t {
   none,     // the results have memory of their own
   same,     // the result is the argument
   view,     // the results are parts or other arrangements of the argument
-  perhaps,  // a view or a copy, by sizes, or by strides that are not recorded: reshape, contiguous, flatten
+  perhaps,  // a view or a copy, by its argument's place: reshape, contiguous, flatten
 };
 
 struct ViewInfo {
@@ -26,14 +27,15 @@ struct ViewInfo {
 // From the operator's schema (alias annotations), and from recorded dtypes where a cast decides.
 ViewInfo view_info(const Program& program, const Node& node);
 
-// True for two views of one tensor that take parts of it which do not meet: x[2] and x[3:5].
-bool takes_other_range(const Program& program, const Node& one, const Node& other);
+// Gives a size as a number of the program; nullopt where it cannot.
+using SizeNumber = std::function<std::optional<Argument>(const Size&)>;
 
 // The operation that puts `written` in the place of result `output` of `view`, giving a new value of what was viewed:
 //   select(base, 0, 2)   ->   select_scatter(old_base, written, 0, 2)
 // `view` has its arguments resolved, its viewed argument replaced by `old_base`. The node has no outputs yet. nullopt
 // when no operator expresses it.
 std::optional<Node> write_through(const Program& program, const Node& view, std::size_t output,
-                                  const std::string& argument, ValueId old_base, ValueId written);
+                                  const std::string& argument, ValueId old_base, ValueId written,
+                                  const SizeNumber& number);
 
 }  // namespace whence::lower

@@ -8,7 +8,6 @@
 #include "annotator/convert/op_table.h"
 #include "annotator/pt2/checks.h"
 #include "annotator/pt2/operands.h"
-#include "annotator/pt2/strides.h"
 #include "annotator/pt2/tensors.h"
 #include "schema/operator_facts.h"
 
@@ -151,6 +150,7 @@ ValueId ExportedGraph::declare(const Part& graph, const std::string& name, Value
   const auto id = static_cast<ValueId>(program_.values.size());
   program_.values.push_back(std::move(value));
   names_[name] = id;
+  if (const auto meta = graph.at("tensor_values").maybe(name)) places_.note(id, place_in(*meta, size_names()));
   return id;
 }
 
@@ -383,16 +383,6 @@ void ExportedGraph::read_nodes(const Part& graph, Block& block) {
   }
 }
 
-// Notes the memory of as_strided's tensor if that does not lie in memory in the plain way, as the recorder does.
-void ExportedGraph::note_memory(const Part& graph, const Part& inputs, Node& node) {
-  if (node.target != "aten::as_strided" || inputs.size() == 0) return;
-  const auto tensor = strided(graph, inputs[0].at("arg"), size_names());
-  if (!tensor || (tensor->offset == 0 && in_rows(*tensor))) return;
-  if (auto memory = as_memory_argument(*tensor)) {
-    node.arguments.push_back({std::string(memory_argument), {std::move(*memory)}});
-  }
-}
-
 // Refuses a node that lacks arguments of its schema: those that have no default, and lists of a stated length, where
 // one number may stand for all ("int[2]"; "int[1]" is a list of any length, for which one number may stand).
 void ExportedGraph::require_arguments(const Node& node) const {
@@ -444,16 +434,6 @@ void ExportedGraph::require_tensors(const Node& node) const {
   }
 }
 
-void ExportedGraph::note_reshape(const Part& graph, const Part& part, const Node& node) {
-  written_views_.note(node, [&]() -> std::optional<bool> {
-    const Part inputs = part.at("inputs"), outputs = part.at("outputs");
-    if (inputs.size() == 0 || outputs.size() == 0) return std::nullopt;
-    const auto argument = strided(graph, inputs[0].at("arg"), size_names()),
-               result = strided(graph, outputs[0], size_names());
-    return argument && result ? shares_memory(node, *argument, *result) : std::nullopt;
-  });
-}
-
 void ExportedGraph::read_node(const Part& graph, const Part& part, Block& block) {
   constexpr std::string_view higher_order = "torch.ops.higher_order.";
   const std::string target = part.at("target").text();
@@ -477,7 +457,6 @@ void ExportedGraph::read_node(const Part& graph, const Part& part, Block& block)
     }
     read_arguments(part.at("inputs"), node);
     fill_defaults(node);
-    note_memory(graph, part.at("inputs"), node);
     require_arguments(node);
     require_tensors(node);
   } else {
@@ -486,7 +465,6 @@ void ExportedGraph::read_node(const Part& graph, const Part& part, Block& block)
   }
   read_outputs(graph, part.at("outputs"), node);
   use_stated_sizes(node);
-  note_reshape(graph, part, node);
   if (in_body_ && !part.at("metadata").has("nn_module_stack")) place_in_body(node);
   block.nodes.push_back(std::move(node));
 }

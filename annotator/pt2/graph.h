@@ -12,11 +12,11 @@
 #include "annotator/pt2/archive_texts.h"
 #include "annotator/pt2/modules.h"
 #include "annotator/pt2/part.h"
+#include "annotator/pt2/strides.h"
 #include "schema/flat_map.h"
 #include "schema/program.h"
 #include "schema/recorder_api.h"
 #include "schema/size_text.h"
-#include "schema/written_views.h"
 
 namespace whence::pt2 {
 
@@ -38,7 +38,7 @@ class ExportedGraph {
   void read_program(const Part& graph, bool texts, Block& block) {
     texts_ = texts;
     read_nodes(graph, block);
-    written_views_.mark(program_);
+    place_tensors(program_, std::cref(places_));
   }
   Argument argument(const Part& argument);
   SizeNames size_names() {
@@ -50,8 +50,6 @@ class ExportedGraph {
 
   void read_nodes(const Part& graph, Block& block);
   void read_node(const Part& graph, const Part& node, Block& block);
-  void note_memory(const Part& graph, const Part& inputs, Node& node);
-  void note_reshape(const Part& graph, const Part& part, const Node& node);
   // Gives the result of a view the sizes that the node itself states; the archive may have recorded others.
   void use_stated_sizes(const Node& node);
   void require_arguments(const Node& node) const;
@@ -115,7 +113,7 @@ class ExportedGraph {
   ScopeId scope_ = 0;  // the enclosing operation's, for nodes that do not name one themselves
   bool in_body_ = false;
   std::int32_t next_op_ = 0;
-  WrittenViews written_views_;
+  ArchivePlaces places_{program_};
   bool texts_ = true;
   std::string text_;  // text of the node being read
 };

@@ -3,6 +3,7 @@
 #include <set>
 
 #include "recorder/archive/module_tree.h"
+#include "schema/place.h"
 #include "schema/program_walk.h"
 
 namespace whence::recorder::program {
@@ -68,6 +69,7 @@ void drop_unmentioned_values(Program& program) {
   }
   program.values.resize(next);
   visit_all([&](ValueId& id) { id = renumbered[id]; });
+  renumber_places(program, renumbered);
 }
 
 }  // namespace

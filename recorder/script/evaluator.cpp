@@ -65,7 +65,7 @@ void Evaluator::run(const jit::Module& root) {
     notes.insert(notes.end(), squeezed->second.begin(), squeezed->second.end());
   }
   for (const ValueId id : recording_.of_two_ranks) recording_.values.type(id).dims.reset();
-  operations_.mark_written_views(program_);
+  recording_.places.state(program_, inputs_);
   program::finish_program(program_, recording_.known.all());
 }
 

@@ -1,7 +1,6 @@
 #include "recorder/script/operations.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "recorder/base/torch_error.h"
 #include "schema/operator_facts.h"
@@ -18,53 +17,6 @@ bool holds_tensor(const c10::Type& type) {
     if (holds_tensor(*inner)) return true;
   }
   return false;
-}
-
-// as_strided is the only operator whose result depends on the memory layout of its argument. Unless the argument is
-// contiguous and begins its storage, its strides and offset are recorded, as an argument that is not in the schema.
-void note_memory(Node& recorded, const std::vector<Term>& arguments) {
-  if (recorded.target != "aten::as_strided" || !arguments[0].is_value()) return;
-  const auto& seen = arguments[0].seen[0];
-  if (!seen || !seen->isTensor()) return;
-  const at::Tensor& tensor = seen->toTensor();
-  if (tensor.is_contiguous() && tensor.storage_offset() == 0) return;
-  ArgumentList memory{{tensor.storage_offset()}};
-  for (const std::int64_t stride : tensor.strides()) memory.push_back({stride});
-  recorded.arguments.push_back({std::string(memory_argument), {std::move(memory)}});
-}
-
-// True if the axes that stay lie in order, so that the tensor does where the dynamic ones are 1 long.
-bool may_lie_in_order(const at::Tensor& tensor, const std::vector<Dim>& dims) {
-  std::int64_t before = std::numeric_limits<std::int64_t>::max();
-  for (std::size_t axis = 0; axis < dims.size(); ++axis) {
-    const auto at = static_cast<std::int64_t>(axis);
-    if (dims[axis].dynamic || tensor.size(at) == 1) continue;
-    if (tensor.stride(at) > before) return false;
-    before = tensor.stride(at);
-  }
-  return true;
-}
-
-// True if the result of a reshape shares its argument's memory; nullopt where that depends on the sizes, as it does if
-// an axis that is transposed may be 1 long. The run of such sizes may have left, or have no elements here.
-std::optional<bool> shares_memory(const Recording& recording, const Term& argument, const Term& result) {
-  std::optional<bool> shares;
-  for (int run = 0; run < most_runs; ++run) {
-    const auto &before = argument.seen[run], &after = result.seen[run];
-    if (!before || !after || !before->isTensor() || !after->isTensor() || after->toTensor().numel() == 0) continue;
-    const bool here = before->toTensor().is_alias_of(after->toTensor());
-    if (shares && *shares != here) return std::nullopt;
-    shares = here;
-  }
-  if (!argument.is_value() || shares != false) return shares;
-  const auto &first = argument.seen[0], &single = argument.seen[recording.runs.single];
-  const auto& dims = recording.values.type(argument.id).dims;
-  const bool tried = recording.runs.single > 0 && single && single->isTensor() && single->toTensor().numel() > 0;
-  if (tried || !first || !first->isTensor() || !dims) return shares;
-  const at::Tensor& tensor = first->toTensor();
-  const bool changes = std::ranges::any_of(*dims, [](const Dim& dim) { return dim.dynamic && dim.size != 1; });
-  const bool known = !changes || static_cast<std::int64_t>(dims->size()) != tensor.dim();
-  return known || !may_lie_in_order(tensor, *dims) ? shares : std::nullopt;
 }
 
 // The results of a step, the elements of lists one by one.
@@ -113,16 +65,16 @@ void Operations::carry_out(const Step& step) {
   recorded.origin = recording_.writer.origin_of(step);
   if (quantized_.carry_out(step, arguments, recorded)) return;
 
-  note_memory(recorded, arguments);
   const std::vector<const Term*> written = program::written_by(node, arguments);
   recording_.aliases.note_writes(written);
   recording_.known.before_write(written);
+  recording_.places.note_arguments(arguments);
   const Results results = execute(recording_, step, arguments);
   const bool known = recording_.known.is_result(node, arguments, results[0]);
   if (!known) recording_.known.after_write(written);
   give_results(recording_, step, results, known, recorded);
   note_parts(step, arguments, recorded);
-  written_views_.note(recorded, [&] { return shares_memory(recording_, arguments[0], step.call.term(node.output())); });
+  for (const jit::Value* output : node.outputs()) recording_.places.note_result(step.call.term(output), arguments);
   if (node.outputs().size() == 1 && program::changes_first_argument(node)) {
     const Term& result = step.call.term(node.output());
     if (arguments[0].is_value() && result.is_value()) recording_.aliases.note_same(result.id, arguments[0].id);

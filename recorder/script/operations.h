@@ -5,7 +5,6 @@
 #include "recorder/script/execution.h"
 #include "recorder/script/objects.h"
 #include "recorder/script/quantized.h"
-#include "schema/written_views.h"
 
 namespace whence::recorder::script {
 
@@ -15,7 +14,6 @@ class Operations {
       : recording_(recording), objects_(objects), quantized_(quantized) {}
 
   void carry_out(const Step& step);
-  void mark_written_views(Program& program) const { written_views_.mark(program); }
 
   // Warnings on results of squeeze whose rank depends on a size, by result. They matter to nodes that read the result,
   // and are dropped if the result is not in the program in the end.
@@ -30,7 +28,6 @@ class Operations {
   Recording& recording_;
   Objects& objects_;
   Quantized& quantized_;
-  WrittenViews written_views_;
 };
 
 }  // namespace whence::recorder::script

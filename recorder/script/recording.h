@@ -8,6 +8,7 @@
 #include "recorder/script/lockstep.h"
 #include "recorder/script/node_writer.h"
 #include "recorder/script/parts.h"
+#include "recorder/script/places_seen.h"
 #include "recorder/script/sizes.h"
 #include "recorder/script/values.h"
 
@@ -42,6 +43,7 @@ struct Recording {
   Sizes sizes;
   Aliases aliases;
   Parts parts;
+  PlacesSeen places;
   NodeWriter writer;
   std::vector<const Call*> running;  // calls that are being evaluated, the outermost first
   Attributes attributes;

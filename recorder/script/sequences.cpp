@@ -300,6 +300,7 @@ void SequenceMethod::read(const Term& index, const jit::Value& output) {
   Term element = recording_.result(output, std::move(seen), false, view.operation);
   if (cut != nullptr) {
     recording_.sizes.follow(view.arguments, view.operation, {element});
+    recording_.places.note_result(element, view.arguments);
   } else if (element.is_value()) {
     keep_common_sizes(recording_.values.type(element.id), all().seen, recording_.runs.depth > 0);
     recording_.sizes.taken_from_list(recording_.values.type(element.id));

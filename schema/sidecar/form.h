@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "schema/place.h"
 #include "schema/program.h"
 
 namespace whence::sidecar_form {
@@ -57,6 +58,9 @@ inline constexpr std::array<std::string_view, 21> fields{
 inline constexpr std::array<std::string_view, 2> bases{"inferred", "enclosing"};
 // There only when there are any: conditions on sizes, as text over rows of symbols ("s0 <= 5").
 inline constexpr std::string_view constraints = "constraints";
+// There only when the memory of tensors was seen: those that do not lie as their operators make them, a row each:
+// [value] alone where it is not known, or [value, memory, offset, strides], sizes as text.
+inline constexpr std::string_view places = "places";
 inline constexpr std::string_view complete = "complete";  // there only when false
 
 // Words for enumerations, by their number.
@@ -69,5 +73,10 @@ inline constexpr std::array<std::string_view, 2> signature_roles{"input", "outpu
 
 // Symbols in the texts of sizes: "s3" is row 3.
 inline std::string symbol_name(SymbolId id) { return "s" + std::to_string(id); }
+// And the tensor's own axes, in the texts of its place: "d1" is axis 1.
+inline std::string place_symbol_name(SymbolId id) {
+  const auto local = local_size(id);
+  return local ? "d" + std::to_string(local->axis) : symbol_name(id);
+}
 
 }  // namespace whence::sidecar_form

@@ -34,6 +34,7 @@ class ProgramReader {
     read_constants();
     read_values();
     read_operations();
+    read_places();
     return std::move(program_);
   }
 
@@ -85,6 +86,81 @@ class ProgramReader {
       if (!read || read->size() != 1) text_.corrupt(place + "/" + std::to_string(i), "expected a condition: s0 <= 5");
       program_.constraints.push_back(read->front());
     }
+  }
+
+  void read_places() {
+    const auto list = document_.find(sidecar_form::places);
+    if (!list) return read_old_places();
+    program_.placed = true;
+    for (std::size_t i = 0; i < list->size(); ++i) {
+      const JsonValue row = (*list)[i];
+      const auto corrupt = [&](const std::string& why) {
+        text_.corrupt("/" + std::string(sidecar_form::places) + "/" + std::to_string(i), why);
+      };
+      const auto value = [&](std::size_t column) {
+        const bool valid =
+            row.size() > column && row[column].is_unsigned() && row[column].unsigned_integer() < value_count_;
+        if (!valid) corrupt("expected a row of values");
+        return static_cast<ValueId>(row[column].unsigned_integer());
+      };
+      StatedPlace stated{value(0), std::nullopt};
+      if (!program_.places.empty() && program_.places.back().value >= stated.value)
+        corrupt("the values are in no order");
+      const auto sizes = sizes_of(program_, stated.value);
+      const auto size = [&](const JsonValue& cell) {
+        if (cell.is_null()) return Size::unknown();
+        const auto read =
+            cell.is_string()
+                ? read_size(cell.text(),
+                            [&](const std::string& name) {
+                              const auto axis =
+                                  name.starts_with('d') ? parse_number<std::size_t>(name.substr(1)) : std::nullopt;
+                              if (axis && *axis < sizes->size())
+                                return std::optional(local_symbol({stated.value, static_cast<int>(*axis)}));
+                              return symbol_called(name);
+                            })
+                : std::nullopt;
+        if (!read) corrupt("expected sizes of symbols and of the tensor's own axes: 2*s0 + d1");
+        return *read;
+      };
+      if (row.size() > 1) {
+        if (row.size() != 4 || !sizes || row[3].size() != sizes->size()) corrupt("expected memory, offset and strides");
+        stated.place = MemoryPlace{value(1), size(row[2]), *sizes, {}};
+        for (std::size_t axis = 0; axis < sizes->size(); ++axis) stated.place->strides.push_back(size(row[3][axis]));
+      }
+      program_.places.push_back(std::move(stated));
+    }
+  }
+
+  // Before 1.3 an argument of reshapes and of as_strided said what was seen: a list for a view, null for a copy;
+  // storage offset and strides.
+  void read_old_places() {
+    constexpr std::string_view name = "memory_of_self";
+    each_node(program_.body, [&](Node& node) {
+      const auto given = std::ranges::find(node.arguments, name, &NamedArgument::name);
+      if (given == node.arguments.end()) return;
+      const auto* self = node.arguments.front().value.as<ValueRef>();
+      const auto* list = given->value.as<ArgumentList>();
+      const bool strided = list != nullptr && !list->empty();
+      if (self != nullptr && !node.outputs.empty()) {
+        const ValueId value = strided ? self->id : node.outputs.front();
+        auto place = whence::rows_of(program_, value);
+        if (place && strided && list->size() == place->strides.size() + 1) {
+          const auto number = [&](std::size_t i) { return (*list)[i].as<std::int64_t>(); };
+          place->offset = number(0) != nullptr ? Size(*number(0)) : Size::unknown();
+          for (std::size_t i = 1; i < list->size(); ++i) {
+            place->strides[i - 1] = number(i) != nullptr ? Size(*number(i)) : Size::unknown();
+          }
+        } else if (place && list != nullptr) {
+          *place = {self->id, Size::unknown(), place->sizes, std::vector<Size>(place->sizes.size(), Size::unknown())};
+        }
+        program_.places.push_back({value, std::move(place)});
+      }
+      node.arguments.erase(given);
+    });
+    std::ranges::stable_sort(program_.places, {}, &StatedPlace::value);
+    const auto again = std::ranges::unique(program_.places, {}, &StatedPlace::value);
+    program_.places.erase(again.begin(), again.end());
   }
 
   // Bytes that `shape` and `dtype` ask for must be those that the row states.

@@ -160,7 +160,8 @@ class Reader {
       const auto& bases = sidecar_form::bases;
       const bool known_key = std::find(known.begin(), known.end(), name) != known.end() ||
                              std::find(bases.begin(), bases.end(), name) != bases.end() ||
-                             name == sidecar_form::constraints || name == sidecar_form::complete;
+                             name == sidecar_form::constraints || name == sidecar_form::places ||
+                             name == sidecar_form::complete;
       if (!known_key) unknown[std::string(name)] = document_.member(i).to_json();
     }
     return unknown.empty() ? nullptr : std::make_shared<const std::string>(json_text(unknown));

@@ -18,7 +18,7 @@
 namespace whence {
 
 inline constexpr int sidecar_major = 1;
-inline constexpr int sidecar_minor = 2;
+inline constexpr int sidecar_minor = 3;
 
 // An ONNX file that was exported from the program: which file, so that a mismatch can be said.
 struct Binding {

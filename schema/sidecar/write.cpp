@@ -44,7 +44,7 @@ class Writer {
     operations();
     bindings();
     return "{\n" + header() + "\"strings\": [" + strings_.rows() + "\n]" + tables_ + bases() + constraints() +
-           unknown() + "\n}\n";
+           places() + unknown() + "\n}\n";
   }
 
  private:
@@ -141,6 +141,24 @@ class Writer {
       list += (list.empty() ? "" : ", ") + json_string(text_of(constraint, sidecar_form::symbol_name));
     }
     return list.empty() ? "" : ",\n" + json_string(sidecar_form::constraints) + ": [" + list + "]";
+  }
+
+  std::string places() const {
+    if (!program_.placed) return "";
+    const auto text = [](const Size& size) {
+      return size.is_known() ? json_string(text_of(size, sidecar_form::place_symbol_name)) : "null";
+    };
+    std::string list;
+    for (const auto& [value, place] : program_.places) {
+      list += (list.empty() ? "[" : ", [") + std::to_string(value);
+      if (place) {
+        list += ", " + std::to_string(place->memory) + ", " + text(place->offset) + ", [";
+        for (const Size& stride : place->strides) list += (&stride == place->strides.data() ? "" : ", ") + text(stride);
+        list += "]";
+      }
+      list += "]";
+    }
+    return ",\n" + json_string(sidecar_form::places) + ": [" + list + "]";
   }
 
   void modules() {

@@ -29,6 +29,7 @@ VIEWS = {
     "reshape_as": lambda y: y.reshape_as(torch.zeros(4, 3))[1].mul_(3),
     "reshape_of_view": lambda y: y[1:].reshape(2, 2, 2)[0].neg_(),
     "broadcast": lambda y: torch.broadcast_tensors(y, y[:1])[0].add_(1),
+    "expand_as": lambda y: y.expand_as(y)[0].add_(1),
     "transposed_diagonal": lambda y: y.t().diagonal(1).fill_(5.0),
 }
 REFUSED = {"bits": (lambda y: y.view(torch.int32)[0].zero_(), "aten::view.dtype"),
@@ -86,6 +87,30 @@ def test_sizes_that_are_dynamic(tmp_path):
         for n in (3, 5, 1):
             x = torch.randn(n, 4)
             torch.testing.assert_close(torch.as_tensor(session.run(None, {"x": x.numpy()})[0]), Flat()(x))
+
+
+@pytest.mark.parametrize("route", ["trace", "pt2"])
+def test_parts_of_a_dynamic_axis(route, tmp_path):
+    class Parts(torch.nn.Module):
+        def forward(self, x):
+            y = x * 1
+            first, second = y.split([2, y.shape[1] - 2], 1)
+            second.mul_(3)
+            y[1:].tensor_split(2, 1)[1].add_(first[1:].sum())
+            return y
+
+    x = torch.randn(3, 8)
+    if route == "pt2":
+        torch.export.save(torch.export.export(Parts(), (x,), dynamic_shapes=({1: torch.export.Dim.DYNAMIC},)),
+                          tmp_path / "m")
+    else:
+        torch.jit.trace(Parts(), (x,), check_trace=False).save(str(tmp_path / "m"))
+    words = [] if route == "pt2" else ["--input", "x=float32[3,8]", "--dynamic", "x:1=n"]
+    command.run("export", tmp_path / "m", *words, "-o", tmp_path / "m.onnx")
+    session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"), providers=["CPUExecutionProvider"])
+    for n in (8, 4, 12, *((5, 11) if route == "trace" else ())):  # torch.export assumes that it is even
+        x = torch.randn(3, n)
+        torch.testing.assert_close(torch.as_tensor(session.run(None, {"x": x.numpy()})[0]), Parts()(x))
 
 
 def test_a_view_that_a_trace_does_not_see(tmp_path):

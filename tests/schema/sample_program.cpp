@@ -78,6 +78,10 @@ void add_values(Program& program) {
   program.values.push_back(value("i", DType::int64, {{free}}, ValueSource::block_input));
   program.values.push_back(value("out", DType::float32, {{batch, Dim{}}}));
   program.values.push_back(value("z", DType::float32, {{batch, Dim{}}}));
+  program.placed = true;
+  program.places = {{2, MemoryPlace{2, 0, {Size::symbol(0), 4}, {1, Size::symbol(0)}}},
+                    {3, std::nullopt},
+                    {5, MemoryPlace{0, Size::unknown(), {local_symbol({5, 0})}, {local_symbol({5, 0}) * 2}}}};
   program.values[4].type.kind = ValueKind::integer;
   program.values[4].known = 0;
 }

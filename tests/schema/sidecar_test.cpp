@@ -92,7 +92,7 @@ TEST(Sidecar, FilesAreWrittenWholeOrNotAtAll) {
 
 // What was written once is read forever, and a change to what is written needs a version of its own.
 TEST(Sidecar, ReadsTheFrozenFiles) {
-  for (const int minor : {0, 1, 2}) {
+  for (const int minor : {0, 1, 2, 3}) {
     const auto frozen = read_sidecar(fixture("1." + std::to_string(minor)));
     ASSERT_TRUE(frozen) << to_text(frozen.diagnostics().front());
     EXPECT_EQ(frozen->minor, minor);
@@ -106,8 +106,11 @@ TEST(Sidecar, ReadsTheFrozenFiles) {
     // Kinds of symbols, and conditions on sizes, came with 1.2.
     EXPECT_EQ(frozen->program.symbols[0].kind, minor < 2 ? SymbolKind::unknown : SymbolKind::axis);
     EXPECT_EQ(frozen->program.constraints.size(), minor < 2 ? 0u : 1u);
+    // Places in memory came with 1.3.
+    EXPECT_EQ(frozen->program.placed, minor >= 3);
+    EXPECT_EQ(frozen->program.places.size(), minor < 3 ? 0u : 3u);
   }
-  EXPECT_EQ(content_of(fixture("1.2")), to_json_text(sample_sidecar()));
+  EXPECT_EQ(content_of(fixture("1.3")), to_json_text(sample_sidecar()));
 }
 
 TEST(Sidecar, NewerMinorVersionKeepsItsFields) {
@@ -141,13 +144,63 @@ TEST(Sidecar, HoldsWhatSizesAre) {
   }
 }
 
+TEST(Sidecar, HoldsWhereTensorsLie) {
+  const Program& original = sample_sidecar().program;
+  const std::string text = to_json_text(sample_sidecar());
+  const Program read = parsed(text).program;
+  ASSERT_EQ(read.places.size(), original.places.size());
+  for (std::size_t i = 0; i < read.places.size(); ++i) {
+    EXPECT_EQ(read.places[i].value, original.places[i].value);
+    EXPECT_EQ(read.places[i].place, original.places[i].place);
+  }
+  for (const char* row : {"[]", "[400]", "[-1]", "[3, 3]", "[2, 400, \"0\", [\"1\", \"1\"]]", "[2, 2, \"0\", [\"1\"]]",
+                          "[2, 2, \"d7\", [\"1\", \"1\"]]", "[3, 3, \"0\", []]", "[2, 2, 0, [\"1\", \"1\"]]", "7"}) {
+    Json wrong = Json::parse(text);
+    wrong["places"] = Json::array({Json::parse(row)});
+    EXPECT_NE(expect_error(Code::corrupt_file, [&] { parsed(wrong.dump()); }).find("/places"), std::string::npos)
+        << row;
+  }
+}
+
+// Files of 1.2 said of reshapes and of as_strided alone what was seen, in an argument.
+TEST(Sidecar, OlderFilesSayWhichReshapesWereViews) {
+  Json older = Json::parse(to_json_text(sample_sidecar()));
+  older["version"] = "1.2";
+  older.erase("places");
+  const auto with = [&](const char* target, const char* argument) {
+    Json said = older;
+    said["strings"][said["operations"]["rows"][0][0].get<std::size_t>()] = target;
+    Json& arguments = said["operations"]["rows"][0][5];
+    arguments.push_back(said["strings"].size());
+    arguments.push_back(Json::parse(argument));
+    said["strings"].push_back("memory_of_self");
+    Program changed = sample_sidecar().program;
+    changed.body.nodes[0].target = target;
+    said["program_digest"] = program_digest(changed);
+    const Program read = parsed(said.dump()).program;
+    EXPECT_FALSE(read.placed);
+    EXPECT_EQ(read.body.nodes[0].find("memory_of_self"), nullptr);
+    EXPECT_EQ(read.places.size(), 1u);
+    return read;
+  };
+  const auto kind = [&](const char* argument) {
+    const Program read = with("aten::contiguous", argument);
+    return sharing_of(read, read.body.nodes[0], std::nullopt).kind;
+  };
+  EXPECT_EQ(kind("[]"), Sharing::Kind::view);
+  EXPECT_EQ(kind("null"), Sharing::Kind::copy);
+  const Program strided = with("aten::as_strided", "[1, 1, 2]");
+  EXPECT_EQ(place_of_owner(strided, 0)->strides, (std::vector<Size>{1, 2}));
+  EXPECT_EQ(place_of_owner(strided, 0)->offset, Size(1));
+}
+
 TEST(Sidecar, SaysOfWhichOperationsTheScopeWasNotObserved) {
   Sidecar sidecar = sample_sidecar();
   sidecar.program.body.nodes[0].origin.basis = ScopeBasis::enclosing;
   sidecar.program.body.nodes[1].origin.basis = ScopeBasis::inferred;
   const std::string text = to_json_text(sidecar);
   EXPECT_EQ(Json::parse(text)["enclosing"].dump(), "[0]");
-  EXPECT_EQ(Json::parse(text)["version"], "1.2");
+  EXPECT_EQ(Json::parse(text)["version"], "1.3");
   const Sidecar read = parsed(text);
   EXPECT_EQ(read.program.body.nodes[0].origin.basis, ScopeBasis::enclosing);
   EXPECT_EQ(read.program.body.nodes[1].origin.basis, ScopeBasis::inferred);
@@ -336,6 +389,7 @@ TEST(Sidecar, JsonSchemaListsTheSameFieldsAndColumns) {
   }
   Json written_fields = fields;
   written_fields.push_back(sidecar_form::constraints);
+  written_fields.push_back(sidecar_form::places);
   EXPECT_EQ(names.dump(), written_fields.dump());
   EXPECT_EQ(schema["required"].dump(), fields.dump());
 }

@@ -81,30 +81,6 @@ void unflatten(Ctx& c) {
   c.yield(c.reshape(x, shape));
 }
 
-// self as it lies in memory: axes in the order of their strides. Refuses what lies there with gaps or overlaps.
-Val in_memory_order(Ctx& c, Val x) {
-  const Argument* memory = c.node().find(memory_argument);
-  if (memory == nullptr) return x;
-  const ArgumentList& layout = *memory->as<ArgumentList>();
-  const auto number = [&](std::size_t i) { return *layout[i].as<std::int64_t>(); };
-  Ints order = axis_order(c.rank(x));
-  c.expect(layout.size() == order.size() + 1, "a stride for each axis of its tensor");
-  std::stable_sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) {
-    return number(static_cast<std::size_t>(a) + 1) > number(static_cast<std::size_t>(b) + 1);
-  });
-  std::int64_t dense = 1;
-  bool plain = number(0) == 0;
-  for (std::size_t i = order.size(); i-- > 0;) {
-    const auto size = c.static_dim(x, order[i]);
-    if (size == std::int64_t{1}) continue;
-    const bool outermost = i == 0;  // nothing lies beyond it, so that its size does not matter
-    plain &= (size || outermost) && number(static_cast<std::size_t>(order[i]) + 1) == dense;
-    plain &= !__builtin_mul_overflow(dense, size.value_or(1), &dense);
-  }
-  if (!plain) c.refuse("as_strided of a view that leaves gaps in memory", "use unfold, reshape or slices");
-  return c.transpose(x, order);
-}
-
 // The axes from the outermost one in memory to the innermost; axes of size 1, which may have any stride, first. Nothing
 // where elements lie with gaps or overlaps, or where strides are not known.
 std::optional<Ints> order_in_memory(Ctx& c, const std::vector<Size>& sizes, const std::vector<Size>& strides) {
@@ -151,7 +127,7 @@ std::optional<Val> as_reshaped(Ctx& c, Val x, const std::vector<Size>& sizes) {
 void as_strided(Ctx& c) {
   const std::vector<Size> size = c.sizes("size"), stride = c.sizes("stride");
   c.expect(size.size() == stride.size(), "it needs a stride for each size");
-  const Val x = in_memory_order(c, c.tensor("self"));
+  const Val x = c.tensor("self");
   const std::int64_t offset = c.has("storage_offset") ? c.integer("storage_offset") : 0;
   c.expect(offset >= 0, "an offset that is not negative");
   if (const auto all = offset == 0 ? as_reshaped(c, x, size) : std::nullopt) return c.yield(*all);

@@ -1,0 +1,34 @@
+// Conditions on sizes as operations of a program: "n == 1 or m == 1", computed from the shapes of tensors.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "annotator/lower/memory.h"
+
+namespace whence::lower {
+
+class SizeConditions {
+ public:
+  // `tensors`: those whose axes may be read, besides the program's inputs.
+  SizeConditions(const Program& program, Memory& memory, std::vector<ValueId> tensors)
+      : program_(program), memory_(memory), tensors_(std::move(tensors)) {}
+
+  // All of `constraints` hold; nullopt if a size in them is not one of an axis that may be read.
+  std::optional<Argument> all_hold(const std::vector<Constraint>& constraints);
+  std::optional<Argument> number(const Size& size);
+
+ private:
+  std::optional<Argument> holds(const Comparison& comparison);
+  std::optional<Argument> number(const SizeAtom& atom);
+  std::optional<Argument> length(SymbolId symbol);
+  Argument add(const char* target, const char* overload, std::vector<NamedArgument> arguments, ValueKind kind);
+  Argument integer(const char* target, Argument a, Argument b);
+  Argument joined(const char* target, const std::optional<Argument>& a, const Argument& b);
+
+  const Program& program_;
+  Memory& memory_;
+  std::vector<ValueId> tensors_;
+};
+
+}  // namespace whence::lower

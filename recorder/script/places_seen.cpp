@@ -1,0 +1,135 @@
+#include "recorder/script/places_seen.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "schema/place.h"
+
+namespace whence::recorder::script {
+
+void PlacesSeen::note_arguments(const std::vector<Term>& arguments) {
+  for (const Term& each : arguments) {
+    if (!each.is_value() || each.id >= static_cast<ValueId>(seen_.size()) || !seen_[each.id]) note(each, {});
+  }
+}
+
+void PlacesSeen::note_result(const Term& result, const std::vector<Term>& arguments) {
+  note(result, arguments);
+  if (!result.is_container()) return;
+  for (const Term& item : *result.items) note(item, arguments);
+}
+
+void PlacesSeen::note(const Term& term, const std::vector<Term>& arguments) {
+  if (!term.is_value()) return;
+  Sight sight;
+  bool any = false, plain = true;
+  for (int run = 0; run < most_runs; ++run) {
+    if (!term.seen[run] || !term.seen[run]->isTensor() || !term.seen[run]->toTensor().has_storage()) continue;
+    const at::Tensor& tensor = term.seen[run]->toTensor();
+    any = true;
+    sight.runs[run] = {tensor.storage_offset(), tensor.sizes().vec(), tensor.strides().vec(), tensor.numel() == 0};
+    const auto compare = [&](const Term& argument, const auto& again) -> void {
+      if (argument.is_container()) {
+        for (const Term& item : *argument.items) again(item, again);
+      }
+      if (program::memory_of(argument, run) != program::memory_of(term, run)) return;
+      sight.shared[run] = true;
+      sight.argument = argument.id;
+    };
+    for (const Term& argument : arguments) compare(argument, compare);
+    plain = plain && !sight.shared[run] && tensor.storage_offset() == 0 && tensor.is_contiguous();
+  }
+  if (!any) return;
+  if (seen_.size() <= static_cast<std::size_t>(term.id)) seen_.resize(term.id + 1);
+  seen_[term.id] = true;
+  if (!plain) sights_.insert_or_assign(term.id, std::move(sight));
+}
+
+class PlacesSeen::Witness {
+ public:
+  Witness(const PlacesSeen& places, const Program& program, const inputs::ExampleInputs& inputs)
+      : places_(places), program_(program), inputs_(inputs) {}
+
+  std::optional<MemoryPlace> operator()(ValueId id, const std::optional<MemoryPlace>& derived) const {
+    const auto sight = places_.sights_.find(id);
+    if (sight != places_.sights_.end()) return seen(id, sight->second, derived);
+    if (static_cast<std::size_t>(id) < places_.seen_.size() && places_.seen_[id]) {
+      return derived && derived->memory == id && in_rows(*derived) ? derived : std::nullopt;
+    }
+    return program_.values[id].source == ValueSource::node ? std::nullopt : derived;
+  }
+
+ private:
+  std::optional<MemoryPlace> seen(ValueId id, const Sight& sight, const std::optional<MemoryPlace>& derived) const {
+    if (derived && agrees(id, sight, *derived)) return derived;
+    const auto sizes = sizes_of(program_, id);
+    if (!sizes) return std::nullopt;
+    const auto& first = sight.runs[0];
+    const bool fixed = std::ranges::all_of(*sizes, [](const Size& size) { return size.is_integer(); });
+    if (program_.symbols.empty() && fixed && first && first->sizes.size() == sizes->size()) {
+      MemoryPlace place{sight.shared[0] ? sight.argument : id, first->offset, *sizes, {}};
+      place.strides.assign(first->strides.begin(), first->strides.end());
+      return place;
+    }
+    return derived && derived->memory == id ? in_an_order(id, sight, *sizes) : std::nullopt;
+  }
+
+  std::optional<std::int64_t> number(SymbolId symbol, int run) const {
+    if (local_size(symbol)) return std::nullopt;
+    const auto row = static_cast<std::size_t>(symbol);
+    if (row < inputs_.symbol_sizes.size()) return inputs_.symbol_sizes[row][run];
+    const Symbol& derived = program_.symbols[row];
+    if (derived.kind != SymbolKind::derived) return std::nullopt;
+    return value_of(derived.size, [&](SymbolId other) { return other < symbol ? number(other, run) : std::nullopt; });
+  }
+
+  // False where a run had another number; what has none in a run says nothing.
+  bool is_in(const Size& size, int run, std::int64_t seen) const {
+    const auto expected = value_of(size, [&](SymbolId symbol) { return number(symbol, run); });
+    return !expected || *expected == seen;
+  }
+
+  bool agrees(ValueId id, const Sight& sight, const MemoryPlace& place) const {
+    for (int run = 0; run < most_runs; ++run) {
+      const auto& there = sight.runs[run];
+      if (!there || there->empty) continue;
+      if (sight.shared[run] != (place.memory != id) || there->sizes.size() != place.sizes.size()) return false;
+      if (!is_in(place.offset, run, there->offset)) return false;
+      for (std::size_t axis = 0; axis < place.strides.size(); ++axis) {
+        if (there->sizes[axis] != 1 && !is_in(place.strides[axis], run, there->strides[axis])) return false;
+      }
+    }
+    return true;
+  }
+
+  // New memory may have its axes in another order, that of an argument, if all runs say so.
+  std::optional<MemoryPlace> in_an_order(ValueId id, const Sight& sight, const std::vector<Size>& sizes) const {
+    const auto has_strides = [&](const auto& there) { return there && !there->empty; };
+    const auto first = std::ranges::find_if(sight.runs, has_strides);
+    if (first == sight.runs.end() || (*first)->sizes.size() != sizes.size()) return std::nullopt;
+    std::vector<std::size_t> order(sizes.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::ranges::stable_sort(order, std::greater(), [&](std::size_t axis) { return (*first)->strides[axis]; });
+    for (int run = 0; run < most_runs; ++run) {
+      const auto& there = sight.runs[run];
+      if (!has_strides(there)) continue;
+      std::int64_t dense = 1;
+      if (sight.shared[run] || there->offset != 0 || there->sizes.size() != sizes.size()) return std::nullopt;
+      for (auto axis = order.rbegin(); axis != order.rend(); ++axis) {
+        if (there->sizes[*axis] != 1 && there->strides[*axis] != dense) return std::nullopt;
+        dense *= there->sizes[*axis];
+      }
+    }
+    return MemoryPlace{id, 0, sizes, dense_strides(sizes, order)};
+  }
+
+  const PlacesSeen& places_;
+  const Program& program_;
+  const inputs::ExampleInputs& inputs_;
+};
+
+void PlacesSeen::state(Program& program, const inputs::ExampleInputs& inputs) const {
+  if (program.ran) place_tensors(program, Witness(*this, program, inputs));
+}
+
+}  // namespace whence::recorder::script

@@ -1,0 +1,178 @@
+// Places, from the first operation to the last: what branches and loops leave, what writes give another shape.
+#include <algorithm>
+#include <functional>
+#include <unordered_map>
+#include <utility>
+
+#include "schema/place.h"
+
+namespace whence {
+
+namespace {
+
+class Placing {
+ public:
+  Placing(Program& program, const PlaceWitness& witness) : program_(program), witness_(witness) {}
+
+  void run() {
+    for (std::size_t i = 0; i < program_.values.size(); ++i) {
+      const ValueSource source = program_.values[i].source;
+      const bool made = source == ValueSource::node || source == ValueSource::block_input;
+      if (!made) settle(static_cast<ValueId>(i), rows_of(program_, static_cast<ValueId>(i)), true);
+    }
+    follow(program_.body);
+    std::ranges::stable_sort(stated_, {}, &StatedPlace::value);
+    program_.places = std::move(stated_);
+    program_.placed = true;
+  }
+
+ private:
+  using Found = std::optional<MemoryPlace>;
+
+  bool is_tensor(ValueId id) const { return program_.values[id].type.kind == ValueKind::tensor; }
+
+  Found of(ValueId id) const {
+    const auto found = places_.find(id);
+    return found == places_.end() ? rows_of(program_, id) : found->second;
+  }
+  Found of(const Argument& argument) const {
+    const auto* value = argument.as<ValueRef>();
+    return value == nullptr || !is_tensor(value->id) ? std::nullopt : of(value->id);
+  }
+
+  // `by_rules`: who reads the program without a statement derives the same; else that it lies in rows.
+  void settle(ValueId id, const Found& derived, bool by_rules) {
+    if (!is_tensor(id)) return;
+    const Found place = witness_(id, derived), rule = by_rules ? derived : rows_of(program_, id);
+    places_[id] = place;
+    if (place != rule) stated_.push_back({id, place});
+  }
+
+  void follow(const Block& block) {
+    for (const Node& node : block.nodes) follow(node);
+  }
+
+  void follow(const Node& node) {
+    if (node.target == "prim::Loop") return follow_loop(node);
+    for (const Block& block : node.blocks) follow(block);
+    if (node.target == "prim::If") return follow_branch(node);
+    if (!node.outputs.empty() && !node.arguments.empty() && changes(node)) return;
+    for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+      if (is_tensor(node.outputs[i])) settle(node.outputs[i], derived(node, i), true);
+    }
+  }
+
+  // x.add_(1) returns x, and x.t_() gives it another place.
+  bool changes(const Node& node) {
+    const Argument* out = node.overload.ends_with("out") ? node.find("out") : nullptr;
+    const Argument& written = out != nullptr ? *out : node.arguments.front().value;
+    if (out == nullptr && !is_in_place_name(node.target)) return false;
+    const auto* self = written.as<ValueRef>();
+    Found place = of(written);
+    const std::string view = node.target.substr(0, node.target.size() - 1);
+    if (out == nullptr && facts_of(view).view != ViewForm::none) {
+      Node moved = node;
+      moved.target = view;
+      if (place) place = place_of_view(program_, moved, 0, *place);
+    } else if (node.target == "aten::set_" || node.target == "aten::resize_") {
+      const Argument* source = node.find("source");
+      place = source == nullptr ? std::nullopt : of(*source);
+    }
+    if (self != nullptr) places_[self->id] = place;
+    for (const ValueId output : node.outputs) places_[output] = place;
+    return true;
+  }
+
+  Found derived(const Node& node, std::size_t output) {
+    const ValueId id = node.outputs[output];
+    if (node.arguments.empty()) return rows_of(program_, id);
+    const Argument& first = node.arguments.front().value;
+    const bool by_strides = shares_by_strides(node);
+    if (by_strides) {
+      const Found base = of(first);
+      const Sharing sharing = sharing_of(program_, node, base);
+      if (sharing.kind == Sharing::Kind::copy) return rows_of(program_, id);
+      if (sharing.kind != Sharing::Kind::view) return std::nullopt;
+    }
+    if (returns_argument(program_, node)) return of(first);
+    const OperatorFacts& facts = facts_of(node.target);
+    if (!by_strides && facts.memory != ResultMemory::view) return rows_of(program_, id);
+    const Found base = of(first);
+    return base ? place_of_view(program_, node, output, *base) : std::nullopt;
+  }
+
+  // In rows on either side is in rows; more is not known of both.
+  void follow_branch(const Node& node) {
+    for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+      std::vector<Found> ends;
+      for (const Block& side : node.blocks)
+        ends.push_back(i < side.outputs.size() ? of(side.outputs[i]) : std::nullopt);
+      settle(node.outputs[i], joined(node.outputs[i], ends), false);
+    }
+  }
+
+  Found joined(ValueId id, const std::vector<Found>& ends) const {
+    Found place = rows_of(program_, id);
+    for (const Found& end : ends) {
+      if (!place || !end || !in_rows(*end)) return std::nullopt;
+      if (end->offset != Size(0)) place->offset = Size::unknown();
+    }
+    return place;
+  }
+
+  // A variable is in rows that is so at the start and after each iteration; what is not, may spoil others.
+  void follow_loop(const Node& node) {
+    const Block& body = node.blocks[0];
+    const auto* initial = node.find("initial")->as<ArgumentList>();
+    std::vector<Found> starts;
+    for (const Argument& start : *initial) starts.push_back(joined(body.inputs[starts.size() + 1], {of(start)}));
+    const std::size_t before = stated_.size();
+    for (std::vector<Found> ends; ends != starts;) {
+      if (!ends.empty()) starts = std::move(ends);
+      stated_.resize(before);
+      for (std::size_t i = 0; i < starts.size(); ++i) settle(body.inputs[i + 1], starts[i], false);
+      follow(body);
+      ends.clear();
+      for (std::size_t i = 0; i < starts.size(); ++i) {
+        ends.push_back(joined(body.inputs[i + 1], {starts[i], of(body.outputs[i + 1])}));
+      }
+    }
+    for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+      settle(node.outputs[i],
+             i < starts.size() ? joined(node.outputs[i], {starts[i]}) : rows_of(program_, node.outputs[i]), false);
+    }
+  }
+
+  Program& program_;
+  const PlaceWitness& witness_;
+  std::unordered_map<ValueId, Found> places_;
+  std::vector<StatedPlace> stated_;
+};
+
+}  // namespace
+
+void place_tensors(Program& program, const PlaceWitness& witness) { Placing(program, witness).run(); }
+
+void renumber_places(Program& program, const std::vector<ValueId>& renumbered) {
+  std::erase_if(program.places, [&](StatedPlace& each) {
+    each.value = renumbered[each.value];
+    if (each.value == none_id || !each.place) return each.value == none_id;
+    bool gone = false;
+    const auto number = [&](ValueId& id) { gone |= (id = renumbered[id]) == none_id; };
+    const auto renamed = [&](const Size& size) {
+      return size.with([&](SymbolId symbol) {
+        auto local = local_size(symbol);
+        if (local) number(local->value);
+        return local ? local_symbol(*local) : Size::symbol(symbol);
+      });
+    };
+    number(each.place->memory);
+    each.place->offset = renamed(each.place->offset);
+    for (Size& size : each.place->sizes) size = renamed(size);
+    for (Size& stride : each.place->strides) stride = renamed(stride);
+    if (gone) each.place.reset();
+    return false;
+  });
+}
+
+}  // namespace whence

@@ -1,0 +1,180 @@
+// Where tensors lie in memory, for any sizes, and which reshapes are views.
+#include "schema/place.h"
+
+#include <gtest/gtest.h>
+
+#include "schema/size_text.h"
+
+namespace whence {
+namespace {
+
+const Size n = Size::symbol(0), m = Size::symbol(1);
+
+Argument value(ValueId id) { return {ValueRef{id}}; }
+// A program of views, with the axes n and m.
+class Views {
+ public:
+  Views() {
+    program.placed = true;
+    program.symbols = {{"n", 3}, {"m", 5}};
+  }
+
+  // -1: n, -2: m, -3: a length that no symbol stands for.
+  ValueId tensor(std::initializer_list<std::int64_t> sizes) {
+    Value made;
+    std::vector<Dim>& dims = made.type.dims.emplace();
+    for (const std::int64_t size : sizes) {
+      dims.push_back(size >= 0    ? Dim{size, false, none_id}
+                     : size == -3 ? Dim{7, true, none_id}
+                                  : Dim{-1 - size == 0 ? 3 : 5, true, static_cast<SymbolId>(-1 - size)});
+    }
+    program.values.push_back(std::move(made));
+    return static_cast<ValueId>(program.values.size() - 1);
+  }
+  MemoryPlace rows(std::initializer_list<std::int64_t> sizes) { return *rows_of(program, tensor(sizes)); }
+
+  Node node(const char* target, std::vector<NamedArgument> more, std::initializer_list<std::int64_t> result,
+            std::size_t results = 1) {
+    Node made;
+    made.target = target;
+    made.arguments = {{"self", value(0)}};
+    made.arguments.insert(made.arguments.end(), more.begin(), more.end());
+    for (std::size_t i = 0; i < results; ++i) made.outputs.push_back(tensor(result));
+    return made;
+  }
+  MemoryPlace after(const MemoryPlace& base, const char* target, std::vector<NamedArgument> more,
+                    std::initializer_list<std::int64_t> result) {
+    return place_of_view(program, node(target, std::move(more), result), 0, base).value();
+  }
+  Sharing sharing(const MemoryPlace& base, const char* target, std::initializer_list<std::int64_t> result) {
+    return sharing_of(program, node(target, {}, result), base);
+  }
+
+  Program program;
+};
+
+std::vector<NamedArgument> dims(std::int64_t a, std::int64_t b) { return {{"dim0", {a}}, {"dim1", {b}}}; }
+
+bool is_view(const Sharing& sharing, std::int64_t rows, std::int64_t columns) {
+  const auto number = [&](SymbolId id) { return std::optional(id == 0 ? rows : columns); };
+  for (const Constraint& each : sharing.condition) {
+    if (!holds(each, number).value()) return false;
+  }
+  return true;
+}
+
+TEST(Places, OffsetsAndStridesAreThoseOfTheRule) {
+  Views v;
+  const MemoryPlace x = v.rows({-1, -2, 4});
+  EXPECT_EQ(x.strides, (std::vector<Size>{m * 4, 4, 1}));
+  const MemoryPlace second =
+      v.after(x, "aten::select", {{"dim", {std::int64_t{1}}}, {"index", {std::int64_t{-1}}}}, {-1, 4});
+  EXPECT_EQ(second.offset, (m - 1) * 4);
+  EXPECT_EQ(second.strides, (std::vector<Size>{m * 4, 1}));
+  const MemoryPlace swapped = v.after(x, "aten::transpose", dims(0, 1), {-2, -1, 4});
+  EXPECT_EQ(swapped.strides, (std::vector<Size>{4, m * 4, 1}));
+  EXPECT_EQ(swapped.sizes, (std::vector<Size>{m, n, 4}));
+  const auto step =
+      std::vector<NamedArgument>{{"dim", {std::int64_t{2}}}, {"start", {std::int64_t{1}}}, {"step", {std::int64_t{2}}}};
+  const MemoryPlace odd = v.after(x, "aten::slice", step, {-1, -2, 2});
+  EXPECT_EQ(odd.offset, Size(1));
+  EXPECT_EQ(odd.strides[2], Size(2));
+  EXPECT_EQ(v.after(swapped, "aten::view", {}, {-2, -1, 2, 2}).strides, (std::vector<Size>{4, m * 4, 2, 1}));
+  EXPECT_TRUE(in_rows(v.after(x, "aten::reshape", {}, {-3, 4})));
+  EXPECT_EQ(order_in_memory(swapped), (std::vector<std::size_t>{1, 0, 2}));
+  EXPECT_FALSE(order_in_memory(odd));
+}
+
+TEST(Places, AReshapeIsAViewWhereTheSizesSaySo) {
+  Views v;
+  const MemoryPlace x = v.rows({-1, -2, 4}), swapped = v.after(x, "aten::transpose", dims(0, 1), {-2, -1, 4});
+  EXPECT_EQ(v.sharing(x, "aten::reshape", {-3, 4}).kind, Sharing::Kind::view);
+  EXPECT_EQ(v.sharing(x, "aten::contiguous", {-1, -2, 4}).kind, Sharing::Kind::view);
+  for (const char* target : {"aten::reshape", "aten::contiguous", "aten::ravel"}) {
+    const Sharing sharing = v.sharing(swapped, target, {-2, -1, 4});
+    if (target == std::string("aten::reshape")) {
+      EXPECT_EQ(sharing.kind, Sharing::Kind::view);  // the same axes
+      continue;
+    }
+    EXPECT_EQ(sharing.kind, Sharing::Kind::depends) << target;
+    EXPECT_TRUE(is_view(sharing, 1, 5) && is_view(sharing, 5, 1) && is_view(sharing, 1, 1)) << target;
+    EXPECT_FALSE(is_view(sharing, 2, 5) || is_view(sharing, 3, 3)) << target;
+  }
+  const MemoryPlace inner = v.after(x, "aten::transpose", dims(1, 2), {-1, 4, -2});
+  const Sharing rows = v.sharing(inner, "aten::reshape", {-1, -3});
+  EXPECT_EQ(rows.kind, Sharing::Kind::depends);
+  const MemoryPlace fixed = v.after(v.rows({-1, 3, 4}), "aten::transpose", dims(1, 2), {-1, 4, 3});
+  EXPECT_EQ(v.sharing(fixed, "aten::reshape", {-1, 12}).kind, Sharing::Kind::copy);
+  EXPECT_EQ(v.sharing(fixed, "aten::reshape", {-1, 2, 2, 3}).kind, Sharing::Kind::view);
+  EXPECT_EQ(sharing_of(v.program, v.node("aten::reshape", {}, {-1, 12}), std::nullopt).kind, Sharing::Kind::unknown);
+}
+
+TEST(Places, PartsAreApart) {
+  Views v;
+  const MemoryPlace x = v.rows({-1, -2, 3});
+  const auto part = [&](const MemoryPlace& of, std::int64_t dim, std::int64_t index,
+                        std::initializer_list<std::int64_t> size) {
+    return v.after(of, "aten::select", {{"dim", {dim}}, {"index", {index}}}, size);
+  };
+  EXPECT_TRUE(are_apart(v.program, part(x, 2, 0, {-1, -2}), part(x, 2, 1, {-1, -2})));
+  EXPECT_TRUE(are_apart(v.program, part(x, 0, 1, {-2, 3}), part(x, 0, 0, {-2, 3})));
+  const MemoryPlace axes = *with_separate_axes(v.program, x.memory);
+  EXPECT_TRUE(have_separate_ranges(v.program, part(axes, 1, 0, {-1, 3}), part(axes, 1, 2, {-1, 3})));
+  EXPECT_FALSE(have_separate_ranges(v.program, part(axes, 1, 0, {-1, 3}), part(axes, 0, 2, {-2, 3})));
+  EXPECT_FALSE(are_apart(v.program, part(x, 1, 0, {-1, 3}), part(x, 2, 2, {-1, -2})));
+  EXPECT_FALSE(are_apart(v.program, part(x, 1, 0, {-1, 3}), part(x, 1, -1, {-1, 3})));  // one where m is 1
+  EXPECT_TRUE(elements_differ(v.program, v.after(x, "aten::transpose", dims(0, 2), {3, -2, -1})));
+  EXPECT_FALSE(elements_differ(v.program, v.after(v.rows({-1, 1}), "aten::expand", {}, {-1, 4})));
+  const auto windows = [&](std::int64_t size, std::int64_t step) {
+    return v.after(v.rows({-1}), "aten::unfold", {{"dimension", {std::int64_t{0}}}, {"size", {size}}, {"step", {step}}},
+                   {-3, size});
+  };
+  EXPECT_TRUE(elements_differ(v.program, windows(2, 2)));
+  EXPECT_FALSE(elements_differ(v.program, windows(3, 2)));
+}
+
+// y = x.t() in a branch on one side alone; h = h.t() from one iteration to the next.
+TEST(Places, WhatBranchesAndLoopsLeaveIsKnownWhereAllSidesAgree) {
+  Views v;
+  const ValueId x = v.tensor({-1, -1}), swapped = v.tensor({-1, -1}), chosen = v.tensor({-1, -1});
+  Node transpose = v.node("aten::t", {}, {});
+  transpose.outputs = {swapped};
+  Node branch;
+  branch.target = "prim::If";
+  branch.arguments = {{"condition", {true}}};
+  branch.blocks.resize(2);
+  branch.blocks[0].nodes = {transpose};
+  branch.blocks[0].outputs = {value(swapped)};
+  branch.blocks[1].outputs = {value(x)};
+  branch.outputs = {chosen};
+  v.program.body.nodes = {branch};
+  for (const ValueId id : {x, swapped, chosen}) v.program.values[id].source = ValueSource::node;
+  const auto witness = [](ValueId, const std::optional<MemoryPlace>& derived) { return derived; };
+  place_tensors(v.program, witness);
+  ASSERT_NE(stated_place(v.program, chosen), nullptr);
+  EXPECT_FALSE(stated_place(v.program, chosen)->place);
+  v.program.body.nodes[0].blocks[0].outputs = {value(x)};
+  place_tensors(v.program, witness);
+  EXPECT_EQ(stated_place(v.program, chosen), nullptr);
+
+  const ValueId variable = v.tensor({-1, -1}), after = v.tensor({-1, -1});
+  Node loop;
+  loop.target = "prim::Loop";
+  loop.arguments = {
+      {"max_trip_count", {std::int64_t{3}}}, {"condition", {true}}, {"initial", {ArgumentList{value(x)}}}};
+  loop.blocks.resize(1);
+  loop.blocks[0].inputs = {v.tensor({}), variable};
+  transpose.arguments[0].value = value(variable);
+  loop.blocks[0].nodes = {transpose};
+  loop.blocks[0].outputs = {{true}, value(swapped)};
+  loop.outputs = {after};
+  v.program.body.nodes = {loop};
+  place_tensors(v.program, witness);
+  for (const ValueId id : {variable, after}) EXPECT_NE(stated_place(v.program, id), nullptr);
+  v.program.body.nodes[0].blocks[0].outputs = {{true}, value(variable)};
+  place_tensors(v.program, witness);
+  for (const ValueId id : {variable, after}) EXPECT_EQ(stated_place(v.program, id), nullptr);
+}
+
+}  // namespace
+}  // namespace whence
