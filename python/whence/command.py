@@ -81,7 +81,8 @@ def main() -> int:
 
     def run_it(options: Sequence[str]) -> int:
         if module is None:
-            own = [name, "--python", sys.executable] if name == "doctor" and "--python" not in options else sys.argv[1:2]
+            names_python = any(each == "--python" or each.startswith("--python=") for each in options)
+            own = [name, "--python", sys.executable] if name == "doctor" and not names_python else sys.argv[1:2]
             os.execve(str(binary()), ["whence", *own, *rest], environment())
         try:
             return importlib.import_module(f"whence.{module}").main(list(options))

@@ -22,8 +22,10 @@ run whence annotate $out/minilm.plain.onnx --sidecar $out/minilm.whence.json -o 
 run whence show $out/minilm.onnx --depth 4
 run whence validate $out/minilm.onnx --sidecar $out/minilm.whence.json
 run $python $sample/check_minilm.py $out/minilm.onnx
+run whence report $out/minilm.onnx --sidecar $out/minilm.whence.json --size batch=2,seq=16 -o $out/minilm.html
 
 printf '\nwritten:\n'
-for file in minilm.pt minilm.whence.json minilm.plain.onnx minilm.onnx; do
+for file in minilm.pt minilm.whence.json minilm.plain.onnx minilm.onnx minilm.html; do
   printf '  %s\n' "$out/$file"
 done
+printf '\nto look at: open %s in a browser; five minutes with your own model: docs/README.md\n' "$out/minilm.html"

@@ -129,8 +129,10 @@ def test_without_any_python_the_command_speaks_for_itself(tmp_path):
     assert report["python"] is None and report["packages"] == [] and use(report, "annotate, validate")["ready"]
 
 
-def test_the_package_looks_at_its_own_python():
-    done = subprocess.run([sys.executable, "-m", "whence", "doctor", "--json"], capture_output=True, text=True,
-                          env={**os.environ, "WHENCE": str(command.BINARY), "WHENCE_PYTHON": "/nowhere/python"})
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["python"]["executable"] == sys.executable
+def test_the_package_looks_at_its_own_python(tmp_path):
+    other = environment(tmp_path, {"netron": "9.0"}, {"netron": ""})
+    for options, names in (([], {"onnx", "onnxruntime"}), ([f"--python={other}"], {"netron"}), (["--python", other], {"netron"})):
+        done = subprocess.run([sys.executable, "-m", "whence", "doctor", "--json", *options], capture_output=True, text=True,
+                              env={**os.environ, "WHENCE": str(command.BINARY), "WHENCE_PYTHON": "/nowhere/python"})
+        assert done.returncode == 0, done.stderr
+        assert names <= {each["name"] for each in json.loads(done.stdout)["packages"]}

@@ -114,6 +114,11 @@ def test_the_hook_in_a_repository(pre_commit, small_archive, tmp_path):
     assert absent.returncode == 1 and "pip install whence-onnx" in absent.stdout
 
 
+def test_the_conda_recipe_has_the_version():
+    recipe = (command.ROOT / "tools/conda/recipe.yaml").read_text()
+    assert f'version: "{command.run("--version").stdout.split()[1]}"' in recipe
+
+
 @pytest.mark.matrix
 @pytest.mark.parametrize("platform", ["linux-64", "linux-aarch64"])
 def test_the_conda_recipe_is_rendered(platform):
