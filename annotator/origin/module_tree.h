@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <concepts>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <set>
 #include <string>
@@ -18,6 +19,7 @@
 
 #include "schema/flat_map.h"
 #include "schema/module_path.h"
+#include "schema/parse_number.h"
 
 namespace whence::origin {
 
@@ -28,7 +30,13 @@ struct ModulePlace {
   std::vector<std::size_t> children;  // rows
 };
 
+// Siblings that are numbers, as the layers of a list, stand in the order of their numbers either way.
 enum class Siblings { as_added, by_name };
+
+// Returns the number that a module has in the list it is in: 11 of "encoder.layer.11"; none of a name.
+inline std::optional<std::int64_t> number_in_list(std::string_view path) {
+  return parse_number<std::int64_t>(path.substr(path.rfind('.') + 1));
+}
 
 template <std::derived_from<ModulePlace> Row>
 struct ModuleTree {
@@ -99,7 +107,22 @@ struct ModuleTree {
     if (siblings == Siblings::by_name) {
       std::ranges::sort(children, {}, [&](std::size_t child) -> const std::string& { return rows[child].path; });
     }
+    order_numbers(children);
     for (const std::size_t child : children) append(child, siblings, order);
+  }
+
+  // Exchanges siblings that are numbers among the places that they have.
+  void order_numbers(std::vector<std::size_t>& children) const {
+    std::vector<std::size_t> places;
+    std::vector<std::pair<std::int64_t, std::size_t>> numbered;
+    for (std::size_t place = 0; place < children.size(); ++place) {
+      const auto number = number_in_list(rows[children[place]].path);
+      if (!number) continue;
+      places.push_back(place);
+      numbered.emplace_back(*number, children[place]);
+    }
+    std::ranges::sort(numbered);
+    for (std::size_t i = 0; i < places.size(); ++i) children[places[i]] = numbered[i].second;
   }
 
   FlatMap<std::string, std::size_t> by_path_;

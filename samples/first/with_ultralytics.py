@@ -18,7 +18,7 @@ def main() -> int:
         model.export(format="onnx", imgsz=64, simplify=False)
     whence.annotate("yolo11n.onnx", "yolo11n.whence.json")
 
-    command("show yolo11n.onnx --depth 2 --sidecar yolo11n.whence.json")
+    command("show yolo11n.onnx --depth 2")
     command("explain yolo11n.onnx /model.23/dfl/Softmax --sidecar yolo11n.whence.json")
     command("select yolo11n.onnx --modules model.23 --ops Conv --format ort-quant")
     return 0 if whence.validate("yolo11n.onnx").coverage.percent > 95 else 1

@@ -30,6 +30,15 @@ def test_a_sidecars_tree_is_the_module_tree():
     assert rows[""]["operations"] >= rows["encoder"]["operations"] + rows["embeddings"]["operations"]
 
 
+def test_layers_stand_in_the_order_of_their_numbers(tmp_path):
+    """Whatever order the file has: an exporter puts constants of later layers first."""
+    layers = [11, 2, 10, 0, 1]
+    model(chain(*(known(f"layers.{layer}") for layer in layers)), tmp_path / "m.onnx")
+    expected = ["", "layers", *(f"layers.{layer}" for layer in sorted(layers))]
+    assert list(modules(tmp_path / "m.onnx")) == expected
+    assert [row["path"] for row in command.run_json("validate", tmp_path / "m.onnx")["modules"]] == expected
+
+
 def test_a_torch_export_archives_tree_needs_no_libtorch(tmp_path):
     entry, path = zoo.MODELS["bert_tiny"], tmp_path / "m.pt2"
     torch.export.save(zoo.program("bert_tiny"), path)
