@@ -65,6 +65,7 @@ void Evaluator::run(const jit::Module& root) {
     notes.insert(notes.end(), squeezed->second.begin(), squeezed->second.end());
   }
   for (const ValueId id : recording_.of_two_ranks) recording_.values.type(id).dims.reset();
+  recording_.sizes.name_derived();
   recording_.places.state(program_, inputs_);
   program::finish_program(program_, recording_.known.all());
 }

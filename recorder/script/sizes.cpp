@@ -307,6 +307,27 @@ void Sizes::forget_numbers(const std::vector<const Term*>& written) {
   }
 }
 
+void Sizes::name_derived() {
+  std::map<Size, SymbolId> symbols;
+  for (const Node& node : program_.body.nodes) {
+    for (const ValueId id : node.outputs) {
+      const auto lengths = shapes_.find(id);
+      auto& dims = values_.type(id).dims;
+      if (lengths == shapes_.end() || !dims || dims->size() != lengths->second.sizes.size()) continue;
+      for (std::size_t axis = 0; axis < dims->size(); ++axis) {
+        Dim& dim = (*dims)[axis];
+        const Size& size = lengths->second.sizes[axis];
+        if (!dim.dynamic || dim.symbol != none_id || !size.is_known() || size.is_integer() || !of_axes(size)) continue;
+        const auto [symbol, is_new] = symbols.try_emplace(size, static_cast<SymbolId>(program_.symbols.size()));
+        dim.symbol = symbol->second;
+        if (!is_new) continue;
+        program_.symbols.push_back({"", dim.size, {}, {}, SymbolKind::derived, size});
+        whence::name_derived(program_.symbols, dim.symbol);
+      }
+    }
+  }
+}
+
 // ---- lists whose length depends on data ---------------------------------------------------------------------------
 
 // An operator that cuts a tensor into as many parts as an axis has room for.

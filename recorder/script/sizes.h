@@ -19,6 +19,10 @@ class Sizes {
   // The integers in tensors that share memory with these are not known from here on.
   void forget_numbers(const std::vector<const Term*>& written);
 
+  // Makes sizes that follow from those of axes, 2*batch + 1, symbols of the program, outside of control flow: in a loop
+  // they are those of one iteration.
+  void name_derived();
+
   // True if data decide how many results `recorded` has, an operation that cuts a tensor into parts.
   bool decides_length(const Node& recorded);
   // Notes a tensor that is put into a list whose length depends on data; opens the sizes of one that is taken out of

@@ -1,0 +1,77 @@
+"""Sizes that follow from those of named axes are expressions over these, whatever the runs at other sizes show; sizes that
+data decide are told from others by where they come from, not by how long they are."""
+
+import importlib.util
+import textwrap
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import torch
+
+import command
+
+HEADER = ("import torch\nimport torch.nn.functional as F\nfrom typing import List\nfrom torch import Tensor\n\n\n"
+          "class Scripted(torch.nn.Module):\n    def forward(self, x: Tensor, y: Tensor):\n")
+NAMED = {
+    "torch.cat([x, x, y])": "2*n + m",
+    "x[: x.size(0) // 2]": "(n//2)",
+    "torch.arange(x.size(0) * y.size(0))": "n*m",
+    "F.max_pool1d(x.t(), 3, 2).t()": "((n + 1)//2) - 1",
+    "torch.zeros(x.size(0) + 1)[1:]": "n",
+    "torch.cat([x, y]).view(-1)": "4*n + 4*m",
+    "x.unsqueeze(1).repeat(2, 3, 1).flatten(0, 1)": "6*n",
+}
+
+
+def exported(body, folder, *options):
+    source = folder / "scripted.py"
+    source.write_text(HEADER + textwrap.indent(body, " " * 8) + "\n")
+    spec = importlib.util.spec_from_file_location("scripted", source)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    model = torch.jit.script(module.Scripted().eval())
+    model.save(str(folder / "m.pt"))
+    command.run("export", folder / "m.pt", "-o", folder / "m.onnx", "--input", "x=float32[6,4]", "--input", "y=float32[3,4]",
+                "--dynamic", "x:0=n", "--dynamic", "y:0=m", *options)
+    return model, folder / "m.onnx"
+
+
+def compare(model, path, sizes):
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    for seed, (n, m) in enumerate(sizes):
+        draw = torch.Generator().manual_seed(seed)
+        x, y = torch.randn(n, 4, generator=draw), torch.randn(m, 4, generator=draw)
+        wanted = model(x.clone(), y.clone())
+        given = {each.name: {"x": x, "y": y}[each.name].numpy() for each in session.get_inputs()}
+        got = session.run(None, given)
+        for one, want in zip(got, wanted if isinstance(wanted, tuple) else (wanted,), strict=True):
+            assert one.shape == tuple(want.shape), (n, m)
+            np.testing.assert_allclose(one, want.numpy(), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("expression", NAMED)
+def test_a_result_says_what_its_size_follows_from(expression, tmp_path):
+    model, path = exported(f"return {expression}", tmp_path)
+    shape = onnx.load(path).graph.output[0].type.tensor_type.shape
+    assert shape.dim[0].dim_param == NAMED[expression]
+    compare(model, path, [(6, 3), (4, 9), (11, 1), (17, 20)])
+
+
+# The first are equal at every size that the recording tries, or at the only one that meets the condition.
+OF_OTHER_SIZES = {
+    "cut to nothing": "return y[x.size(0):3] * 1, x[y.size(0) * 9 : x.size(0) - 40]",
+    "under a condition": "if x.size(0) == 6:\n    z = torch.zeros(x.size(0) - y.size(0) + 9, 4)\nelse:\n    z = y\nreturn z * 2",
+    "of data, as long as another": ("z = x[x[:, 0] > 0]\nw = torch.cat([z, z[:1] * 0])\n"
+                                    "return w.view(-1, 2, 2), (z @ z.t()).flatten(), w.new_ones(w.size(0))"),
+    "a number that is written to": "n = torch.tensor(x.size(0))\nn.add_(y.size(0))\nreturn torch.ones(int(n)), x[: int(n) // 2]",
+    "of a loop": ("z = x\nfor i in range(int((y > 0).sum()) % 3 + 1): z = torch.cat([z, y])\n"
+                  "return z, z.view(-1), z.new_zeros(z.size(0) + 1)"),
+}
+
+
+@pytest.mark.parametrize("name", OF_OTHER_SIZES)
+def test_no_size_of_a_run_is_taken_for_a_fixed_one(name, tmp_path):
+    model, path = exported(OF_OTHER_SIZES[name], tmp_path)
+    compare(model, path, [(6, 3), (7, 2), (1, 5), (60, 1), (3, 3), (2, 9)])
