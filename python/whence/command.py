@@ -29,7 +29,7 @@ def binary() -> Path:
     path = Path(os.environ.get("WHENCE") or (installed if installed.exists() else built))
     if not path.exists():
         raise error("E0102", "missing_file", f"no command at {path}",
-                    "install the package (pip install .), or set WHENCE to the command that was built", file=str(path))
+                    "pip install whence-onnx, or set WHENCE to the command that was built", file=str(path))
     return path
 
 

@@ -110,7 +110,7 @@ def test_without_a_package_it_says_how_to_get_one(tmp_path):
     program = installed(tmp_path / "prefix")
     without = python(tmp_path / "without" / "python", has_package=False)
     result = run(program, tmp_path, WHENCE_PYTHON=str(without))
-    assert result.returncode == 2 and result.stderr.startswith("E0101") and "pip install ." in result.stderr
+    assert result.returncode == 2 and result.stderr.startswith("E0101") and "pip install whence-onnx" in result.stderr
 
 
 def test_the_package_of_a_source_tree_finds_the_command_that_was_built(tmp_path):

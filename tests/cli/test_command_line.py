@@ -42,7 +42,7 @@ def test_a_subcommand_in_python_says_how_to_install_it_where_it_is_not(tmp_path)
     python.chmod(0o755)
     for named in (python, tmp_path / "no such python"):
         text = command.run("accuracy", "m.onnx", "--values", "v", code=2, env={"WHENCE_PYTHON": str(named)}).stderr
-        assert text.startswith("E0101") and str(named) in text and "pip install ." in text
+        assert text.startswith("E0101") and str(named) in text and "pip install whence-onnx" in text
     told = command.run("accuracy", "m.onnx", "--json", code=2, env={"WHENCE_PYTHON": str(python)}).stdout
     assert json.loads(told)["diagnostics"][0]["code"] == "E0101"
 

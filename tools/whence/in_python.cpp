@@ -140,7 +140,7 @@ void run_in_python(std::span<char*> arguments) {
   }
   const std::string what = std::string(arguments.front()) + (may_take_values(arguments.front()) ? " --values" : "");
   throw Error(Code::usage, "`whence " + what + "` is written in Python, and " + program + " has no package whence",
-              "`pip install .` in the environment of PyTorch (docs/install.md), or name its Python in $WHENCE_PYTHON",
+              "`pip install whence-onnx` in the environment of PyTorch, or name its Python in $WHENCE_PYTHON",
               Place{.stage = "command line"});
 }
 
