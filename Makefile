@@ -9,6 +9,7 @@
 #   make wheel     the wheel whence-onnx with a fully static command in build/wheels, tried in an empty environment
 #   make wheel-aarch64 the same for aarch64, compiled on this machine and tried under qemu: some ten minutes
 #   make wheel-recorder VERSIONS="2.9.1 2.13.0"   the wheel whence-onnx-recorder for these versions of PyTorch
+#   make release VERSIONS="2.9.1 2.13.0"   wheels, sdist, static commands, C++ SDK, SHA256SUMS and bills of materials
 #   make test-source   `pip install` of the source with PyTorch, in an empty environment: tests/python/test_source_install.py
 #   make test-torch VERSION=2.15.0   the recorder and its tests with another PyTorch (tools/cmake/torch.cmake: which)
 #   make accuracy  build, then how often annotate is right about foreign files: tests/accuracy
@@ -26,7 +27,7 @@ PREFIX ?= /usr/local
 SECONDS ?= 60
 N ?= 2000
 
-.PHONY: demo build test test-full test-source test-torch test-sanitized fuzz random wheel wheel-aarch64 wheel-recorder accuracy install bench lint clean setup
+.PHONY: demo build test test-full test-source test-torch test-sanitized fuzz random wheel wheel-aarch64 wheel-recorder release accuracy install bench lint clean setup
 
 build: setup
 	@tools/setup/build.sh release
@@ -54,6 +55,9 @@ wheel-aarch64: setup
 
 wheel-recorder: setup
 	@tools/setup/recorder_wheel.sh $(VERSIONS)
+
+release: setup
+	@tools/setup/release.sh $(VERSIONS)
 
 test-source: build
 	@WHENCE_SOURCE_WHEEL=build build/venv/bin/python -m pytest tests/python/test_source_install.py -q

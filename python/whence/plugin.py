@@ -76,7 +76,7 @@ def operators():
         failed = from_operator(failure.__cause__ or failure)
         if not isinstance(failed, WhenceError):
             failed = error("E0307", "needs_libtorch", f"the plugin could not be loaded: {failed}",
-                         "install whence again with this PyTorch")
+                         "whence recorder build")
         _refused[path] = failed
         raise failed from failure
     return torch.ops.whence

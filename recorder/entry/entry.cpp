@@ -80,8 +80,7 @@ Loaded load(void* torch) {
   // Local: LibTorch's own copies of protobuf and ONNX must not meet the command's.
   recorder = dlopen(library.c_str(), RTLD_LAZY | RTLD_LOCAL);
   if (recorder != nullptr) return std::nullopt;
-  return refusal("the recorder could not be loaded: " + std::string(dlerror()),
-                 "install whence again with this PyTorch");
+  return refusal("the recorder could not be loaded: " + std::string(dlerror()), "whence recorder build");
 }
 
 // An exception of Python cannot be raised while a library is being loaded, because Python's lock is not held. A pending

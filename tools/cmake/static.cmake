@@ -34,7 +34,8 @@ add_dependencies(whence_static whence_annotator whence_schema)
 target_link_libraries(whence_static PRIVATE
   $<TARGET_FILE:whence_annotator> $<TARGET_FILE:whence_schema> $<TARGET_FILE:ONNX::onnx> $<TARGET_FILE:ONNX::onnx_proto>
   ${static_archives} -lm -pthread)
-target_link_options(whence_static PRIVATE -static-pie -s)
+# static/whence.d: everything that was linked, which tools/setup/linked.py reads.
+target_link_options(whence_static PRIVATE -static-pie -s LINKER:--dependency-file=static/whence.d)
 
 # whence_portable: the command that loads the recorder, for the recorder's package. Of the system it needs libc and libstdc++,
 # which LibTorch needs as well; the malloc is libc's, since another one would meet LibTorch's memory.

@@ -17,12 +17,15 @@ import time
 import zipfile
 from pathlib import Path
 
+import linked
+
 try:
     import tomllib
 except ImportError:  # Python 3.10
     from pip._vendor import tomli as tomllib
 
 ROOT = Path(__file__).resolve().parents[2]
+THIRD_PARTY = "THIRD-PARTY.txt"
 EARLIEST = 315_532_800  # 1980, as a zip has it
 # A static command needs no libc at all: the oldest that pip knows of each family. A newer system takes those, too; where
 # a platform is named, as in `pip download --platform musllinux_1_2_x86_64`, pip compares the words, so the common ones are here.
@@ -40,10 +43,11 @@ def project() -> dict:
     return tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 
-def metadata(name: str, description: str, requirements: list[str], extras: dict[str, list[str]], readme: str) -> str:
+def metadata(name: str, description: str, requirements: list[str], extras: dict[str, list[str]], readme: str,
+             licences: tuple[str, ...] = ()) -> str:
     """METADATA of the core metadata's version 2.4."""
     lines = ["Metadata-Version: 2.4", f"Name: {name}", f"Version: {version()}", f"Summary: {description}",
-             f"License-Expression: {project()['license']}", *(f"License-File: {each}" for each in project()["license-files"]),
+             f"License-Expression: {project()['license']}", *(f"License-File: {each}" for each in (*project()["license-files"], *licences)),
              f"Requires-Python: {project()['requires-python']}", *(f"Requires-Dist: {each}" for each in requirements)]
     for extra, needed in extras.items():
         lines.append(f"Provides-Extra: {extra}")
@@ -96,9 +100,14 @@ def make(command: Path, architecture: str, folder: Path) -> Path:
     files |= {f"whence/schema/{path.name}": path.read_bytes() for path in (ROOT / "schema").glob("*.schema.json")}
     files["whence/bin/whence"] = command.read_bytes()
     info, platforms = info_folder(name), [each.format(architecture) for each in PLATFORMS]
+    others = (THIRD_PARTY,) if command.with_suffix(".d").exists() else ()
     text = metadata(name, project()["description"], [], project()["optional-dependencies"],
-                    (ROOT / project()["readme"]).read_text())
+                    (ROOT / project()["readme"]).read_text(), others)
     files |= info_files(info, text, [f"py3-none-{each}" for each in platforms])
+    if others:
+        build = command.parents[1]
+        files[f"{info}/licenses/{THIRD_PARTY}"] = linked.third_party(build).encode()
+        files[f"{info}/sboms/{name}.cdx.json"] = linked.bill(build, name, version(), command).encode()
     scripts = "".join(f"{script} = {target}\n" for script, target in project()["scripts"].items())
     files[f"{info}/entry_points.txt"] = f"[console_scripts]\n{scripts}".encode()
     return finish(files, info, platforms, folder)

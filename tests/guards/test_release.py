@@ -1,0 +1,85 @@
+"""What a release holds beside the wheels: sdist, static commands with their bills of materials, SDK, sums; twice the same bytes."""
+
+import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+
+import command
+from static_command import ARCHITECTURE, BUILD, static_command
+
+VERSION = re.search(r"project\(whence VERSION ([0-9.]+)", (command.ROOT / "CMakeLists.txt").read_text())[1]
+TIME = 1_700_000_000
+
+
+def made(folder: Path) -> Path:
+    (folder / "release").mkdir(parents=True)
+    (folder / "sdk" / "include" / "whence").mkdir(parents=True)  # stands for what `make install` leaves
+    (folder / "sdk" / "include" / "whence" / "annotate.h").write_text("// a header\n")
+    subprocess.run([sys.executable, command.ROOT / "tools" / "setup" / "release.py", folder / "release", folder / "sdk",
+                    f"{ARCHITECTURE}={BUILD}"], check=True, env={**os.environ, "SOURCE_DATE_EPOCH": str(TIME)})
+    return folder / "release"
+
+
+@pytest.fixture(scope="module")
+def release(tmp_path_factory) -> Path:
+    static_command()
+    return made(tmp_path_factory.mktemp("first"))
+
+
+def members(path: Path) -> dict[str, tarfile.TarInfo]:
+    with tarfile.open(path) as archive:
+        return {entry.name.partition("/")[2]: entry for entry in archive}
+
+
+def test_the_sums_are_those_of_the_files(release):
+    lines = dict(reversed(line.split("  ")) for line in (release / "SHA256SUMS").read_text().splitlines())
+    assert set(lines) == {path.name for path in release.iterdir()} - {"SHA256SUMS"} and len(lines) == 4
+    assert all(hashlib.sha256((release / name).read_bytes()).hexdigest() == digest for name, digest in lines.items())
+
+
+def test_made_again_it_has_the_same_bytes(release, tmp_path):
+    again = made(tmp_path)
+    assert {path.name: path.read_bytes() for path in again.iterdir()} == {path.name: path.read_bytes() for path in release.iterdir()}
+
+
+def test_the_static_command_runs_and_brings_licences(release, tmp_path):
+    path = release / f"whence-{VERSION}-linux-{ARCHITECTURE}.tar.gz"
+    held = members(path)
+    assert {"bin/whence", "LICENSE", "THIRD-PARTY.txt", "whence.cdx.json"} <= set(held)
+    assert held["bin/whence"].mode == 0o755 and all(entry.mtime == TIME and entry.uid == 0 for entry in held.values())
+    with tarfile.open(path) as archive:
+        archive.extractall(tmp_path, filter="data")
+    top = tmp_path / path.name.removesuffix(".tar.gz")
+    assert VERSION in subprocess.run([top / "bin" / "whence", "--version"], capture_output=True, text=True, check=True).stdout
+    licences = (top / "THIRD-PARTY.txt").read_text()
+    for name in ("protobuf", "boost", "expat", "zlib", "libc6", "libstdc++", "nlohmann-json3", "robin-map", "xxhash", "onnx"):
+        assert name in licences, name
+
+
+def test_the_bill_names_what_was_linked(release):
+    bill = json.loads((release / f"whence-{VERSION}-linux-{ARCHITECTURE}.cdx.json").read_text())
+    assert (bill["bomFormat"], bill["specVersion"]) == ("CycloneDX", "1.6")
+    assert bill["metadata"]["component"]["version"] == VERSION
+    assert bill["metadata"]["component"]["hashes"][0]["content"] == hashlib.sha256(static_command().read_bytes()).hexdigest()
+    components = {each["name"]: each for each in bill["components"]}
+    installed = subprocess.run(["dpkg-query", "-W", "-f", "${Version}\n", "libprotobuf-dev"], capture_output=True, text=True,
+                               check=True).stdout.split()[0]
+    assert components["libprotobuf-dev"]["version"] == installed
+    assert components["onnx"]["purl"] == "pkg:pypi/onnx@1.23.2"
+    assert not [name for name in components if re.search("gtest|torch|python", name)]
+    assert {row["ref"] for row in bill["dependencies"]} == {each["bom-ref"] for each in bill["components"]} | {"whence-onnx"}
+
+
+def test_the_sdist_builds_and_holds_no_tests(release):
+    held = members(release / f"whence_onnx-{VERSION}.tar.gz")
+    assert {"PKG-INFO", "pyproject.toml", "CMakeLists.txt", "python/whence/__init__.py", "tools/setup/onnx.sh",
+            "recorder/entry/entry.cpp"} <= set(held)
+    assert not [name for name in held if name.startswith(("tests/", "samples/", "build/"))]
+    assert held["tools/setup/onnx.sh"].mode == 0o755

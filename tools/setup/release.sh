@@ -1,0 +1,27 @@
+#!/bin/sh
+# release.sh [VERSION...]: what a release holds, in build/release: the wheels (whence-onnx for both processors, the recorder for these
+# versions of PyTorch), the sdist, the static command for both processors with its bill of materials, the C++ SDK, SHA256SUMS.
+# Made again from the same commit, all of it has the same bytes.
+. "$(dirname "$0")/common.sh"
+
+SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || echo 315532800)}
+export SOURCE_DATE_EPOCH
+python=build/venv/bin/python
+release=build/release
+rm -rf "$release" build/wheels
+mkdir -p "$release"
+
+tools/setup/packages.sh wheel aarch64
+tools/setup/onnx.sh aarch64
+tools/setup/build.sh release whence_static whence whence_annotator whence_recorder
+tools/setup/build.sh aarch64 whence_static
+$python tools/setup/wheel.py build/static/whence x86_64 build/wheels >/dev/null
+$python tools/setup/wheel.py build/aarch64/static/whence aarch64 build/wheels >/dev/null
+tools/setup/recorder_wheel.sh "$@"
+cp build/wheels/*.whl "$release"
+
+rm -rf build/sdk
+quietly "installing the SDK" build/venv/bin/cmake --install build --prefix "$root/build/sdk"
+$python tools/setup/release.py "$release" build/sdk "$(uname -m)=build" aarch64=build/aarch64
+step "made $release:"
+ls -l "$release"
