@@ -272,7 +272,8 @@ Found strided(View& view) {
     return found;
   };
   const auto offset = view.number("storage_offset", view.place.offset);
-  return offset ? Found({view.place.memory, *offset, numbers("size"), numbers("stride")}) : std::nullopt;
+  MemoryPlace place{view.place.memory, offset.value_or(Size::unknown()), numbers("size"), numbers("stride")};
+  return place.sizes.size() == place.strides.size() ? Found(std::move(place)) : std::nullopt;
 }
 
 // The same elements in the same order: axes that lie behind one another without a gap are one axis, which the new sizes

@@ -419,7 +419,9 @@ std::vector<ValueId> Memory::untouched_by(ValueId written) const {
   const auto chosen = [&](ValueId id) { return choice(owner(id)); };
   for (std::size_t i = 0; i < places.size(); ++i) {
     if (const Choice* choice = chosen(places[i])) {
-      for (const Alternative& each : choice->of) places.push_back(each.tensor);
+      for (const Alternative& each : choice->of) {
+        if (std::ranges::find(places, each.tensor) == places.end()) places.push_back(each.tensor);
+      }
     }
   }
   std::erase_if(places, chosen);

@@ -27,21 +27,25 @@ Argument SizeConditions::joined(const char* target, const std::optional<Argument
 }
 
 std::optional<Argument> SizeConditions::length(SymbolId symbol) {
-  const auto read = [&](ValueId tensor) -> std::optional<Argument> {
-    const auto sizes = sizes_of(program_, tensor);
-    if (!sizes || program_.values[tensor].type.kind != ValueKind::tensor) return std::nullopt;
-    const auto axis = std::ranges::find(*sizes, Size::symbol(symbol));
-    if (axis == sizes->end()) return std::nullopt;
+  const auto read = [&](ValueId tensor, std::int64_t axis) -> std::optional<Argument> {
+    if (memory_.renamed(tensor) != tensor) return std::nullopt;  // it has another shape now
     Argument self{ValueRef{tensor}};
     memory_.resolve_shape(self);
-    return add("aten::size", "int", {{"self", self}, {"dim", {std::int64_t{axis - sizes->begin()}}}},
-               ValueKind::integer);
+    return add("aten::size", "int", {{"self", self}, {"dim", {axis}}}, ValueKind::integer);
   };
-  for (const ProgramInput& input : program_.inputs) {
-    if (auto found = read(input.value)) return found;
+  if (const auto local = local_size(symbol)) {
+    const bool known = local->axis >= 0 && std::ranges::find(tensors_, local->value) != tensors_.end();
+    return known ? read(local->value, local->axis) : std::nullopt;
   }
-  for (const ValueId tensor : tensors_) {
-    if (auto found = read(tensor)) return found;
+  std::vector<ValueId> tensors;
+  for (const ProgramInput& input : program_.inputs) tensors.push_back(input.value);
+  tensors.insert(tensors.end(), tensors_.begin(), tensors_.end());
+  for (const ValueId tensor : tensors) {
+    const auto sizes = sizes_of(program_, tensor);
+    if (!sizes || program_.values[tensor].type.kind != ValueKind::tensor) continue;
+    const auto axis = std::ranges::find(*sizes, Size::symbol(symbol));
+    if (axis == sizes->end()) continue;
+    if (auto found = read(tensor, axis - sizes->begin())) return found;
   }
   return std::nullopt;
 }

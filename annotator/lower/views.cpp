@@ -126,11 +126,13 @@ std::optional<Node> part_along(const Write& w, std::optional<std::int64_t> dim) 
   if (!dim) return std::nullopt;
   Size start = 0, end = 0;
   for (std::size_t i = 0; i <= w.output; ++i) {
-    const auto sizes = sizes_of(w.program, w.view.outputs[i]);
-    if (!sizes) return std::nullopt;
-    start = std::exchange(
-        end,
-        end + (*sizes)[static_cast<std::size_t>(*dim < 0 ? *dim + static_cast<std::int64_t>(sizes->size()) : *dim)]);
+    const auto& dims = w.program.values[w.view.outputs[i]].type.dims;
+    const std::int64_t axis = *dim < 0 && dims ? *dim + static_cast<std::int64_t>(dims->size()) : *dim;
+    if (!dims || axis < 0 || axis >= static_cast<std::int64_t>(dims->size())) return std::nullopt;
+    const Dim& length = (*dims)[static_cast<std::size_t>(axis)];
+    const Size size =
+        length.is_static() ? Size(length.size) : local_symbol({w.view.outputs[i], static_cast<int>(axis)});
+    start = std::exchange(end, end + size);
   }
   const auto first = w.number(start), last = w.number(end);
   if (!first || !last) return std::nullopt;

@@ -90,7 +90,7 @@ class ProgramReader {
 
   void read_places() {
     const auto list = document_.find(sidecar_form::places);
-    if (!list) return read_old_places();
+    if (!list) return drop_old_places();
     program_.placed = true;
     for (std::size_t i = 0; i < list->size(); ++i) {
       const JsonValue row = (*list)[i];
@@ -132,35 +132,11 @@ class ProgramReader {
     }
   }
 
-  // Before 1.3 an argument of reshapes and of as_strided said what was seen: a list for a view, null for a copy;
-  // storage offset and strides.
-  void read_old_places() {
-    constexpr std::string_view name = "memory_of_self";
-    each_node(program_.body, [&](Node& node) {
-      const auto given = std::ranges::find(node.arguments, name, &NamedArgument::name);
-      if (given == node.arguments.end()) return;
-      const auto* self = node.arguments.front().value.as<ValueRef>();
-      const auto* list = given->value.as<ArgumentList>();
-      const bool strided = list != nullptr && !list->empty();
-      if (self != nullptr && !node.outputs.empty()) {
-        const ValueId value = strided ? self->id : node.outputs.front();
-        auto place = whence::rows_of(program_, value);
-        if (place && strided && list->size() == place->strides.size() + 1) {
-          const auto number = [&](std::size_t i) { return (*list)[i].as<std::int64_t>(); };
-          place->offset = number(0) != nullptr ? Size(*number(0)) : Size::unknown();
-          for (std::size_t i = 1; i < list->size(); ++i) {
-            place->strides[i - 1] = number(i) != nullptr ? Size(*number(i)) : Size::unknown();
-          }
-        } else if (place && list != nullptr) {
-          *place = {self->id, Size::unknown(), place->sizes, std::vector<Size>(place->sizes.size(), Size::unknown())};
-        }
-        program_.places.push_back({value, std::move(place)});
-      }
-      node.arguments.erase(given);
+  // Before 1.3 an argument of reshapes and of as_strided said what was seen in some programs. Places are unknown now.
+  void drop_old_places() {
+    each_node(program_.body, [](Node& node) {
+      std::erase_if(node.arguments, [](const NamedArgument& each) { return each.name == "memory_of_self"; });
     });
-    std::ranges::stable_sort(program_.places, {}, &StatedPlace::value);
-    const auto again = std::ranges::unique(program_.places, {}, &StatedPlace::value);
-    program_.places.erase(again.begin(), again.end());
   }
 
   // Bytes that `shape` and `dtype` ask for must be those that the row states.
