@@ -20,7 +20,7 @@ struct Recording {
         runs(inputs.given ? inputs.runs : 0, inputs.single_run),
         values(recorded, inputs),
         known(values, runs),
-        sizes(recorded, values, known, inputs),
+        sizes(recorded, values, known, inputs, runs),
         writer(recorded) {}
 
   // Returns the term for one result of an operation, and adds its values to the node's outputs. A list becomes one

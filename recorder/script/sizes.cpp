@@ -59,8 +59,9 @@ void each_value(const Term& term, const auto& visit) {
 
 }  // namespace
 
-Sizes::Sizes(Program& program, Values& values, const KnownValues& known, const inputs::ExampleInputs& inputs)
-    : program_(program), values_(values), known_(known), inputs_(inputs) {}
+Sizes::Sizes(Program& program, Values& values, const KnownValues& known, const inputs::ExampleInputs& inputs,
+             const Lockstep& runs)
+    : program_(program), values_(values), known_(known), inputs_(inputs), runs_(runs) {}
 
 // ---- what is known ------------------------------------------------------------------------------------------------
 
@@ -139,10 +140,22 @@ bool Sizes::contradicts(const Size& size, const Numbers& seen) const {
   return false;
 }
 
+// Notes that the least or the greatest of the sizes is always this one, which holds for the whole program where no
+// condition is around.
+void Sizes::assume(const Size& chosen, SizeAtom::Kind kind, const std::vector<Size>& operands) {
+  const auto relation = kind == SizeAtom::Kind::minimum ? Relation::at_most : Relation::at_least;
+  for (const Size& other : operands) {
+    if (runs_.depth > 0 || other == chosen) continue;
+    const Constraint constraint{{{chosen, relation, other}}};
+    auto& all = program_.constraints;
+    if (std::ranges::find(all, constraint) == all.end()) all.push_back(constraint);
+  }
+}
+
 // A minimum or maximum of sizes of axes is the one that it was in every run: a table of 512 positions, cut at the
 // length of a text, is as long as the text, for the model runs where it is. That nothing was left in any run says
 // little.
-Size Sizes::resolved(const SizeAtom& atom, const Numbers& seen) const {
+Size Sizes::resolved(const SizeAtom& atom, const Numbers& seen) {
   if (atom.kind == SizeAtom::Kind::symbol) return Size::symbol(atom.symbol);
   if (atom.kind == SizeAtom::Kind::call) return Size::call(atom.name, atom.operands);
   std::vector<Size> operands;
@@ -154,12 +167,14 @@ Size Sizes::resolved(const SizeAtom& atom, const Numbers& seen) const {
   for (const Size& operand : operands) {
     bool always = operand != Size(0);
     for (int run = 0; run < most_runs; ++run) always &= !seen[run] || in_run(operand, run) == in_run(extreme, run);
-    if (always) return operand;
+    if (!always) continue;
+    assume(operand, atom.kind, operands);
+    return operand;
   }
   return extreme;
 }
 
-Size Sizes::resolved(const Size& size, const Numbers& seen) const {
+Size Sizes::resolved(const Size& size, const Numbers& seen) {
   if (!size.is_known()) return size;
   Size result = size.number();
   for (const Size::Term& term : size.terms()) {

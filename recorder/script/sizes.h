@@ -12,7 +12,8 @@ namespace whence::recorder::script {
 
 class Sizes {
  public:
-  Sizes(Program& program, Values& values, const KnownValues& known, const inputs::ExampleInputs& inputs);
+  Sizes(Program& program, Values& values, const KnownValues& known, const inputs::ExampleInputs& inputs,
+        const Lockstep& runs);
 
   // Sets the sizes of `results`, those of `recorded`, an operation on `arguments`.
   void follow(const std::vector<Term>& arguments, const Node& recorded, const std::vector<Term>& results);
@@ -59,8 +60,9 @@ class Sizes {
   std::optional<std::int64_t> in_run(const Size& size, int run) const;
   bool contradicts(const Size& size, const Numbers& seen) const;
   bool contradicted(const Size& size, const Numbers& seen, const Node& node) const;
-  Size resolved(const Size& size, const Numbers& seen) const;
-  Size resolved(const SizeAtom& atom, const Numbers& seen) const;
+  Size resolved(const Size& size, const Numbers& seen);
+  Size resolved(const SizeAtom& atom, const Numbers& seen);
+  void assume(const Size& chosen, SizeAtom::Kind kind, const std::vector<Size>& operands);
   ShapeFacts facts();
 
   Arguments look_at(const std::vector<Term>& arguments);
@@ -72,6 +74,7 @@ class Sizes {
   Values& values_;
   const KnownValues& known_;
   const inputs::ExampleInputs& inputs_;
+  const Lockstep& runs_;
   std::vector<Born> born_;
   std::unordered_map<ValueId, Lengths> shapes_;
   std::unordered_map<ValueId, Size> numbers_;

@@ -2,6 +2,7 @@
 data decide are told from others by where they come from, not by how long they are."""
 
 import importlib.util
+import json
 import textwrap
 
 import numpy as np
@@ -75,3 +76,13 @@ OF_OTHER_SIZES = {
 def test_no_size_of_a_run_is_taken_for_a_fixed_one(name, tmp_path):
     model, path = exported(OF_OTHER_SIZES[name], tmp_path)
     compare(model, path, [(6, 3), (7, 2), (1, 5), (60, 1), (3, 3), (2, 9)])
+
+
+def test_what_the_runs_decided_about_sizes_is_in_the_sidecar(tmp_path):
+    """A table that is cut at the length of the input, and the input without its first row."""
+    body = "return torch.arange(200.0)[: x.size(0), None] * x, x[1:] + 1"
+    model, path = exported(body, tmp_path, "--sidecar-out", tmp_path / "m.json")
+    assert [each.dim_param for each in (out.type.tensor_type.shape.dim[0] for out in onnx.load(path).graph.output)] == ["n", "n - 1"]
+    constraints = json.loads((tmp_path / "m.json").read_text())["constraints"]
+    assert constraints == ["s0 <= 200", "s0 - 1 >= 0"]  # of symbols by their number
+    compare(model, path, [(6, 3), (1, 1), (200, 2)])
