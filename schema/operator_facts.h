@@ -53,28 +53,20 @@ enum class ViewForm : std::uint8_t {
   as_complex
 };
 
-// The source of the sizes of the results.
-enum class ResultSizes : std::uint8_t {
-  shapes,     // from the shapes of the arguments
-  content,    // from their content: nonzero
-  number,     // from those of the first argument, cut or multiplied by a number: slice, repeat
-  same_count  // the first argument's elements in the shape that the call asks for
-};
-
 struct OperatorFacts {
   std::string_view name;  // "aten::reshape"
   Identity identity = Identity::never;
   ResultMemory memory = ResultMemory::declared;
   ViewForm view = ViewForm::none;  // results in the argument's memory, always or by its strides
-  ResultSizes sizes = ResultSizes::shapes;
-  std::int8_t shape_only = -1;    // the argument of which only type and shape matter
-  bool parts = false;             // gives a list of parts, as many as fit into an axis
-  bool repeats_elements = false;  // several elements of the view may have one place in memory
-  bool reads_across = false;      // for one element of the result, reads others of the arguments
-  bool keeps_content = false;     // writes to its argument, but not to what the tensor holds
-  bool asks_type = false;         // the result follows from a tensor's type alone
-  bool asks_strides = false;      // and from its strides
-  bool recurrent = false;         // LSTM, GRU, RNN: takes an initial state
+  bool sizes_of_content = false;   // results have a size that the content of arguments decides: nonzero
+  std::int8_t shape_only = -1;     // the argument of which only type and shape matter
+  bool parts = false;              // gives a list of parts, as many as fit into an axis
+  bool repeats_elements = false;   // several elements of the view may have one place in memory
+  bool reads_across = false;       // for one element of the result, reads others of the arguments
+  bool keeps_content = false;      // writes to its argument, but not to what the tensor holds
+  bool asks_type = false;          // the result follows from a tensor's type alone
+  bool asks_strides = false;       // and from its strides
+  bool recurrent = false;          // LSTM, GRU, RNN: takes an initial state
 };
 
 // Returns the facts on an operator, "aten::reshape"; those of an operator without a row if it has none.

@@ -17,7 +17,7 @@ namespace whence {
 
 using Shape = std::vector<Size>;
 
-// What is known of the values that an operation reads.
+// The facts on the values that an operation reads.
 struct ShapeFacts {
   std::function<const Shape*(ValueId)> shape_of;  // null where the rank is not known; a number has no axes
   std::function<Size(ValueId)> number_of;         // an integer, also one in a tensor without axes

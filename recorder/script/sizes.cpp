@@ -23,7 +23,7 @@ bool has_size_of_content(const Node& node) {
   if (node.target == "aten::repeat_interleave") return node.overload != "self_int";
   if (node.target == "aten::index") return true;
   if (node.target == "aten::tensor_split") return node.overload == "tensor_indices_or_sections";
-  return facts_of(node.target).sizes == ResultSizes::content;
+  return facts_of(node.target).sizes_of_content;
 }
 
 // As an index it chooses elements.

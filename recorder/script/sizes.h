@@ -37,14 +37,14 @@ class Sizes {
   // A symbol that no axis of an input has.
   struct Born {
     bool of_data = true;  // else of sizes, in a way that has no form
-    Numbers seen = {};    // where it does not change while it is recorded
+    Numbers seen = {};    // by run; none for one that changes in a loop
   };
-  // Of a tensor's axes. Where its type calls one fixed or named, that counts, until it is opened.
+  // The lengths of a tensor's axes. The type decides where it calls one fixed or named, until it is opened.
   struct Lengths {
     Shape sizes;
     std::vector<bool> of_type;
   };
-  // Of an operation's arguments.
+  // An operation's arguments together.
   struct Arguments {
     bool settled = true;  // they follow from sizes and constants
     std::unordered_set<ValueId> settled_values;

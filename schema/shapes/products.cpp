@@ -99,7 +99,7 @@ Shapes einsum(const ShapeCall& call) {
   return {result};
 }
 
-// Of the states: their shapes. Of the output: the input's, and all directions of a state.
+// The states keep their shapes; the output has the input's, with all directions of a state as the last axis.
 Shapes recurrent(const ShapeCall& call) {
   const bool packed = call.has("batch_sizes");
   Shape output = packed ? call.tensor("data") : call.tensor("input");

@@ -20,15 +20,15 @@ class ShapeCall {
   bool has(std::string_view name) const { return given(name) != nullptr; }  // neither absent nor None
 
   const Shape& tensor(std::string_view name) const;
-  const Shape& first() const;                               // of the first argument
-  std::vector<Shape> all_tensors() const;                   // of the arguments that are tensors; lists are left out
-  std::vector<Shape> tensors(std::string_view name) const;  // of a list
+  const Shape& first() const;                               // the first argument
+  std::vector<Shape> all_tensors() const;                   // the arguments that are tensors; no lists
+  std::vector<Shape> tensors(std::string_view name) const;  // a list
   const Argument& argument(std::string_view name) const;
 
-  // Numbers: unknown where nobody knows them; `otherwise` for None, and for a default that is not written.
+  // A number that is not known is unknown; `otherwise` stands for None, and for a default that the call leaves out.
   Size integer(std::string_view name, std::optional<Size> otherwise = {}) const;
   Size integer_of(const Argument& argument) const;
-  std::vector<Size> integers(std::string_view name) const;  // of one integer, a list of one
+  std::vector<Size> integers(std::string_view name) const;  // one integer is a list of one
   // The same, one for each of `axes`, from a list of one too; `otherwise` for an empty one and None.
   std::vector<Size> integers(std::string_view name, std::size_t axes, std::vector<Size> otherwise) const;
   std::int64_t literal(std::string_view name, std::optional<std::int64_t> otherwise = {}) const;
@@ -59,7 +59,7 @@ class ShapeCall {
 std::size_t axis_at(std::int64_t axis, std::size_t rank);
 Size product_of(const Shape& shape);
 Size ceil_div(const Size& a, const Size& b);
-// What two lengths become where an axis of 1 is repeated; unknown where it is not certain which is 1.
+// Returns the length that two become, one of 1 being repeated; unknown unless it is certain which is 1.
 Size broadcast(const Size& a, const Size& b);
 Shape broadcast(const Shape& a, const Shape& b);
 

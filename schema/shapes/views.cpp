@@ -61,7 +61,7 @@ Shapes expand(const ShapeCall& call) {
   const std::size_t added = sizes.size() - shape.size();
   for (std::size_t i = 0; i < shape.size(); ++i) {
     if (sizes[added + i] == Size(-1)) sizes[added + i] = shape[i];
-    if (!call.not_negative(sizes[added + i])) sizes[added + i] = Size::unknown();  // where it is -1, the axis stays
+    if (!call.not_negative(sizes[added + i])) sizes[added + i] = Size::unknown();  // -1 keeps the axis
   }
   return {sizes};
 }

@@ -28,7 +28,7 @@ Shapes convolution(const ShapeCall& call) {
   result.push_back(transposed ? weight[1] * call.integer("groups", Size(1)) : weight[0]);
   for (std::size_t i = 0; i < axes; ++i) {
     const Size& length = input[input.size() - axes + i];
-    const Size reach = dilation[i] * (weight[2 + i] - 1);  // of the window, from its first element to its last
+    const Size reach = dilation[i] * (weight[2 + i] - 1);  // the window's, from its first element to its last
     if (transposed) {
       result.push_back((length - 1) * stride[i] - padding[i] * 2 + reach + more[i] + 1);
     } else {
