@@ -43,4 +43,7 @@ def in_empty_root(folder: Path, *arguments: object, program: tuple[str, ...] = (
     else:
         enter = ["unshare", "--map-root-user", "chroot", str(folder)]
     enter[0] = shutil.which(enter[0], path="/usr/sbin:/usr/bin:/sbin:/bin") or enter[0]
-    return subprocess.run([*enter, *program, *map(str, arguments)], capture_output=True, text=True, timeout=120, env={})
+    result = subprocess.run([*enter, *program, *map(str, arguments)], capture_output=True, text=True, timeout=120, env={})
+    if result.returncode != 0 and "not permitted" in result.stderr:
+        pytest.skip("this system lets nobody but root change the root of a process")
+    return result

@@ -1,5 +1,6 @@
 """Which recorder is taken for a PyTorch, and `whence recorder build`, on small sources that stand for whence's."""
 
+import functools
 import json
 import os
 import re
@@ -93,6 +94,7 @@ def test_what_is_missing_is_said_with_the_one_command(alone):
     assert recorders.fitting() is None
 
 
+@pytest.mark.matrix
 def test_any_other_failure_leaves_the_whole_output(alone):
     source = source_of(alone / "source", "def build_wheel(*_, **__):\n    raise RuntimeError('error: no such compiler')\n")
     said = built(source, code=4).stderr
@@ -100,6 +102,12 @@ def test_any_other_failure_leaves_the_whole_output(alone):
     assert "E0307" in said and str(log) in said and "no such compiler" in log.read_text()
 
 
+@pytest.fixture(scope="module")
+def wheels(tmp_path_factory) -> Path:
+    return tmp_path_factory.mktemp("wheels")
+
+
+@functools.cache
 def recorder_wheel(folder: Path, version: str) -> Path:
     """The wheel of the recorder that was built here, as for that version of PyTorch."""
     made = subprocess.run([BUILD / "venv" / "bin" / "cmake", "--build", BUILD, "--target", "whence_portable"], capture_output=True, text=True)
@@ -109,8 +117,8 @@ def recorder_wheel(folder: Path, version: str) -> Path:
     return Path(wheel.stdout.strip())
 
 
-def test_the_package_of_the_recorder_serves_its_minor_version_of_pytorch(alone, monkeypatch):
-    wheel = recorder_wheel(alone, RUNNING)
+def test_the_package_of_the_recorder_serves_its_minor_version_of_pytorch(alone, wheels, monkeypatch):
+    wheel = recorder_wheel(wheels, RUNNING)
     assert wheel.name == f"whence_onnx_recorder-{whence.__version__}-py3-none-manylinux_2_34_{ARCHITECTURE}.whl"
     with zipfile.ZipFile(wheel) as file:
         file.extractall(alone / "site")
@@ -129,9 +137,9 @@ def test_the_package_of_the_recorder_serves_its_minor_version_of_pytorch(alone, 
     assert recorders.missing().diagnostics[0].remedy == "whence recorder build"
 
 
-def test_its_libraries_need_what_the_tag_says(alone):
+def test_its_libraries_need_what_the_tag_says(alone, wheels):
     """GLIBC_2.34 and GLIBCXX_3.4.29, and of libraries LibTorch's and the compiler's alone."""
-    with zipfile.ZipFile(recorder_wheel(alone, RUNNING)) as file:
+    with zipfile.ZipFile(recorder_wheel(wheels, RUNNING)) as file:
         names = [name for name in file.namelist() if name.endswith((".so", "/bin/whence"))]
         file.extractall(alone / "site")
     assert len(names) == 3

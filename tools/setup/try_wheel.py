@@ -1,10 +1,12 @@
 """try_wheel.py WHEEL: the stopwatch of `make wheel`. In an empty virtual environment, with a PATH that holds it alone, and then
 with PyTorch in it: pip install, an annotated foreign model, its report. Prints the seconds; more than 60 are an error."""
 
+import logging
 import subprocess
 import sys
 import tempfile
 import time
+import warnings
 from pathlib import Path
 
 import torch
@@ -19,6 +21,8 @@ def make_foreign_model(folder: Path) -> None:
     """As others have it: an ONNX file by PyTorch's exporter, and the weights that the model was published with."""
     from safetensors.torch import save_file
 
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)
+    warnings.simplefilter("ignore")
     torch.manual_seed(0)
     model = BertModel(BertConfig(num_hidden_layers=2, hidden_size=128, num_attention_heads=2, intermediate_size=512,
                                  return_dict=False)).eval()
