@@ -47,16 +47,16 @@ test: build
 test-full: build
 	@tools/setup/test_full.sh
 
-wheel: setup
+wheel: build
 	@tools/setup/wheel.sh
 
-wheel-aarch64: setup
+wheel-aarch64: build
 	@tools/setup/wheel.sh aarch64
 
-wheel-recorder: setup
+wheel-recorder: build
 	@tools/setup/recorder_wheel.sh $(VERSIONS)
 
-release: setup
+release: build
 	@tools/setup/release.sh $(VERSIONS)
 
 test-source: build

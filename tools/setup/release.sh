@@ -13,7 +13,7 @@ mkdir -p "$release"
 
 tools/setup/packages.sh wheel aarch64
 tools/setup/onnx.sh aarch64
-tools/setup/build.sh release whence_static whence whence_annotator whence_recorder
+tools/setup/build.sh release whence_static
 tools/setup/build.sh aarch64 whence_static
 $python tools/setup/wheel.py build/static/whence x86_64 build/wheels >/dev/null
 $python tools/setup/wheel.py build/aarch64/static/whence aarch64 build/wheels >/dev/null
