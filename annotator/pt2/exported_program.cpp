@@ -8,6 +8,7 @@
 #include "annotator/pt2/graph.h"
 #include "annotator/pt2/guards.h"
 #include "annotator/pt2/modules.h"
+#include "annotator/pt2/open_sizes.h"
 #include "annotator/pt2/signature.h"
 #include "annotator/pt2/tensors.h"
 #include "schema/files/zip_archive.h"
@@ -88,6 +89,7 @@ class ProgramReader {
     if (const auto guards = document.maybe("guards_code"); guards && !guards->is_null()) {
       apply_guards(read_guards(*guards, program_), promised, place(), program_, notes_);
     }
+    open_sizes(program_, place(), notes_);
     program_.source = {"torch.export", base_name(options_.path), archive_.size(), ""};
     program_.producer = "whence " WHENCE_VERSION ", PyTorch " + torch_version_;
     program_.ran = true;

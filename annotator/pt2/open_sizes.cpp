@@ -1,0 +1,129 @@
+#include "annotator/pt2/open_sizes.h"
+
+#include <algorithm>
+#include <string>
+#include <unordered_map>
+
+#include "schema/operator_facts.h"
+#include "schema/shape_functions.h"
+
+namespace whence::pt2 {
+
+namespace {
+
+// torch.export takes every dynamic axis to be this long at least, whatever the model does.
+constexpr std::int64_t least_of_torch_export = 2;
+
+class OpenSizes {
+ public:
+  OpenSizes(Program& program, const Place& place, Diagnostics& notes)
+      : program_(program), place_(place), notes_(notes) {
+    facts_ = {[this](ValueId id) { return shape_of(id); }, [](ValueId) { return Size::unknown(); },
+              [this](ValueId id) { return program_.values[id].type.dtype == DType::boolean; },
+              [this](SymbolId id) { return range(id); }};
+  }
+
+  void visit(const Block& block) {
+    for (const Node& node : block.nodes) {
+      for (const Block& inner : node.blocks) visit(inner);
+      follow(node);
+      if (node.target == "aten::squeeze") look_at_squeeze(node);
+    }
+  }
+
+ private:
+  SizeRange range(SymbolId id) const {
+    SizeRange range = range_of(program_.symbols[static_cast<std::size_t>(id)]);
+    if (range.min <= least_of_torch_export) range.min = 0;
+    return range;
+  }
+
+  const Shape* shape_of(ValueId id) {
+    const Type& type = program_.values[id].type;
+    static const Shape none;
+    if (is_scalar(type.kind)) return &none;
+    if (!type.dims || type.kind != ValueKind::tensor) return nullptr;
+    const auto [shape, is_new] = shapes_.try_emplace(id);
+    if (is_new) {
+      for (const Dim& dim : *type.dims) shape->second.push_back(length_of(program_.symbols, dim));
+    }
+    return &shape->second;
+  }
+
+  void follow(const Node& node) {
+    std::optional<std::vector<Shape>> derived;
+    const auto* self = node.arguments.empty() ? nullptr : node.arguments.front().value.as<ValueRef>();
+    if (!is_in_place_name(node.target)) {
+      derived = shapes_of_results(node, facts_);
+    } else if (const Shape* shape = self == nullptr ? nullptr : shape_of(self->id)) {
+      derived.emplace(1, *shape);  // it returns its argument
+    }
+    std::size_t next = 0;
+    for (const ValueId id : node.outputs) {
+      if (program_.values[id].type.kind != ValueKind::tensor) continue;
+      if (!derived || next == derived->size()) return;
+      open(id, (*derived)[next++]);
+    }
+  }
+
+  void open(ValueId id, const Shape& derived) {
+    auto& dims = program_.values[id].type.dims;
+    const Shape* stated = shape_of(id);
+    if (!dims || stated == nullptr || derived.size() != dims->size()) return;
+    Shape& shape = shapes_[id];
+    for (std::size_t axis = 0; axis < dims->size(); ++axis) {
+      Dim& dim = (*dims)[axis];
+      if (!dim.is_static() || !derived[axis].is_known()) continue;
+      const SizeRange range = range_of(derived[axis], facts_.ranges);
+      if (range.min == dim.size && range.max == dim.size) continue;
+      dim = {dim.size, true, none_id};
+      shape[axis] = derived[axis];
+    }
+  }
+
+  // squeeze drops an axis that is 1 long; in the archive a dynamic one is kept.
+  void look_at_squeeze(const Node& node) {
+    const auto* self = node.arguments.front().value.as<ValueRef>();
+    const Shape* before = self == nullptr ? nullptr : shape_of(self->id);
+    const Argument* dim = node.find("dim");
+    if (before == nullptr || node.outputs.size() != 1) return;
+    const Shape* after = shape_of(node.outputs.front());
+    if (after == nullptr || after->size() != before->size()) return;
+    const auto rank = static_cast<std::int64_t>(before->size());
+    for (std::int64_t axis = 0; axis < rank; ++axis) {
+      if (dim != nullptr && !names(*dim, axis, rank)) continue;
+      const Size& size = (*before)[static_cast<std::size_t>(axis)];
+      if (size.is_integer() || !may_be(size, 1, facts_.ranges)) continue;
+      Place place = place_;
+      place.op = qualified(node);
+      notes_.push_back(warning(Code::baked_size,
+                               "squeeze keeps axis " + std::to_string(axis) +
+                                   ", whose size is dynamic, as the archive says; PyTorch drops it where it is 1",
+                               "squeeze by number the axes that are always 1, or run the result at sizes above 1 only",
+                               place));
+    }
+  }
+
+  static bool names(const Argument& dim, std::int64_t axis, std::int64_t rank) {
+    if (const auto* list = dim.as<ArgumentList>()) {
+      return std::ranges::any_of(*list, [&](const Argument& each) { return names(each, axis, rank); });
+    }
+    const auto* number = dim.as<std::int64_t>();
+    return number != nullptr && (*number < 0 ? *number + rank : *number) == axis;
+  }
+
+  Program& program_;
+  const Place& place_;
+  Diagnostics& notes_;
+  ShapeFacts facts_;
+  std::unordered_map<ValueId, Shape> shapes_;
+};
+
+}  // namespace
+
+void open_sizes(Program& program, const Place& place, Diagnostics& notes) {
+  if (program.symbols.empty()) return;
+  OpenSizes(program, place, notes).visit(program.body);
+}
+
+}  // namespace whence::pt2
