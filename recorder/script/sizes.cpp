@@ -140,6 +140,14 @@ bool Sizes::contradicts(const Size& size, const Numbers& seen) const {
   return false;
 }
 
+// True if it is the least or the greatest of the sizes at all lengths above 0.
+bool Sizes::is_extreme(const Size& size, SizeAtom::Kind kind, const std::vector<Size>& sizes) {
+  return std::ranges::all_of(sizes, [&](const Size& other) {
+    const Size more = kind == SizeAtom::Kind::minimum ? other - size : size - other;
+    return range_of(more, [](SymbolId) { return SizeRange{1}; }).min >= 0;
+  });
+}
+
 // Notes that the least or the greatest of the sizes is always this one, which holds for the whole program where no
 // condition is around.
 void Sizes::assume(const Size& chosen, SizeAtom::Kind kind, const std::vector<Size>& operands) {
@@ -152,9 +160,9 @@ void Sizes::assume(const Size& chosen, SizeAtom::Kind kind, const std::vector<Si
   }
 }
 
-// A minimum or maximum of sizes of axes is the one that it was in every run: a table of 512 positions, cut at the
-// length of a text, is as long as the text, for the model runs where it is. That nothing was left in any run says
-// little.
+// A table of 512 positions, cut at the length of a text, is as long as the text if it was in every run, for the model
+// runs where it is. Any other minimum or maximum is the one that it is at all lengths above 0: x[:3] is not 3 long
+// because it was in every run. That nothing was left in any run says little.
 Size Sizes::resolved(const SizeAtom& atom, const Numbers& seen) {
   if (atom.kind == SizeAtom::Kind::symbol) return Size::symbol(atom.symbol);
   if (atom.kind == SizeAtom::Kind::call) return Size::call(atom.name, atom.operands);
@@ -167,7 +175,10 @@ Size Sizes::resolved(const SizeAtom& atom, const Numbers& seen) {
   for (const Size& operand : operands) {
     bool always = operand != Size(0);
     for (int run = 0; run < most_runs; ++run) always &= !seen[run] || in_run(operand, run) == in_run(extreme, run);
-    if (!always) continue;
+    const bool cuts_table =
+        atom.kind == SizeAtom::Kind::minimum && !operand.is_integer() &&
+        std::ranges::all_of(operands, [&](const Size& other) { return other == operand || other.is_integer(); });
+    if (!always || (!cuts_table && !is_extreme(operand, atom.kind, operands))) continue;
     assume(operand, atom.kind, operands);
     return operand;
   }

@@ -62,6 +62,7 @@ class Sizes {
   bool contradicted(const Size& size, const Numbers& seen, const Node& node) const;
   Size resolved(const Size& size, const Numbers& seen);
   Size resolved(const SizeAtom& atom, const Numbers& seen);
+  static bool is_extreme(const Size& size, SizeAtom::Kind kind, const std::vector<Size>& sizes);
   void assume(const Size& chosen, SizeAtom::Kind kind, const std::vector<Size>& operands);
   ShapeFacts facts();
 

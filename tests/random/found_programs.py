@@ -246,4 +246,13 @@ if bool(x.sum() > 0.3):
     parts[-1].add_(1.0)
     y = y + torch.cat(parts, 0)
 return x, y + torch.cat(parts, 0)"""),
+    FoundProgram("the first elements of a product of an archive are written", ("export",), "x[b, 4]", "b=6, b=7, b=1, b=9", """
+v = x @ x.transpose(-1, -2)
+v.view(-1)[:3].copy_(torch.tensor(0.5))
+return v"""),
+    FoundProgram("rows from the end of what an archive reshapes are written", ("export",), "x[b, 4]", "b=2, b=3, b=1, b=5", """
+x = x * 1.0
+v = x.reshape(x.size(0) * 4, -1)
+v[-3:3, :] += 3.0
+return v"""),
 )
