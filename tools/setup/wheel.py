@@ -99,7 +99,11 @@ def make(command: Path, architecture: str, folder: Path) -> Path:
              for path in source.rglob("*") if path.is_file() and "__pycache__" not in path.parts}
     files |= {f"whence/schema/{path.name}": path.read_bytes() for path in (ROOT / "schema").glob("*.schema.json")}
     files["whence/bin/whence"] = command.read_bytes()
+    files["whence/SKILL.md"] = (ROOT / "SKILL.md").read_bytes()
     info, platforms = info_folder(name), [each.format(architecture) for each in PLATFORMS]
+    # share/ of the environment, where man and the shells look for what belongs to a command on PATH.
+    shared, data = ROOT / "build" / "share", f"{info.removesuffix('.dist-info')}.data/data/share"
+    files |= {f"{data}/{path.relative_to(shared)}": path.read_bytes() for path in shared.rglob("*") if path.is_file()}
     others = (THIRD_PARTY,) if command.with_suffix(".d").exists() else ()
     text = metadata(name, project()["description"], [], project()["optional-dependencies"],
                     (ROOT / project()["readme"]).read_text(), others)
