@@ -5,9 +5,6 @@ list_known_failures.py writes it. The tests expect these to fail, and fail thems
 FAILING_SEEDS: dict[str, dict[int, str]] = {
     "trace": {
         1: "does not run, at size 0, ScatterND",
-        96: "does not run, at size 1, ScatterND",
-        302: "wrong, at size 0",
-        354: "does not run, at another size, ScatterND",
         409: "wrong, at size 0",
         532: "does not run, at size 0, Squeeze",
     },
