@@ -24,7 +24,7 @@ struct Cut {
 class Parts {
  public:
   void note(ValueId list, Cut cut) { cuts_.insert_or_assign(list, std::move(cut)); }
-  // How the list was cut; null for a list that was made in another way, or changed.
+  // Returns the cut that made the list; null for a list that was made in another way, or changed.
   const Cut* of(ValueId list) const {
     const auto found = cuts_.find(list);
     return found == cuts_.end() ? nullptr : &found->second;
@@ -34,7 +34,7 @@ class Parts {
   std::unordered_map<ValueId, Cut> cuts_;
 };
 
-// How `node`, an operation on `arguments`, cuts its tensor; empty for any other operation.
+// Returns the cut that `node`, an operation on `arguments`, makes of its tensor; empty for any other operation.
 std::optional<Cut> cut_by(Recording& recording, const Node& node, const std::vector<Term>& arguments);
 
 // An operation without results, and its arguments.

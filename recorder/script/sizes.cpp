@@ -160,9 +160,10 @@ void Sizes::assume(const Size& chosen, SizeAtom::Kind kind, const std::vector<Si
   }
 }
 
-// A table of 512 positions, cut at the length of a text, is as long as the text if it was in every run, for the model
-// runs where it is. Any other minimum or maximum is the one that it is at all lengths above 0: x[:3] is not 3 long
-// because it was in every run. That nothing was left in any run says little.
+// A minimum or maximum of sizes of axes is the one that it was in every run: a table of 512 positions, cut at the
+// length of a text, is as long as the text, for the model runs where it is. Not so the number: x[:3] is not 3 long, and
+// x[-3:] leaves no more than 0 out, because it was so in every run; what is so at all lengths above 0 is. That nothing
+// was left in any run says little.
 Size Sizes::resolved(const SizeAtom& atom, const Numbers& seen) {
   if (atom.kind == SizeAtom::Kind::symbol) return Size::symbol(atom.symbol);
   if (atom.kind == SizeAtom::Kind::call) return Size::call(atom.name, atom.operands);
@@ -172,13 +173,12 @@ Size Sizes::resolved(const SizeAtom& atom, const Numbers& seen) {
   const Size extreme = atom.kind == SizeAtom::Kind::minimum ? minimum(operands) : maximum(operands);
   const auto runs = std::ranges::count_if(seen, [](const auto& number) { return number.has_value(); });
   if (runs < 2 || !of_axes(extreme)) return extreme;
+  const bool one_is_number = std::ranges::any_of(operands, &Size::is_integer);
   for (const Size& operand : operands) {
     bool always = operand != Size(0);
     for (int run = 0; run < most_runs; ++run) always &= !seen[run] || in_run(operand, run) == in_run(extreme, run);
-    const bool cuts_table =
-        atom.kind == SizeAtom::Kind::minimum && !operand.is_integer() &&
-        std::ranges::all_of(operands, [&](const Size& other) { return other == operand || other.is_integer(); });
-    if (!always || (!cuts_table && !is_extreme(operand, atom.kind, operands))) continue;
+    const bool bounds_length = atom.kind == SizeAtom::Kind::maximum || operand.is_integer();
+    if (!always || (one_is_number && bounds_length && !is_extreme(operand, atom.kind, operands))) continue;
     assume(operand, atom.kind, operands);
     return operand;
   }

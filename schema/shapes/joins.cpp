@@ -87,6 +87,8 @@ Shapes tensor_split(const ShapeCall& call) {
       const Size start = i == 0 ? Size(0) : call.place_of(numbers.at(i - 1), length);
       const Size end = i == numbers.size() ? length : minimum({call.place_of(numbers.at(i), length), length});
       parts[i][axis] = call.at_least_0(end - start);
+    } else if (call.has("tensor_indices_or_sections")) {
+      parts[i][axis] = Size::unknown();  // its content says it
     } else {
       parts[i][axis] = floor_div(length + count - 1 - static_cast<std::int64_t>(i), count);
     }
@@ -111,7 +113,8 @@ Shapes meshgrid(const ShapeCall& call) {
   const Shapes shapes = call.tensors("tensors");
   Shape result;
   for (const Shape& shape : shapes) result.push_back(shape.empty() ? Size(1) : shape[0]);
-  if (call.has("indexing") && result.size() > 1 && *call.argument("indexing").as<std::string>() == "xy") {
+  const auto* indexing = call.has("indexing") ? call.argument("indexing").as<std::string>() : nullptr;
+  if (indexing != nullptr && result.size() > 1 && *indexing == "xy") {
     std::swap(result[0], result[1]);
   }
   return Shapes(shapes.size(), result);
@@ -204,6 +207,13 @@ Shapes index(const ShapeCall& call) {
 Shapes nonzero(const ShapeCall& call) { return {{Size::unknown(), static_cast<std::int64_t>(call.first().size())}}; }
 Shapes chosen_by_data(const ShapeCall&) { return {{Size::unknown()}}; }
 
+// The values, for each element which it is, and how often each comes.
+Shapes unique(const ShapeCall& call) {
+  Shapes results(call.results(), {Size::unknown()});
+  if (results.size() > 1) results[1] = call.flag("return_inverse", false) ? call.first() : Shape{0};
+  return results;
+}
+
 Shapes nonzero_numpy(const ShapeCall& call) {
   return Shapes(std::max<std::size_t>(call.first().size(), 1), {Size::unknown()});
 }
@@ -248,6 +258,7 @@ const std::vector<Row>& join_rows() {
       {nonzero, "nonzero argwhere"},
       {nonzero_numpy, "nonzero_numpy"},
       {chosen_by_data, "masked_select"},
+      {unique, "_unique _unique2"},
       {where, "where"},
       {one_hot, "one_hot"},
   };

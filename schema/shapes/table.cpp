@@ -18,8 +18,10 @@ Shapes arange(const ShapeCall& call) {
   for (const char* name : {"start", "end", "step"}) {
     if (call.has(name) && call.argument(name).as<double>() != nullptr) throw NoShape();
   }
-  const Size count = call.integer("end") - call.integer("start", Size(0));
-  return {{call.at_least_0(ceil_div(count, call.integer("step", Size(1))))}};
+  const Size count = call.integer("end") - call.integer("start", Size(0)), step = call.integer("step", Size(1));
+  if (call.negative(step)) return {{call.at_least_0(ceil_div(Size(0) - count, Size(0) - step))}};
+  if (!call.not_negative(step)) throw NoShape();
+  return {{call.at_least_0(ceil_div(count, step))}};
 }
 
 Shapes steps(const ShapeCall& call) { return {{call.integer("steps")}}; }

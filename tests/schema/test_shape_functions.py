@@ -89,6 +89,7 @@ F.unfold(x, [2, 3], stride=2), F.fold(F.unfold(x, 2), [4, 5], 2), F.glu(x, 1) | 
 F.unfold(x, 2, padding=1), F.glu(x) | a 2 b 6
 x.new_zeros([2, 3]), torch.zeros_like(x), x.new_full([x.size(0), 2], 1.0), torch.full([x.numel()], 2), torch.ones(x.size(1)) | a b
 torch.arange(x.size(0)), torch.arange(1, x.size(0) + x.size(1), 2), torch.eye(x.size(0)), torch.eye(2, x.size(1)) | a b
+torch.arange(x.size(0), 0, -2), torch.arange(x.size(0) - 1, -1, -1) | a b
 torch.linspace(0, 1, x.size(0)), torch.hann_window(x.size(0)), torch.zeros(x.size(0) // 2 + 1, x.size(1) % 3) | a b
 torch.zeros(x.size(0) * 2 - min(x.size(1), 3)), torch.zeros(max(x.size(0), 4), len(x)), torch.zeros(-x.size(0) + 50) | a b
 torch.rand(x.size(0)), torch.randn(x.size(0)), torch.empty(x.size(0)), torch.randint(3, [x.size(0)]) | a b
@@ -101,6 +102,7 @@ torch.rnn_tanh_cell(x, y, z, w) | a 3; a 4; 4 3; 4 4
 torch.rnn_relu_cell(x, y, z, w) | a 3; a 4; 4 3; 4 4
 torch.lstm_cell(x, [y, y], z, w) | a 3; a 4; 16 3; 16 4
 torch.ops.aten.nonzero_numpy(x) | zero: a b
+torch.ops.aten._unique(x), torch.ops.aten._unique2(x, True, True, True) | zero: a b
 x.relu_(), x.add_(y), x.copy_(y), x.view(-1).mul_(2) | a b; b
 F.prelu(x, y), F.rms_norm(x, [4]) | a 4 4; 4
 F.batch_norm(x, y, y), F.instance_norm(x), F.channel_shuffle(x, 2) | a 4 b c; 4
@@ -131,7 +133,7 @@ x.real, x.to(torch.int64), x.double(), x.type_as(x), x.contiguous(), x.clone(), 
 
 # What the row leaves open, in which data or a fraction decide; and operators that only PyTorch's other forms reach.
 OPEN = {"aten::one_hot", "aten::nonzero", "aten::where", "aten::masked_select", "aten::argwhere", "aten::index",
-        "aten::nonzero_numpy", "aten::max_pool2d", "aten::slice", "aten::reshape", "aten::unbind"}
+        "aten::nonzero_numpy", "aten::_unique", "aten::_unique2", "aten::max_pool2d", "aten::slice", "aten::reshape", "aten::unbind"}
 ONE_TENSOR = ("torch.{0}(x)", "x.{0}()", "F.{0}(x)", "torch.{0}(x, x)", "x.{0}(x)", "torch.{0}(x, 0)", "torch.{0}(x, 1, 0)",
               "torch.special.{0}(x)", "torch.ops.aten.{0}(x)", "torch.{0}(x > 0, x > 0)", "torch.{0}((10 * x).long(), (10 * x).long())",
               "torch.ops.aten.{0}(x, 0.5)", "torch.{0}(x, x, x)", "torch.{0}((10 * x).long())", "torch.fft.{0}(x)",
