@@ -120,8 +120,10 @@ def package():
     folder = folder_of("whence")
     if folder is None:
         return None
-    text = Path(folder, "__init__.py").read_text(errors="replace") if Path(folder, "__init__.py").exists() else ""
-    version = re.search(r'^__version__ = "([^"\n]+)"', text, re.MULTILINE)
+    # In a checkout, CMakeLists.txt is the one place that has the version.
+    texts = [path.read_text(errors="replace") for path in (Path(folder, "__init__.py"),
+                                                         Path(folder).resolve().parents[1] / "CMakeLists.txt") if path.exists()]
+    version = re.search(r'^(?:__version__ = "|project\(whence VERSION )([^"\s]+)', "\n".join(texts), re.MULTILINE)
     return {"version": version[1] if version else version_of(("whence-onnx", "whence"))[1], "folder": folder}
 
 

@@ -1,4 +1,4 @@
-"""Where a condition on sizes turns, of those that Python decides while a model is traced: the trace holds one side of it.
+"""The sizes at which conditions turn that Python decides while a model is traced: the trace holds one side of each.
 
 The tracer has recorded the comparison when it warns of the bool that Python makes of it. What is compared is a number
 that follows from sizes, and a constant; so the sizes are known at which the other side is taken.
@@ -48,7 +48,7 @@ class _Number:
 
 
 def of_last_condition() -> list[TurningPoint]:
-    """Of the comparison that is the last operation of the trace that is being made; else none."""
+    """The points of the comparison that is the last operation of the trace that is being made; none if it is another."""
     state = torch._C._get_tracing_state()
     last = None if state is None else next(reversed(list(state.graph().nodes())), None)
     if last is None or last.kind() not in _COMPARED:

@@ -48,7 +48,7 @@ completions zsh
 completions fish -o {f}/whence.fish
 carry {f}/m.onnx -o {f}/c.onnx -- cp {{in}} {{out}}
 """.strip().splitlines()
-IN_PYTHON = {"accuracy", "sensitivity", "fleet"}  # tests/numbers and tests/python read theirs
+IN_PYTHON = {"accuracy", "sensitivity", "fleet", "recorder"}  # tests/numbers and tests/python read theirs
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,6 @@ from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
-os.environ.setdefault("WHENCE_STRICT_SIZES", "1")  # a derived size that a run contradicts is a defect
 sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parents[1])]
 
 import torch
@@ -166,6 +165,7 @@ def blocks(asked) -> list[tuple[str, range, bool]]:
 
 
 def main() -> int:
+    os.environ.setdefault("WHENCE_STRICT_SIZES", "1")  # a derived size that a run contradicts is a defect
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--count", type=int, default=100, help="how many programs, of all routes together")
     parser.add_argument("--seed", type=int, default=0, help="the first seed")

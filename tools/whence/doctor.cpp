@@ -201,7 +201,10 @@ void print_line(std::string title, const std::string& said) {
 void print_people(const Json& report) {
   const Json &command = report.at("command"), &python = report.at("python"), &found = report.at("package"),
              &torch = report.at("torch"), &recorder = report.at("recorder");
-  const auto text_of = [](const Json& object, const char* key) { return object.at(key).get<std::string>(); };
+  const auto text_of = [](const Json& object, const char* key) {
+    const Json& text = object.at(key);
+    return text.is_string() ? text.get<std::string>() : std::string("of unknown version");
+  };
   print_line("command", "whence " + text_of(command, "version") + ", " + text_of(command, "kind") + ", " +
                             text_of(command, "file"));
   print_line("python",
