@@ -30,9 +30,42 @@ Size length_of(const std::vector<Symbol>& symbols, const Dim& dim) {
   return symbol.kind == SymbolKind::derived ? symbol.size : Size::symbol(dim.symbol);
 }
 
+bool same_length(const Dim& a, const Dim& b) {
+  if (a.is_static() || b.is_static()) return a.is_static() && b.is_static() && a.size == b.size;
+  return a.symbol != none_id && a.symbol == b.symbol;
+}
+
+namespace {
+
+// The size as it is where no length is 0: n - 1 for max(0, n - 1).
+Size above_0(const Size& size) {
+  Size sum = size.number();
+  for (const Size::Term& term : size.terms()) {
+    Size product = term.coefficient;
+    for (const auto& factor : term.factors) {
+      const bool least = factor->kind == SizeAtom::Kind::minimum;
+      const auto is_extreme = [&](const Size& one) {
+        return std::ranges::all_of(factor->operands, [&](const Size& other) {
+          return range_of(least ? other - one : one - other, [](SymbolId) { return SizeRange{1}; }).min >= 0;
+        });
+      };
+      const bool extreme = least || factor->kind == SizeAtom::Kind::maximum;
+      const auto found = extreme ? std::ranges::find_if(factor->operands, is_extreme) : factor->operands.end();
+      product = product * (found != factor->operands.end() ? above_0(*found) : Size::sum(0, {{1, {factor}}}));
+    }
+    sum = sum + product;
+  }
+  return sum;
+}
+
+}  // namespace
+
+// For a reader: a length of 0 is no reason for a longer name, but a size that changes has a name.
 void name_derived(std::vector<Symbol>& symbols, SymbolId id) {
   Symbol& symbol = symbols[static_cast<std::size_t>(id)];
-  symbol.name = text_of(symbol.size, [&](SymbolId other) { return symbols[static_cast<std::size_t>(other)].name; });
+  const Size size = symbol.size.is_known() ? above_0(symbol.size) : symbol.size;
+  symbol.name = text_of(size.is_integer() ? symbol.size : size,
+                        [&](SymbolId other) { return symbols[static_cast<std::size_t>(other)].name; });
 }
 
 SizeRange range_of(const Symbol& symbol) {

@@ -110,6 +110,9 @@ struct Dim {
   bool operator==(const Dim&) const = default;
 };
 
+// The same length in every run, whatever it is in the example.
+bool same_length(const Dim& a, const Dim& b);
+
 // A sequence is a list of tensors or numbers whose length the program decides; an optional is a tensor or None, as the
 // data has it.
 enum class ValueKind : std::uint8_t { tensor, integer, floating, boolean, string, opaque, sequence, optional };

@@ -544,10 +544,8 @@ SizeRange range_of(const SizeAtom& atom, const SymbolRanges& ranges) {
   return result;
 }
 
-}  // namespace
-
-SizeRange range_of(const Size& size, const SymbolRanges& ranges) {
-  if (!size.is_known()) return {};
+// As if the terms had nothing to do with each other.
+SizeRange range_of_terms(const Size& size, const SymbolRanges& ranges) {
   SizeRange sum{size.number(), size.number()};
   for (const Term& term : size.terms()) {
     SizeRange product{term.coefficient, term.coefficient};
@@ -555,6 +553,44 @@ SizeRange range_of(const Size& size, const SymbolRanges& ranges) {
     sum = sum_of(sum, product);
   }
   return sum;
+}
+
+// The least number of a size whose terms depend on the same symbols: n - n//2 is 0 or more. Puts for a minimum or
+// maximum each of its operands, for a division its bounds, so often at most.
+std::int64_t least_of(const Size& size, const SymbolRanges& ranges, int steps) {
+  if (!size.is_known()) return least;
+  const std::int64_t apart = range_of_terms(size, ranges).min;
+  for (const Term& term : size.terms()) {
+    const SizeAtom& atom = *term.factors.front();
+    if (steps == 0 || term.factors.size() > 1 || atom.kind == Kind::symbol || atom.kind == Kind::call) continue;
+    const Size rest = size - Size::sum(0, {term});
+    const bool rises = term.coefficient > 0;
+    if (atom.kind == Kind::floor_division) {
+      const std::int64_t divisor = atom.operands[1].integer().value_or(0);
+      if (divisor <= 0) continue;
+      const Size bound = rises ? atom.operands[0] - Size(divisor - 1) : atom.operands[0];
+      const std::int64_t times = least_of(rest * divisor + bound * term.coefficient, ranges, steps - 1);
+      return times == least ? apart : std::max(apart, -floor_quotient(-times, divisor));
+    }
+    const bool is_any = (atom.kind == Kind::minimum) == rises;  // of the sums below, the size is the least
+    std::int64_t found = is_any ? most : least;
+    for (const Size& operand : atom.operands) {
+      const std::int64_t next = least_of(rest + operand * term.coefficient, ranges, steps - 1);
+      found = is_any ? std::min(found, next) : std::max(found, next);
+    }
+    return std::max(apart, found);
+  }
+  return apart;
+}
+
+}  // namespace
+
+SizeRange range_of(const Size& size, const SymbolRanges& ranges) {
+  if (!size.is_known()) return {};
+  constexpr int steps = 4;
+  const std::int64_t opposite = least_of(Size(0) - size, ranges, steps);
+  return {least_of(size, ranges, steps),
+          std::min(range_of_terms(size, ranges).max, opposite == least ? most : -opposite)};
 }
 
 bool certainly_equal(const Size& a, const Size& b) { return a.is_known() && b.is_known() && a == b; }

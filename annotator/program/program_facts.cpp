@@ -34,10 +34,7 @@ std::optional<bool> known_flag(const Program& program, const Argument& argument)
 
 bool same_shape(const Type& a, const Type& b) {
   if (!a.dims || !b.dims || a.dims->size() != b.dims->size()) return false;
-  return std::equal(a.dims->begin(), a.dims->end(), b.dims->begin(), [](const Dim& x, const Dim& y) {
-    if (x.is_static() || y.is_static()) return x.is_static() && y.is_static() && x.size == y.size;
-    return x.symbol != none_id && x.symbol == y.symbol;
-  });
+  return std::equal(a.dims->begin(), a.dims->end(), b.dims->begin(), same_length);
 }
 
 bool any_node(const Block& block, const std::function<bool(const Node&)>& condition) {

@@ -16,8 +16,7 @@ void keep_common_dims(std::optional<std::vector<Dim>>& dims, const std::optional
   if (dims->size() != others->size()) return dims.reset();
   for (std::size_t axis = 0; axis < dims->size(); ++axis) {
     Dim& dim = (*dims)[axis];
-    const Dim& other = (*others)[axis];
-    if (dim != other) dim = {dim.size, true, none_id};
+    if (!same_length(dim, (*others)[axis])) dim = {dim.size, true, none_id};
   }
 }
 

@@ -111,20 +111,31 @@ void Operations::note_squeeze(const Step& step, const Node& recorded) {
   }
   const auto& left = recording_.values.type(recorded.outputs.front()).dims;
   const bool drops = left && left->size() + ones + dynamic.size() == dims.size();
-  if (drops && dynamic.size() < 2) return;  // under a condition that it is 1
   for (const std::int64_t axis : dynamic) {
-    // If the size is 1 in the example and larger in another run, the ranks differ, and export refuses the program.
-    if (dims[axis].size == 1) continue;
     const std::string number = std::to_string(axis);
-    squeezed[recorded.outputs.front()].push_back(
-        warning(Code::baked_size,
-                drops ? "squeeze drops axis " + number +
-                            ", whose size is dynamic, as it did where all such sizes are 1; PyTorch " +
-                            "keeps it where it is not, and the file does not run there"
-                      : "squeeze keeps axis " + number +
-                            ", whose size is dynamic, as it did for the example inputs; PyTorch drops it where it is 1",
-                "squeeze by number the axes that are always 1, or run the result at sizes above 1 only",
-                recording_.writer.place(step)));
+    const auto note = [&](const std::string& what, const char* remedy) {
+      squeezed[recorded.outputs.front()].push_back(
+          warning(Code::baked_size, "squeeze " + what, remedy, recording_.writer.place(step)));
+    };
+    const char* above_one = "squeeze by number the axes that are always 1, or run the result at sizes above 1 only";
+    if (recording_.sizes.is_one_unless_empty(input->id, axis)) {
+      note("drops axis " + number +
+               ", which is 1 long or, of an empty axis, 0; PyTorch keeps it where it is 0, and the " +
+               "file does not run there",
+           "take the first element by its number, x[:, 0], or run the file at sizes above 0 only");
+    } else if ((drops && dynamic.size() == 1) || dims[axis].size == 1) {
+      // Under a condition that it is 1. If it is 1 in the example and larger in another run, the ranks differ, and
+      // export refuses the program.
+    } else if (drops) {
+      note("drops axis " + number +
+               ", whose size is dynamic, as it did where all such sizes are 1; PyTorch keeps it where it is not, and " +
+               "the file does not run there",
+           above_one);
+    } else {
+      note("keeps axis " + number +
+               ", whose size is dynamic, as it did for the example inputs; PyTorch drops it where it is 1",
+           above_one);
+    }
   }
 }
 

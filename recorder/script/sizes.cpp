@@ -140,11 +140,11 @@ bool Sizes::contradicts(const Size& size, const Numbers& seen) const {
   return false;
 }
 
-// True if it is the least or the greatest of the sizes at all lengths above 0.
+// True if it is the least or the greatest of the sizes, whatever the lengths are.
 bool Sizes::is_extreme(const Size& size, SizeAtom::Kind kind, const std::vector<Size>& sizes) {
   return std::ranges::all_of(sizes, [&](const Size& other) {
     const Size more = kind == SizeAtom::Kind::minimum ? other - size : size - other;
-    return range_of(more, [](SymbolId) { return SizeRange{1}; }).min >= 0;
+    return range_of(more, [](SymbolId) { return SizeRange{0}; }).min >= 0;
   });
 }
 
@@ -160,10 +160,9 @@ void Sizes::assume(const Size& chosen, SizeAtom::Kind kind, const std::vector<Si
   }
 }
 
-// A minimum or maximum of sizes of axes is the one that it was in every run: a table of 512 positions, cut at the
-// length of a text, is as long as the text, for the model runs where it is. Not so the number: x[:3] is not 3 long, and
-// x[-3:] leaves no more than 0 out, because it was so in every run; what is so at all lengths above 0 is. That nothing
-// was left in any run says little.
+// A minimum or maximum of sizes of axes is the one that it always is. A table of 512 positions, cut at the length of a
+// text, is as long as the text if it was in every run: the model runs where it is. Not so the number: x[:3] is not 3
+// long because it was so in every run. That nothing was left in any run says little.
 Size Sizes::resolved(const SizeAtom& atom, const Numbers& seen) {
   if (atom.kind == SizeAtom::Kind::symbol) return Size::symbol(atom.symbol);
   if (atom.kind == SizeAtom::Kind::call) return Size::call(atom.name, atom.operands);
@@ -177,8 +176,8 @@ Size Sizes::resolved(const SizeAtom& atom, const Numbers& seen) {
   for (const Size& operand : operands) {
     bool always = operand != Size(0);
     for (int run = 0; run < most_runs; ++run) always &= !seen[run] || in_run(operand, run) == in_run(extreme, run);
-    const bool bounds_length = atom.kind == SizeAtom::Kind::maximum || operand.is_integer();
-    if (!always || (one_is_number && bounds_length && !is_extreme(operand, atom.kind, operands))) continue;
+    const bool cut_from_table = one_is_number && atom.kind == SizeAtom::Kind::minimum && !operand.is_integer();
+    if (!always || !(cut_from_table || is_extreme(operand, atom.kind, operands))) continue;
     assume(operand, atom.kind, operands);
     return operand;
   }
@@ -224,10 +223,9 @@ Sizes::Arguments Sizes::look_at(const std::vector<Term>& arguments) {
       if (type.kind == ValueKind::integer) add(number(term.id));
       if (type.kind != ValueKind::tensor) return;
       if (const Shape* sizes = shape(term.id)) std::ranges::for_each(*sizes, add);
-      if (const auto* memory = is_integer(type) ? program::memory_of(term) : nullptr) {
-        if (found.settled_values.contains(term.id)) add(number(term.id));
-        numbers_in_[memory].push_back(term.id);
-      }
+      if (!is_integer(type)) return;
+      if (found.settled_values.contains(term.id)) add(number(term.id));
+      for (const auto* memory : program::memories_of(term)) numbers_in_[memory].push_back(term.id);
     });
   }
   return found;
@@ -292,7 +290,7 @@ void Sizes::set_shape(const Node& node, const Term& result, const Shape* derived
     shape[axis] = size;
     if (const auto number = size.integer()) {
       dim = {*number, false, none_id};
-    } else if (dim.symbol == none_id || !of_axes(size)) {
+    } else {
       const auto symbol = size.single_symbol();
       dim = {dim.size, true, symbol && of_axes(size) ? *symbol : none_id};
     }
@@ -322,13 +320,22 @@ void Sizes::follow(const std::vector<Term>& arguments, const Node& recorded, con
   }
 }
 
+bool Sizes::is_one_unless_empty(ValueId tensor, std::int64_t axis) {
+  const Shape* sizes = shape(tensor);
+  if (sizes == nullptr || !of_axes(sizes->at(static_cast<std::size_t>(axis)))) return false;
+  const SizeRange range = range_of(sizes->at(static_cast<std::size_t>(axis)), [](SymbolId) { return SizeRange{1}; });
+  return range.min == 1 && range.max == 1;
+}
+
 void Sizes::forget_numbers(const std::vector<const Term*>& written) {
   for (const Term* term : written) {
-    const auto numbers = numbers_in_.find(program::memory_of(*term));
-    if (numbers == numbers_in_.end()) continue;
-    for (const ValueId id : numbers->second) {
-      numbers_.erase(id);
-      from_sizes_.erase(id);
+    for (const auto* memory : program::memories_of(*term)) {
+      const auto numbers = numbers_in_.find(memory);
+      if (numbers == numbers_in_.end()) continue;
+      for (const ValueId id : numbers->second) {
+        numbers_.erase(id);
+        from_sizes_.erase(id);
+      }
     }
   }
 }

@@ -24,6 +24,9 @@ class Sizes {
   // they are those of one iteration.
   void name_derived();
 
+  // True for an axis that is 1 long at all lengths above 0, as the one of x[:1].
+  bool is_one_unless_empty(ValueId tensor, std::int64_t axis);
+
   // True if data decide how many results `recorded` has, an operation that cuts a tensor into parts.
   bool decides_length(const Node& recorded);
   // Notes a tensor that is put into a list whose length depends on data; opens the sizes of one that is taken out of
