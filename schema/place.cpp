@@ -691,6 +691,7 @@ Sharing sharing_of(const Program& program, const Node& node, const std::optional
   const ViewForm form = facts_of(node.target).view;
   const std::size_t rank = base->sizes.size();
   if (form == ViewForm::contiguous) return where_in_order(program, *base, asked_order(node, rank));
+  if (form == ViewForm::reshape && base->sizes == *sizes) return {Kind::view, {}};
   if (form == ViewForm::reshape) return where_divided(program, *base, *sizes);
   const Format format = memory_format(node);
   if (format == Format::preserve) return {Kind::view, {}};

@@ -96,8 +96,10 @@ class Placing {
     }
     if (returns_argument(program_, node)) return of(first);
     const OperatorFacts& facts = facts_of(node.target);
-    if (!by_strides && facts.memory != ResultMemory::view) return rows_of(program_, id);
-    const Found base = of(first);
+    const auto* elements = facts.memory == ResultMemory::elements ? first.as<ArgumentList>() : nullptr;
+    const bool of_element = elements != nullptr && facts.view != ViewForm::none && output < elements->size();
+    if (!by_strides && !of_element && facts.memory != ResultMemory::view) return rows_of(program_, id);
+    const Found base = of(of_element ? (*elements)[output] : first);
     return base ? place_of_view(program_, node, output, *base) : std::nullopt;
   }
 

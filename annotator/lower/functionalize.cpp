@@ -14,6 +14,7 @@
 #include "annotator/lower/size_conditions.h"
 #include "annotator/program/program_edit.h"
 #include "schema/operator_facts.h"
+#include "schema/place.h"
 #include "schema/program_walk.h"
 
 namespace whence::lower {
@@ -28,6 +29,19 @@ bool is_computed_range(const Program& program, const Node& node) {
                  *length = node.find("length");
   if (!self || !self->as<ValueRef>() || !dim || !start || !length || node.outputs.size() != 1) return false;
   return !program::known_integer(program, *start) || !program::known_integer(program, *length);
+}
+
+bool is_broadcast(const Node& node) {
+  if (node.target != "aten::broadcast_tensors" || node.arguments.empty()) return false;
+  const auto* tensors = node.arguments.front().value.as<ArgumentList>();
+  const auto is_value = [](const Argument& each) { return each.as<ValueRef>() != nullptr; };
+  return tensors != nullptr && tensors->size() == node.outputs.size() && std::ranges::all_of(*tensors, is_value);
+}
+
+// True for a view that is all of its base as it lies there, whatever its strides are: x[:], x.expand_as(x).
+bool is_all_of(const Program& program, const Node& view, ValueId base) {
+  const auto whole = with_separate_axes(program, base);
+  return whole && view.outputs.size() == 1 && place_of_view(program, view, 0, *whole) == whole;
 }
 
 }  // namespace
@@ -84,9 +98,33 @@ std::vector<Node> Functionalizer::as_slices(const Node& narrow) {
   return slices;
 }
 
+// broadcast_tensors(x, y)   ->   expand_as(x, shape), expand_as(y, shape)
+//
+// The shape is that of an argument, where one has it, else that of a result of the operation.
+std::vector<Node> Functionalizer::as_expands(Node broadcast) {
+  const ArgumentList tensors = *broadcast.arguments.front().value.as<ArgumentList>();
+  const std::vector<ValueId> results = broadcast.outputs;
+  std::vector<Node> expands;
+  const auto has_shape = [&](const Argument& tensor) {
+    return program::same_shape(program_.values[tensor.as<ValueRef>()->id].type, program_.values[results[0]].type);
+  };
+  const auto given = std::ranges::find_if(tensors, has_shape);
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const Argument shape = given != tensors.end() ? *given : Argument{ValueRef{memory_.fresh_like(results[i])}};
+    expands.push_back(program::node_like(broadcast, "aten::expand_as", "", {{"self", tensors[i]}, {"other", shape}}));
+    expands.back().outputs = {results[i]};
+    broadcast.outputs[i] = shape.as<ValueRef>()->id;
+  }
+  if (given == tensors.end()) {
+    memory_.resolve(broadcast.arguments.front().value);
+    memory_.sink->push_back(std::move(broadcast));
+  }
+  return expands;
+}
+
 void Functionalizer::step(Node node) {
-  if (is_computed_range(program_, node)) {
-    for (Node& slice : as_slices(node)) step(std::move(slice));
+  if (is_computed_range(program_, node) || is_broadcast(node)) {
+    for (Node& part : is_broadcast(node) ? as_expands(node) : as_slices(node)) step(std::move(part));
     return;
   }
   if (is_in_place(node)) return writes_list(node) ? write_list(node) : write(node);
@@ -107,6 +145,7 @@ void Functionalizer::step(Node node) {
   if (sharing.kind == Sharing::Kind::copy) view.kind = ViewKind::none;
   if (sharing.kind == Sharing::Kind::view)
     view.kind = returns_argument(program_, node) ? ViewKind::same : ViewKind::view;
+  if (view.kind == ViewKind::view && is_all_of(program_, node, bases[0])) view.kind = ViewKind::same;
   const int shape_only = view.kind == ViewKind::none ? facts_of(node.target).shape_only : -1;
   for (std::size_t i = 0; i < node.arguments.size(); ++i) {
     Argument& argument = node.arguments[i].value;

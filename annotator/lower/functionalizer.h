@@ -22,6 +22,7 @@ class Functionalizer {
   void run(Block& block);
   void step(Node node);
   std::vector<Node> as_slices(const Node& narrow);
+  std::vector<Node> as_expands(Node broadcast);
   std::optional<Memory::Guard> view_guard(const Node& node, ValueId base, const std::vector<Constraint>& condition);
   ValueId read_whole_memory(Node& node, ValueId base);
 

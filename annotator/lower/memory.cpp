@@ -466,8 +466,14 @@ std::optional<ValueId> Memory::written_base(const View& view, ValueId value) {
     if (this->view(part) != nullptr) tensors.push_back(part);  // else a block made it that has ended
   }
   SizeConditions sizes(program_, *this, std::move(tensors));
-  std::optional<Node> scatter = write_through(program_, view.node, view.output, view.argument, old_base, value,
-                                              [&](const Size& size) { return sizes.number(size); });
+  const WriteSteps steps{[&](const Size& size) { return sizes.number(size); },
+                         [&](Node node, const Type& type) {
+                           const ValueId result = fresh(program_.values[view.base].name, type);
+                           node.outputs = {result};
+                           sink->push_back(std::move(node));
+                           return result;
+                         }};
+  std::optional<Node> scatter = write_through(program_, view.node, view.output, view.argument, old_base, value, steps);
   if (!scatter) return std::nullopt;
   const ValueId base = fresh_like(view.base);
   scatter->outputs = {base};

@@ -56,7 +56,7 @@ struct Write {
   std::size_t output;
   std::string argument;
   ValueId old_base, written;
-  const SizeNumber& number;
+  const WriteSteps& steps;
 
   // scatter(self=old_base, src=written, <the view's other arguments>)
   Node scatter(std::string target) const {
@@ -134,7 +134,7 @@ std::optional<Node> part_along(const Write& w, std::optional<std::int64_t> dim) 
         length.is_static() ? Size(length.size) : local_symbol({w.view.outputs[i], static_cast<int>(axis)});
     start = std::exchange(end, end + size);
   }
-  const auto first = w.number(start), last = w.number(end);
+  const auto first = w.steps.number(start), last = w.steps.number(end);
   if (!first || !last) return std::nullopt;
   Node node = w.scatter("aten::slice_scatter");
   node.arguments.resize(2);
@@ -163,6 +163,36 @@ std::optional<Node> unbound(const Write& w) {
   node.arguments.push_back({"dim", Argument{*dim}});
   node.arguments.push_back({"index", Argument{static_cast<std::int64_t>(w.output)}});
   return node;
+}
+
+// Windows that do not overlap: the first elements of all windows are a range with a step, so are the second ones.
+std::optional<Node> windows(const Write& w) {
+  const auto given = w.integer("dimension"), size = w.integer("size"), step = w.integer("step");
+  Type part = w.program.values[w.written].type;
+  if (!given || !size || !step || *size < 1 || *step < *size || !part.dims || part.dims->size() < 2) {
+    return std::nullopt;
+  }
+  part.dims->pop_back();
+  const std::int64_t axis = *given < 0 ? *given + static_cast<std::int64_t>(part.dims->size()) : *given;
+  const Dim count = part.dims->at(static_cast<std::size_t>(axis));
+  const Size windows = count.is_static() ? Size(count.size) : local_symbol({w.view.outputs[0], static_cast<int>(axis)});
+  const auto end = w.steps.number(windows * *step);
+  if (!end) return std::nullopt;
+  const Type whole = w.program.values[w.old_base].type;
+  ValueId base = w.old_base;
+  for (std::int64_t place = 0;; ++place) {
+    Node taken = w.inverse("aten::select", "int", {{"dim", Argument{std::int64_t{-1}}}, {"index", Argument{place}}});
+    const ValueId elements = w.steps.add(std::move(taken), part);
+    Node put = program::node_like(w.view, "aten::slice_scatter", "",
+                                  {{"self", value(base)},
+                                   {"src", value(elements)},
+                                   {"dim", Argument{axis}},
+                                   {"start", Argument{place}},
+                                   {"end", *end},
+                                   {"step", Argument{*step}}});
+    if (place + 1 == *size) return put;
+    base = w.steps.add(std::move(put), whole);
+  }
 }
 
 std::optional<Node> by_form(const Write& w) {
@@ -205,8 +235,9 @@ std::optional<Node> by_form(const Write& w) {
     case ViewForm::expand:  // else several elements of the view are one
       return sizes_of(w.program, w.old_base) == sizes_of(w.program, w.view.outputs[0]) ? back_to_shape(w)
                                                                                        : std::nullopt;
-    case ViewForm::none:
     case ViewForm::unfold:
+      return windows(w);
+    case ViewForm::none:
     case ViewForm::as_strided:
       return std::nullopt;
   }
@@ -243,10 +274,10 @@ ViewInfo view_info(const Program& program, const Node& node) {
 
 std::optional<Node> write_through(const Program& program, const Node& view, std::size_t output,
                                   const std::string& argument, ValueId old_base, ValueId written,
-                                  const SizeNumber& number) {
+                                  const WriteSteps& steps) {
   // Bytes under another dtype cannot be written through by value.
   if (view.target == "aten::view" && view.overload == "dtype") return std::nullopt;
-  return by_form(Write{program, view, output, argument, old_base, written, number});
+  return by_form(Write{program, view, output, argument, old_base, written, steps});
 }
 
 }  // namespace whence::lower

@@ -27,8 +27,12 @@ struct ViewInfo {
 // From the operator's schema (alias annotations), and from recorded dtypes where a cast decides.
 ViewInfo view_info(const Program& program, const Node& node);
 
-// Gives a size as a number of the program; nullopt where it cannot.
-using SizeNumber = std::function<std::optional<Argument>(const Size&)>;
+// Adds to the program what a write through a view takes: a size as a number, nullopt where it cannot; an operation,
+// whose result has this type.
+struct WriteSteps {
+  std::function<std::optional<Argument>(const Size&)> number;
+  std::function<ValueId(Node, const Type&)> add;
+};
 
 // The operation that puts `written` in the place of result `output` of `view`, giving a new value of what was viewed:
 //   select(base, 0, 2)   ->   select_scatter(old_base, written, 0, 2)
@@ -36,6 +40,6 @@ using SizeNumber = std::function<std::optional<Argument>(const Size&)>;
 // when no operator expresses it.
 std::optional<Node> write_through(const Program& program, const Node& view, std::size_t output,
                                   const std::string& argument, ValueId old_base, ValueId written,
-                                  const SizeNumber& number);
+                                  const WriteSteps& steps);
 
 }  // namespace whence::lower

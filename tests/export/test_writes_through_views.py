@@ -30,10 +30,12 @@ VIEWS = {
     "reshape_of_view": lambda y: y[1:].reshape(2, 2, 2)[0].neg_(),
     "broadcast": lambda y: torch.broadcast_tensors(y, y[:1])[0].add_(1),
     "expand_as": lambda y: y.expand_as(y)[0].add_(1),
+    "windows": lambda y: y.unfold(1, 2, 2).mul_(3),
+    "windows with gaps": lambda y: y.unfold(-2, 1, 2)[0].mul_(3),
     "transposed_diagonal": lambda y: y.t().diagonal(1).fill_(5.0),
 }
 REFUSED = {"bits": (lambda y: y.view(torch.int32)[0].zero_(), "aten::view.dtype"),
-           "unfold": (lambda y: y.unfold(1, 2, 2).mul_(3), "aten::unfold")}
+           "unfold": (lambda y: y.unfold(1, 2, 1).mul_(3), "aten::unfold")}
 
 
 class Writes(torch.nn.Module):
