@@ -271,13 +271,22 @@ c10::StorageImpl* memory_of(const Term& term, int run) {
   return tensor ? seen->toTensor().storage().unsafeGetStorageImpl() : nullptr;
 }
 
+std::vector<c10::StorageImpl*> memories_of(const Term& term) {
+  std::vector<c10::StorageImpl*> memories;
+  for (int run = 0; run < most_runs; ++run) {
+    c10::StorageImpl* memory = memory_of(term, run);
+    if (memory != nullptr && std::ranges::find(memories, memory) == memories.end()) memories.push_back(memory);
+  }
+  return memories;
+}
+
 std::vector<const Term*> written_by(const torch::jit::Node& node, const std::vector<Term>& arguments) {
   std::vector<const Term*> written;
   const c10::FunctionSchema* schema = node.maybeSchema();
   if (schema == nullptr) return written;
   for (std::size_t i = 0; i < arguments.size() && i < schema->arguments().size(); ++i) {
     const auto* alias = schema->arguments()[i].alias_info();
-    if (alias != nullptr && alias->isWrite() && memory_of(arguments[i]) != nullptr) written.push_back(&arguments[i]);
+    if (alias != nullptr && alias->isWrite() && !memories_of(arguments[i]).empty()) written.push_back(&arguments[i]);
   }
   return written;
 }

@@ -163,7 +163,9 @@ void check_same_keys(const Term& a, const Term& b);
 c10::TypePtr item_type(const c10::TypePtr& container, std::size_t i);
 
 // The memory of a tensor in a run; null for anything else.
-c10::StorageImpl* memory_of(const Term& term, int run = 0);
+c10::StorageImpl* memory_of(const Term& term, int run);
+// The memories of a tensor in all runs, each once. Empty for anything else.
+std::vector<c10::StorageImpl*> memories_of(const Term& term);
 
 // Returns the arguments that an operation writes into: tensors with memory.
 std::vector<const Term*> written_by(const torch::jit::Node& node, const std::vector<Term>& arguments);

@@ -58,11 +58,18 @@ void Aliases::note_element(const at::Tensor& tensor) {
   in_sequences_.insert_or_assign(tensor.storage().unsafeGetStorageImpl(), tensor.storage().getWeakStorageImpl());
 }
 
+std::vector<const c10::StorageImpl*> Aliases::Passage::alive_in(int run) const {
+  std::vector<const c10::StorageImpl*> alive;
+  for (const Memory& each : memory[run]) {
+    if (!each.expired()) alive.push_back(each._unsafe_get_target());
+  }
+  return alive;
+}
+
 bool Aliases::Passage::may_be(const Term& term) const {
   for (int run = 0; run < most_runs; ++run) {
-    const c10::StorageImpl* at = memory_of(term, run);
-    const auto is_there = [&](const Memory& each) { return !each.expired() && each._unsafe_get_target() == at; };
-    if (at != nullptr && std::ranges::any_of(memory[run], is_there)) return true;
+    const auto alive = alive_in(run);
+    if (std::ranges::find(alive, memory_of(term, run)) != alive.end()) return true;
   }
   return false;
 }
@@ -91,12 +98,28 @@ void Aliases::note_use(const Term& list) {
   views_.erase(views);
 }
 
+// All memory that the tensor may lie in, in a run: where a branch or loop hands out one of several, data decide which.
+std::vector<const c10::StorageImpl*> Aliases::may_lie_in(const Term& term, int run) const {
+  std::vector<const c10::StorageImpl*> found{memory_of(term, run)};
+  for (std::size_t i = 0; i < found.size() && found[i] != nullptr; ++i) {
+    for (const Passage& passage : passages_) {
+      const auto handed_out = passage.alive_in(run);
+      if (std::ranges::find(handed_out, found[i]) == handed_out.end()) continue;
+      for (const auto* other : handed_out) {
+        if (std::ranges::find(found, other) == found.end()) found.push_back(other);
+      }
+    }
+  }
+  return found;
+}
+
 void Aliases::note_writes(const std::vector<const Term*>& written) {
   for (const Term* term : written) {
-    for (int run = 0; run < most_runs; ++run) {
-      const auto held = in_sequences_.find(memory_of(*term, run));
-      if (held == in_sequences_.end() || held->second.expired()) continue;
-      refuse_write();
+    for (int run = 0; run < most_runs && !in_sequences_.empty(); ++run) {
+      for (const auto* memory : may_lie_in(*term, run)) {
+        const auto held = in_sequences_.find(memory);
+        if (held != in_sequences_.end() && !held->second.expired()) refuse_write();
+      }
     }
   }
   for (auto& [list, views] : views_) {

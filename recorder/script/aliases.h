@@ -41,6 +41,7 @@ class Aliases {
     ValueId result = none_id;
     PerRun<std::vector<Memory>> memory;  // a reshape may be a view at some sizes alone
 
+    std::vector<const c10::StorageImpl*> alive_in(int run) const;
     bool may_be(const Term& term) const;
   };
 
@@ -48,6 +49,8 @@ class Aliases {
     std::vector<at::Tensor> tensors;
     bool written = false;
   };
+
+  std::vector<const c10::StorageImpl*> may_lie_in(const Term& term, int run) const;
 
   std::unordered_map<ValueId, ValueId> same_as_;
   std::vector<Passage> passages_;

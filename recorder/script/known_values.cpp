@@ -28,8 +28,7 @@ bool KnownValues::is_known(const Term& term) const {
   }
   if (!term.is_value()) return term.kind != Term::Kind::object;
   if (!term.known) return false;
-  const auto* memory = memory_of(term);
-  return memory == nullptr || !unknown_memory_.contains(memory);
+  return std::ranges::none_of(memories_of(term), [&](const auto* memory) { return unknown_memory_.contains(memory); });
 }
 
 // The sizes that the operator asks for are the same in every run.
@@ -72,22 +71,28 @@ bool KnownValues::is_result(const jit::Node& node, const std::vector<Term>& argu
 void KnownValues::add(const Term& term) {
   if (!term.known || !term.seen[0]) return;
   by_id_.emplace(term.id, *term.seen[0]);
-  if (const auto* memory = memory_of(term)) in_memory_[memory].push_back(term.id);
+  for (const auto* memory : memories_of(term)) in_memory_[memory].push_back(term.id);
 }
 
 // A write changes everything that shares the memory. Constants noted so far keep what they were.
 void KnownValues::before_write(const std::vector<const Term*>& written) {
   for (const Term* term : written) {
-    const auto sharing = in_memory_.find(memory_of(*term));
-    if (sharing == in_memory_.end()) continue;
-    for (ValueId id : sharing->second) by_id_[id] = by_id_[id].toTensor().clone();
-    in_memory_.erase(sharing);
+    for (const auto* memory : memories_of(*term)) {
+      const auto sharing = in_memory_.find(memory);
+      if (sharing == in_memory_.end()) continue;
+      for (ValueId id : sharing->second) by_id_[id] = by_id_[id].toTensor().clone();
+      in_memory_.erase(sharing);
+    }
   }
 }
 
 void KnownValues::after_write(const std::vector<const Term*>& written) {
   for (const Term* term : written) {
-    unknown_memory_.emplace(memory_of(*term), term->seen[0]->toTensor().storage().getWeakStorageImpl());
+    for (int run = 0; run < most_runs; ++run) {
+      auto* memory = memory_of(*term, run);
+      if (memory != nullptr)
+        unknown_memory_.emplace(memory, term->seen[run]->toTensor().storage().getWeakStorageImpl());
+    }
   }
 }
 
