@@ -1,6 +1,7 @@
 #include "recorder/native/dynamic_sizes.h"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <initializer_list>
 
@@ -189,11 +190,15 @@ class DynamicSizes {
 
   void replace(std::size_t step) {
     Numbers numbers;
-    bool scalar_tensor = false, integral = true;
+    bool scalar_tensor = false, real = false, integral = true;
     for (const auto& trace : traces_) {
       const c10::IValue& constant = *trace[step].constant;
       if (constant.isInt()) {
         numbers.push_back(constant.toInt());
+      } else if (constant.isDouble() && std::trunc(constant.toDouble()) == constant.toDouble() &&
+                 std::abs(constant.toDouble()) < 1e15) {
+        real = true;
+        numbers.push_back(static_cast<std::int64_t>(constant.toDouble()));
       } else if (constant.isTensor() && constant.toTensor().dim() == 0 &&
                  constant.toTensor().scalar_type() == at::kLong) {
         scalar_tensor = true;
@@ -220,6 +225,10 @@ class DynamicSizes {
     jit::Value* value = (*expression)(
         [&](std::size_t i) { return i < sizes_.size() ? size(i, reader) : size_of(holders[i], known[i].axis); },
         graph_);
+    if (real) {
+      value = graph_.insert(c10::Symbol::fromQualString("aten::Float"), {value});
+      value->setType(c10::FloatType::get());
+    }
     if (scalar_tensor) {
       value = graph_.insert(c10::prim::NumToTensor, {value});
       value->setType(c10::TensorType::get());

@@ -184,8 +184,8 @@ namespace {
 
 // libbacktrace reads debug information and symbol tables; its state is meant to be made once.
 backtrace_state* state() {
-  static backtrace_state* const made = backtrace_create_state(
-      nullptr, /*threaded=*/1, [](void*, const char*, int) {}, nullptr);
+  static backtrace_state* const made =
+      backtrace_create_state(nullptr, /*threaded=*/1, [](void*, const char*, int) {}, nullptr);
   return made;
 }
 

@@ -121,24 +121,30 @@ std::int64_t elements(const Inputs& inputs) {
   return sum;
 }
 
-// Adds one more size for each dynamic axis, larger than common limits of models, so that a comparison of a size with a
-// limit has another result; other axes keep the example's size. Leaves out sizes for which the inputs would be too
-// large.
-void add_large_sizes(const Inputs& inputs, const ExampleInputs& examples, const std::vector<DynamicAxis>& axes,
-                     std::vector<TracedSize>& sizes, std::vector<Inputs>& resized) {
+// Adds two more sizes for each dynamic axis: one that is larger than common limits of models, so that a comparison of a
+// size with a limit has another result, with other elements, so that sizes that these decide differ, too; and 1, since
+// that is a size, too. Other axes keep the example's size. Leaves out sizes for which the inputs would be too large; a
+// module need not accept these.
+void add_far_sizes(const Inputs& inputs, const ExampleInputs& examples, const std::vector<DynamicAxis>& axes,
+                   std::vector<TracedSize>& sizes, std::vector<Inputs>& resized) {
   constexpr std::int64_t large = 1031, most_elements = 1 << 20;
-  for (std::size_t i = 0; i < sizes.size(); ++i) {
+  const auto add = [&](std::size_t i, std::int64_t size) {
     Inputs other = inputs;
     for (const DynamicAxis& axis : axes) {
       if (axis.symbol != sizes[i].name) continue;
       at::Tensor& input = other[examples.position_of(axis.input)];
-      if (input.numel() / input.size(axis.axis) * large > most_elements) break;
-      input = input.index_select(axis.axis, at::arange(large, at::kLong).remainder(input.size(axis.axis)));
+      if (input.numel() / input.size(axis.axis) * size > most_elements) break;
+      input = input.index_select(axis.axis, at::arange(size, at::kLong).remainder(input.size(axis.axis)));
     }
-    if (elements(other) == elements(inputs) || elements(other) > most_elements) continue;
-    for (std::size_t k = 0; k < sizes.size(); ++k) sizes[k].seen.push_back(k == i ? large : sizes[k].seen[0]);
+    if (elements(other) == elements(inputs) || elements(other) > most_elements) return;
+    for (at::Tensor& input : other) {
+      if (size == large && input.is_floating_point()) input = -input;
+    }
+    for (std::size_t k = 0; k < sizes.size(); ++k) sizes[k].seen.push_back(k == i ? size : sizes[k].seen[0]);
     resized.push_back(std::move(other));
-  }
+  };
+  for (std::size_t i = 0; i < sizes.size(); ++i) add(i, large);
+  for (std::size_t i = 0; i < sizes.size(); ++i) add(i, 1);
 }
 
 // Traces at the example's size and at others. It is not known which second size a module accepts, so several are tried,
@@ -171,7 +177,7 @@ Traced trace_at_sizes(torch::nn::Module& module, const Inputs& inputs, const std
       for (const int run : runs) seen.push_back(examples.symbol_sizes[i][run]);
       sizes.push_back({axis->symbol, examples.position_of(axis->input), axis->axis, std::move(seen)});
     }
-    add_large_sizes(inputs, examples, axes, sizes, resized);
+    add_far_sizes(inputs, examples, axes, sizes, resized);
     try {
       return trace_module(module, inputs, names, forward, std::move(sizes), resized);
     } catch (const OtherSizeFailed&) {

@@ -93,7 +93,7 @@ class ModuleTracer {
 
   Traced run(const Inputs& inputs, std::vector<TracedSize> sizes, const std::vector<Inputs>& resized) {
     std::vector<std::vector<Step>> traces(1);
-    std::optional<c10::IValue> second;
+    std::vector<std::pair<const Inputs*, c10::IValue>> seen;
     for (const Inputs& other : resized) {
       // Scopes become methods of the mirror when the tracer ends, so each trace has a mirror of its own.
       ModuleMirror mirror(module_);
@@ -101,7 +101,7 @@ class ModuleTracer {
         const Trace done = trace(mirror, other, [&](jit::Graph& graph, const Session& session) {
           traces.push_back(steps_of(graph, session));
         });
-        if (!second) second = done.output;
+        seen.emplace_back(&other, done.output);
       } catch (const Error& error) {
         if (error.diagnostics().front().code != Code::run_failed) throw;
         if (traces.size() == 1) throw other_size_failed(error);
@@ -129,7 +129,7 @@ class ModuleTracer {
         c10::QualifiedName(*self.type()->name(), "forward"), done.graph);
     self.type()->addMethod(method);
     traced.module = self;
-    if (second) check_other_size(traced.module, resized[0], *second);
+    for (const auto& [other, output] : seen) check_other_size(traced.module, *other, output);
     traced.changed = changed_;
     return traced;
   }
@@ -200,7 +200,9 @@ class ModuleTracer {
     const jit::GraphOptimizerEnabledGuard plain(false);
     std::string why;
     try {
-      const c10::IValue result = self.forward({inputs.begin(), inputs.end()});
+      std::vector<c10::IValue> given;  // which the program may write to
+      for (const at::Tensor& input : inputs) given.emplace_back(input.clone());
+      const c10::IValue result = self.forward(std::move(given));
       if (close(result, expected)) return;
       why = "the results differ";
     } catch (const std::exception& error) {
