@@ -255,4 +255,50 @@ x = x * 1.0
 v = x.reshape(x.size(0) * 4, -1)
 v[-3:3, :] += 3.0
 return v"""),
+    FoundProgram("windows without overlap are written", BOTH, "x[b, s]", "b=4 s=6, b=5 s=3, b=1 s=2, b=7 s=8", """
+x = x * 1.0
+v = x.unfold(1, 2, 3)
+v.mul_(2.0)
+v[:, 0, 1] = 0.5
+return x, v"""),
+    FoundProgram("what broadcast_tensors hands out is written", BOTH, "x[b, s]", ROWS, """
+x = x * 1.0
+v, w = torch.broadcast_tensors(x, x[:1])
+x[0:1, :] = 0.5
+v.add_(1.0)
+return x, v, w"""),
+    FoundProgram("broadcast to a shape that no tensor has", BOTH, "x[b, s]", ROWS, """
+x = x * 1.0
+v, w = torch.broadcast_tensors(x[:, :1], x[:1])
+x[:, :2] += 1.0
+return x, v, w"""),
+    FoundProgram("the shorter of two sizes", BOTH, "x[b, s, 4]", "b=5 s=6, b=6 s=6, b=5 s=1, b=2 s=9, b=8 s=3", """
+v = x * 1.0
+v = v[:4:2]
+v[:v.size(1)].fill_(0.5)
+return v"""),
+    FoundProgram("written in runs that enter a loop alone", ("script",), "y[b, s]", ROWS, """
+y = y * 1.0
+parts = [y]
+for i in range(int((y > 0.3).sum()) % 4):
+    y[:, :].mul_(1.5)
+    parts.append(y)
+return torch.cat(parts)"""),
+    FoundProgram("perhaps another name of what a list holds is written", ("script",), "x[b, 4], k[]", ROWS, """
+x = x * 1.0
+v = x.transpose(0, 1)
+parts = [x]
+for i in range(v.size(1)):
+    for j in range(int(k)):
+        v = v.clone()
+    v.add_(1.0)
+    parts.append(x)
+return torch.stack(parts)"""),
+    FoundProgram("the same axes again in a loop", ("script",), "x[b, s]", ROWS, """
+x = x * 1.0
+v = x
+for i in range(x.size(0)):
+    x = x.moveaxis(0, 0)
+v.add_(3.0)
+return x"""),
 )
