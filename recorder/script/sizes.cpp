@@ -373,7 +373,9 @@ bool Sizes::decides_length(const Node& node) {
   const Shape* sizes = shape(self->id);
   if (sizes == nullptr || sizes->empty()) return false;
   const std::int64_t axis = axis_argument(node), rank = static_cast<std::int64_t>(sizes->size());
-  return depends_on_data((*sizes)[static_cast<std::size_t>(axis < 0 ? axis + rank : axis)]);
+  const Size& cut = (*sizes)[static_cast<std::size_t>(axis < 0 ? axis + rank : axis)];
+  // All runs may have one part of x[:1], of which an empty axis leaves none.
+  return depends_on_data(cut) || (node.target == "aten::unbind" && !cut.is_integer());
 }
 
 void Sizes::put_into_list(const std::vector<Dim>& dims) {
