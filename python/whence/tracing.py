@@ -19,6 +19,8 @@ from .errors import Diagnostic, WhenceWarning
 from .keeping import state_restored
 from .plugin import listening
 
+Tensors = Mapping[str, torch.Tensor]
+
 # Namespaces of operators that LibTorch itself has.
 _LIBTORCH = frozenset({"aten", "prim", "prims", "quantized", "_quantized", "quantization", "sparse", "mkl", "mkldnn",
                        "mkldnn_prepacked", "onednn", "profiler", "static_runtime", "c10d", "_c10d_functional"})
@@ -62,7 +64,7 @@ class Trace:
             warnings.warn(str(diagnostic), WhenceWarning, stacklevel=5)
 
 
-def traced(model: torch.nn.Module, tensors: Mapping[str, torch.Tensor], axes: Axes) -> Trace:
+def traced(model: torch.nn.Module, tensors: Tensors, axes: Axes) -> Trace:
     """The trace, which knows each line of Python that used a tensor's value.
 
     The plugin tells values from sizes; PyTorch gives one warning for both. Where it cannot, those are passed on.
@@ -127,21 +129,22 @@ def _baked_value(warning: warnings.WarningMessage) -> Diagnostic:
                       "compute with tensors, or script the module", {"source": f"{warning.filename}:{warning.lineno}"})
 
 
-def size_baked(model: torch.nn.Module, made: torch.jit.ScriptModule, tensors: Mapping[str, torch.Tensor],
+def size_baked(model: torch.nn.Module, made: torch.jit.ScriptModule, tensors: Tensors,
                axes: Axes, of_sizes: Sequence[SizeUse] = ()) -> Diagnostic | None:
     """E0304 where the trace does not run, or computes something else than the model, at other sizes."""
     return _compared(model, made, tensors, axes, of_sizes, must_run=True)[0]
 
 
-def _compared(model: torch.nn.Module, made: torch.jit.ScriptModule, tensors: Mapping[str, torch.Tensor], axes: Axes,
+def _compared(model: torch.nn.Module, made: torch.jit.ScriptModule, tensors: Tensors, axes: Axes,
               of_sizes: Sequence[SizeUse], must_run: bool) -> tuple[Diagnostic | None, bool]:
     """E0304 where the trace computes something else than the model at other sizes, or with other data. One that does
     not run at longer sizes is wrong with ``must_run``; else it is left to the export, which may say with which operation:
     then True is returned. One that does not run at sizes in another order, or with other data, is wrong."""
-    others = [(sizes_of(given, axes), given) for given in at_other_sizes(tensors, axes)]
+    contents = with_other_elements(tensors, axes)
+    others = [(sizes_of(given, axes), given) for given in at_other_sizes(contents, axes)]
     may_be_left = {what for what, _ in others} if not must_run else set()
-    others += [(sizes_of(given, axes), given) for given in at_turning_points(model, tensors, axes, of_sizes)]
-    others += [(sizes_of(given, axes), given) for given in in_other_orders(tensors, axes)]
+    others += [(sizes_of(given, axes), given) for given in at_turning_points(model, contents[-1], axes, of_sizes)]
+    others += [(sizes_of(given, axes), given) for given in in_other_orders(contents, axes)]
     if of_sizes and any(node.kind() in _SIZED_BY_DATA for node in _nodes(made.inlined_graph)):
         others += [(_DATA, {name: change(tensor) for name, tensor in tensors.items()}) for change in _OTHER_DATA]
     for what, given in others:
@@ -153,7 +156,7 @@ def _compared(model: torch.nn.Module, made: torch.jit.ScriptModule, tensors: Map
     return None, False
 
 
-def run_of(made: torch.jit.ScriptModule, tensors: Mapping[str, torch.Tensor]) -> Callable:
+def run_of(made: torch.jit.ScriptModule, tensors: Tensors) -> Callable:
     names = list(calls.by_identifier(tensors))
     return lambda *each: made(**dict(zip(names, each)))
 
@@ -165,7 +168,7 @@ class Found(Enum):
     NOTHING = auto()  # the model does not run
 
 
-def _as_the_model(model: torch.nn.Module, run: Callable, given: Mapping[str, torch.Tensor],
+def _as_the_model(model: torch.nn.Module, run: Callable, given: Tensors,
                   state_of: torch.nn.Module | None = None) -> Found:
     try:
         wanted = computed(model, model, tuple(given.values()))
@@ -178,9 +181,9 @@ def _as_the_model(model: torch.nn.Module, run: Callable, given: Mapping[str, tor
     return Found.SAME if alike(found, wanted) else Found.DIFFERS
 
 
-def baked_at_long_sizes(model: torch.nn.Module, run: Callable, tensors: Mapping[str, torch.Tensor], axes: Axes,
+def baked_at_long_sizes(model: torch.nn.Module, run: Callable, tensors: Tensors, axes: Axes,
                         of_sizes: Sequence[SizeUse] = (), holder: str = "trace",
-                        excluded: Callable[[Mapping[str, torch.Tensor], Found], bool] = lambda *_: False
+                        excluded: Callable[[Tensors, Found], bool] = lambda *_: False
                         ) -> Diagnostic | None:
     """E0304 where ``run``, which is right at sizes near the example's, fails or is wrong at long ones at which the model
     runs: Python went through the chunks of the example."""
@@ -194,15 +197,16 @@ def baked_at_long_sizes(model: torch.nn.Module, run: Callable, tensors: Mapping[
 
 
 def baked_by_export(model: torch.nn.Module, program: torch.export.ExportedProgram,
-                    tensors: Mapping[str, torch.Tensor], axes: Axes) -> Diagnostic | None:
+                    tensors: Tensors, axes: Axes) -> Diagnostic | None:
     """E0304 where the program computes something else than the model at other sizes: torch.export takes
     ``int(size * 0.5)`` for a number of the example without a word."""
-    def is_wrong(given: Mapping[str, torch.Tensor]) -> bool:
+    def is_wrong(given: Tensors) -> bool:
         run = without_guards(program)
         found = _as_the_model(model, run, given, state_of=run)
         return found in (Found.DIFFERS, Found.FAILS) and not excludes(program, given, found)
 
-    others = [*at_other_sizes(tensors, axes), *in_other_orders(tensors, axes)]
+    contents = with_other_elements(tensors, axes)
+    others = [*at_other_sizes(contents, axes), *in_other_orders(contents, axes)]
     run = without_guards(program)
     if not others or _as_the_model(model, run, tensors, run) is not Found.SAME:  # a model that draws numbers, say
         return None
@@ -213,7 +217,7 @@ def baked_by_export(model: torch.nn.Module, program: torch.export.ExportedProgra
 _ANY_LEAST = 2  # the least size that torch.export states of every axis, whatever the model does
 
 
-def excludes(program: torch.export.ExportedProgram, given: Mapping[str, torch.Tensor], found: Found) -> bool:
+def excludes(program: torch.export.ExportedProgram, given: Tensors, found: Found) -> bool:
     """True for sizes that the ranges of the program exclude, which are reported. Where it fails, so do an inequality
     among its guards and the least size that torch.export states of every axis; a size that is tied to a number by an
     equality was fixed."""
@@ -243,7 +247,7 @@ def without_guards(program: torch.export.ExportedProgram) -> torch.nn.Module:
     return module
 
 
-def sizes_of(given: Mapping[str, torch.Tensor], axes: Axes) -> str:
+def sizes_of(given: Tensors, axes: Axes) -> str:
     return ", ".join(f"axis {axis} of '{name}' at {given[name].shape[axis]}" for name, each in axes.items()
                      for axis in each)
 
@@ -275,27 +279,26 @@ _OTHER_DATA = (_signs(torch.neg, _every_second), _signs(torch.abs, torch.ones_li
                _signs(lambda tensor: -tensor.abs(), torch.zeros_like))
 
 
-def at_other_sizes(tensors: Mapping[str, torch.Tensor], axes: Axes) -> Iterator[dict[str, torch.Tensor]]:
+def at_other_sizes(contents: Sequence[Tensors], axes: Axes) -> Iterator[dict[str, torch.Tensor]]:
     """The tensors with all dynamic axes longer: by one; as some models take multiples alone, twice as long; and where
     that is still short, so that few numbers computed of it are others, four times. Also the sizes at which models take
     other ways: of axes that whence proposed nothing seen before, and one token; of the caller's one."""
-    if not any(axes.values()):
-        return
-    for each in _with_other_elements(tensors):
-        yield from _at_other_sizes(each, axes)
+    if any(axes.values()):
+        for each in contents:
+            yield from _at_other_sizes(each, axes)
 
 
-def _with_other_elements(tensors: Mapping[str, torch.Tensor]) -> Iterator[Mapping[str, torch.Tensor]]:
-    """The tensors; where a floating one has one element throughout, also with elements that differ: of ones, x + 1 is x * 2."""
-    yield tensors
+def with_other_elements(tensors: Tensors, axes: Axes) -> Sequence[Tensors]:
+    """The tensors; where a floating one has one element throughout, also with elements that differ: of ones, x + 1 is
+    x * 2. Without dynamic axes no other elements are asked for."""
     varied = {name: tensor + torch.rand(tensor.shape, generator=torch.Generator().manual_seed(0)).to(tensor)
               for name, tensor in tensors.items()
-              if tensor.is_floating_point() and tensor.numel() > 0 and bool((tensor == tensor.flatten()[0]).all())}
-    if varied:
-        yield {**tensors, **varied}
+              if any(axes.values()) and tensor.is_floating_point() and tensor.numel() > 0
+              and bool((tensor == tensor.flatten()[0]).all())}
+    return [tensors, {**tensors, **varied}] if varied else [tensors]
 
 
-def _at_other_sizes(tensors: Mapping[str, torch.Tensor], axes: Axes) -> Iterator[dict[str, torch.Tensor]]:
+def _at_other_sizes(tensors: Tensors, axes: Axes) -> Iterator[dict[str, torch.Tensor]]:
     changed = partial(_at_sizes, tensors, axes)
     usual = [lambda what, size: size + what.times, lambda _, size: 2 * size,
              lambda _, size: 4 * size if size < 16 else size]
@@ -308,7 +311,7 @@ def _at_other_sizes(tensors: Mapping[str, torch.Tensor], axes: Axes) -> Iterator
         yield changed(lambda what, size: smallest[what.name] if what.name in names else size)
 
 
-def at_long_sizes(model: torch.nn.Module, tensors: Mapping[str, torch.Tensor],
+def at_long_sizes(model: torch.nn.Module, tensors: Tensors,
                   axes: Axes) -> Iterator[dict[str, torch.Tensor]]:
     """The tensors with each of the sizes beyond the chunks in which models work (256), where a run is little work."""
     long = 300
@@ -316,7 +319,7 @@ def at_long_sizes(model: torch.nn.Module, tensors: Mapping[str, torch.Tensor],
     if any(what.times != 1 for what, _ in every):
         return
     parameters = sum(each.numel() for each in model.parameters())
-    *_, varied = _with_other_elements(tensors)
+    varied = with_other_elements(tensors, axes)[-1]
     for chosen in {what.name: None for what, size in every
                    if not what.parts and size < long and (getattr(what.dim, "max", None) or long) >= long}:
         longer = _at_sizes(varied, axes, lambda what, size: long if what.name == chosen else size)
@@ -324,13 +327,13 @@ def at_long_sizes(model: torch.nn.Module, tensors: Mapping[str, torch.Tensor],
             yield longer
 
 
-def _is_little_work(tensors: Mapping[str, torch.Tensor], parameters: int) -> bool:
+def _is_little_work(tensors: Tensors, parameters: int) -> bool:
     """Fewer products of an element and a parameter than a second takes."""
     most_products = 2e10
     return sum(each.numel() for each in tensors.values()) * (parameters + 1) < most_products
 
 
-def at_turning_points(model: torch.nn.Module, tensors: Mapping[str, torch.Tensor], axes: Axes,
+def at_turning_points(model: torch.nn.Module, tensors: Tensors, axes: Axes,
                       of_sizes: Sequence[SizeUse]) -> Iterator[dict[str, torch.Tensor]]:
     """The tensors with each of the sizes at those where a condition turns that Python decided, where a run is little work."""
     most = 40
@@ -340,18 +343,17 @@ def at_turning_points(model: torch.nn.Module, tensors: Mapping[str, torch.Tensor
     parameters = sum(each.numel() for each in model.parameters())
     sizes = {what.name: tensors[name].shape[axis] for name, each in axes.items() for axis, what in each.items()
              if not what.parts}
-    *_, varied = _with_other_elements(tensors)
     for chosen, other in itertools.islice(turning_points.sizes_of_axes(points, sizes), most):
-        given = _at_sizes(varied, axes, lambda what, own: other if what.name == chosen else own)
+        given = _at_sizes(tensors, axes, lambda what, own: other if what.name == chosen else own)
         if _in_bounds(axes, given) and _is_little_work(given, parameters):
             yield given
 
 
-def in_other_orders(tensors: Mapping[str, torch.Tensor], axes: Axes) -> Iterator[dict[str, torch.Tensor]]:
+def in_other_orders(contents: Sequence[Tensors], axes: Axes) -> Iterator[dict[str, torch.Tensor]]:
     """The tensors with sizes that are not far apart the other way round, and equal: models compare them."""
     if any(what.parts or what.times != 1 for each in axes.values() for what in each.values()):
         return
-    sizes = {what.name: tensors[name].shape[axis] for name, each in axes.items() for axis, what in each.items()}
+    sizes = {what.name: contents[0][name].shape[axis] for name, each in axes.items() for axis, what in each.items()}
     order = sorted(sizes, key=lambda name: sizes[name])
     groups = [[name for name in order if least <= sizes[name] < 4 * least] for least in (2, 8, 32, 128, 512)]
     groups = [group for group in groups if len(group) > 1]
@@ -361,12 +363,12 @@ def in_other_orders(tensors: Mapping[str, torch.Tensor], axes: Axes) -> Iterator
             exchanged[name] = sizes[other] + len(group) - place  # never as they were, if they are all of one size
             equal[name] = sizes[group[0]] + 1
     for others in (exchanged, equal) if groups else ():
-        for each in _with_other_elements(tensors):
+        for each in contents:
             if _in_bounds(axes, given := _at_sizes(each, axes, lambda what, _: others[what.name])):
                 yield given
 
 
-def _in_bounds(axes: Axes, given: Mapping[str, torch.Tensor]) -> bool:
+def _in_bounds(axes: Axes, given: Tensors) -> bool:
     """True for sizes within the bounds that the caller's Dims have."""
     def holds(what: Axis, size: int) -> bool:
         least, most = getattr(what.dim, "min", None), getattr(what.dim, "max", None)
@@ -375,7 +377,7 @@ def _in_bounds(axes: Axes, given: Mapping[str, torch.Tensor]) -> bool:
     return all(holds(what, given[name].shape[axis]) for name, each in axes.items() for axis, what in each.items())
 
 
-def at_usual_sizes(tensors: Mapping[str, torch.Tensor], axes: Axes) -> dict[str, torch.Tensor] | None:
+def at_usual_sizes(tensors: Tensors, axes: Axes) -> dict[str, torch.Tensor] | None:
     """The tensors with sizes of 3 and more in the place of those of 0 and 1 along proposed axes: models take other ways
     there, and a trace holds one. None where there are no such sizes, or the axes are the caller's."""
     small = [name for name, each in axes.items() for axis, what in each.items()
@@ -386,7 +388,7 @@ def at_usual_sizes(tensors: Mapping[str, torch.Tensor], axes: Axes) -> dict[str,
                      lambda what, size: size if what.smallest is None or size > 1 else 4 - what.smallest)
 
 
-def _at_sizes(tensors: Mapping[str, torch.Tensor], axes: Axes,
+def _at_sizes(tensors: Tensors, axes: Axes,
               size_of: Callable[[Axis, int], int]) -> dict[str, torch.Tensor]:
     every = [(name, axis, what) for name, each in axes.items() for axis, what in each.items()]
     parts = {what.name: (what, tensors[name].shape[axis]) for name, axis, what in every if not what.parts}

@@ -50,7 +50,7 @@ class _Number:
 def of_last_condition() -> list[TurningPoint]:
     """The points of the comparison that is the last operation of the trace that is being made; none if it is another."""
     state = torch._C._get_tracing_state()
-    last = None if state is None else next(reversed(list(state.graph().nodes())), None)
+    last = None if state is None else state.graph().return_node().prev()
     if last is None or last.kind() not in _COMPARED:
         return []
     sides = [_number(each, _DEEPEST) for each in last.inputs()]
