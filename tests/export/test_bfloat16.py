@@ -14,6 +14,7 @@ import whence
 from torch import nn
 
 import command
+from function_module import FunctionModule
 
 os.environ.setdefault("WHENCE", str(command.BINARY))
 
@@ -114,19 +115,10 @@ def test_results_are_rounded_where_pytorch_rounds_them(tmp_path):
     assert session.run(None, {"wide": np.array([256, 300], np.float32)})[0].tolist() == [0, 44]
 
 
-class Turn(nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, x):
-        return self.function(x)
-
-
 class BothTurns(nn.Module):
     def __init__(self):
         super().__init__()
-        self.a, self.b = Turn(lambda x: x + 1), Turn(lambda x: x - 1)
+        self.a, self.b = FunctionModule(lambda x: x + 1), FunctionModule(lambda x: x - 1)
 
     def forward(self, x):
         return self.a(x), self.b(x)

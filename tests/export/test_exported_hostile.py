@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import command
+from function_module import FunctionModule
 from models import writing
 
 CENTRAL, END = b"PK\x01\x02", b"PK\x05\x06"
@@ -340,21 +341,12 @@ def test_sizes_and_names_that_cannot_be(good, tmp_path, change, words):
     refused(rewritten(good, tmp_path / "m.pt2", PROGRAM, of_json(change)), "E0204", words, code=3)
 
 
-class Of(torch.nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, x):
-        return self.function(x)
-
-
 def layer(module):
     return lambda: (module, (torch.randn(2, 4, 6),))
 
 
 def function(of):
-    return lambda: (Of(of), (torch.randn(2, 4, 6),))
+    return lambda: (FunctionModule(of), (torch.randn(2, 4, 6),))
 
 
 MOST = 2**63 - 1
@@ -424,7 +416,7 @@ def test_arguments_that_contradict_each_other(make, argument, given, code, words
 @pytest.mark.parametrize("model", [torch.nn.LSTM(6, 3, batch_first=True), torch.nn.GRU(6, 3),
                                    torch.nn.InstanceNorm1d(4), torch.nn.GroupNorm(2, 4), torch.nn.Linear(6, 5),
                                    torch.nn.ConstantPad1d(1, 2.0), torch.nn.Upsample(scale_factor=2, mode="linear"),
-                                   Of(lambda x: x.index_fill(1, torch.tensor([0, 2]), 9.0)),
+                                   FunctionModule(lambda x: x.index_fill(1, torch.tensor([0, 2]), 9.0)),
                                    torch.nn.Sequential(torch.nn.Conv1d(4, 3, 3), torch.nn.BatchNorm1d(3)).eval()])
 @pytest.mark.parametrize("wrong", [[], [0, 0, 0], [MOST], [1] * 9])
 def test_sizes_that_contradict_the_operators(model, wrong, tmp_path):

@@ -20,6 +20,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import command
+from function_module import FunctionModule
 from operator_forms import recent_operators
 from results import assert_same_results
 
@@ -272,7 +273,8 @@ ROWS = (
           tolerance=(1e-9, 1e-9)),
     Model("two normalized axes", lambda: Stack(nn.Unflatten(2, (4, 6)), nn.RMSNorm((4, 6))),
           {"RMSNormalization": 1}, owner="1"),
-    Model("norm by fourth powers", lambda: Of(lambda x: x * torch.rsqrt(x.pow(4).mean(-1, keepdim=True) + 1e-6)),
+    Model("norm by fourth powers",
+          lambda: FunctionModule(lambda x: x * torch.rsqrt(x.pow(4).mean(-1, keepdim=True) + 1e-6)),
           {"RMSNormalization": 0}),
     Model("norm with two scales", TwoScales, {"RMSNormalization": 1, "Mul": 1}),
     Model("rotary", Rotary, {"RotaryEmbedding": 1}, ("Neg", "Slice", "Add"), sizes=((2, 5), (3, 7), (1, 1))),
@@ -302,7 +304,8 @@ ROWS = (
           {"TensorScatter": 0, "ScatterElements": 1}, (), cached, axes=CACHED),
     Model("silu", lambda: Stack(nn.SiLU()), {"Swish": 1}, ("Sigmoid", "Mul"), owner="0"),
     Model("quick gelu", lambda: Stack(QuickGelu()), {"Swish": 1}, ("Sigmoid", "Mul"), owner="0"),
-    Model("gate of other numbers", lambda: Of(lambda x: x * torch.sigmoid(1.702 * x.flip(2))), {"Swish": 0, "Sigmoid": 1}),
+    Model("gate of other numbers", lambda: FunctionModule(lambda x: x * torch.sigmoid(1.702 * x.flip(2))),
+          {"Swish": 0, "Sigmoid": 1}),
     Model("gated", Gated, {"SwiGLU": 1}, ("Swish", "Sigmoid", "Mul"), owner=""),
     Model("cached", Cached, {"Attention": 1}, ("Concat", "Softmax"), with_past(4, lambda n: n + 2), axes=PAST_AXES,
           sizes=((2, 5), (3, 1))),
@@ -330,23 +333,14 @@ ROWS = (
     Model("joined at other ends", JoinedAtOtherEnds, {"Attention": 1, "Concat": 2}, (), with_other_past,
           sizes=((2, 5), (3, 7)), axes=HEADS | {"past_key": {0: "batch", 2: "past"},
                                                 "past_value": {0: "batch", 2: "past"}}),
-    Model("running product", lambda: Of(lambda x: x.cumprod(1)), {"CumProd": 1}, ("Pad", "ReduceProd")),
-    Model("bits", lambda: Of(lambda x: x.view(torch.int32) & 0x7FFFFFFF), {"BitCast": 1}),
+    Model("running product", lambda: FunctionModule(lambda x: x.cumprod(1)), {"CumProd": 1}, ("Pad", "ReduceProd")),
+    Model("bits", lambda: FunctionModule(lambda x: x.view(torch.int32) & 0x7FFFFFFF), {"BitCast": 1}),
 )
 
 
 class QuickGelu(nn.Module):
     def forward(self, x):
         return x * torch.sigmoid(1.702 * x)
-
-
-class Of(nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, x):
-        return self.function(x)
 
 
 RECENT = recent_operators() | {"BitCast": (26, 28)}  # which nothing older stands for

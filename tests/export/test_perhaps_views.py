@@ -8,18 +8,10 @@ import pytest
 import torch
 
 import command
+from function_module import FunctionModule
 
 D = torch.export.Dim.DYNAMIC
 SIZES = ((4, 6), (1, 6), (4, 1), (1, 1), (2, 3), (7, 9))
-
-
-class Program(torch.nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, x):
-        return self.function(x)
 
 
 def exported(kind, model, x, folder, dynamic=True, code=0):
@@ -72,9 +64,10 @@ def base_gives_its_shape(x):
 @pytest.mark.parametrize("function", [view_of_rows, base_is_forgotten, base_gives_its_shape])
 @pytest.mark.parametrize("kind", ["traced", "exported"])
 def test_right_at_every_size(kind, function, tmp_path):
-    model = Program(function)
+    model = FunctionModule(function)
     exported(kind, model, torch.zeros(4, 6, 3), tmp_path)
-    check_numbers(model, tmp_path, SIZES if kind == "traced" else [size for size in SIZES if 1 not in size])
+    check_numbers(model, tmp_path,
+                  SIZES if kind == "traced" else [size for size in SIZES if 1 not in size])
 
 
 def written_copy(x):
@@ -111,10 +104,10 @@ def written_after_a_slice(x):
 @pytest.mark.parametrize("function", [written_copy, written_base, written_both, written_after_a_slice])
 def test_both_are_used(kind, rows, function, tmp_path):
     """A copy, but for 1 row or 1 column: a view."""
-    exported(kind, Program(function), torch.zeros(rows, 6, 3), tmp_path)
-    check_numbers(Program(function), tmp_path)
-    exported(kind, Program(function), torch.zeros(rows, 6, 3), tmp_path, dynamic=False)
-    check_numbers(Program(function), tmp_path, [(rows, 6)])
+    exported(kind, FunctionModule(function), torch.zeros(rows, 6, 3), tmp_path)
+    check_numbers(FunctionModule(function), tmp_path)
+    exported(kind, FunctionModule(function), torch.zeros(rows, 6, 3), tmp_path, dynamic=False)
+    check_numbers(FunctionModule(function), tmp_path, [(rows, 6)])
 
 
 def written_beside_others(x):
@@ -137,8 +130,9 @@ def written_beside_ranges(x):
 @pytest.mark.parametrize("function", [written_beside_others, written_beside_ranges])
 def test_parts_that_do_not_meet(kind, function, tmp_path):
     """Attention that scales its queries in place: keys and values are other parts of the same tensor."""
-    exported(kind, Program(function), torch.zeros(4, 6, 3), tmp_path)
-    check_numbers(Program(function), tmp_path, SIZES if kind == "traced" else [size for size in SIZES if 1 not in size])
+    exported(kind, FunctionModule(function), torch.zeros(4, 6, 3), tmp_path)
+    check_numbers(FunctionModule(function), tmp_path,
+                  SIZES if kind == "traced" else [size for size in SIZES if 1 not in size])
 
 
 def written_into_another_part(x):
@@ -150,8 +144,8 @@ def written_into_another_part(x):
 
 
 def test_parts_that_meet(tmp_path):
-    exported("traced", Program(written_into_another_part), torch.zeros(4, 6, 3), tmp_path)
-    check_numbers(Program(written_into_another_part), tmp_path)
+    exported("traced", FunctionModule(written_into_another_part), torch.zeros(4, 6, 3), tmp_path)
+    check_numbers(FunctionModule(written_into_another_part), tmp_path)
 
 
 def shuffled(x):
@@ -164,8 +158,9 @@ def shuffled(x):
 @pytest.mark.parametrize("kind", ["traced", "exported"])
 def test_always_a_copy(kind, tmp_path):
     """The axes that change places are 2 and 3 long, whatever the others are."""
-    exported(kind, Program(shuffled), torch.zeros(4, 6, 3), tmp_path)
-    check_numbers(Program(shuffled), tmp_path, SIZES if kind == "traced" else [size for size in SIZES if 1 not in size])
+    exported(kind, FunctionModule(shuffled), torch.zeros(4, 6, 3), tmp_path)
+    check_numbers(FunctionModule(shuffled), tmp_path,
+                  SIZES if kind == "traced" else [size for size in SIZES if 1 not in size])
 
 
 def in_other_order(x):
@@ -179,8 +174,8 @@ def in_other_order(x):
 
 @pytest.mark.parametrize("kind", ["traced", "exported"])
 def test_memory_formats(kind, tmp_path):
-    exported(kind, Program(in_other_order), torch.zeros(4, 6, 3), tmp_path, dynamic=False)
-    check_numbers(Program(in_other_order), tmp_path, [(4, 6)])
+    exported(kind, FunctionModule(in_other_order), torch.zeros(4, 6, 3), tmp_path, dynamic=False)
+    check_numbers(FunctionModule(in_other_order), tmp_path, [(4, 6)])
 
 
 def cast_to_other_order(x):
@@ -193,8 +188,8 @@ def cast_to_other_order(x):
 @pytest.mark.parametrize("kind", ["traced", "exported"])
 def test_a_cast_to_a_memory_format(kind, tmp_path):
     """A copy."""
-    exported(kind, Program(cast_to_other_order), torch.zeros(4, 6, 3), tmp_path)
-    check_numbers(Program(cast_to_other_order), tmp_path)
+    exported(kind, FunctionModule(cast_to_other_order), torch.zeros(4, 6, 3), tmp_path)
+    check_numbers(FunctionModule(cast_to_other_order), tmp_path)
 
 
 def cast_of_one_channel(x):
@@ -207,8 +202,8 @@ def cast_of_one_channel(x):
 @pytest.mark.parametrize("kind", ["traced", "exported"])
 def test_a_cast_of_one_channel_is_a_copy(kind, tmp_path):
     """Its elements lie in both orders; PyTorch takes it for the usual one."""
-    exported(kind, Program(cast_of_one_channel), torch.zeros(4, 6, 3), tmp_path, dynamic=False)
-    check_numbers(Program(cast_of_one_channel), tmp_path, [(4, 6)])
+    exported(kind, FunctionModule(cast_of_one_channel), torch.zeros(4, 6, 3), tmp_path, dynamic=False)
+    check_numbers(FunctionModule(cast_of_one_channel), tmp_path, [(4, 6)])
 
 
 def overlapping_results(x):
@@ -220,8 +215,8 @@ def overlapping_results(x):
 
 def test_results_that_are_views_at_one_row(tmp_path):
     """Results of one row overlap. No run has one row and several columns."""
-    exported("traced", Program(overlapping_results), torch.zeros(4, 6, 3), tmp_path)
-    check_numbers(Program(overlapping_results), tmp_path, [size for size in SIZES if size[1] > 1])
+    exported("traced", FunctionModule(overlapping_results), torch.zeros(4, 6, 3), tmp_path)
+    check_numbers(FunctionModule(overlapping_results), tmp_path, [size for size in SIZES if size[1] > 1])
 
 
 class ViewBySize(torch.nn.Module):

@@ -10,19 +10,11 @@ import pytest
 import torch
 
 import command
-
-
-class Program(torch.nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, x):
-        return self.function(x)
+from function_module import FunctionModule
 
 
 def sidecar(function, x, folder, axes="x:0=rows,1=columns"):
-    module = torch.jit.trace(Program(function), (x,), check_trace=False)
+    module = torch.jit.trace(FunctionModule(function), (x,), check_trace=False)
     module.save(str(folder / "m.pt"))
     torch.save((x,), folder / "inputs.pt")
     command.run("export", folder / "m.pt", "--inputs", folder / "inputs.pt", "--dynamic", axes, "-o", folder / "m.onnx",
