@@ -118,6 +118,10 @@ struct Term {
   }
   // The host value in one run; a literal or known value is the same in all runs.
   std::optional<c10::IValue> at(int run) const { return is_value() ? seen[run] : settled(); }
+  std::optional<std::int64_t> integer_at(int run) const {
+    const auto value = at(run);
+    return value && value->isInt() ? std::optional(value->toInt()) : std::nullopt;
+  }
 };
 
 // Returns the term as an argument of an operator whose schema has `type` there (may be null): dtypes and layouts are

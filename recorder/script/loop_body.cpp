@@ -24,10 +24,7 @@ bool LoopBody::holds(const Term& condition, int run) {
   return value && value->isBool() && value->toBool();
 }
 
-std::int64_t LoopBody::bound(int run) const {
-  const auto value = trips.at(run);
-  return value && value->isInt() ? value->toInt() : 0;
-}
+std::int64_t LoopBody::bound(int run) const { return trips.integer_at(run).value_or(0); }
 
 std::vector<ChangedContainer> LoopBody::run(std::int64_t trip, PerRun<bool> on_trial) {
   Lockstep& runs = recording_.runs;

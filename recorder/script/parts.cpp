@@ -11,11 +11,6 @@ namespace {
 
 Term number(std::int64_t value) { return Term::literal(c10::IValue(value)); }
 
-std::optional<std::int64_t> number_in(const Term& term, int run) {
-  const auto value = term.at(run);
-  return value && value->isInt() ? std::optional(value->toInt()) : std::nullopt;
-}
-
 // Writes the integer operations that say where a part begins and ends.
 class Arithmetic {
  public:
@@ -51,7 +46,7 @@ class Arithmetic {
 
   Term combined(const char* target, const Term& a, const Term& b, const auto& compute) {
     const auto in_run = [&](int run) -> std::optional<c10::IValue> {
-      const auto x = number_in(a, run), y = number_in(b, run);
+      const auto x = a.integer_at(run), y = b.integer_at(run);
       return x && y ? std::optional(c10::IValue(static_cast<std::int64_t>(compute(*x, *y)))) : std::nullopt;
     };
     if (a.settled() && b.settled()) return Term::literal(*in_run(0));

@@ -22,11 +22,6 @@ std::optional<std::size_t> place_in(std::int64_t index, std::size_t size) {
   return static_cast<std::size_t>(index);
 }
 
-std::optional<std::int64_t> number_in(const Term& index, int run) {
-  const auto value = index.at(run);
-  return value && value->isInt() ? std::optional(value->toInt()) : std::nullopt;
-}
-
 // ONNX wants the elements of a sequence to be of one dtype.
 void check_dtypes(DType held, DType added) {
   if (held == DType::undefined || added == DType::undefined || held == added) return;
@@ -249,7 +244,7 @@ void SequenceMethod::insert() {
   change("aten::insert", {{"idx", program::argument(index, nullptr)}, {"el", element(term)}},
          [&](List& elements, int run) {
            auto value = host(term, elements.elementType(), run);
-           const auto number = number_in(index, run);
+           const auto number = index.integer_at(run);
            if (!value || !number) return false;
            const bool behind = *number == static_cast<std::int64_t>(elements.size());
            const auto at = behind ? elements.size() : place_in(*number, elements.size());
@@ -263,7 +258,7 @@ void SequenceMethod::replace() {
   change("aten::_set_item", {{"idx", program::argument(index, nullptr)}, {"el", element(term)}},
          [&](List& elements, int run) {
            auto value = host(term, elements.elementType(), run);
-           const auto number = number_in(index, run);
+           const auto number = index.integer_at(run);
            const auto at = value && number ? place_in(*number, elements.size()) : std::nullopt;
            if (at) elements.set(*at, std::move(*value));
            return at.has_value();
@@ -272,7 +267,7 @@ void SequenceMethod::replace() {
 
 void SequenceMethod::erase(const Term& index) {
   change("aten::Delete", {{"idx", program::argument(index, nullptr)}}, [&](List& elements, int run) {
-    const auto number = number_in(index, run);
+    const auto number = index.integer_at(run);
     const auto at = number ? place_in(*number, elements.size()) : std::nullopt;
     if (at) elements.erase(elements.begin() + static_cast<std::ptrdiff_t>(*at));
     return at.has_value();
@@ -289,7 +284,7 @@ void SequenceMethod::read(const Term& index, const jit::Value& output) {
     view.operation.arguments.push_back({"idx", program::argument(index, nullptr)});
   }
   Seen seen = recording_.runs.each([&](int run) -> std::optional<c10::IValue> {
-    const auto number = number_in(index, run);
+    const auto number = index.integer_at(run);
     if (!runs(run) || !number) return std::nullopt;
     const c10::IValue elements = *all().seen[run];
     const auto at = place_in(*number, elements.toListRef().size());
