@@ -6,6 +6,7 @@
 
 #include "schema/operator_facts.h"
 #include "schema/shape_functions.h"
+#include "schema/squeeze.h"
 
 namespace whence::pt2 {
 
@@ -85,31 +86,16 @@ class OpenSizes {
   void look_at_squeeze(const Node& node) {
     const auto* self = node.arguments.front().value.as<ValueRef>();
     const Shape* before = self == nullptr ? nullptr : shape_of(self->id);
-    const Argument* dim = node.find("dim");
     if (before == nullptr || node.outputs.size() != 1) return;
     const Shape* after = shape_of(node.outputs.front());
     if (after == nullptr || after->size() != before->size()) return;
-    const auto rank = static_cast<std::int64_t>(before->size());
-    for (std::int64_t axis = 0; axis < rank; ++axis) {
-      if (dim != nullptr && !names(*dim, axis, rank)) continue;
-      const Size& size = (*before)[static_cast<std::size_t>(axis)];
+    for (const std::size_t axis : squeezed_axes(node, before->size())) {
+      const Size& size = (*before)[axis];
       if (size.is_integer() || !may_be(size, 1, facts_.ranges)) continue;
       Place place = place_;
       place.op = qualified(node);
-      notes_.push_back(warning(Code::baked_size,
-                               "squeeze keeps axis " + std::to_string(axis) +
-                                   ", whose size is dynamic, as the archive says; PyTorch drops it where it is 1",
-                               "squeeze by number the axes that are always 1, or run the result at sizes above 1 only",
-                               place));
+      notes_.push_back(settled_squeeze(false, axis, "as the archive says", place));
     }
-  }
-
-  static bool names(const Argument& dim, std::int64_t axis, std::int64_t rank) {
-    if (const auto* list = dim.as<ArgumentList>()) {
-      return std::ranges::any_of(*list, [&](const Argument& each) { return names(each, axis, rank); });
-    }
-    const auto* number = dim.as<std::int64_t>();
-    return number != nullptr && (*number < 0 ? *number + rank : *number) == axis;
   }
 
   Program& program_;

@@ -4,6 +4,7 @@
 
 #include "recorder/base/torch_error.h"
 #include "schema/operator_facts.h"
+#include "schema/squeeze.h"
 
 namespace whence::recorder::script {
 
@@ -31,21 +32,6 @@ std::vector<Term> results_of(const Step& step) {
     }
   }
   return results;
-}
-
-// The axes that aten::squeeze drops where they are 1 long.
-std::vector<std::int64_t> squeezed_axes(const Node& squeeze, std::int64_t rank) {
-  std::vector<std::int64_t> axes;
-  const auto add = [&](std::int64_t axis) { axes.push_back(axis < 0 ? axis + rank : axis); };
-  const Argument* dim = squeeze.find("dim");
-  if (dim == nullptr) {
-    for (std::int64_t axis = 0; axis < rank; ++axis) add(axis);
-  } else if (const auto* list = dim->as<ArgumentList>()) {
-    for (const Argument& element : *list) add(element.as<std::int64_t>() ? *element.as<std::int64_t>() : rank);
-  } else if (const auto* axis = dim->as<std::int64_t>()) {
-    add(*axis);
-  }
-  return axes;
 }
 
 }  // namespace
@@ -102,39 +88,29 @@ void Operations::note_squeeze(const Step& step, const Node& recorded) {
   const auto* input = recorded.arguments.front().value.as<ValueRef>();
   if (input == nullptr || !recording_.values.type(input->id).dims) return;
   const std::vector<Dim>& dims = *recording_.values.type(input->id).dims;
-  const auto rank = static_cast<std::int64_t>(dims.size());
-  std::vector<std::int64_t> dynamic;
+  std::vector<std::size_t> dynamic;
   std::size_t ones = 0;
-  for (const std::int64_t axis : squeezed_axes(recorded, rank)) {
-    if (axis < rank && dims[axis].dynamic) dynamic.push_back(axis);
-    if (axis < rank && !dims[axis].dynamic && dims[axis].size == 1) ++ones;
+  for (const std::size_t axis : squeezed_axes(recorded, dims.size())) {
+    if (dims[axis].dynamic) dynamic.push_back(axis);
+    if (!dims[axis].dynamic && dims[axis].size == 1) ++ones;
   }
   const auto& left = recording_.values.type(recorded.outputs.front()).dims;
   const bool drops = left && left->size() + ones + dynamic.size() == dims.size();
-  for (const std::int64_t axis : dynamic) {
-    const std::string number = std::to_string(axis);
-    const auto note = [&](const std::string& what, const char* remedy) {
-      squeezed[recorded.outputs.front()].push_back(
-          warning(Code::baked_size, "squeeze " + what, remedy, recording_.writer.place(step)));
-    };
-    const char* above_one = "squeeze by number the axes that are always 1, or run the result at sizes above 1 only";
+  const Place place = recording_.writer.place(step);
+  for (const std::size_t axis : dynamic) {
     if (recording_.sizes.is_one_unless_empty(input->id, axis)) {
-      note("drops axis " + number +
-               ", which is 1 long or, of an empty axis, 0; PyTorch keeps it where it is 0, and the " +
-               "file does not run there",
-           "take the first element by its number, x[:, 0], or run the file at sizes above 0 only");
+      squeezed[recorded.outputs.front()].push_back(
+          warning(Code::baked_size,
+                  "squeeze drops axis " + std::to_string(axis) +
+                      ", which is 1 long or, of an empty axis, 0; PyTorch keeps it where it is 0, and the file does "
+                      "not run there",
+                  "take the first element by its number, x[:, 0], or run the file at sizes above 0 only", place));
     } else if ((drops && dynamic.size() == 1) || dims[axis].size == 1) {
       // Under a condition that it is 1. If it is 1 in the example and larger in another run, the ranks differ, and
       // export refuses the program.
-    } else if (drops) {
-      note("drops axis " + number +
-               ", whose size is dynamic, as it did where all such sizes are 1; PyTorch keeps it where it is not, and " +
-               "the file does not run there",
-           above_one);
     } else {
-      note("keeps axis " + number +
-               ", whose size is dynamic, as it did for the example inputs; PyTorch drops it where it is 1",
-           above_one);
+      squeezed[recorded.outputs.front()].push_back(settled_squeeze(
+          drops, axis, drops ? "as it did where all such sizes are 1" : "as it did for the example inputs", place));
     }
   }
 }
