@@ -1,7 +1,6 @@
 #include "schema/place.h"
 
 #include <algorithm>
-#include <cstring>
 #include <limits>
 #include <numeric>
 #include <utility>
@@ -16,23 +15,6 @@ constexpr SymbolId first_local = 1 << 30;
 constexpr int local_axes = 16;  // a number in the last place
 constexpr ValueId most_values = (std::numeric_limits<SymbolId>::max() - first_local) / local_axes;
 constexpr ValueId unit = most_values - 1;  // no value: the unit in which an axis alone counts
-
-std::optional<std::int64_t> known_number(const Program& program, const Argument& argument) {
-  if (const auto* integer = argument.as<std::int64_t>()) return *integer;
-  if (const auto* flag = argument.as<bool>()) return *flag ? 1 : 0;
-  const auto* value = argument.as<ValueRef>();
-  if (value == nullptr) return std::nullopt;
-  const Value& row = program.values[value->id];
-  const ConstantId content = row.source == ValueSource::constant ? row.index : row.known;
-  if (content == none_id) return std::nullopt;
-  const TensorData& data = program.constants[content].data;
-  const auto bytes = data.bytes.in_memory();
-  std::int64_t number = 0;  // a scalar's: int64, or a flag
-  if (!bytes || bytes->size() != (data.dtype == DType::int64 ? sizeof number : 1)) return std::nullopt;
-  if (data.dtype != DType::int64 && data.dtype != DType::boolean) return std::nullopt;
-  std::memcpy(&number, bytes->data(), bytes->size());
-  return number;
-}
 
 bool is_one(const Size& size) { return size == Size(1); }
 
@@ -93,7 +75,7 @@ struct View {
     return number(*argument);
   }
   std::optional<Size> number(const Argument& argument) const {
-    if (const auto known = known_number(program, argument)) return Size(*known);
+    if (const auto known = known_integer(program, argument)) return Size(*known);
     const auto* value = argument.as<ValueRef>();
     if (value == nullptr || !is_scalar(program.values[value->id].type.kind)) return std::nullopt;
     return local_symbol({value->id, -1});
@@ -101,7 +83,7 @@ struct View {
   // An axis that is given by number; `extra`: axes that the result has more.
   std::optional<std::size_t> axis(const Argument* argument, std::optional<std::int64_t> otherwise = std::nullopt,
                                   std::int64_t extra = 0) const {
-    const auto given = argument == nullptr ? otherwise : known_number(program, *argument);
+    const auto given = argument == nullptr ? otherwise : known_integer(program, *argument);
     const std::int64_t count = static_cast<std::int64_t>(rank()) + extra;
     if (!given || *given < -count || *given >= count) return std::nullopt;
     return static_cast<std::size_t>(*given < 0 ? *given + count : *given);
@@ -225,7 +207,7 @@ Found expanded(View& view) {
   const Argument* given = view.node.find("size");
   const auto* asked = given == nullptr ? nullptr : given->as<ArgumentList>();
   for (std::size_t i = 0; i < sizes->size(); ++i) {
-    const bool kept = asked != nullptr && i < asked->size() && known_number(view.program, (*asked)[i]) == -1;
+    const bool kept = asked != nullptr && i < asked->size() && known_integer(view.program, (*asked)[i]) == -1;
     if (kept || certainly_equal(place.sizes[i], (*sizes)[i])) continue;
     if (!is_one(place.sizes[i])) return std::nullopt;
     place.sizes[i] = (*sizes)[i];
@@ -663,7 +645,7 @@ bool returns_argument(const Program& program, const Node& node) {
   if (facts.memory != ResultMemory::argument) return false;
   const auto flag = [&](const char* name) {
     const Argument* given = node.find(name);
-    return given == nullptr ? std::nullopt : known_number(program, *given);
+    return given == nullptr ? std::nullopt : known_integer(program, *given);
   };
   if (facts.identity == Identity::not_training) return flag("train") == 0;
   if (facts.identity != Identity::same_dtype) return true;

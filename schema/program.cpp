@@ -68,6 +68,21 @@ void name_derived(std::vector<Symbol>& symbols, SymbolId id) {
                         [&](SymbolId other) { return symbols[static_cast<std::size_t>(other)].name; });
 }
 
+std::optional<std::int64_t> known_integer(const Program& program, const Argument& argument) {
+  if (const auto* integer = argument.as<std::int64_t>()) return *integer;
+  if (const auto* flag = argument.as<bool>()) return *flag ? 1 : 0;
+  const auto* reference = argument.as<ValueRef>();
+  if (reference == nullptr) return std::nullopt;
+  const Value& value = program.values[reference->id];
+  const ConstantId content = value.source == ValueSource::constant ? value.index : value.known;
+  return content == none_id ? std::nullopt : single_integer(program.constants[content].data);
+}
+
+std::optional<bool> known_flag(const Program& program, const Argument& argument) {
+  const auto known = known_integer(program, argument);
+  return known ? std::optional<bool>(*known != 0) : std::nullopt;
+}
+
 SizeRange range_of(const Symbol& symbol) {
   return {std::max<std::int64_t>(symbol.min.value_or(0), 0), symbol.max.value_or(SizeRange().max)};
 }

@@ -309,6 +309,10 @@ Size length_of(const std::vector<Symbol>& symbols, const Dim& dim);
 // Names a derived symbol after those that it follows from: "2*batch + 1".
 void name_derived(std::vector<Symbol>& symbols, SymbolId id);
 
+// A number or flag that is known: a literal, or a value whose content is.
+std::optional<std::int64_t> known_integer(const Program& program, const Argument& argument);
+std::optional<bool> known_flag(const Program& program, const Argument& argument);
+
 // The numbers that a symbol may have in a run: of a length 0 and more, unless its bounds say else.
 SizeRange range_of(const Symbol& symbol);
 

@@ -1,6 +1,7 @@
 // Bytes and tensors: ownership and element counts.
 #include "schema/tensor_data.h"
 
+#include <cstring>
 #include <utility>
 
 #include "schema/element_count.h"
@@ -48,5 +49,17 @@ std::optional<std::span<const std::byte>> Bytes::in_memory() const {
 }
 
 std::int64_t TensorData::element_count() const { return whence::element_count(shape); }
+
+std::optional<std::int64_t> single_integer(const TensorData& data) {
+  const auto bytes = data.bytes.in_memory();
+  const bool integral = is_integral(data.dtype) || data.dtype == DType::boolean;
+  const std::size_t size = size_of(data.dtype);
+  if (!integral || !bytes || bytes->size() < size || data.element_count() != 1) return std::nullopt;
+  std::int64_t number = 0;
+  std::memcpy(&number, bytes->data(), size);  // little-endian
+  const bool negative_ones = data.dtype == DType::int8 || data.dtype == DType::int16 || data.dtype == DType::int32;
+  const auto unused = static_cast<int>(8 * (sizeof number - size));
+  return negative_ones ? number << unused >> unused : number;
+}
 
 }  // namespace whence

@@ -65,4 +65,7 @@ struct TensorData {
   std::int64_t element_count() const;
 };
 
+// The one element of a tensor of integers or flags that has exactly one, where it is in memory.
+std::optional<std::int64_t> single_integer(const TensorData& data);
+
 }  // namespace whence

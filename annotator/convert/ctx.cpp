@@ -15,7 +15,6 @@ namespace whence::convert {
 using graph::GraphValueId;
 using program::integer_scalar;
 using program::place_of;
-using program::single_integer;
 
 namespace {
 

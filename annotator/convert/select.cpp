@@ -12,7 +12,7 @@ namespace {
 std::optional<bool> constant_flag(Ctx& c, Val value) {
   const TensorData* data = c.constant(value);
   if (!data || !data->shape.empty()) return std::nullopt;
-  return program::single_integer(*data) != 0;
+  return single_integer(*data) != 0;
 }
 
 Val negated(Ctx& c, Val value) { return c.emit("Not", {value}); }

@@ -60,7 +60,7 @@ std::int64_t Ctx::axis(std::int64_t axis, int rank) const {
 std::optional<std::int64_t> Ctx::static_size(const Size& size) const {
   if (const auto* known = std::get_if<std::int64_t>(&size)) return *known;
   const TensorData* data = constant(std::get<Val>(size));
-  return data == nullptr ? std::nullopt : program::single_integer(*data);
+  return data == nullptr ? std::nullopt : single_integer(*data);
 }
 
 Val Ctx::dim_of(Val value, std::int64_t axis) {

@@ -32,7 +32,7 @@ void settle(const Program& program, Block& block, program::Replacements& replace
     std::optional<bool> condition;
     if (node.target == "prim::If") {
       require_branches(program, node);
-      condition = program::known_flag(program, node.arguments.front().value);
+      condition = known_flag(program, node.arguments.front().value);
     }
     if (!condition) {
       kept.push_back(std::move(node));

@@ -152,7 +152,7 @@ const std::unordered_map<std::string_view, Moving>& moving() {
 
 // An axis that counts from the end has the pair behind it.
 void before_pair(const Program& program, Argument& axis) {
-  if (const auto known = program::known_integer(program, axis); known && *known < 0) axis = {*known - 1};
+  if (const auto known = known_integer(program, axis); known && *known < 0) axis = {*known - 1};
 }
 
 // A sum or mean of all axes, as one over each by number.

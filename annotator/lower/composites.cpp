@@ -92,7 +92,7 @@ class Opening {
     if (value == nullptr) return;
     const Type& type = program_.values[value->id].type;
     if (type.kind != ValueKind::tensor) {
-      const auto known = program::known_integer(program_, argument);
+      const auto known = known_integer(program_, argument);
       if (!known) refuse(Code::converter_refused, "an argument is a number that the model computes");
       argument.data = *known;
       return;

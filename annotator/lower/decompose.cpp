@@ -21,7 +21,7 @@ const Argument& Compose::argument(std::string_view name) const {
 }
 
 std::int64_t Compose::integer(std::string_view name) const {
-  if (const auto known = program::known_integer(program_, argument(name))) return *known;
+  if (const auto known = known_integer(program_, argument(name))) return *known;
   refuse("'" + std::string(name) + "' is not known while exporting", "give it as a constant");
 }
 

@@ -56,7 +56,7 @@ void open_filled_diagonals(Lowering& lowering) {
     Compose c(lowering.program, node);
     try {
       const Argument &self = c.argument("self"), &wrap = c.argument("wrap");
-      const bool wraps = !wrap.is_none() && program::known_flag(lowering.program, wrap).value_or(false);
+      const bool wraps = !wrap.is_none() && known_flag(lowering.program, wrap).value_or(false);
       const Argument part = wraps && c.dims(self).size() == 2 ? wrapped_diagonal(c, self) : diagonal(c, self);
       c.add("aten::fill_.Scalar", {{"self", part}, {"value", c.argument("fill_value")}}, c.dtype(self), c.dims(part));
       for (Node& step : c.take()) to.push_back(std::move(step));

@@ -28,7 +28,7 @@ bool is_computed_range(const Program& program, const Node& node) {
   const Argument *self = node.find("self"), *dim = node.find("dim"), *start = node.find("start"),
                  *length = node.find("length");
   if (!self || !self->as<ValueRef>() || !dim || !start || !length || node.outputs.size() != 1) return false;
-  return !program::known_integer(program, *start) || !program::known_integer(program, *length);
+  return !known_integer(program, *start) || !known_integer(program, *length);
 }
 
 bool is_broadcast(const Node& node) {
@@ -84,7 +84,7 @@ std::vector<Node> Functionalizer::as_slices(const Node& narrow) {
   };
   const ValueId rest = memory_.fresh_like(self.as<ValueRef>()->id);
   if (auto& dims = program_.values[rest].type.dims) {
-    const auto axis = program::known_integer(program_, dim);
+    const auto axis = known_integer(program_, dim);
     for (std::size_t i = 0; i < dims->size(); ++i) {
       const auto place = static_cast<std::int64_t>(i);
       const bool cut = !axis || *axis == place || *axis + static_cast<std::int64_t>(dims->size()) == place;

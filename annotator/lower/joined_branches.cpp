@@ -69,7 +69,7 @@ class Joiner {
   std::optional<bool> settled(const Node& before, std::size_t side, const Node& node) const {
     const ValueId condition = node.arguments.front().value.as<ValueRef>()->id;
     for (std::size_t i = 0; i < before.outputs.size(); ++i) {
-      if (before.outputs[i] == condition) return program::known_flag(program_, before.blocks[side].outputs[i]);
+      if (before.outputs[i] == condition) return known_flag(program_, before.blocks[side].outputs[i]);
     }
     return std::nullopt;
   }

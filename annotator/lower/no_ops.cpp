@@ -21,7 +21,7 @@ bool widens_in_other_runs(const Program& program, const Node& node, const Type& 
   const auto* sizes = size == nullptr ? nullptr : size->as<ArgumentList>();
   if (sizes == nullptr || !before.dims || sizes->size() != before.dims->size()) return false;
   for (std::size_t i = 0; i < sizes->size(); ++i) {
-    if (program::may_widen(program, (*before.dims)[i], program::known_integer(program, (*sizes)[i]))) return true;
+    if (program::may_widen(program, (*before.dims)[i], known_integer(program, (*sizes)[i]))) return true;
   }
   return false;
 }
@@ -36,7 +36,7 @@ bool holds(const Program& program, const Node& node, Identity identity, ValueId 
       return true;
     case Identity::not_training: {
       const Argument* train = node.find("train");
-      return train != nullptr && program::known_flag(program, *train) == false;
+      return train != nullptr && known_flag(program, *train) == false;
     }
     case Identity::same_dtype:
       return same_dtype(before, after);

@@ -14,7 +14,6 @@
 
 namespace whence::lower {
 
-using program::known_integer;
 using program::Replacements;
 
 namespace {
@@ -116,7 +115,7 @@ class PackedSequences {
   bool open(const Node& node, std::vector<Node>& to, Replacements& replaced) {
     if (packs(node)) {
       const Argument& input = *node.find("input");
-      const bool batch_first = program::known_flag(program_, *node.find("batch_first")).value_or(false);
+      const bool batch_first = known_flag(program_, *node.find("batch_first")).value_or(false);
       const Argument padded = batch_first ? swapped(node, input, to, none_id) : input;
       const auto* packed = input.as<ValueRef>();
       by_value_[node.outputs[0]] =
@@ -164,7 +163,7 @@ class PackedSequences {
   }
 
   void pad(const Node& node, const Padded& padded, std::vector<Node>& to, Replacements& replaced) {
-    const bool batch_first = program::known_flag(program_, *node.find("batch_first")).value_or(false);
+    const bool batch_first = known_flag(program_, *node.find("batch_first")).value_or(false);
     const Argument* total = node.find("total_length");
     const bool in_full = total != nullptr && (total->as<ValueRef>() != nullptr || known_integer(program_, *total) > 0);
     const Argument count = in_full ? *total : longest(node, padded, to, none_id);

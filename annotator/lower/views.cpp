@@ -77,7 +77,7 @@ struct Write {
   std::optional<std::int64_t> integer(std::string_view name,
                                       std::optional<std::int64_t> otherwise = std::nullopt) const {
     const Argument* found = view.find(name);
-    return found == nullptr ? otherwise : program::known_integer(program, *found);
+    return found == nullptr ? otherwise : known_integer(program, *found);
   }
 };
 
@@ -92,7 +92,7 @@ std::optional<Node> permute(const Write& w) {
   if (list == nullptr) return std::nullopt;
   ArgumentList inverse(list->size());
   for (std::size_t i = 0; i < list->size(); ++i) {
-    const auto axis = program::known_integer(w.program, (*list)[i]);
+    const auto axis = known_integer(w.program, (*list)[i]);
     if (!axis) return std::nullopt;
     const auto rank = static_cast<std::int64_t>(list->size());
     inverse[static_cast<std::size_t>(*axis < 0 ? *axis + rank : *axis)] = Argument{static_cast<std::int64_t>(i)};

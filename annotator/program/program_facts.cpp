@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "annotator/program/tensor_values.h"
 #include "schema/source_stack.h"
 
 namespace whence::program {
@@ -15,21 +14,6 @@ const std::string* named_in(const std::set<std::string>& operators, const std::s
     if (const auto found = operators.find(name); found != operators.end()) return &*found;
   }
   return nullptr;
-}
-
-std::optional<std::int64_t> known_integer(const Program& program, const Argument& argument) {
-  if (const auto* integer = argument.as<std::int64_t>()) return *integer;
-  if (const auto* flag = argument.as<bool>()) return *flag ? 1 : 0;
-  const auto* reference = argument.as<ValueRef>();
-  if (reference == nullptr) return std::nullopt;
-  const Value& value = program.values[reference->id];
-  const ConstantId content = value.source == ValueSource::constant ? value.index : value.known;
-  return content == none_id ? std::nullopt : single_integer(program.constants[content].data);
-}
-
-std::optional<bool> known_flag(const Program& program, const Argument& argument) {
-  const auto known = known_integer(program, argument);
-  return known ? std::optional<bool>(*known != 0) : std::nullopt;
 }
 
 bool same_shape(const Type& a, const Type& b) {

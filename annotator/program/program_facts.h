@@ -1,5 +1,5 @@
-// ProgramFacts: questions about a recorded program that lowering, conversion and annotation all ask: what is known of a
-// number, whether an axis may be 1 long in a run, where a node stands. Nothing is changed.
+// ProgramFacts: questions about a recorded program that lowering, conversion and annotation all ask: whether an axis
+// may be 1 long in a run, where a node stands. Nothing is changed.
 #pragma once
 
 #include <cstdint>
@@ -25,10 +25,6 @@ bool may_become_one(const Program& program, const Dim& dim);
 // True if broadcasting an axis to `size`, where that is known, makes it longer in some run: expand(4) of an axis that
 // data made 4 long in the example and may make 1.
 bool may_widen(const Program& program, const Dim& dim, std::optional<std::int64_t> size);
-
-// A number or flag that is known: a literal, or a value whose content is.
-std::optional<std::int64_t> known_integer(const Program& program, const Argument& argument);
-std::optional<bool> known_flag(const Program& program, const Argument& argument);
 
 // Both sizes are certain to be equal at run time, axis by axis.
 bool same_shape(const Type& a, const Type& b);

@@ -140,12 +140,6 @@ std::optional<double> single_number(const TensorData& data) {
   return elements->number(0);
 }
 
-std::optional<std::int64_t> single_integer(const TensorData& data) {
-  const auto elements = Elements::of(data);
-  if (!elements || elements->size() != 1 || !holds_integers(data.dtype)) return std::nullopt;
-  return elements->integer(0);
-}
-
 TensorData integer_scalar(std::int64_t value, DType dtype) { return scalar(value, dtype); }
 TensorData number_scalar(double value, DType dtype) { return scalar(value, dtype); }
 

@@ -35,7 +35,6 @@ class Elements {
 
 // The one element of a tensor that has exactly one, where it is in memory.
 std::optional<double> single_number(const TensorData& data);
-std::optional<std::int64_t> single_integer(const TensorData& data);
 
 TensorData integer_scalar(std::int64_t value, DType dtype);          // shape {}
 TensorData number_scalar(double value, DType dtype);                 // shape {}

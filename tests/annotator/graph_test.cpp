@@ -15,7 +15,6 @@ using graph::GraphValueId;
 using origin::OriginKind;
 using program::cast_tensor;
 using program::integer_scalar;
-using program::single_integer;
 
 namespace {
 

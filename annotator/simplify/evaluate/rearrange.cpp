@@ -344,7 +344,7 @@ std::optional<TensorData> evaluate_tile(const Evaluation& e) {
 std::optional<TensorData> evaluate_trilu(const Evaluation& e) {
   const TensorData& from = e.input(0);
   if (from.shape.size() < 2 || !e.fits(from.dtype, from.shape)) return std::nullopt;
-  const auto k = e.has(1) ? program::single_integer(e.input(1)) : 0;
+  const auto k = e.has(1) ? single_integer(e.input(1)) : 0;
   if (!k) return std::nullopt;
   const bool upper = e.node.int_attribute("upper", 1) != 0;
   const std::int64_t rows = from.shape.end()[-2], columns = from.shape.back();

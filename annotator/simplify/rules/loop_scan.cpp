@@ -19,7 +19,7 @@ namespace {
 
 bool is_true(const Graph& graph, GraphValueId value) {
   const TensorData* data = graph.constant(value);
-  return data != nullptr && data->dtype == DType::boolean && program::single_integer(*data) == 1;
+  return data != nullptr && data->dtype == DType::boolean && single_integer(*data) == 1;
 }
 
 // True if the loop's condition is constant and true, in the first and in each further iteration.
@@ -42,7 +42,7 @@ bool goes_over(const Graph& graph, GraphValueId count, GraphValueId x) {
   const auto& dims = graph.values[x].dims;
   if (!dims || dims->empty() || !never_empty(graph, dims->front())) return false;
   if (const TensorData* data = graph.constant(count)) {
-    return dims->front().is_static() && program::single_integer(*data) == dims->front().size;
+    return dims->front().is_static() && single_integer(*data) == dims->front().size;
   }
   const std::int32_t squeeze = graph.values[count].producer;
   if (squeeze < 0 || !is(graph.nodes[squeeze], "Squeeze")) return false;

@@ -111,7 +111,7 @@ bool drops_nothing(const Rewriter& r, const GraphNode& node) {
   if (node.outputs.size() > 1 && node.outputs[1] != no_value && r.use_count(node.outputs[1]) > 0) return false;
   if (node.inputs.size() < 3 || node.inputs[2] == no_value) return true;
   const TensorData* training = r.constant(node.inputs[2]);
-  return training != nullptr && program::single_integer(*training) == 0;
+  return training != nullptr && single_integer(*training) == 0;
 }
 
 bool all_elements_are(const TensorData& data, double number) {
