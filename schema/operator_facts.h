@@ -25,8 +25,8 @@ enum class ResultMemory : std::uint8_t {
   elements,    // perhaps those of the elements of the list `tensors`, each result of one
 };
 
-// The elements that a view takes of its argument: place.cpp has the rule of each form, annotator/lower/views.cpp says
-// how a write to the view becomes a new value of the argument.
+// The elements that a view takes of its argument: view_places.cpp has the rule of each form, from which the sizes of
+// most results follow too, annotator/lower/views.cpp says how a write to the view becomes a new value of the argument.
 enum class ViewForm : std::uint8_t {
   none,  // no rule: what is written to such a view cannot be said of its argument
   select,

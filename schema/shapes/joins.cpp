@@ -96,12 +96,6 @@ Shapes tensor_split(const ShapeCall& call) {
   return parts;
 }
 
-Shapes unbind(const ShapeCall& call) {
-  Shape shape = call.first();
-  shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(call.axis("dim", shape.size(), 0)));
-  return Shapes(call.results(), shape);
-}
-
 Shapes broadcast_all(const ShapeCall& call) {
   const Shapes shapes = call.tensors("tensors");
   Shape result = shapes.front();
@@ -243,7 +237,6 @@ const std::vector<Row>& join_rows() {
       {with_sizes, "split_with_sizes unsafe_split_with_sizes"},
       {chunk, "chunk unsafe_chunk"},
       {tensor_split, "tensor_split"},
-      {unbind, "unbind"},
       {broadcast_all, "broadcast_tensors"},
       {meshgrid, "meshgrid"},
       {repeat, "repeat tile"},

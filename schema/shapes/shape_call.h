@@ -5,6 +5,7 @@
 #include <exception>
 #include <string>
 
+#include "schema/operator_facts.h"
 #include "schema/shape_functions.h"
 
 namespace whence::shapes {
@@ -70,6 +71,9 @@ struct Row {
   ShapeFunction function;
   std::string_view operators;  // without "aten::", with spaces between
 };
+
+// The sizes of a view's results, as the rule of its form in ../view_places.cpp has them.
+Shapes shapes_of_view(const ShapeCall& call, ViewForm form);
 
 // By subject, each in a file of its own.
 const std::vector<Row>& pointwise_rows();

@@ -121,6 +121,9 @@ std::optional<std::vector<Shape>> shapes_of_results(const Node& node, const Shap
   try {
     const shapes::ShapeCall call(node, facts);
     if (function != nullptr) return function(call);
+    if (const ViewForm form = facts_of(node.target).view; form != ViewForm::none) {
+      return shapes::shapes_of_view(call, form);
+    }
     if (shapes::returns_first(node)) return std::vector<Shape>{call.first()};
   } catch (const shapes::NoShape&) {
   } catch (const std::out_of_range&) {

@@ -1,7 +1,7 @@
-// Views and reshapes: the elements of one tensor, all or some of them, in another shape.
+// Views and reshapes: the elements of one tensor, all or some of them, in another shape. The sizes of other views
+// follow from the places of their elements: ../view_places.cpp.
 #include <algorithm>
 #include <limits>
-#include <numeric>
 
 #include "schema/shapes/shape_call.h"
 
@@ -66,42 +66,6 @@ Shapes expand(const ShapeCall& call) {
   return {sizes};
 }
 
-Shapes permute(const ShapeCall& call) {
-  const Shape& shape = call.first();
-  Shape result;
-  for (const std::size_t axis : call.axes("dims", shape.size())) result.push_back(shape[axis]);
-  return {result};
-}
-
-Shapes transpose(const ShapeCall& call) {
-  Shape shape = call.first();
-  if (!shape.empty()) std::swap(shape[call.axis("dim0", shape.size())], shape[call.axis("dim1", shape.size())]);
-  return {shape};
-}
-
-Shapes transposed_matrix(const ShapeCall& call) {
-  Shape shape = call.first();
-  if (shape.size() > 1) std::swap(shape[shape.size() - 2], shape[shape.size() - 1]);
-  return {shape};
-}
-
-Shapes reversed(const ShapeCall& call) { return {{call.first().rbegin(), call.first().rend()}}; }
-
-Shapes movedim(const ShapeCall& call) {
-  const Shape& shape = call.first();
-  const std::vector<std::size_t> from = call.axes("source", shape.size()), to = call.axes("destination", shape.size());
-  if (from.size() != to.size()) throw NoShape();
-  std::vector<std::optional<std::size_t>> places(shape.size());
-  for (std::size_t i = 0; i < from.size(); ++i) places[to[i]] = from[i];
-  std::size_t next = 0;
-  Shape result;
-  for (const auto& place : places) {
-    while (!place && std::ranges::find(from, next) != from.end()) ++next;
-    result.push_back(shape[place ? *place : next++]);
-  }
-  return {result};
-}
-
 Shapes slice(const ShapeCall& call) {
   Shape shape = call.first();
   Size& length = shape[call.axis("dim", shape.size(), 0)];
@@ -111,18 +75,6 @@ Shapes slice(const ShapeCall& call) {
   const Size end = bound == last ? length : minimum({call.place_of(bound, length), length});
   const Size count = call.at_least_0(end - start);
   length = step == Size(1) ? count : ceil_div(count, step);
-  return {shape};
-}
-
-Shapes narrow(const ShapeCall& call) {
-  Shape shape = call.first();
-  shape[call.axis("dim", shape.size())] = call.integer("length");
-  return {shape};
-}
-
-Shapes select(const ShapeCall& call) {
-  Shape shape = call.first();
-  shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(call.axis("dim", shape.size())));
   return {shape};
 }
 
@@ -139,36 +91,7 @@ Shapes squeeze(const ShapeCall& call) {
   return {result};
 }
 
-Shapes unsqueeze(const ShapeCall& call) {
-  Shape shape = call.first();
-  shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(call.axis("dim", shape.size() + 1)), 1);
-  return {shape};
-}
-
-Shapes unfold(const ShapeCall& call) {
-  Shape shape = call.first();
-  if (shape.empty()) throw NoShape();
-  Size& length = shape[call.axis("dimension", shape.size())];
-  const Size size = call.integer("size");
-  length = floor_div(length - size, call.integer("step")) + 1;
-  shape.push_back(size);
-  return {shape};
-}
-
-Shapes diagonal(const ShapeCall& call) {
-  Shape shape = call.first();
-  const std::size_t one = call.axis("dim1", shape.size(), 0), other = call.axis("dim2", shape.size(), 1);
-  const std::int64_t offset = call.literal("offset", 0);
-  const Size rows = offset < 0 ? shape[one] + offset : shape[one],
-             columns = shape[other] - std::max<std::int64_t>(offset, 0);
-  const Size length = call.at_least_0(minimum({rows, columns}));
-  shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(std::max(one, other)));
-  shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(std::min(one, other)));
-  shape.push_back(length);
-  return {shape};
-}
-
-Shapes as_strided(const ShapeCall& call) { return {call.integers("size")}; }
+Shapes linalg_diagonal(const ShapeCall& call) { return shapes_of_view(call, ViewForm::diagonal); }
 
 Shapes view_as_real(const ShapeCall& call) {
   Shape shape = call.first();
@@ -199,19 +122,9 @@ const std::vector<Row>& view_rows() {
       {ravel, "ravel"},
       {unflatten, "unflatten"},
       {expand, "expand"},
-      {permute, "permute"},
-      {transpose, "transpose"},
-      {transposed_matrix, "t mT mH"},
-      {reversed, "numpy_T"},
-      {movedim, "movedim"},
       {slice, "slice"},
-      {narrow, "narrow"},
-      {select, "select"},
       {squeeze, "squeeze"},
-      {unsqueeze, "unsqueeze"},
-      {unfold, "unfold"},
-      {diagonal, "diagonal linalg_diagonal"},
-      {as_strided, "as_strided"},
+      {linalg_diagonal, "linalg_diagonal"},
       {view_as_real, "view_as_real"},
       {view_as_complex, "view_as_complex"},
       {at_least_axes, "atleast_1d atleast_2d atleast_3d"},
