@@ -28,10 +28,11 @@ std::vector<std::size_t> squeezed_axes(const Node& squeeze, std::size_t rank) {
 }
 
 Diagnostic settled_squeeze(bool drops, std::size_t axis, const std::string& as, Place where) {
-  return warning(Code::baked_size,
-                 std::string("squeeze ") + (drops ? "drops" : "keeps") + " axis " + std::to_string(axis) +
-                     ", whose size is dynamic, " + as + "; PyTorch " +
-                     (drops ? "keeps it where it is not, and the file does not run there" : "drops it where it is 1"),
+  std::string message = drops ? "squeeze drops axis " : "squeeze keeps axis ";
+  message += std::to_string(axis) + ", whose size is dynamic, " + as;
+  message += drops ? "; PyTorch keeps it where it is not, and the file does not run there"
+                   : "; PyTorch drops it where it is 1";
+  return warning(Code::baked_size, std::move(message),
                  "squeeze by number the axes that are always 1, or run the result at sizes above 1 only",
                  std::move(where));
 }
