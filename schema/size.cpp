@@ -1,11 +1,7 @@
 #include "schema/size.h"
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
-#include <variant>
-
-#include "schema/parse_number.h"
 
 namespace whence {
 
@@ -72,11 +68,6 @@ Size collected(std::int64_t number, Terms terms) {
   }
   if (!sum.empty() && sum.back().coefficient == 0) sum.pop_back();
   return sum.size() > most_terms ? Size::unknown() : Size::sum(number, std::move(sum));
-}
-
-std::int64_t floor_quotient(std::int64_t a, std::int64_t b) {
-  const std::int64_t quotient = a / b;
-  return a % b != 0 && (a < 0) != (b < 0) ? quotient - 1 : quotient;
 }
 
 // a - b*floor(a/b), for b > 0.
@@ -373,6 +364,11 @@ Size operator*(const Size& a, const Size& b) {
   return collected(number, std::move(terms));
 }
 
+std::int64_t floor_quotient(std::int64_t a, std::int64_t b) {
+  const std::int64_t quotient = a / b;
+  return a % b != 0 && (a < 0) != (b < 0) ? quotient - 1 : quotient;
+}
+
 Size floor_div(const Size& a, const Size& b) {
   if (!a.is_known() || !b.is_known()) return Size::unknown();
   if (const auto divisor = b.integer()) {
@@ -389,209 +385,7 @@ Size modulo(const Size& a, const Size& b) { return a - b * floor_div(a, b); }
 Size minimum(const std::vector<Size>& sizes) { return extreme(sizes, Kind::minimum); }
 Size maximum(const std::vector<Size>& sizes) { return extreme(sizes, Kind::maximum); }
 
-// ---- value --------------------------------------------------------------------------------------------------------
-
-namespace {
-
-// torch.export computes some sizes by way of floating point: TruncToInt(0.5*ToFloat(s0)).
-using Number = std::variant<std::int64_t, double>;
-
-double real(const Number& number) {
-  return std::visit([](auto each) { return static_cast<double>(each); }, number);
-}
-
-std::optional<Number> whole(double number) {
-  constexpr double most = 9.0e18;
-  if (!(std::abs(number) < most)) return std::nullopt;
-  return static_cast<std::int64_t>(number);
-}
-
-std::optional<Number> number_of(const Size& size, const SymbolNumbers& numbers);
-
-std::optional<Number> called(const std::string& name, const std::vector<Number>& given) {
-  if (given.empty()) {
-    const auto literal = parse_number<double>(name);
-    return literal ? std::optional<Number>(*literal) : std::nullopt;
-  }
-  const double first = real(given[0]);
-  if (given.size() == 1) {
-    if (name == "ToFloat") return first;
-    if (name == "TruncToInt") return whole(std::trunc(first));
-    if (name == "FloorToInt") return whole(std::floor(first));
-    if (name == "CeilToInt") return whole(std::ceil(first));
-    if (name == "RoundToInt") return whole(std::nearbyint(first));
-    return std::nullopt;
-  }
-  if (given.size() != 2) return std::nullopt;
-  const double second = real(given[1]);
-  if (name == "IntTrueDiv" || name == "FloatTrueDiv")
-    return second == 0 ? std::nullopt : std::optional<Number>(first / second);
-  if (name == "FloatPow") return std::pow(first, second);
-  return std::nullopt;
-}
-
-std::optional<Number> number_of(const SizeAtom& atom, const SymbolNumbers& numbers) {
-  if (atom.kind == Kind::symbol) {
-    const auto number = numbers(atom.symbol);
-    return number ? std::optional<Number>(*number) : std::nullopt;
-  }
-  std::vector<Number> given;
-  for (const Size& operand : atom.operands) {
-    const auto number = number_of(operand, numbers);
-    if (!number) return std::nullopt;
-    given.push_back(*number);
-  }
-  if (atom.kind == Kind::call) return called(atom.name, given);
-  const auto less = [](const Number& a, const Number& b) {
-    return a.index() == 0 && b.index() == 0 ? std::get<0>(a) < std::get<0>(b) : real(a) < real(b);
-  };
-  if (atom.kind == Kind::minimum) return *std::ranges::min_element(given, less);
-  if (atom.kind == Kind::maximum) return *std::ranges::max_element(given, less);
-  const auto *above = std::get_if<std::int64_t>(&given[0]), *below = std::get_if<std::int64_t>(&given[1]);
-  if (above != nullptr && below != nullptr) {
-    if (overflows(*above, *below)) return std::nullopt;
-    return floor_quotient(*above, *below);
-  }
-  return real(given[1]) == 0 ? std::nullopt : std::optional<Number>(std::floor(real(given[0]) / real(given[1])));
-}
-
-std::optional<Number> product_of(const Number& a, const Number& b) {
-  if (a.index() == 1 || b.index() == 1) return real(a) * real(b);
-  std::int64_t product = 0;
-  if (__builtin_mul_overflow(std::get<0>(a), std::get<0>(b), &product)) return std::nullopt;
-  return product;
-}
-
-std::optional<Number> sum_of(const Number& a, const Number& b) {
-  if (a.index() == 1 || b.index() == 1) return real(a) + real(b);
-  std::int64_t sum = 0;
-  if (__builtin_add_overflow(std::get<0>(a), std::get<0>(b), &sum)) return std::nullopt;
-  return sum;
-}
-
-std::optional<Number> number_of(const Size& size, const SymbolNumbers& numbers) {
-  if (!size.is_known()) return std::nullopt;
-  std::optional<Number> sum = size.number();
-  for (const Term& term : size.terms()) {
-    std::optional<Number> product = term.coefficient;
-    for (const auto& factor : term.factors) {
-      const auto number = number_of(*factor, numbers);
-      product = number ? product_of(*product, *number) : std::nullopt;
-      if (!product) return std::nullopt;
-    }
-    sum = sum_of(*sum, *product);
-    if (!sum) return std::nullopt;
-  }
-  return sum;
-}
-
-}  // namespace
-
-std::optional<std::int64_t> value_of(const Size& size, const SymbolNumbers& numbers) {
-  const auto number = number_of(size, numbers);
-  if (!number) return std::nullopt;
-  if (const auto* integer = std::get_if<std::int64_t>(&*number)) return *integer;
-  const double found = std::get<double>(*number);
-  const auto rounded = whole(found);
-  return rounded && real(*rounded) == found ? std::optional(std::get<std::int64_t>(*rounded)) : std::nullopt;
-}
-
-// ---- ranges -------------------------------------------------------------------------------------------------------
-
-namespace {
-
-// Ends of ranges in 128 bits, cut to 64 after each step: the greatest and the least number mean "any".
-using Wide = __int128;
-constexpr std::int64_t least = std::numeric_limits<std::int64_t>::min(),
-                       most = std::numeric_limits<std::int64_t>::max();
-
-std::int64_t cut(Wide number) {
-  return number <= least ? least : number >= most ? most : static_cast<std::int64_t>(number);
-}
-
-SizeRange product_of(const SizeRange& a, const SizeRange& b) {
-  const auto end = [](std::int64_t x, std::int64_t y) { return cut(Wide{x} * y); };
-  const auto ends = {end(a.min, b.min), end(a.min, b.max), end(a.max, b.min), end(a.max, b.max)};
-  return {std::min(ends), std::max(ends)};
-}
-
-SizeRange sum_of(const SizeRange& a, const SizeRange& b) {
-  return {a.min == least || b.min == least ? least : cut(Wide{a.min} + b.min),
-          a.max == most || b.max == most ? most : cut(Wide{a.max} + b.max)};
-}
-
-SizeRange quotient_of(const SizeRange& a, const SizeRange& b) {
-  if (b.min <= 0) return {};
-  const auto end = [](std::int64_t x, std::int64_t y) {
-    return x == least || x == most ? (y == most ? (x < 0 ? -1 : 0) : x) : floor_quotient(x, y);
-  };
-  // An end that means "any" stays so, whatever it is divided by.
-  const std::int64_t low = a.min == least ? least : std::min(end(a.min, b.min), end(a.min, b.max));
-  const std::int64_t high = a.max == most ? most : std::max(end(a.max, b.min), end(a.max, b.max));
-  return {low, high};
-}
-
-SizeRange range_of(const SizeAtom& atom, const SymbolRanges& ranges) {
-  if (atom.kind == Kind::symbol) return ranges(atom.symbol);
-  if (atom.kind == Kind::call) return {};
-  SizeRange result = range_of(atom.operands[0], ranges);
-  for (std::size_t i = 1; i < atom.operands.size(); ++i) {
-    const SizeRange next = range_of(atom.operands[i], ranges);
-    if (atom.kind == Kind::floor_division) result = quotient_of(result, next);
-    if (atom.kind == Kind::minimum) result = {std::min(result.min, next.min), std::min(result.max, next.max)};
-    if (atom.kind == Kind::maximum) result = {std::max(result.min, next.min), std::max(result.max, next.max)};
-  }
-  return result;
-}
-
-// As if the terms had nothing to do with each other.
-SizeRange range_of_terms(const Size& size, const SymbolRanges& ranges) {
-  SizeRange sum{size.number(), size.number()};
-  for (const Term& term : size.terms()) {
-    SizeRange product{term.coefficient, term.coefficient};
-    for (const auto& factor : term.factors) product = product_of(product, range_of(*factor, ranges));
-    sum = sum_of(sum, product);
-  }
-  return sum;
-}
-
-// The least number of a size whose terms depend on the same symbols: n - n//2 is 0 or more. Puts for a minimum or
-// maximum each of its operands, for a division its bounds, so often at most.
-std::int64_t least_of(const Size& size, const SymbolRanges& ranges, int steps) {
-  if (!size.is_known()) return least;
-  const std::int64_t apart = range_of_terms(size, ranges).min;
-  for (const Term& term : size.terms()) {
-    const SizeAtom& atom = *term.factors.front();
-    if (steps == 0 || term.factors.size() > 1 || atom.kind == Kind::symbol || atom.kind == Kind::call) continue;
-    const Size rest = size - Size::sum(0, {term});
-    const bool rises = term.coefficient > 0;
-    if (atom.kind == Kind::floor_division) {
-      const std::int64_t divisor = atom.operands[1].integer().value_or(0);
-      if (divisor <= 0) continue;
-      const Size bound = rises ? atom.operands[0] - Size(divisor - 1) : atom.operands[0];
-      const std::int64_t times = least_of(rest * divisor + bound * term.coefficient, ranges, steps - 1);
-      return times == least ? apart : std::max(apart, -floor_quotient(-times, divisor));
-    }
-    const bool is_any = (atom.kind == Kind::minimum) == rises;  // of the sums below, the size is the least
-    std::int64_t found = is_any ? most : least;
-    for (const Size& operand : atom.operands) {
-      const std::int64_t next = least_of(rest + operand * term.coefficient, ranges, steps - 1);
-      found = is_any ? std::min(found, next) : std::max(found, next);
-    }
-    return std::max(apart, found);
-  }
-  return apart;
-}
-
-}  // namespace
-
-SizeRange range_of(const Size& size, const SymbolRanges& ranges) {
-  if (!size.is_known()) return {};
-  constexpr int steps = 4;
-  const std::int64_t opposite = least_of(Size(0) - size, ranges, steps);
-  return {least_of(size, ranges, steps),
-          std::min(range_of_terms(size, ranges).max, opposite == least ? most : -opposite)};
-}
+// ---- questions -----------------------------------------------------------------------------------------------------
 
 bool certainly_equal(const Size& a, const Size& b) { return a.is_known() && b.is_known() && a == b; }
 
@@ -609,65 +403,6 @@ bool certainly_different(const Size& a, const Size& b, const SymbolRanges& range
 
 bool may_be(const Size& size, std::int64_t number, const SymbolRanges& ranges) {
   return !certainly_different(size, number, ranges);
-}
-
-// ---- text ---------------------------------------------------------------------------------------------------------
-
-namespace {
-
-using Names = std::function<std::string(SymbolId)>;
-
-std::string operand_text(const Size& size, const Names& name_of) {
-  const std::string text = text_of(size, name_of);
-  const auto in_name = [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; };
-  return std::ranges::all_of(text, in_name) ? text : "(" + text + ")";
-}
-
-std::string text_of(const SizeAtom& atom, const Names& name_of) {
-  if (atom.kind == Kind::symbol) return name_of(atom.symbol);
-  if (atom.kind == Kind::floor_division) {
-    return "(" + operand_text(atom.operands[0], name_of) + "//" + operand_text(atom.operands[1], name_of) + ")";
-  }
-  std::string text = atom.kind == Kind::minimum ? "Min" : atom.kind == Kind::maximum ? "Max" : atom.name;
-  if (atom.kind == Kind::call && atom.operands.empty()) return text;
-  const char* before = "(";
-  for (const Size& operand : atom.operands) text += before + text_of(operand, name_of), before = ", ";
-  return text + ")";
-}
-
-// "-2*batch" without its sign.
-std::string text_of(const Term& term, const Names& name_of) {
-  std::vector<std::string> factors;
-  for (const auto& factor : term.factors) factors.push_back(text_of(*factor, name_of));
-  std::string text = term.coefficient == 1 || term.coefficient == -1
-                         ? ""
-                         : std::to_string(term.coefficient).substr(term.coefficient < 0 ? 1 : 0);
-  for (std::size_t i = 0; i < factors.size();) {
-    std::size_t times = 1;
-    while (i + times < factors.size() && *term.factors[i + times] == *term.factors[i]) ++times;
-    text += (text.empty() ? "" : "*") + factors[i] + (times > 1 ? "**" + std::to_string(times) : "");
-    i += times;
-  }
-  return text;
-}
-
-}  // namespace
-
-std::string text_of(const Size& size, const Names& name_of) {
-  if (!size.is_known()) return "?";
-  std::vector<const Term*> terms;
-  for (const Term& term : size.terms()) terms.push_back(&term);
-  // Products of many sizes first, as sympy writes them.
-  std::ranges::stable_sort(terms, std::greater(), [](const Term* term) { return term->factors.size(); });
-  std::string text;
-  const auto add = [&](bool negative, const std::string& part) {
-    text += text.empty() ? (negative ? "-" : "") : negative ? " - " : " + ";
-    text += part;
-  };
-  for (const Term* term : terms) add(term->coefficient < 0, text_of(*term, name_of));
-  const std::int64_t number = size.number();
-  if (number != 0 || terms.empty()) add(number < 0, std::to_string(number).substr(number < 0 ? 1 : 0));
-  return text;
 }
 
 }  // namespace whence

@@ -77,7 +77,8 @@ struct SizeAtom {
   bool operator==(const SizeAtom&) const = default;
 };
 
-// Rounded towards minus infinity, as Python's //. Division by 0 is unknown.
+// Rounded towards minus infinity, as Python's //. Division by 0 is unknown; of integers, not allowed.
+std::int64_t floor_quotient(std::int64_t a, std::int64_t b);
 Size floor_div(const Size& a, const Size& b);
 // Python's %: has the sign of b.
 Size modulo(const Size& a, const Size& b);
@@ -123,11 +124,11 @@ bool certainly_equal(const Size& a, const Size& b);
 bool certainly_different(const Size& a, const Size& b, const SymbolRanges& ranges);
 // Some run may give it this number: 0 or 1, say.
 bool may_be(const Size& size, std::int64_t number, const SymbolRanges& ranges);
-// Not always exact: it has all numbers that the size takes, and may have others.
+// Not always exact (size_range.cpp): it has all numbers that the size takes, and may have others.
 SizeRange range_of(const Size& size, const SymbolRanges& ranges);
-// Its number in a run; nullopt for an unknown size, and for calls without a known function.
+// Its number in a run (size_value.cpp); nullopt for an unknown size, and for calls without a known function.
 std::optional<std::int64_t> value_of(const Size& size, const SymbolNumbers& numbers);
-// Readable, and a text that read_size() reads: "2*batch + 1", "((h - 1)//2)". An unknown one is "?".
+// Readable (size_printing.cpp), and a text that read_size() reads: "2*batch + 1", "((h - 1)//2)". An unknown one is "?".
 std::string text_of(const Size& size, const std::function<std::string(SymbolId)>& name_of);
 
 }  // namespace whence

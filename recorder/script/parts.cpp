@@ -23,9 +23,10 @@ class Arithmetic {
     return combined("prim::max", a, b, [](std::int64_t x, std::int64_t y) { return std::max(x, y); });
   }
   // Both want numbers of which the second is positive.
-  Term quotient(const Term& a, const Term& b) { return combined("aten::floordiv", a, b, floor_of); }
+  Term quotient(const Term& a, const Term& b) { return combined("aten::floordiv", a, b, floor_quotient); }
   Term rest(const Term& a, const Term& b) {
-    return combined("aten::remainder", a, b, [](std::int64_t x, std::int64_t y) { return x - floor_of(x, y) * y; });
+    return combined("aten::remainder", a, b,
+                    [](std::int64_t x, std::int64_t y) { return x - floor_quotient(x, y) * y; });
   }
 
   Term size(const Term& tensor, std::int64_t axis) {
@@ -40,10 +41,6 @@ class Arithmetic {
   }
 
  private:
-  static std::int64_t floor_of(std::int64_t x, std::int64_t y) {
-    return x / y - (x % y != 0 && (x < 0) != (y < 0) ? 1 : 0);
-  }
-
   Term combined(const char* target, const Term& a, const Term& b, const auto& compute) {
     const auto in_run = [&](int run) -> std::optional<c10::IValue> {
       const auto x = a.integer_at(run), y = b.integer_at(run);

@@ -1,0 +1,105 @@
+// The range of a size, from those of its symbols.
+#include <algorithm>
+
+#include "schema/size.h"
+
+namespace whence {
+
+namespace {
+
+using Kind = SizeAtom::Kind;
+
+// Ends of ranges in 128 bits, cut to 64 after each step: the greatest and the least number mean "any".
+using Wide = __int128;
+constexpr std::int64_t least = std::numeric_limits<std::int64_t>::min(),
+                       most = std::numeric_limits<std::int64_t>::max();
+
+std::int64_t cut(Wide number) {
+  return number <= least ? least : number >= most ? most : static_cast<std::int64_t>(number);
+}
+
+SizeRange product_of(const SizeRange& a, const SizeRange& b) {
+  const auto end = [](std::int64_t x, std::int64_t y) { return cut(Wide{x} * y); };
+  const auto ends = {end(a.min, b.min), end(a.min, b.max), end(a.max, b.min), end(a.max, b.max)};
+  return {std::min(ends), std::max(ends)};
+}
+
+SizeRange sum_of(const SizeRange& a, const SizeRange& b) {
+  return {a.min == least || b.min == least ? least : cut(Wide{a.min} + b.min),
+          a.max == most || b.max == most ? most : cut(Wide{a.max} + b.max)};
+}
+
+SizeRange quotient_of(const SizeRange& a, const SizeRange& b) {
+  if (b.min <= 0) return {};
+  const auto end = [](std::int64_t x, std::int64_t y) {
+    return x == least || x == most ? (y == most ? (x < 0 ? -1 : 0) : x) : floor_quotient(x, y);
+  };
+  // An end that means "any" stays so, whatever it is divided by.
+  const std::int64_t low = a.min == least ? least : std::min(end(a.min, b.min), end(a.min, b.max));
+  const std::int64_t high = a.max == most ? most : std::max(end(a.max, b.min), end(a.max, b.max));
+  return {low, high};
+}
+
+SizeRange range_of(const SizeAtom& atom, const SymbolRanges& ranges) {
+  if (atom.kind == Kind::symbol) return ranges(atom.symbol);
+  if (atom.kind == Kind::call) return {};
+  SizeRange result = range_of(atom.operands[0], ranges);
+  for (std::size_t i = 1; i < atom.operands.size(); ++i) {
+    const SizeRange next = range_of(atom.operands[i], ranges);
+    if (atom.kind == Kind::floor_division) result = quotient_of(result, next);
+    if (atom.kind == Kind::minimum) result = {std::min(result.min, next.min), std::min(result.max, next.max)};
+    if (atom.kind == Kind::maximum) result = {std::max(result.min, next.min), std::max(result.max, next.max)};
+  }
+  return result;
+}
+
+// As if the terms had nothing to do with each other.
+SizeRange range_of_terms(const Size& size, const SymbolRanges& ranges) {
+  SizeRange sum{size.number(), size.number()};
+  for (const Size::Term& term : size.terms()) {
+    SizeRange product{term.coefficient, term.coefficient};
+    for (const auto& factor : term.factors) product = product_of(product, range_of(*factor, ranges));
+    sum = sum_of(sum, product);
+  }
+  return sum;
+}
+
+// The least number of a size whose terms depend on the same symbols: n - n//2 is 0 or more. Puts for a minimum or
+// maximum each of its operands, for a division its bounds, so often at most.
+std::int64_t least_of(const Size& size, const SymbolRanges& ranges, int steps) {
+  if (!size.is_known()) return least;
+  const std::int64_t apart = range_of_terms(size, ranges).min;
+  for (const Size::Term& term : size.terms()) {
+    const SizeAtom& atom = *term.factors.front();
+    if (steps == 0 || term.factors.size() > 1 || atom.kind == Kind::symbol || atom.kind == Kind::call) continue;
+    const Size rest = size - Size::sum(0, {term});
+    const bool rises = term.coefficient > 0;
+    if (atom.kind == Kind::floor_division) {
+      const std::int64_t divisor = atom.operands[1].integer().value_or(0);
+      if (divisor <= 0) continue;
+      const Size bound = rises ? atom.operands[0] - Size(divisor - 1) : atom.operands[0];
+      const std::int64_t times = least_of(rest * divisor + bound * term.coefficient, ranges, steps - 1);
+      return times == least ? apart : std::max(apart, -floor_quotient(-times, divisor));
+    }
+    const bool is_any = (atom.kind == Kind::minimum) == rises;  // of the sums below, the size is the least
+    std::int64_t found = is_any ? most : least;
+    for (const Size& operand : atom.operands) {
+      const std::int64_t next = least_of(rest + operand * term.coefficient, ranges, steps - 1);
+      found = is_any ? std::min(found, next) : std::max(found, next);
+    }
+    return std::max(apart, found);
+  }
+  return apart;
+}
+
+}  // namespace
+
+SizeRange range_of(const Size& size, const SymbolRanges& ranges) {
+  if (!size.is_known()) return {};
+  constexpr int steps = 4;
+  const std::int64_t opposite = least_of(Size(0) - size, ranges, steps);
+  return {least_of(size, ranges, steps),
+          std::min(range_of_terms(size, ranges).max, opposite == least ? most : -opposite)};
+}
+
+}  // namespace whence
