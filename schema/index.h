@@ -7,21 +7,30 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <ostream>
 #include <ranges>
 #include <utility>
 #include <vector>
 
 namespace whence {
 
+// The index of nothing, in any list.
+struct NoIndex {
+  constexpr operator std::int32_t() const { return -1; }
+};
+inline constexpr NoIndex none_id;
+
 template <class Kind>
 class Index {
  public:
   constexpr Index() = default;  // the index of nothing
+  constexpr Index(NoIndex) {}
   constexpr explicit Index(std::integral auto number) : number_(static_cast<std::int32_t>(number)) {}
 
   constexpr bool exists() const { return number_ >= 0; }
   constexpr std::int32_t number() const { return number_; }
   friend constexpr auto operator<=>(Index, Index) = default;  // the index of nothing is less than any other
+  friend std::ostream& operator<<(std::ostream& out, Index index) { return out << index.number(); }
 
  private:
   std::int32_t number_ = -1;
@@ -42,11 +51,16 @@ class IndexedVector {
     items_.push_back(std::move(item));
     return Key(items_.size() - 1);
   }
+  void push_back(T item) { items_.push_back(std::move(item)); }
+  void resize(std::size_t size) { items_.resize(size); }
+  void reserve(std::size_t size) { items_.reserve(size); }
   void assign(std::size_t size, const T& item) { items_.assign(size, item); }
 
   Items& items() { return items_; }
   const Items& items() const { return items_; }
   bool empty() const { return items_.empty(); }
+  T& back() { return items_.back(); }
+  const T& back() const { return items_.back(); }
   std::size_t size() const { return items_.size(); }
   auto begin() { return items_.begin(); }
   auto end() { return items_.end(); }

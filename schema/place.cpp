@@ -13,20 +13,20 @@ using Sizes = std::vector<Size>;
 
 constexpr SymbolId first_local = 1 << 30;
 constexpr int local_axes = LocalSize::axes + 1;  // a number in the last place
-constexpr ValueId most_values = (std::numeric_limits<SymbolId>::max() - first_local) / local_axes;
-static_assert(LocalSize::no_value == most_values - 1);
+constexpr ValueId last_value{(std::numeric_limits<SymbolId>::max() - first_local) / local_axes - 1};
+static_assert(LocalSize::no_value == last_value);
 
 }  // namespace
 
 std::optional<LocalSize> local_size(SymbolId symbol) {
   if (symbol < first_local) return std::nullopt;
   const int axis = (symbol - first_local) % local_axes;
-  return LocalSize{(symbol - first_local) / local_axes, axis == local_axes - 1 ? -1 : axis};
+  return LocalSize{ValueId((symbol - first_local) / local_axes), axis == local_axes - 1 ? -1 : axis};
 }
 
 Size local_symbol(const LocalSize& local) {
-  if (local.value >= most_values || local.axis >= local_axes - 1) return Size::unknown();
-  return Size::symbol(first_local + local.value * local_axes + (local.axis < 0 ? local_axes - 1 : local.axis));
+  if (local.value > last_value || local.axis >= local_axes - 1) return Size::unknown();
+  return Size::symbol(first_local + local.value.number() * local_axes + (local.axis < 0 ? local_axes - 1 : local.axis));
 }
 
 std::optional<Sizes> sizes_of(const Program& program, ValueId tensor) {

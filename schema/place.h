@@ -20,8 +20,8 @@ namespace whence {
 
 // The meaning of a local symbol: the length of an axis of a tensor, or (axis -1) a number of the program.
 struct LocalSize {
-  static constexpr int axes = 15;                     // those with symbols
-  static constexpr ValueId no_value = (1 << 26) - 2;  // stands for the unit in which an axis alone counts
+  static constexpr int axes = 15;                    // those with symbols
+  static constexpr ValueId no_value{(1 << 26) - 2};  // stands for the unit in which an axis alone counts
 
   ValueId value = none_id;
   int axis = 0;
@@ -95,6 +95,6 @@ using PlaceWitness = std::function<std::optional<MemoryPlace>(ValueId, const std
 void place_tensors(Program& program, const PlaceWitness& witness);
 
 // Values have other numbers now; places of those that are gone (none_id) go, too.
-void renumber_places(Program& program, const std::vector<ValueId>& renumbered);
+void renumber_places(Program& program, const IndexedVector<ValueId, ValueId>& renumbered);
 
 }  // namespace whence

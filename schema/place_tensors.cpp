@@ -15,10 +15,10 @@ class Placing {
   Placing(Program& program, const PlaceWitness& witness) : program_(program), witness_(witness) {}
 
   void run() {
-    for (std::size_t i = 0; i < program_.values.size(); ++i) {
-      const ValueSource source = program_.values[i].source;
+    for (const ValueId id : program_.values.keys()) {
+      const ValueSource source = program_.values[id].source;
       const bool made = source == ValueSource::node || source == ValueSource::block_input;
-      if (!made) settle(static_cast<ValueId>(i), rows_of(program_, static_cast<ValueId>(i)), true);
+      if (!made) settle(id, rows_of(program_, id), true);
     }
     follow(program_.body);
     std::ranges::stable_sort(stated_, {}, &StatedPlace::value);
@@ -155,7 +155,7 @@ class Placing {
 
 void place_tensors(Program& program, const PlaceWitness& witness) { Placing(program, witness).run(); }
 
-void renumber_places(Program& program, const std::vector<ValueId>& renumbered) {
+void renumber_places(Program& program, const IndexedVector<ValueId, ValueId>& renumbered) {
   std::erase_if(program.places, [&](StatedPlace& each) {
     each.value = renumbered[each.value];
     if (each.value == none_id || !each.place) return each.value == none_id;

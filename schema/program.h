@@ -16,18 +16,18 @@
 #include <vector>
 
 #include "schema/dtype.h"
+#include "schema/index.h"
 #include "schema/size.h"
 #include "schema/tensor_data.h"
 
 namespace whence {
 
-using ValueId = std::int32_t;
-using ModuleId = std::int32_t;     // index into Program::modules; 0 is the root
-using ScopeId = std::int32_t;      // index into Program::scopes; 0 is the root's first call
-using StackId = std::int32_t;      // index into Program::stacks; SymbolId: index into Program::symbols (size.h)
-using ParameterId = std::int32_t;  // index into Program::parameters
-using ConstantId = std::int32_t;   // index into Program::constants
-inline constexpr std::int32_t none_id = -1;
+using ValueId = Index<struct Value>;  // into Program::values
+using ModuleId = std::int32_t;        // index into Program::modules; 0 is the root
+using ScopeId = std::int32_t;         // index into Program::scopes; 0 is the root's first call
+using StackId = std::int32_t;         // index into Program::stacks; SymbolId: index into Program::symbols (size.h)
+using ParameterId = std::int32_t;     // index into Program::parameters
+using ConstantId = std::int32_t;      // index into Program::constants
 
 // ---- where things come from -------------------------------------------------------------------------------------
 
@@ -291,7 +291,7 @@ struct Program {
   std::vector<Constraint> constraints;  // assumed by decisions on sizes: elsewhere the model does something else
   std::vector<Parameter> parameters;
   std::vector<Constant> constants;
-  std::vector<Value> values;
+  IndexedVector<ValueId, Value> values;
   std::vector<ProgramInput> inputs;
   std::vector<ProgramOutput> outputs;
   bool placed = false;  // the readers saw memory: a tensor is in it as operators make it, or as `places` says

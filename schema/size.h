@@ -128,7 +128,8 @@ bool may_be(const Size& size, std::int64_t number, const SymbolRanges& ranges);
 SizeRange range_of(const Size& size, const SymbolRanges& ranges);
 // Its number in a run (size_value.cpp); nullopt for an unknown size, and for calls without a known function.
 std::optional<std::int64_t> value_of(const Size& size, const SymbolNumbers& numbers);
-// Readable (size_printing.cpp), and a text that read_size() reads: "2*batch + 1", "((h - 1)//2)". An unknown one is "?".
+// Readable (size_printing.cpp), and a text that read_size() reads: "2*batch + 1", "((h - 1)//2)". An unknown one is
+// "?".
 std::string text_of(const Size& size, const std::function<std::string(SymbolId)>& name_of);
 
 }  // namespace whence

@@ -191,13 +191,13 @@ Program lower_for_conversion(const Program& program, const ExportOptions& option
 
 Program with_weights_as_inputs(Program program) {
   const auto read = program::values_read(program);
-  for (std::size_t id = 0; id < program.values.size(); ++id) {
+  for (const ValueId id : program.values.keys()) {
     Value& value = program.values[id];
-    if (value.source != ValueSource::parameter || !read.contains(static_cast<ValueId>(id))) continue;
+    if (value.source != ValueSource::parameter || !read.contains(id)) continue;
     value.source = ValueSource::input;
     const Parameter& parameter = program.parameters[value.index];
     value.index = static_cast<std::int32_t>(program.inputs.size());
-    program.inputs.push_back({parameter.name, static_cast<ValueId>(id)});
+    program.inputs.push_back({parameter.name, id});
   }
   return program;
 }

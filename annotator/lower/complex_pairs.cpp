@@ -225,10 +225,9 @@ class ComplexPairs {
   // Values of complex dtype, from here on real, the program's inputs and outputs as well. There may be none: see
   // is_complex_node().
   void collect() {
-    for (std::size_t i = 0; i < program_.values.size(); ++i) {
-      Type& type = program_.values[i].type;
-      if (type.kind != ValueKind::tensor || !is_complex(type.dtype)) continue;
-      pairs_.insert(static_cast<ValueId>(i));
+    for (const ValueId id : program_.values.keys()) {
+      const Type& type = program_.values[id].type;
+      if (type.kind == ValueKind::tensor && is_complex(type.dtype)) pairs_.insert(id);
     }
     for (const ValueId id : pairs_) {
       Type& type = program_.values[id].type;

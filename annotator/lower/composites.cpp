@@ -103,7 +103,7 @@ class Opening {
     }
     auto place = std::ranges::find(inputs_, value->id);
     if (place == inputs_.end()) place = inputs_.insert(inputs_.end(), value->id);
-    argument.data = ValueRef{static_cast<ValueId>(place - inputs_.begin())};
+    argument.data = ValueRef{ValueId(place - inputs_.begin())};
   }
 
   std::int64_t least(const Dim& dim) const {
@@ -194,7 +194,7 @@ class Opening {
     const Program& first = runs[0];
     for (const Program& other : runs) require_same_steps(first, other);
     to_ = inputs_;
-    for (std::size_t i = inputs_.size(); i < first.values.size(); ++i) add_value(runs, i);
+    for (std::size_t i = inputs_.size(); i < first.values.size(); ++i) add_value(runs, ValueId(i));
     for (std::size_t i = 0; i < first.body.nodes.size(); ++i) {
       Node rewritten = first.body.nodes[i];
       rewritten.origin = composite_.origin;
@@ -202,7 +202,7 @@ class Opening {
         const auto value = [&](std::size_t run) { return &runs[run].body.nodes[i].arguments[k].value; };
         rewritten.arguments[k].value = joined({value(0), value(1), value(2)});
       }
-      for (ValueId& output : rewritten.outputs) output = to_.at(static_cast<std::size_t>(output));
+      for (ValueId& output : rewritten.outputs) output = to_.at(static_cast<std::size_t>(output.number()));
       nodes_.push_back(std::move(rewritten));
     }
     for (std::size_t i = 0; i < first.outputs.size(); ++i) {
@@ -210,22 +210,22 @@ class Opening {
     }
   }
 
-  void add_value(const Runs& runs, std::size_t i) {
+  void add_value(const Runs& runs, ValueId step) {
     const Program& first = runs[0];
-    Value value = first.values[i];
-    const auto dims = [&](std::size_t run) -> const std::vector<Dim>& { return *runs[run].values[i].type.dims; };
+    Value value = first.values[step];
+    const auto dims = [&](std::size_t run) -> const std::vector<Dim>& { return *runs[run].values[step].type.dims; };
     if (dims(0).size() != dims(1).size() || dims(0).size() != dims(2).size()) {
       refuse(Code::baked_size, "a rank depends on a size");
     }
     for (std::size_t k = 0; k < dims(0).size(); ++k) {
       (*value.type.dims)[k] = dim_of({dims(0)[k].size, dims(1)[k].size, dims(2)[k].size});
     }
-    const auto id = static_cast<ValueId>(program_.values.size());
-    value.name = composite_.target.substr(composite_.target.find("::") + 2) + ".step." + std::to_string(id);
+    const auto id = ValueId(program_.values.size());
+    value.name = composite_.target.substr(composite_.target.find("::") + 2) + ".step." + std::to_string(id.number());
     if (value.source == ValueSource::constant) {
       const Constant& constant = first.constants.at(static_cast<std::size_t>(value.index));
       for (const Program& run : runs) {
-        const ConstantId other = run.values[i].index;
+        const ConstantId other = run.values[step].index;
         if (other != none_id && same_content(constant.data, run.constants.at(static_cast<std::size_t>(other)).data)) {
           continue;
         }
@@ -258,7 +258,7 @@ class Opening {
     }
     if (all([&](const Argument* each) { return *each == *seen[0]; })) {
       const auto* value = seen[0]->as<ValueRef>();
-      return value == nullptr ? *seen[0] : Argument{ValueRef{to_.at(static_cast<std::size_t>(value->id))}};
+      return value == nullptr ? *seen[0] : Argument{ValueRef{to_.at(static_cast<std::size_t>(value->id.number()))}};
     }
     std::optional<Argument> found;
     if (all([](const Argument* each) { return each->as<std::int64_t>() != nullptr; })) {
@@ -322,9 +322,9 @@ class Opening {
     node.overload = "int";
     node.arguments = std::move(arguments);
     node.origin = composite_.origin;
-    const auto id = static_cast<ValueId>(program_.values.size());
+    const auto id = ValueId(program_.values.size());
     Value value;
-    value.name = "size.step." + std::to_string(id);
+    value.name = "size.step." + std::to_string(id.number());
     value.type = {ValueKind::integer, DType::int64, std::nullopt};
     program_.values.push_back(std::move(value));
     node.outputs.push_back(id);

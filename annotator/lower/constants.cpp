@@ -50,7 +50,7 @@ class Unfolding {
     each_node(program.body, [&](const Node& node) {
       for (const ValueId output : node.outputs) producers_[output] = &node;
     });
-    for (ValueId id = 0; static_cast<std::size_t>(id) < program.values.size(); ++id) {
+    for (const ValueId id : program.values.keys()) {
       if (program.values[id].known == none_id || !producers_.contains(id)) continue;
       folded_.insert(id);
       if (program.values[id].type.kind == ValueKind::tensor) add_candidate(id);

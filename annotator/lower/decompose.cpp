@@ -61,8 +61,7 @@ Argument Compose::add(std::string_view target, std::vector<NamedArgument> argume
   value.name = node.target.substr(node.target.find("::") + 2) + "." + std::to_string(program_.values.size());
   value.type.dtype = dtype;
   value.type.dims = std::move(dims);
-  const auto id = static_cast<ValueId>(program_.values.size());
-  program_.values.push_back(std::move(value));
+  const ValueId id = program_.values.add(std::move(value));
   node.outputs = {id};
   nodes_.push_back(std::move(node));
   return {ValueRef{id}};

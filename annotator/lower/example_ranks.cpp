@@ -69,7 +69,7 @@ class ExampleRanks {
       if (!dim.is_static()) dim = {dim.size, true, none_id};
     }
     Node reshape = program::node_like(branch, "aten::reshape", "", {{"self", other.outputs[i]}, {"shape", {*shape}}});
-    reshape.outputs.push_back(static_cast<ValueId>(program_.values.size()));
+    reshape.outputs.push_back(ValueId(program_.values.size()));
     Value emptied = program_.values[branch.outputs[i]];
     emptied.name += ".empty";
     emptied.type.dims.reset();  // a tensor without elements is folded, and with it the condition that it has none

@@ -223,9 +223,9 @@ class PackedSequences {
   Argument add(const Node& replaced_node, const char* target, const char* overload,
                std::vector<NamedArgument> arguments, Type type, std::vector<Node>& to, ValueId output = none_id) {
     if (output == none_id) {
-      output = static_cast<ValueId>(program_.values.size());
+      output = ValueId(program_.values.size());
       Value value;
-      value.name = "sequences." + std::to_string(output);
+      value.name = "sequences." + std::to_string(output.number());
       program_.values.push_back(std::move(value));
     }
     program_.values[output].type = std::move(type);

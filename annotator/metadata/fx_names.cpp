@@ -43,7 +43,7 @@ const char* prefix(ParameterKind kind) {
 }
 
 // Every value of one reader ("a node") counts as one use.
-void count_once(std::vector<ValueId> values, std::vector<std::int32_t>& users) {
+void count_once(std::vector<ValueId> values, IndexedVector<ValueId, std::int32_t>& users) {
   sort_unique(values);
   for (const ValueId value : values) ++users[value];
 }
@@ -65,11 +65,11 @@ void FxNames::name_all() {
   FxNamespace names;
   nodes_.resize(operations_.size());
   values_.resize(program_.values.size());
-  for (std::size_t i = 0; i < values_.size(); ++i) {
-    const Value& value = program_.values[i];
+  for (const ValueId id : values_.keys()) {
+    const Value& value = program_.values[id];
     if (value.source != ValueSource::parameter) continue;
     const Parameter& parameter = program_.parameters[value.index];
-    values_[i] = names.create(lower_case(prefix(parameter.kind) + parameter.name));
+    values_[id] = names.create(lower_case(prefix(parameter.kind) + parameter.name));
   }
   for (const ProgramInput& input : program_.inputs) values_[input.value] = names.create(input.name);
   for (std::size_t op = 0; op < operations_.size(); ++op) {
@@ -81,8 +81,8 @@ void FxNames::name_all() {
       for (const ValueId output : node.outputs) values_[output] = names.create("getitem");
     }
   }
-  for (std::size_t i = 0; i < values_.size(); ++i) {
-    if (values_[i].empty()) values_[i] = names.create(program_.values[i].name);
+  for (const ValueId id : values_.keys()) {
+    if (values_[id].empty()) values_[id] = names.create(program_.values[id].name);
   }
 }
 

@@ -37,10 +37,10 @@ class FxNames {
   const bool from_fx_;  // the program was an fx graph, so everything has its name
   std::vector<const Node*> operations_;
   // Else:
-  std::vector<std::string> nodes_;   // by operation
-  std::vector<std::string> values_;  // by value
+  std::vector<std::string> nodes_;  // by operation
+  IndexedVector<ValueId, std::string> values_;
   // The number of nodes that read each value. Counted when the first text is made.
-  mutable std::vector<std::int32_t> users_;
+  mutable IndexedVector<ValueId, std::int32_t> users_;
 };
 
 }  // namespace whence::metadata

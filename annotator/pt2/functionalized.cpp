@@ -91,8 +91,7 @@ void ExportedGraph::read_functional_results(const Part& graph, const Part& outpu
     Value unread;
     unread.name = name;
     unread.index = node.origin.op;
-    node.outputs.push_back(static_cast<ValueId>(program_.values.size()));
-    program_.values.push_back(std::move(unread));
+    node.outputs.push_back(program_.values.add(std::move(unread)));
   }
 }
 

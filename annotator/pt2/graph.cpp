@@ -147,8 +147,7 @@ ValueId ExportedGraph::declare(const Part& graph, const std::string& name, Value
   value.type = type_of(graph, name);
   value.source = source;
   value.index = index;
-  const auto id = static_cast<ValueId>(program_.values.size());
-  program_.values.push_back(std::move(value));
+  const ValueId id = program_.values.add(std::move(value));
   names_[name] = id;
   if (const auto meta = graph.at("tensor_values").maybe(name)) places_.note(id, place_in(*meta, size_names()));
   return id;

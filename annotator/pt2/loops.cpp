@@ -13,9 +13,9 @@
 namespace whence::pt2 {
 
 ValueId ExportedGraph::iteration() {
-  const auto id = static_cast<ValueId>(program_.values.size());
+  const auto id = ValueId(program_.values.size());
   Value value;
-  value.name = "iteration." + std::to_string(id);
+  value.name = "iteration." + std::to_string(id.number());
   value.type = {ValueKind::integer, DType::int64, std::nullopt};
   value.source = ValueSource::block_input;
   program_.values.push_back(std::move(value));
@@ -86,7 +86,7 @@ Argument ExportedGraph::length_of(const Argument& scanned, const Origin& origin,
   size.origin.op = next_op_++;
   const ValueId id = iteration();
   program_.values[id].source = ValueSource::node;
-  program_.values[id].name = "length." + std::to_string(id);
+  program_.values[id].name = "length." + std::to_string(id.number());
   size.outputs.push_back(id);
   block.nodes.push_back(std::move(size));
   return {ValueRef{id}};

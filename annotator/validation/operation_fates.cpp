@@ -20,7 +20,7 @@ namespace {
 // True for each value that depends on an input of the model. What a branch or loop makes does.
 class Varying {
  public:
-  explicit Varying(const Program& program) : varies_(program.values.size(), false) {
+  explicit Varying(const Program& program) : varies_(program.values.size()) {
     for (const ProgramInput& input : program.inputs) mark(input.value);
     walk(program.body);
   }
@@ -32,9 +32,9 @@ class Varying {
   }
 
  private:
-  bool has(ValueId value) const { return value >= 0 && varies_[value]; }
+  bool has(ValueId value) const { return value.exists() && varies_[value]; }
   void mark(ValueId value) {
-    if (value >= 0) varies_[value] = true;
+    if (value.exists()) varies_[value] = true;
   }
   void walk(const Block& block) {
     for (const ValueId input : block.inputs) mark(input);
@@ -45,26 +45,26 @@ class Varying {
     }
   }
 
-  std::vector<bool> varies_;
+  IndexedVector<ValueId, bool> varies_;
 };
 
 // True for each operation that an output of the model needs.
 class Needed {
  public:
-  explicit Needed(const Program& program) : used_(program.values.size(), false) {
+  explicit Needed(const Program& program) : used_(program.values.size()) {
     for (const ProgramOutput& output : program.outputs) use(output.value);
     walk(program.body);
   }
 
   bool operator()(const Node& node) const {
-    const auto used = [&](ValueId value) { return value >= 0 && used_[value]; };
+    const auto used = [&](ValueId value) { return value.exists() && used_[value]; };
     return !node.blocks.empty() || std::ranges::any_of(node.outputs, used);
   }
 
  private:
   void use(const Argument& argument) {
     each_value(argument, [&](ValueId value) {
-      if (value >= 0) used_[value] = true;
+      if (value.exists()) used_[value] = true;
     });
   }
   void walk(const Block& block) {
@@ -78,7 +78,7 @@ class Needed {
     }
   }
 
-  std::vector<bool> used_;
+  IndexedVector<ValueId, bool> used_;
 };
 
 bool is_identity(const Node& node) {
@@ -162,7 +162,7 @@ class Inquest {
       to.reason = reason;
     };
     const bool numbers = !node.outputs.empty() && std::ranges::all_of(node.outputs, [&](ValueId value) {
-      return value >= 0 && program_.values[value].type.kind != ValueKind::tensor;
+      return value.exists() && program_.values[value].type.kind != ValueKind::tensor;
     });
     if (!needed_(node)) return eliminated(Elimination::unused);
     if (is_identity(node)) return eliminated(Elimination::identity);

@@ -28,7 +28,7 @@ struct Readers {
 template <class Visit>
 void visit_parameters(const Program& program, const Argument& argument, const Visit& visit) {
   each_value(argument, [&](ValueId id) {
-    if (id >= 0 && program.values[id].source == ValueSource::parameter) visit(program.values[id].index);
+    if (id.exists() && program.values[id].source == ValueSource::parameter) visit(program.values[id].index);
   });
 }
 

@@ -62,12 +62,12 @@ void add_mutations(const Program& program, const FxNames& names, Signature& sign
 Signature stated_by_torchscript(const Program& program, const FxNames& names) {
   constexpr std::string_view kinds[] = {"PARAMETER", "BUFFER", "CONSTANT_TENSOR"};  // by ParameterKind
   Signature signature;
-  for (std::size_t i = 0; i < program.values.size(); ++i) {
-    if (program.values[i].source != ValueSource::parameter) continue;
-    const Parameter& parameter = program.parameters[program.values[i].index];
+  for (const ValueId id : program.values.keys()) {
+    if (program.values[id].source != ValueSource::parameter) continue;
+    const Parameter& parameter = program.parameters[program.values[id].index];
     SignatureEntry& entry = signature.inputs.emplace_back();
     entry.kind = kinds[static_cast<std::size_t>(parameter.kind)];
-    entry.name = names.value_name(static_cast<ValueId>(i));
+    entry.name = names.value_name(id);
     entry.target = parameter.name;
     if (parameter.kind == ParameterKind::buffer) entry.persistent = parameter.persistent;
   }

@@ -16,8 +16,7 @@ program::Term LiveTrace::new_value(const jit::Value& value, ValueSource source, 
   row.source = source;
   row.index = index;
   if (value.hasDebugName()) row.name = program::base_name_of_value(value.debugName());
-  values_.push_back(std::move(row));
-  return program::Term::of_value(static_cast<ValueId>(values_.size() - 1));
+  return program::Term::of_value(values_.add(std::move(row)));
 }
 
 program::Term LiveTrace::term_of(const jit::Value* value, Env& env) {
@@ -44,9 +43,8 @@ program::Term LiveTrace::constant(const c10::IValue& value) {
   row.type = {ValueKind::tensor, archive::dtype_of(tensor), program::static_dims(tensor.sizes())};
   row.source = ValueSource::constant;
   row.index = static_cast<std::int32_t>(constants_.size());
-  values_.push_back(std::move(row));
   constants_.push_back(tensor);
-  program::Term term = program::Term::of_value(static_cast<ValueId>(values_.size() - 1), {tensor});
+  program::Term term = program::Term::of_value(values_.add(std::move(row)), {tensor});
   term.known = true;
   constant_terms_.push_back(term);
   return term;

@@ -12,7 +12,7 @@ namespace whence::recorder::live {
 namespace {
 
 // Names are unique in a Program; values that Python has no name for are called after their operation.
-void make_unique(std::vector<Value>& values, const std::vector<const Node*>& nodes) {
+void make_unique(IndexedVector<ValueId, Value>& values, const std::vector<const Node*>& nodes) {
   for (const Node* node : nodes) {
     for (const ValueId output : node->outputs) {
       if (values[output].name.empty()) values[output].name = node->target.substr(node->target.rfind(':') + 1);
@@ -143,7 +143,7 @@ std::vector<std::size_t> LiveTrace::order() const {
 // Leaves out operations that nothing reads and that change nothing, as PyTorch does when a trace becomes a graph.
 std::vector<bool> LiveTrace::needed_operations() const {
   std::vector<bool> needed(operations_.size(), !reached_end_);
-  std::vector<bool> returned(values_.size(), false);
+  IndexedVector<ValueId, bool> returned(values_.size());
   for (const ProgramOutput& output : outputs_) each_value(output.value, [&](ValueId id) { returned[id] = true; });
   for (std::size_t i = operations_.size(); i-- > 0;) {
     const Operation& operation = operations_[i];

@@ -115,7 +115,7 @@ class LiveTrace {
   std::unordered_map<const torch::jit::Block*, std::int32_t> call_of_block_;
 
   Env env_;
-  std::vector<Value> values_;
+  IndexedVector<ValueId, Value> values_;
   std::vector<Operation> operations_;
   const torch::jit::Node* last_kept_ = nullptr;
   std::unordered_map<const torch::jit::Value*, std::vector<std::size_t>> makers_;  // the operations behind a value

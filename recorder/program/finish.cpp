@@ -59,15 +59,13 @@ void drop_unmentioned_values(Program& program) {
     each_mention(program.body, visit);
     for (ProgramOutput& output : program.outputs) each_value(output.value, visit);
   };
-  std::vector<ValueId> renumbered(program.values.size(), none_id);
+  IndexedVector<ValueId, ValueId> renumbered(program.values.size());
   visit_all([&](ValueId id) { renumbered[id] = id; });
-  ValueId next = 0;
-  for (ValueId id = 0; static_cast<std::size_t>(id) < renumbered.size(); ++id) {
-    if (renumbered[id] == none_id) continue;
-    if (next != id) program.values[next] = std::move(program.values[id]);
-    renumbered[id] = next++;
+  IndexedVector<ValueId, Value> kept;
+  for (const ValueId id : renumbered.keys()) {
+    if (renumbered[id].exists()) renumbered[id] = kept.add(std::move(program.values[id]));
   }
-  program.values.resize(next);
+  program.values = std::move(kept);
   visit_all([&](ValueId& id) { id = renumbered[id]; });
   renumber_places(program, renumbered);
 }

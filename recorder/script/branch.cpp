@@ -79,7 +79,7 @@ void Branch::record() {
     if (taken) first[run] = taken->toBool();
     second[run] = !taken || !first[run];
   }
-  const auto first_inside = static_cast<ValueId>(recording_.values.size());
+  const auto first_inside = ValueId(recording_.values.size());
   std::array<BranchSide, 2> sides;
   for (std::size_t side = 0; side < 2; ++side) {
     Restore sink(recording_.writer.sink);

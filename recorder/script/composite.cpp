@@ -181,7 +181,7 @@ c10::IValue Steps::given(const Argument& argument, const c10::Type* wanted) cons
   if (argument.is_none()) return {};
   if (const auto* value = argument.as<ValueRef>()) {
     if (kind != c10::TypeKind::TensorType) refuse("an argument is a number that the model computes");
-    return inputs_.at(static_cast<std::size_t>(value->id));
+    return inputs_.at(static_cast<std::size_t>(value->id.number()));
   }
   if (kind == c10::TypeKind::ListType) {
     const auto* list_type = type->castRaw<c10::ListType>();
@@ -218,7 +218,7 @@ c10::IValue Steps::given(const Argument& argument, const c10::Type* wanted) cons
 // ---- from PyTorch's values to steps -------------------------------------------------------------------------------
 
 ValueId Steps::new_value(const at::Tensor& tensor, ValueSource source) {
-  const auto id = static_cast<ValueId>(program_.values.size());
+  const auto id = ValueId(program_.values.size());
   Value value;
   value.source = source;
   value.type.dtype = archive::dtype_of(tensor);

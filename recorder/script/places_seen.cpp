@@ -9,7 +9,7 @@ namespace whence::recorder::script {
 
 void PlacesSeen::note_arguments(const std::vector<Term>& arguments) {
   for (const Term& each : arguments) {
-    if (!each.is_value() || each.id >= static_cast<ValueId>(seen_.size()) || !seen_[each.id]) note(each, {});
+    if (!each.is_value() || !seen_.contains(each.id)) note(each, {});
   }
 }
 
@@ -40,8 +40,7 @@ void PlacesSeen::note(const Term& term, const std::vector<Term>& arguments) {
     plain = plain && !sight.shared[run] && tensor.storage_offset() == 0 && tensor.is_contiguous();
   }
   if (!any) return;
-  if (seen_.size() <= static_cast<std::size_t>(term.id)) seen_.resize(term.id + 1);
-  seen_[term.id] = true;
+  seen_.insert(term.id);
   if (!plain) sights_.insert_or_assign(term.id, std::move(sight));
 }
 
@@ -53,7 +52,7 @@ class PlacesSeen::Witness {
   std::optional<MemoryPlace> operator()(ValueId id, const std::optional<MemoryPlace>& derived) const {
     const auto sight = places_.sights_.find(id);
     if (sight != places_.sights_.end()) return seen(id, sight->second, derived);
-    if (static_cast<std::size_t>(id) < places_.seen_.size() && places_.seen_[id]) {
+    if (places_.seen_.contains(id)) {
       return derived && derived->memory == id && in_rows(*derived) ? derived : std::nullopt;
     }
     return program_.values[id].source == ValueSource::node ? std::nullopt : derived;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "recorder/inputs/example_inputs.h"
@@ -36,7 +37,7 @@ class PlacesSeen {
 
   // By value: those of a tensor that lay in rows of its own in every run are not kept.
   std::unordered_map<ValueId, Sight> sights_;
-  std::vector<bool> seen_;
+  std::unordered_set<ValueId> seen_;
 };
 
 }  // namespace whence::recorder::script

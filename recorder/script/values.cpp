@@ -16,8 +16,7 @@ ValueId Values::add(const std::string& name, ValueSource source, Type type, std:
   value.type = std::move(type);
   value.source = source;
   value.index = index;
-  program_.values.push_back(std::move(value));
-  return static_cast<ValueId>(program_.values.size() - 1);
+  return program_.values.add(std::move(value));
 }
 
 DType Values::dtype(const Term& term) const {

@@ -101,7 +101,7 @@ class ProgramReader {
         const bool valid =
             row.size() > column && row[column].is_unsigned() && row[column].unsigned_integer() < value_count_;
         if (!valid) corrupt("expected a row of values");
-        return static_cast<ValueId>(row[column].unsigned_integer());
+        return ValueId(row[column].unsigned_integer());
       };
       StatedPlace stated{value(0), std::nullopt};
       if (!program_.places.empty() && program_.places.back().value >= stated.value)
@@ -285,7 +285,7 @@ class ProgramReader {
 
   void read_values() {
     const std::size_t constants = program_.constants.size();
-    program_.values = table(sidecar_form::values).read<Value>([&](RowReader& row) {
+    program_.values.items() = table(sidecar_form::values).read<Value>([&](RowReader& row) {
       Value value;
       value.name = row.next().text();
       value.type.kind = row.next().one_of<ValueKind>(sidecar_form::value_kinds);
@@ -337,7 +337,7 @@ class ProgramReader {
     program_.inputs = table(sidecar_form::inputs).read<ProgramInput>([&](RowReader& row) {
       ProgramInput input;
       input.name = row.next().text();
-      input.value = row.next().index(value_count_);
+      input.value = ValueId(row.next().index(value_count_));
       return input;
     });
     program_.outputs = table(sidecar_form::outputs).read<ProgramOutput>([&](RowReader& row) {
@@ -375,7 +375,7 @@ class ProgramReader {
       FlatBlock flat;
       const Cell operation = row.next();
       flat.operation = row.number() > 0 ? operation.index(operation_count_) : operation.index_or_none(0);
-      flat.block.inputs = row.next().indices(value_count_);
+      flat.block.inputs = row.next().indices<ValueId>(value_count_);
       const Cell outputs = row.next();
       for (std::size_t i = 0; i < outputs.length(); ++i) {
         flat.block.outputs.push_back(outputs.element(i).argument(value_count_));
@@ -390,10 +390,10 @@ class ProgramReader {
     }
     known_.resize(value_count_);
     given_.resize(value_count_);
-    for (std::size_t i = 0; i < value_count_; ++i) {
-      const Value& value = program_.values[i];
+    for (const ValueId id : program_.values.keys()) {
+      const Value& value = program_.values[id];
       const bool made = value.source == ValueSource::node || value.source == ValueSource::block_input;
-      known_[i] = !made || value.known != none_id;
+      known_[id] = !made || value.known != none_id;
     }
     program_.body = assemble(0, 0);
     if (assembled_ != operation_count_) {
@@ -415,7 +415,7 @@ class ProgramReader {
     for (std::size_t i = 0; i < arguments.length(); i += 2) {
       node.arguments.push_back({arguments.element(i).text(), arguments.element(i + 1).argument(value_count_)});
     }
-    node.outputs = row.next().indices(value_count_);
+    node.outputs = row.next().indices<ValueId>(value_count_);
     node.list_output = row.next().flag();
     const std::int32_t block = row.next().index(blocks_.size());
     blocks_[block].operations.push_back(node.origin.op);
@@ -427,7 +427,7 @@ class ProgramReader {
   void require_defined(const Argument& argument, const std::string& where) const {
     each_value(argument, [&](ValueId id) {
       if (!known_[id] && !given_[id]) {
-        text_.corrupt(where, "value " + std::to_string(id) + " is read before an operation gives it");
+        text_.corrupt(where, "value " + std::to_string(id.number()) + " is read before an operation gives it");
       }
     });
   }
@@ -435,7 +435,7 @@ class ProgramReader {
   // A value has one operation that gives it, or one block that takes it in: those that read it mean that one.
   void define(const std::vector<ValueId>& values, std::vector<ValueId>& here, const std::string& where) {
     for (const ValueId id : values) {
-      if (given_[id]) text_.corrupt(where, "value " + std::to_string(id) + " is given a second time");
+      if (given_[id]) text_.corrupt(where, "value " + std::to_string(id.number()) + " is given a second time");
       given_[id] = true;
       here.push_back(id);
     }
@@ -495,7 +495,8 @@ class ProgramReader {
   std::vector<ScopeBasis> bases_;  // by operation
   Program program_;
   std::size_t value_count_ = 0, operation_count_ = 0;
-  std::vector<bool> known_, given_;  // by value: there from the start; by an operation or block put together so far
+  IndexedVector<ValueId, bool> known_,
+      given_;  // by value: there from the start; by an operation or block put together so far
   std::vector<FlatBlock> blocks_;
   std::vector<Node> nodes_;                           // in the order of the table, until assemble() takes them
   std::vector<std::vector<std::int32_t>> blocks_of_;  // by operation

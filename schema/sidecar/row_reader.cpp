@@ -81,12 +81,6 @@ std::size_t Cell::length() const {
   return json_.size();
 }
 
-std::vector<std::int32_t> Cell::indices(std::size_t count) const {
-  std::vector<std::int32_t> items(length());
-  for (std::size_t i = 0; i < items.size(); ++i) items[i] = element(i).index(count);
-  return items;
-}
-
 std::vector<std::int64_t> Cell::sizes() const {
   std::vector<std::int64_t> items(length());
   for (std::size_t i = 0; i < items.size(); ++i) items[i] = element(i).size();
@@ -113,7 +107,7 @@ Argument Cell::marked_argument(std::size_t value_count) const {
   if (json_.size() != 1) corrupt("expected an argument with one mark");
   const std::string_view mark = json_.key(0);
   const Cell content(text_, json_.member(0), table_, row_, column_);
-  if (mark == "value") return {ValueRef{content.index(value_count)}};
+  if (mark == "value") return {ValueRef{ValueId(content.index(value_count))}};
   if (mark == "float") return {content.floating()};
   if (mark == "string") return {content.text()};
   if (mark == "dtype") return {content.dtype()};

@@ -51,9 +51,14 @@ class Cell {
   bool is_list() const { return json_.is_array(); }
   std::size_t length() const;  // length of a list
   Cell element(std::size_t i) const { return {text_, json_[i], table_, row_, column_}; }
-  std::vector<std::int32_t> indices(std::size_t count) const;  // a list of index()
-  std::vector<std::int64_t> sizes() const;                     // a list of size()
-  std::vector<std::string> texts() const;                      // a list of text()
+  template <class Id = std::int32_t>
+  std::vector<Id> indices(std::size_t count) const {  // a list of index()
+    std::vector<Id> items(length());
+    for (std::size_t i = 0; i < items.size(); ++i) items[i] = Id(element(i).index(count));
+    return items;
+  }
+  std::vector<std::int64_t> sizes() const;  // a list of size()
+  std::vector<std::string> texts() const;   // a list of text()
 
   [[noreturn]] void corrupt(const std::string& why) const;
 

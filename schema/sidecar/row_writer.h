@@ -50,6 +50,10 @@ class RowWriter {
   void word(std::string_view value) { raw(json_string(value)); }  // enumerations, digests, data: seldom the same twice
   void flag(bool value) { raw(value ? "true" : "false"); }
   void word_or_null(std::string_view value) { value.empty() ? raw("null") : word(value); }
+  template <class Kind>
+  void integer(Index<Kind> index) {
+    integer(index.number());
+  }
   void integer_or_null(const std::optional<std::int64_t>& value) { value ? integer(*value) : raw("null"); }
 
   template <class Items, class Each>

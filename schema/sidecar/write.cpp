@@ -150,9 +150,9 @@ class Writer {
     };
     std::string list;
     for (const auto& [value, place] : program_.places) {
-      list += (list.empty() ? "[" : ", [") + std::to_string(value);
+      list += (list.empty() ? "[" : ", [") + std::to_string(value.number());
       if (place) {
-        list += ", " + std::to_string(place->memory) + ", " + text(place->offset) + ", [";
+        list += ", " + std::to_string(place->memory.number()) + ", " + text(place->offset) + ", [";
         for (const Size& stride : place->strides) list += (&stride == place->strides.data() ? "" : ", ") + text(stride);
         list += "]";
       }

@@ -99,8 +99,7 @@ class ProgramBuilder {
     made.type = std::move(type);
     made.source = source;
     made.index = index;
-    program.values.push_back(std::move(made));
-    return static_cast<ValueId>(program.values.size() - 1);
+    return program.values.add(std::move(made));
   }
 
   void output(ValueId id, const std::string& name = "") { program.outputs.push_back({name, v(id)}); }

@@ -24,8 +24,7 @@ ValueId value(Program& program, std::string name, ValueSource source, std::int32
   made.name = std::move(name);
   made.source = source;
   made.index = index;
-  program.values.push_back(std::move(made));
-  return static_cast<ValueId>(program.values.size() - 1);
+  return program.values.add(std::move(made));
 }
 
 ValueId operation(Program& program, std::string target, std::string overload, std::vector<NamedArgument> arguments,

@@ -29,7 +29,7 @@ CompositeCall call_of(const std::string& target, const std::string& overload, st
 
 TEST(Composite, TellsTheStepsOfAnOperator) {
   const CompositeCall call = call_of("aten::rot90", "",
-                                     {{"self", {ValueRef{0}}},
+                                     {{"self", {ValueRef{ValueId(0)}}},
                                       {"k", {std::int64_t{2}}},
                                       {"dims", {ArgumentList{{std::int64_t{0}}, {std::int64_t{1}}}}}});
   Program steps;
@@ -43,7 +43,8 @@ TEST(Composite, TellsTheStepsOfAnOperator) {
 // ldexp multiplies by a power that a kernel writes into an empty tensor; before PyTorch 2.10 it calls pow, which is
 // seen.
 TEST(Composite, RefusesStepsThatItCannotSee) {
-  const CompositeCall call = call_of("aten::ldexp", "Tensor", {{"self", {ValueRef{0}}}, {"other", {ValueRef{1}}}});
+  const CompositeCall call =
+      call_of("aten::ldexp", "Tensor", {{"self", {ValueRef{ValueId(0)}}}, {"other", {ValueRef{ValueId(1)}}}});
   Program steps;
   Diagnostics diagnostics;
   if (whence_recorder()->trace_composite(call, steps, diagnostics)) {

@@ -14,7 +14,7 @@ std::string text(const Argument& argument);
 
 struct ArgumentText {
   std::string operator()(None) const { return "None"; }
-  std::string operator()(ValueRef value) const { return "%" + std::to_string(value.id); }
+  std::string operator()(ValueRef value) const { return "%" + std::to_string(value.id.number()); }
   std::string operator()(std::int64_t value) const { return std::to_string(value); }
   std::string operator()(double value) const {
     std::ostringstream out;

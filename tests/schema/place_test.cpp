@@ -28,8 +28,7 @@ class Views {
                      : size == -3 ? Dim{7, true, none_id}
                                   : Dim{-1 - size == 0 ? 3 : 5, true, static_cast<SymbolId>(-1 - size)});
     }
-    program.values.push_back(std::move(made));
-    return static_cast<ValueId>(program.values.size() - 1);
+    return program.values.add(std::move(made));
   }
   MemoryPlace rows(std::initializer_list<std::int64_t> sizes) { return *rows_of(program, tensor(sizes)); }
 
@@ -37,7 +36,7 @@ class Views {
             std::size_t results = 1) {
     Node made;
     made.target = target;
-    made.arguments = {{"self", value(0)}};
+    made.arguments = {{"self", value(ValueId(0))}};
     made.arguments.insert(made.arguments.end(), more.begin(), more.end());
     for (std::size_t i = 0; i < results; ++i) made.outputs.push_back(tensor(result));
     return made;

@@ -15,7 +15,7 @@ TEST(Program, OperationsStandInExecutionOrder) {
   for (std::size_t i = 0; i < found.size(); ++i) EXPECT_EQ(found[i]->origin.op, static_cast<std::int32_t>(i));
   EXPECT_EQ(qualified(*found[0]), "aten::linear");
   EXPECT_EQ(qualified(*found[3]), "aten::unbind.int");
-  EXPECT_EQ(*found[0]->find("weight"), Argument{ValueRef{1}});
+  EXPECT_EQ(*found[0]->find("weight"), Argument{ValueRef{ValueId(1)}});
   EXPECT_EQ(found[0]->find("alpha"), nullptr);
 }
 
@@ -37,7 +37,7 @@ TEST(Program, DigestTellsWhatWasRecorded) {
   Program same = program;
   same.producer = "another whence";
   same.source.file = "renamed.pt";
-  same.values[0].name = "renamed";
+  same.values[ValueId(0)].name = "renamed";
   EXPECT_EQ(program_digest(same), digest);
 
   Program other = program;

@@ -79,11 +79,12 @@ void add_values(Program& program) {
   program.values.push_back(value("out", DType::float32, {{batch, Dim{}}}));
   program.values.push_back(value("z", DType::float32, {{batch, Dim{}}}));
   program.placed = true;
-  program.places = {{2, MemoryPlace{2, 0, {Size::symbol(0), 4}, {1, Size::symbol(0)}}},
-                    {3, std::nullopt},
-                    {5, MemoryPlace{0, Size::unknown(), {local_symbol({5, 0})}, {local_symbol({5, 0}) * 2}}}};
-  program.values[4].type.kind = ValueKind::integer;
-  program.values[4].known = 0;
+  const Size length = local_symbol({ValueId(5), 0});
+  program.places = {{ValueId(2), MemoryPlace{ValueId(2), 0, {Size::symbol(0), 4}, {1, Size::symbol(0)}}},
+                    {ValueId(3), std::nullopt},
+                    {ValueId(5), MemoryPlace{ValueId(0), Size::unknown(), {length}, {length * 2}}}};
+  program.values[ValueId(4)].type.kind = ValueKind::integer;
+  program.values[ValueId(4)].known = 0;
 }
 
 void add_constants(Program& program) {
@@ -92,20 +93,20 @@ void add_constants(Program& program) {
   program.constants.push_back({.data = {DType::uint8, {50, 100}, Bytes::owned(large)}, .name = "mask", .ops = {0, 2}});
 }
 
-Node node(std::string target, std::string overload, std::vector<NamedArgument> arguments, std::vector<ValueId> outputs,
-          std::int32_t op, ScopeId scope, StackId stack) {
+Node node(std::string target, std::string overload, std::vector<NamedArgument> arguments,
+          const std::vector<int>& outputs, std::int32_t op, ScopeId scope, StackId stack) {
   Node node;
   node.target = std::move(target);
   node.overload = std::move(overload);
   node.arguments = std::move(arguments);
-  node.outputs = std::move(outputs);
+  for (const int output : outputs) node.outputs.push_back(ValueId(output));
   node.origin = {op, scope, stack, "%" + std::to_string(op)};
   return node;
 }
 
 // linear(x, w); if (...) { an operator with every kind of argument } else { nothing }; relu
 void add_operations(Program& program) {
-  const auto ref = [](ValueId id) { return Argument{ValueRef{id}}; };
+  const auto ref = [](int id) { return Argument{ValueRef{ValueId(id)}}; };
   constexpr double infinity = std::numeric_limits<double>::infinity();
   Node inner = node("aten::everything", "overload",
                     {{"none", {None{}}},
@@ -123,7 +124,7 @@ void add_operations(Program& program) {
                      {"nested", {ArgumentList{{ArgumentList{ref(2), {None{}}}}, {std::int64_t{1}}, {2.5}}}}},
                     {3}, 2, 4, 1);
   Node branch = node("prim::If", "", {{"condition", ref(4)}}, {6}, 1, 1, none_id);
-  Block taken{.inputs = {5}, .nodes = {}, .outputs = {ref(3)}};
+  Block taken{.inputs = {ValueId(5)}, .nodes = {}, .outputs = {ref(3)}};
   taken.nodes.push_back(std::move(inner));
   branch.blocks.push_back(std::move(taken));
   branch.blocks.push_back({.inputs = {}, .nodes = {}, .outputs = {ref(2)}});
@@ -149,8 +150,8 @@ Sidecar sample_sidecar() {
   add_values(program);
   add_constants(program);
   add_operations(program);
-  program.inputs = {{"x", 0}};
-  program.outputs = {{"logits", {ValueRef{6}}}, {"", {std::int64_t{3}}}};
+  program.inputs = {{"x", ValueId(0)}};
+  program.outputs = {{"logits", {ValueRef{ValueId(6)}}}, {"", {std::int64_t{3}}}};
   program.signature.inputs = {{"PARAMETER", "p_w", "block.linear.weight", std::nullopt},
                               {"BUFFER", "b_mean", "mean", false},
                               {"USER_INPUT", "x", std::nullopt, std::nullopt}};

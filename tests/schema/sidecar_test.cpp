@@ -42,8 +42,8 @@ TEST(Sidecar, ReadsBackWhatMatters) {
   EXPECT_EQ(b.modules[1].aliases, a.modules[1].aliases);
   EXPECT_EQ(b.scopes, a.scopes);
   EXPECT_EQ(b.stacks, a.stacks);
-  EXPECT_EQ(b.values[0].type.dims, a.values[0].type.dims);
-  EXPECT_FALSE(b.values[3].type.dims);
+  EXPECT_EQ(b.values[ValueId(0)].type.dims, a.values[ValueId(0)].type.dims);
+  EXPECT_FALSE(b.values[ValueId(3)].type.dims);
   const auto left = operations(a), right = operations(b);
   ASSERT_EQ(right.size(), left.size());
   for (std::size_t i = 0; i < left.size(); ++i) {
@@ -174,7 +174,7 @@ TEST(Sidecar, OlderFilesDoNotSayWhereTensorsLie) {
   const Program read = parsed(older.dump()).program;
   EXPECT_FALSE(read.placed);
   EXPECT_EQ(read.body.nodes[0].arguments.size(), sample_sidecar().program.body.nodes[0].arguments.size());
-  EXPECT_EQ(place_of_owner(read, 0), std::nullopt);
+  EXPECT_EQ(place_of_owner(read, ValueId(0)), std::nullopt);
 }
 
 TEST(Sidecar, SaysOfWhichOperationsTheScopeWasNotObserved) {
