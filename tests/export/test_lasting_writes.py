@@ -164,16 +164,11 @@ OVERLAPS = {
     "broadcast": lambda y: y.sub_(y[:, :1]),
     "transposed": lambda y: y[:, :3].copy_(y[:, :3].t()),
     "out": lambda y: torch.mul(y[:, :-1], 2, out=y[:, 1:]),
-    "index of T": lambda y: y[:, :3].index_put_((torch.tensor([0, 1]),), y[:, :3].T[:2]),
-    "moved axes": lambda y: y[:, :3].copy_(y[:, :3].movedim(0, 1)),
-    "numpy_T": lambda y: y[:, :3].copy_(y[:, :3].T),
 }
 APART = {
     "halves": lambda y: y[:, :2].copy_(y[:, 2:]),
-    "interleaved": lambda y: y[:, ::2].add_(y[:, 1::2]),
     "itself": lambda y: y.mul_(y),
     "rows": lambda y: y[0].copy_(y[2]),
-    "parts": lambda y: y.split(2, 1)[0].copy_(y.split(2, 1)[1]),
     "a copy": lambda y: y[:, 1:].copy_(y[:, :-1].clone()),
     "an index": lambda y: y.index_put_((torch.tensor([0, 1]),), y[torch.tensor([1, 2])]),
 }

@@ -20,30 +20,22 @@ SERVED = {
     "sizes": GROW + "return x.sum(0) * x.size(0), torch.arange(x.size(0)), x.new_full((x.size(0),), 2.0)",
     "moves": GROW + "return x.sort(0)[0], x[1:-1], x.roll(1, 0), x.view(-1), torch.diagonal(x @ x.t())",
     "reshapes": GROW + "return x.reshape(x.size(0) * 2, 2), x.view(x.size(0), 2, 2), x.flatten()",
-    "statistics": GROW + "return x.var(0), x.mean(), x.max(0)[0], F.softmax(x @ x.t(), -1), F.layer_norm(x, (4,))",
     "iterated": GROW + "total = x.sum() * 0\nfor row in x: total = total + row.sum()\nreturn total",
-    "slice": "return x[: int(k) + 1].view(-1), x[int(k) // 2 :].reshape(-1)",
     "expand": "return x[: int(k) + 1].unsqueeze(1).expand(-1, 2, -1)",
     "branch": "if int(k) > 1: y = x[:2]\nelse: y = x\nreturn y.view(-1), y * 2",
     "mask": "y = x[x[:, 0] > 0]\nif int(k) > 0: y = y * 2\nreturn y.view(-1)",
     "range": ("for i in range(1, int(k)): x = x + i\nfor i in range(0, int(k), 2): x = x * 2 + i\n"
               "for i in range(int(k), 0, -2): x = x + i * 3\nfor i in range(2, 6, int(k) + 1): x = x - i\nreturn x"),
-    "written after a branch": "y = x.relu() if int(k) > 1 else x * 2\ny.add_(5)\nif int(k) > 2: x = x * 3\nx += 1\nreturn x, y",
     "at most two": "y = x[x[:, 0] > 0][:2]\nreturn y.view(-1), y.unsqueeze(1).expand(-1, 3, -1).flatten(0, 1)",
     "at most as many": "y = x[torch.where(x[:, 0] > 0)[0][:2]]\nreturn torch.topk(x[:, 0], min(2, y.shape[0]))[0]",
     # in the example these are as long as something that is fixed
     "padded": "y = F.pad(x[: int(k)], [0, 0, 0, 1])\nreturn y.view(-1), y.unsqueeze(0).flatten(0, 1)",
-    "repeated": "y = x[: int(k) - 2].repeat(3, 1)\nreturn y.view(-1), y.unsqueeze(0).flatten(0, 1)",
-    "joined": "y = torch.cat([x[: int(k)], x[:1]])\nreturn y.view(-1), y.unsqueeze(0).flatten(0, 1)",
-    "mask of columns": "y = x[:, x[0] > 0]\nreturn y.reshape(y.shape[1], -1), y * 2",
     "mask of the last axis": "y = x.view(1, 3, 4)[:, :, x[0] > 0]\nreturn torch.zeros(y.shape[2]), y.flatten()",
     "mask of two axes": "y = x.view(1, 3, 4)[:, x > 0]\nreturn torch.zeros(y.shape[1])",
     "where": "rows, columns = torch.where(x > 0)\nreturn torch.ones(rows.shape[0]), columns.view(columns.shape[0], 1)",
     "one_hot": "y = F.one_hot(k.view(1))\nreturn torch.zeros(y.shape[1]), y",
     "tensor_split": "y = x.tensor_split([int(k) // 2])[1]\nreturn torch.zeros(y.shape[0]), y * 2",
     "split": "parts = torch.split(x[: int(k) // 2 + 1], 1)\nreturn len(parts), torch.cat([part * 2 for part in parts])",
-    "chunk": "parts = torch.chunk(x[: int(k) // 2 + 1], 2)\nreturn len(parts), torch.ones(parts[0].shape[0])",
-    "unbind": "parts = x[: int(k) // 2 + 1].unbind(0)\nreturn len(parts), torch.stack(parts)",
     "suppression": ("order = x[:, 0].argsort(descending=True)\nkeep: List[int] = []\nwhile order.numel() > 0:\n"
                     "    best = int(order[0])\n    keep.append(best)\n    rest = order[1:]\n"
                     "    far = (x[rest] - x[best]).abs().sum(1) > 3\n    order = rest[torch.where(far)[0]]\n"
@@ -60,9 +52,7 @@ SERVED = {
     "list started anew": ("rows: List[Tensor] = [x]\nif int(k) > 2: rows = []\nrows.append(x * 2)\n"
                           "return torch.stack(rows)"),
     # writes to what data chose
-    "branch chooses": "a = x.clone()\nb = x * 2\nc = a\nif int(k) > 2: c = b\nc.add_(10)\nreturn a, b, c",
     "branch makes a view": "h = x.clone()\nif int(k) > 1: v = h[0]\nelse: v = h[1]\nv.zero_()\nreturn h, v",
-    "loop makes a copy": "a = x.clone()\nb = a\nfor i in range(int(k)): b = b + 1\nb.add_(10)\nreturn a, b",
 }
 REFUSED = {
     "list has two names": "a: List[Tensor] = [x]\nb = a\nfor i in range(int(k)): b += [x]\nreturn len(a)",
@@ -239,21 +229,6 @@ def assert_equal_at(sizes, model, example, tmp_path):
 @pytest.mark.parametrize("example", [(4, 6), (4, 4)])
 def test_a_branch_for_equal_sizes_holds_none_of_them(example, tmp_path):
     assert_equal_at([(4, 6), (6, 4), (1, 1), (4, 4), (7, 7), (20, 20)], EqualSizes(), example, tmp_path)
-
-
-class OneMore(torch.nn.Module):
-    """A script computes with sizes under a condition that one of the runs meets, or none."""
-
-    def forward(self, x, y):
-        if x.shape[0] == y.shape[0] + 1:
-            z = x[1:] * y
-            return torch.zeros_like(z) + z.mean(0) + torch.arange(z.size(0)).unsqueeze(1) / z.numel()
-        return x
-
-
-@pytest.mark.parametrize("example", [(5, 4), (6, 6)])
-def test_a_branch_that_hardly_a_run_meets_holds_none_of_its_sizes(example, tmp_path):
-    assert_equal_at([(5, 4), (2, 1), (3, 3), (10, 9), (1, 4), (25, 24)], OneMore(), example, tmp_path)
 
 
 class OneRow(torch.nn.Module):
