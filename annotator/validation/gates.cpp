@@ -6,6 +6,9 @@
 #include <cmath>
 #include <cstdio>
 #include <functional>
+#include <iterator>
+#include <map>
+#include <ranges>
 
 #include "annotator/origin/module_tree.h"
 #include "annotator/text/path_glob.h"
@@ -32,7 +35,8 @@ const Rule required_rule = {
     "required modules without a node, or with nodes that are not covered",
     "look at `whence explain` of their nodes, or at `whence validate --sidecar` for why there are none",
     "Asked for by --require: each module that the glob matches must have nodes, and all of them "
-    "must be exact, matched or inferred.",
+    "must be exact, matched or inferred. A module that lost all its nodes is known by --sidecar or --baseline, or by "
+    "its own name as the glob.",
     Severity::error};
 const Rule baseline_rule = {
     "V503",
@@ -156,8 +160,8 @@ class Losses {
 
 class Gatekeeper {
  public:
-  Gatekeeper(const Coverage& coverage, const std::vector<SilentModule>& silent)
-      : coverage_(coverage), silent_(silent) {}
+  Gatekeeper(const Coverage& coverage, const std::vector<SilentModule>& silent, const Baseline* baseline)
+      : coverage_(coverage), silent_(silent), baseline_(baseline) {}
 
   void threshold(const Threshold& limit) {
     const auto hold = [&](const std::string& subject, const Counts& counts) {
@@ -195,15 +199,16 @@ class Gatekeeper {
             counts.total() - counts.covered());
       }
     }
-    for (const SilentModule& module : silent_) {
-      if (!matches_path(glob, module.path)) continue;
+    for (const auto& [path, reason] : without_node()) {
+      if (!matches_path(glob, path)) continue;
       any = true;
-      add(required_rule, module.path, "covered", 100, 0, std::nullopt);
+      add_shortfall(required_rule, path, "covered", 100, path + " has no node: " + reason);
     }
     if (!any) add_missing(required_rule, "module", glob, "covered", 100);
   }
 
-  void compare(const Baseline& baseline) {
+  void compare() {
+    const Baseline& baseline = *baseline_;
     const auto covered = [](const Counts& counts) { return counts.covered(); };
     const auto exact = [](const Counts& counts) { return counts[Confidence::exact]; };
     const Losses losses(baseline, coverage_);
@@ -240,27 +245,40 @@ class Gatekeeper {
     found_.push_back({&baseline_rule, "", measure, was, is, nodes, modules, message, false});
   }
 
+  // Modules that the sidecar or the baseline names and no node of the file carries, each with the reason.
+  std::map<std::string, std::string> without_node() const {
+    std::map<std::string, std::string> reasons;
+    for (const SilentModule& module : silent_) reasons.emplace(module.path, text_of(module.silence));
+    if (baseline_ == nullptr) return reasons;
+    const std::vector<std::string_view> present = names_of(coverage_.modules);
+    for (const auto& [path, counts] : baseline_->modules) {
+      if (counts.total() > 0 && std::ranges::find(present, path) == present.end()) {
+        reasons.emplace(path, "the baseline has " + std::to_string(counts.total()));
+      }
+    }
+    return reasons;
+  }
+
+  // A shortfall of something that the file has no node of, so that no number of nodes is missing.
+  void add_shortfall(const Rule& rule, const std::string& subject, const std::string& measure, double minimum,
+                     const std::string& message) {
+    found_.push_back({&rule, subject, measure, minimum, 0, std::nullopt, {}, message, false});
+  }
+
   // The file has nothing of that name: it is gone, or was never called so.
   void add_missing(const Rule& rule, const std::string& kind, const std::string& name, const std::string& measure,
                    double minimum) {
     std::vector<std::string_view> known = names_of(kind == "operator" ? coverage_.operators : coverage_.modules);
-    if (kind == "module") {
-      for (const SilentModule& module : silent_) known.push_back(module.path);
-    }
+    const std::map<std::string, std::string> gone = without_node();
+    if (kind == "module") std::ranges::copy(gone | std::views::keys, std::back_inserter(known));
     const std::string near = nearest_remedy(name, known, "");
-    found_.push_back({&rule,
-                      name,
-                      measure,
-                      minimum,
-                      0,
-                      std::nullopt,
-                      {},
-                      "no " + kind + " of the file matches '" + name + "'" + (near.empty() ? "" : "; " + near),
-                      false});
+    add_shortfall(rule, name, measure, minimum,
+                  "no " + kind + " of the file matches '" + name + "'" + (near.empty() ? "" : "; " + near));
   }
 
   const Coverage& coverage_;
   const std::vector<SilentModule>& silent_;
+  const Baseline* baseline_;
   std::vector<Shortfall> found_;
 };
 
@@ -324,10 +342,10 @@ Tolerance parse_tolerance(const std::string& text) {
 
 std::vector<Shortfall> shortfalls_of(const Coverage& coverage, const std::vector<SilentModule>& silent,
                                      const Gates& gates, const Baseline* baseline) {
-  Gatekeeper keeper(coverage, silent);
+  Gatekeeper keeper(coverage, silent, baseline);
   for (const Threshold& threshold : gates.minima) keeper.threshold(threshold);
   for (const std::string& glob : gates.required) keeper.require(glob);
-  if (baseline != nullptr) keeper.compare(*baseline);
+  if (baseline != nullptr) keeper.compare();
   return keeper.take();
 }
 

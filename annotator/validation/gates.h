@@ -61,7 +61,8 @@ struct Shortfall {
 };
 
 // `silent`: modules of the sidecar that have no node. `baseline`: what gates.baseline names, null for none. A glob or
-// an operator type that matches nothing is a shortfall. Against a baseline one cause is one shortfall: the nodes that
+// an operator type that matches nothing is a shortfall, and so is a required module of `silent` or of the baseline that
+// has no node. Against a baseline one cause is one shortfall: the nodes that
 // became unknown, and those that became less sure. Nodes that are gone are none, since nothing of them is left to be
 // known.
 std::vector<Shortfall> shortfalls_of(const Coverage& coverage, const std::vector<SilentModule>& silent,

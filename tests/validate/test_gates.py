@@ -5,10 +5,11 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+import onnx
 import pytest
 
 import command
-from validate.onnx_files import chain, known, model
+from validate.onnx_files import MODULE, chain, known, model
 from validate.test_coverage import schema
 
 
@@ -25,6 +26,10 @@ def shortfalls(*arguments, code=1) -> list:
             for each in found]
 
 
+def value_of(node: onnx.NodeProto, key: str) -> str:
+    return next(entry.value for entry in node.metadata_props if entry.key == key)
+
+
 def test_thresholds_of_modules_and_operators(path):
     assert shortfalls(path, "--min", "exact=100@encoder.*") == [("V501", "encoder.1", "exact", 100, 33.3)]
     assert shortfalls(path, "--min", "covered=60@encoder.*", code=0) == []
@@ -36,6 +41,38 @@ def test_thresholds_of_modules_and_operators(path):
 def test_v502_required_modules_are_covered_whole(path):
     assert shortfalls(path, "--require", "encoder.0", code=0) == []
     assert shortfalls(path, "--require", "encoder.*") == [("V502", "encoder.1", "covered", 100, 66.7)]
+
+
+def test_v502_a_required_module_that_lost_its_nodes_is_in_the_baseline(path, tmp_path):
+    """The glob matches others that the file still has, so the file alone does not show what is gone."""
+    report = tmp_path / "before.json"
+    report.write_text(command.run("validate", path, "--json").stdout)
+    after = model(chain(known("encoder.0", "exact"), known("encoder.0", "exact")), tmp_path / "after.onnx")
+    assert shortfalls(after, "--require", "encoder.*", code=0) == []
+    for before in (path, report):
+        for glob, gone in (("encoder.*", ["encoder.1"]), ("encoder.1", ["encoder.1"]), ("encoder.0", []), ("**.1", ["encoder.1"])):
+            found = shortfalls(after, "--require", glob, "--baseline", before, code=1 if gone else 0)
+            assert found == [("V502", each, "covered", 100, 0) for each in gone], glob
+    (found,) = command.run_json("validate", after, "--require", "encoder.*", "--baseline", path, code=1)["shortfalls"]
+    assert found["message"] == "encoder.1 has no node: the baseline has 3"
+    (near,) = command.run_json("validate", after, "--require", "encoder.2", "--baseline", path, code=1)["shortfalls"]
+    assert "encoder.1" in near["message"] and near["subject"] == "encoder.2"
+
+
+def test_v502_a_required_module_that_lost_its_nodes_is_in_the_sidecar(small_export, small_archive, tmp_path):
+    whole, sidecar, lost = (tmp_path / name for name in ("whole.onnx", "whole.whence.json", "lost.onnx"))
+    command.run("export", small_archive, "-o", whole, "--annotate", "--sidecar-out", sidecar)
+    exported = onnx.load(whole)
+    modules = [value_of(each, MODULE) for each in exported.graph.node]
+    assert len(set(modules)) > 1
+    # The last module's nodes go, as where a tool takes an activation for nothing.
+    for each in [each for each, module in zip(exported.graph.node, modules, strict=True) if module == modules[-1]]:
+        exported.graph.node.remove(each)
+    exported.graph.output[0].name = exported.graph.node[-1].output[0]
+    onnx.save(exported, lost)
+    assert shortfalls(lost, "--require", "**", code=0) == []
+    assert ("V502", modules[-1], "covered", 100, 0) in shortfalls(lost, "--require", "**", "--sidecar", sidecar)
+    assert modules[-1] not in {found[1] for found in shortfalls(whole, "--require", modules[-1], "--sidecar", sidecar, code=0)}
 
 
 @pytest.mark.parametrize("options, rule, wanted, near", [
