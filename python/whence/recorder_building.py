@@ -23,7 +23,10 @@ from .errors import WhenceError, error
 
 _PARTS = ("whence/bin/", "whence/lib/")
 _STEP = re.compile(r"\[(\d+)/(\d+)\]")
-_MISSING_PACKAGES = re.compile(r"apt-get install -y [\w.+: -]+")
+_MISSING_PACKAGES = re.compile(r"apt-get install -y( [a-z0-9][a-z0-9.+:-]*)+")
+_NO_COMPILER = re.compile(r"CMAKE_CXX_COMPILER not set|No CMAKE_CXX_COMPILER could be found")
+# What CMake or a compiler says went wrong, without its place.
+_REASON = re.compile(r"CMake Error at [^\n]*\n\s*(\S[^\n]*)|\berror: ([^\n]+)")
 
 
 def parser() -> Parser:
@@ -94,13 +97,17 @@ def _failure(lines: list[str]) -> WhenceError:
     if found := _MISSING_PACKAGES.search(said):
         return error("E0307", "needs_libtorch", "the recorder cannot be compiled: packages that whence is built with are missing",
                      f"as root: {found[0].strip()}")
+    if _NO_COMPILER.search(said):
+        return error("E0307", "needs_libtorch", "the recorder cannot be compiled: there is no C++ compiler",
+                     "as root: apt-get install -y g++, or name GCC 12 or newer in CXX")
     if "No module named pip" in said:
         return error("E0307", "needs_libtorch", f"{sys.executable} has no pip, which builds the recorder",
                      f"{sys.executable} -m ensurepip")
     log = recorders.built_folder().parent / "build.log"
     log.write_text("".join(lines))
-    reason = next((line.strip() for line in lines if "error" in line.lower()), lines[-1].strip() if lines else "no output")
-    return error("E0307", "needs_libtorch", f"the recorder could not be compiled: {reason}", f"the whole output is in {log}")
+    found = _REASON.search("".join(lines))
+    reason = next(filter(None, found.groups())) if found else lines[-1] if lines else "no output"
+    return error("E0307", "needs_libtorch", f"the recorder could not be compiled: {reason.strip()}", f"the whole output is in {log}")
 
 
 def _keep_parts(wheel: Path, folder: Path) -> None:

@@ -85,21 +85,51 @@ def test_what_was_built_for_this_pytorch_is_taken_first(alone):
     assert os.access(library.parents[1] / "bin" / "whence", os.X_OK) and not list(library.parents[2].glob(".whence-*"))
 
 
-def test_what_is_missing_is_said_with_the_one_command(alone):
-    wrapped = "packages that whence is built with are missing; on Debian and Ubuntu run as\\n  root: apt-get install -y g++\\n  mold"
-    source = source_of(alone / "source", f"import sys\ndef build_wheel(*_, **__):\n    print('''{wrapped}''')\n    sys.exit(1)\n")
-    said = built(source, code=4).stderr
-    assert said.startswith("E0307") or "\nE0307" in said
-    assert "as root: apt-get install -y g++ mold" in said
+def failing(folder: Path, output: str) -> Path:
+    """A source whose build prints this and fails."""
+    return source_of(folder, f"import sys\ndef build_wheel(*_, **__):\n    print({output!r})\n    sys.exit(1)\n")
+
+
+# As CMake and compilers print them, after the line in which a build says what is on.
+SUMMARY = "-- whence 0.1.0: recorder ON, tests OFF, warnings are errors OFF, ccache OFF\n"
+PACKAGES = """CMake Error at tools/cmake/packages.cmake:53 (message):
+  packages that whence is built with are missing; on Debian and Ubuntu run as
+  root: apt-get install -y libboost-program-options-dev
+  nlohmann-json3-dev g++
+Call Stack (most recent call first):
+  CMakeLists.txt:68 (include)
+"""
+COMPILER = """CMake Error at /cmake/Modules/CMakeDetermineCXXCompiler.cmake:47 (message):
+  Could not find the compiler specified in the environment variable CXX:
+
+  g++.
+
+CMake Error: CMAKE_CXX_COMPILER not set, after EnableLanguage
+"""
+OLD = """CMake Error at tools/cmake/packages.cmake:8 (message):
+  whence needs GCC 12 or newer; /usr/bin/c++ is 11.4.0
+Call Stack (most recent call first):
+"""
+
+
+@pytest.mark.parametrize("output, words", [
+    (PACKAGES, "try: as root: apt-get install -y libboost-program-options-dev nlohmann-json3-dev g++\n"),
+    (COMPILER, "there is no C++ compiler; try: as root: apt-get install -y g++"),
+    (OLD, "compiled: whence needs GCC 12 or newer; /usr/bin/c++ is 11.4.0; try: the whole output is in "),
+    ("FAILED: x.o\ng++: fatal error: Killed signal terminated program cc1plus\n", "compiled: Killed signal terminated program cc1plus; try"),
+    ("/a/b.cpp:3:1: error: expected ';'\nerror: subprocess-exited-with-error\n", "compiled: expected ';'; try: the whole output is in "),
+])
+def test_what_is_missing_is_said_with_the_one_command(alone, output, words):
+    said = built(failing(alone / "source", SUMMARY + output), code=4).stderr
+    assert said.startswith("E0307") and words in said
     assert recorders.fitting() is None
 
 
 @pytest.mark.matrix
 def test_any_other_failure_leaves_the_whole_output(alone):
-    source = source_of(alone / "source", "def build_wheel(*_, **__):\n    raise RuntimeError('error: no such compiler')\n")
-    said = built(source, code=4).stderr
+    said = built(failing(alone / "source", SUMMARY + "error: no such thing"), code=4).stderr
     log = alone / "cache" / "whence" / f"recorder-{whence.__version__}" / "build.log"
-    assert "E0307" in said and str(log) in said and "no such compiler" in log.read_text()
+    assert "E0307" in said and str(log) in said and SUMMARY in log.read_text()
 
 
 @pytest.fixture(scope="module")
