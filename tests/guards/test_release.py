@@ -64,6 +64,29 @@ def test_the_static_command_runs_and_brings_licences(release, tmp_path):
         assert name in licences, name
 
 
+VALIDATE = """
+import json, sys
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
+validator = JsonStrictValidator(SchemaVersion.V1_6)
+bill = json.load(sys.stdin)
+assert validator.validate_str(json.dumps(bill)) is None, validator.validate_str(json.dumps(bill))
+bill["components"][0]["type"] = "thing"
+assert validator.validate_str(json.dumps(bill)) is not None
+"""
+
+
+@pytest.mark.matrix
+def test_the_bill_is_one_by_the_schema_of_cyclonedx(release):
+    """The schema is the project's own, with the check that a wrong bill is refused."""
+    python = command.ROOT / "build" / "tools" / "cyclonedx" / "bin" / "python"
+    if not python.exists():
+        pytest.skip("no environment of cyclonedx: tools/setup/tool_environments.sh makes it")
+    bill = (release / f"whence-{VERSION}-linux-{ARCHITECTURE}.cdx.json").read_text()
+    checked = subprocess.run([python, "-c", VALIDATE], input=bill, capture_output=True, text=True)
+    assert checked.returncode == 0, checked.stderr
+
+
 def test_the_bill_names_what_was_linked(release):
     bill = json.loads((release / f"whence-{VERSION}-linux-{ARCHITECTURE}.cdx.json").read_text())
     assert (bill["bomFormat"], bill["specVersion"]) == ("CycloneDX", "1.6")

