@@ -115,6 +115,22 @@ def test_a_plain_file_is_annotated_first(folder, given):
     assert (folder / "plain.onnx").read_bytes() == before
 
 
+def test_a_file_that_cannot_be_annotated_is_not_taken_for_the_one_of_an_earlier_run(folder):
+    assert run_steps(folder, "plain.onnx", annotate="true", sidecar="model.whence.json")[0] == 0
+    (folder / "plain.onnx").write_bytes(b"\x0a\xff")
+    code, shown, outputs = run_steps(folder, "plain.onnx", annotate="true", sidecar="model.whence.json")
+    assert code == 3 and re.search("^::error .*plain.onnx could not be annotated, exit code 3", shown, re.MULTILINE) and not outputs
+
+
+def test_a_path_that_leads_out_of_the_folder_is_not_written_to(folder):
+    (folder / "work").mkdir()
+    before = (folder / "plain.onnx").read_bytes()
+    code, shown, _ = run_steps(folder / "work", "../plain.onnx", annotate="true", sidecar="../model.whence.json")
+    assert code == 0, shown
+    assert (folder / "plain.onnx").read_bytes() == before
+    assert command.run_json("validate", folder / "work" / "whence-results" / "_" / "plain.onnx")["coverage"]["covered"] == 3
+
+
 @pytest.mark.parametrize("models, given, words", [("none.onnx", {}, "could not be checked"), ("*.none", {}, "no ONNX file"),
                                                   ("", {}, "no ONNX file"), ("model.onnx", {"options": "--mim=3"}, "exit code 2")])
 def test_what_cannot_be_checked_is_no_finding(folder, models, given, words):

@@ -34,30 +34,36 @@ while IFS= read -r line; do
   [ -z "$line" ] || options+=("$line")
 done <<<"${WHENCE_OPTIONS:-}"
 
-# Annotates $1 into the folder and prints the path of what it wrote.
+# Annotates $1 into the folder, also where its path leads out of it, and prints the path of what it wrote.
 annotate() {
-  local target=$folder/$1
+  local target=$folder/${1//..\//_/}
   mkdir -p "$(dirname "$target")"
   if [ -n "${WHENCE_SIDECAR:-}" ]; then
-    whence annotate "$1" --sidecar "$WHENCE_SIDECAR" -o "$target" >&2
+    whence annotate "$1" --sidecar "$WHENCE_SIDECAR" -o "$target" >&2 || return
   else
-    whence annotate "$1" --from "$WHENCE_BASELINE" -o "$target" >&2
+    whence annotate "$1" --from "$WHENCE_BASELINE" -o "$target" >&2 || return
   fi
   printf '%s\n' "$target"
+}
+
+# could_not_be MODEL WHAT CODE: ends the step, which is no finding.
+could_not_be() {
+  echo "::error title=whence::$1 could not be $2, exit code $3"
+  exit "$3"
 }
 
 worst=0
 for number in "${!models[@]}"; do
   model=${models[$number]}
-  [ "${WHENCE_ANNOTATE:-false}" != true ] || model=$(annotate "$model")
+  if [ "${WHENCE_ANNOTATE:-false}" = true ]; then
+    annotated=$(annotate "$model") || could_not_be "$model" annotated $?
+    model=$annotated
+  fi
   text=$folder/text
   code=0
   whence validate "$model" "${options[@]}" --format sarif -o "$folder/sarif/$number.sarif" --format text -o "$text" \
     --format github || code=$?
-  if [ "$code" -gt 1 ]; then
-    echo "::error title=whence::$model could not be checked, exit code $code"
-    exit "$code"
-  fi
+  [ "$code" -le 1 ] || could_not_be "$model" checked "$code"
   [ "$code" -le "$worst" ] || worst=$code
   {
     printf '\n### `%s`: %s\n\n' "$model" "$([ "$code" = 0 ] && echo nothing found || echo findings)"
