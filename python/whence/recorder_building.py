@@ -25,7 +25,7 @@ _PARTS = ("whence/bin/", "whence/lib/")
 _STEP = re.compile(r"\[(\d+)/(\d+)\]")
 _MISSING_PACKAGES = re.compile(r"apt-get install -y( [a-z0-9][a-z0-9.+:-]*)+")
 _NO_COMPILER = re.compile(r"CMAKE_CXX_COMPILER not set|No CMAKE_CXX_COMPILER could be found")
-# What CMake or a compiler says went wrong, without its place.
+# The message of an error of CMake or of a compiler, without its place.
 _REASON = re.compile(r"CMake Error at [^\n]*\n\s*(\S[^\n]*)|\berror: ([^\n]+)")
 
 

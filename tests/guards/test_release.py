@@ -22,6 +22,9 @@ def made(folder: Path) -> Path:
     (folder / "release").mkdir(parents=True)
     (folder / "sdk" / "include" / "whence").mkdir(parents=True)  # stands for what `make install` leaves
     (folder / "sdk" / "include" / "whence" / "annotate.h").write_text("// a header\n")
+    config = folder / "sdk" / "lib" / "cmake" / "whence" / "whenceConfig.cmake"
+    config.parent.mkdir(parents=True)
+    config.write_bytes((BUILD / "whenceConfig.cmake").read_bytes())
     subprocess.run([sys.executable, command.ROOT / "tools" / "setup" / "release.py", folder / "release", folder / "sdk",
                     f"{ARCHITECTURE}={BUILD}"], check=True, env={**os.environ, "SOURCE_DATE_EPOCH": str(TIME)})
     return folder / "release"
@@ -62,6 +65,16 @@ def test_the_static_command_runs_and_brings_licences(release, tmp_path):
     licences = (top / "THIRD-PARTY.txt").read_text()
     for name in ("protobuf", "boost", "expat", "zlib", "libc6", "libstdc++", "nlohmann-json3", "robin-map", "xxhash", "onnx"):
         assert name in licences, name
+
+
+def test_the_sdk_names_no_folder_of_this_machine(release):
+    config = "lib/cmake/whence/whenceConfig.cmake"
+    torch_folder = re.search(r'set\(whence_torch_folder "(/[^"]+)"\)', (BUILD / "whenceConfig.cmake").read_text())[1]
+    with tarfile.open(release / f"whence-sdk-{VERSION}-linux-{os.uname().machine}.tar.gz") as archive:
+        files = {entry.name.partition("/")[2]: archive.extractfile(entry).read().decode() for entry in archive}
+    assert 'set(whence_torch_folder "")' in files[config] and "DEFINED TORCH_DIR" in files[config]
+    assert "nlohmann-json3" in files["THIRD-PARTY.txt"]
+    assert not [name for name, text in files.items() if torch_folder in text]
 
 
 VALIDATE = """

