@@ -1,6 +1,7 @@
 #include "annotator/profile/openvino_runtime_model.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <exception>
 #include <memory>
 #include <unordered_map>
@@ -105,6 +106,15 @@ void XMLCALL start_doctype(void* data, const XML_Char*, const XML_Char*, const X
   XML_StopParser(model.parser, XML_FALSE);
 }
 
+// Where the parser is. expat 2.9 deprecates the functions that return a long.
+#if XML_MAJOR_VERSION > 2 || (XML_MAJOR_VERSION == 2 && XML_MINOR_VERSION >= 9)
+std::int64_t byte_index(XML_Parser parser) { return XML_GetCurrentByteIndex64(parser); }
+std::uint64_t line_number(XML_Parser parser) { return XML_GetCurrentLineNumber64(parser); }
+#else
+std::int64_t byte_index(XML_Parser parser) { return XML_GetCurrentByteIndex(parser); }
+std::uint64_t line_number(XML_Parser parser) { return XML_GetCurrentLineNumber(parser); }
+#endif
+
 void parse_model(const ProfileInput& input, RuntimeModel& model) {
   const std::unique_ptr<XML_ParserStruct, decltype(&XML_ParserFree)> parser(XML_ParserCreate(nullptr), XML_ParserFree);
   if (parser == nullptr) throw std::bad_alloc();
@@ -124,9 +134,9 @@ void parse_model(const ProfileInput& input, RuntimeModel& model) {
     const XML_Error code = XML_GetErrorCode(parser.get());
     if (code == XML_ERROR_NO_MEMORY) throw std::bad_alloc();
     const bool cut = code == XML_ERROR_NO_ELEMENTS || code == XML_ERROR_UNCLOSED_TOKEN ||
-                     (last && XML_GetCurrentByteIndex(parser.get()) >= static_cast<XML_Index>(input.text().size()));
+                     (last && byte_index(parser.get()) >= static_cast<std::int64_t>(input.text().size()));
     throw Error(cut ? Code::truncated_file : Code::corrupt_file,
-                "the file is not XML at line " + std::to_string(XML_GetCurrentLineNumber(parser.get())) + ": " +
+                "the file is not XML at line " + std::to_string(line_number(parser.get())) + ": " +
                     XML_ErrorString(code),
                 serialise_again, input.place);
   }
