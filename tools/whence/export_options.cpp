@@ -1,6 +1,7 @@
 // The table of an export's options. ../README.md says what else an option needs.
 #include "tools/whence/export_options.h"
 
+#include <algorithm>
 #include <array>
 
 #include "annotator/text/words.h"
