@@ -106,7 +106,7 @@ void XMLCALL start_doctype(void* data, const XML_Char*, const XML_Char*, const X
   XML_StopParser(model.parser, XML_FALSE);
 }
 
-// Where the parser is. expat 2.9 deprecates the functions that return a long.
+// The parser's position: expat 2.9 deprecates the functions that return a long.
 #if XML_MAJOR_VERSION > 2 || (XML_MAJOR_VERSION == 2 && XML_MINOR_VERSION >= 9)
 std::int64_t byte_index(XML_Parser parser) { return XML_GetCurrentByteIndex64(parser); }
 std::uint64_t line_number(XML_Parser parser) { return XML_GetCurrentLineNumber64(parser); }
