@@ -53,14 +53,11 @@ class IndexedVector {
   }
   void push_back(T item) { items_.push_back(std::move(item)); }
   void resize(std::size_t size) { items_.resize(size); }
-  void reserve(std::size_t size) { items_.reserve(size); }
   void assign(std::size_t size, const T& item) { items_.assign(size, item); }
 
   Items& items() { return items_; }
   const Items& items() const { return items_; }
   bool empty() const { return items_.empty(); }
-  T& back() { return items_.back(); }
-  const T& back() const { return items_.back(); }
   std::size_t size() const { return items_.size(); }
   auto begin() { return items_.begin(); }
   auto end() { return items_.end(); }

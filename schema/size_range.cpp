@@ -81,7 +81,7 @@ std::int64_t least_of(const Size& size, const SymbolRanges& ranges, int steps) {
       const std::int64_t times = least_of(rest * divisor + bound * term.coefficient, ranges, steps - 1);
       return times == least ? apart : std::max(apart, -floor_quotient(-times, divisor));
     }
-    const bool is_any = (atom.kind == Kind::minimum) == rises;  // of the sums below, the size is the least
+    const bool is_any = (atom.kind == Kind::minimum) == rises;  // The size is the least of the sums below.
     std::int64_t found = is_any ? most : least;
     for (const Size& operand : atom.operands) {
       const std::int64_t next = least_of(rest + operand * term.coefficient, ranges, steps - 1);
