@@ -51,20 +51,16 @@ def assert_right(program, route: str, folder) -> None:
     assert not verdict.failed, f"{verdict.word}, {verdict.reason}\n{verdict.detail}"
 
 
-def known_failures(wanted) -> list:
-    return [pytest.param(route, seed, marks=pytest.mark.xfail(strict=True, reason=reason),
-                         id=f"{route} {seed}")
-            for route, seeds in FAILING_SEEDS.items() for seed, reason in seeds.items() if wanted(route, seed)]
+def known_failures() -> list:
+    """Those of seeds of the matrix are in it, too."""
+    return [pytest.param(route, seed, id=f"{route} {seed}",
+                         marks=[pytest.mark.xfail(strict=True, reason=reason),
+                                *([pytest.mark.matrix] if seed >= FEW[route] else [])])
+            for route, seeds in FAILING_SEEDS.items() for seed, reason in seeds.items()]
 
 
-@pytest.mark.parametrize("route, seed", known_failures(lambda route, seed: seed < FEW[route]))
+@pytest.mark.parametrize("route, seed", known_failures())
 def test_known_failures(route, seed, tmp_path):
-    assert_right(generate(seed, route), route, tmp_path)
-
-
-@pytest.mark.matrix
-@pytest.mark.parametrize("route, seed", known_failures(lambda route, seed: seed >= FEW[route]))
-def test_many_known_failures(route, seed, tmp_path):
     assert_right(generate(seed, route), route, tmp_path)
 
 
