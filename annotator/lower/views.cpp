@@ -165,15 +165,18 @@ std::optional<Node> unbound(const Write& w) {
   return node;
 }
 
-// Windows that do not overlap: the first elements of all windows are a range with a step, so are the second ones.
+// Windows that do not overlap: the first elements of all windows are a range with a step, so are the second ones. Each
+// element of a window takes two operations, so it has 64 at most.
 std::optional<Node> windows(const Write& w) {
+  constexpr std::int64_t most_elements = 64;
   const auto given = w.integer("dimension"), size = w.integer("size"), step = w.integer("step");
   Type part = w.program.values[w.written].type;
-  if (!given || !size || !step || *size < 1 || *step < *size || !part.dims || part.dims->size() < 2) {
-    return std::nullopt;
-  }
+  if (!given || !size || !step || !part.dims || part.dims->size() < 2) return std::nullopt;
+  if (*size < 1 || *step < *size || *size > most_elements) return std::nullopt;
   part.dims->pop_back();
-  const std::int64_t axis = *given < 0 ? *given + static_cast<std::int64_t>(part.dims->size()) : *given;
+  const auto rank = static_cast<std::int64_t>(part.dims->size());
+  const std::int64_t axis = *given < 0 ? *given + rank : *given;
+  if (axis < 0 || axis >= rank) return std::nullopt;
   const Dim count = part.dims->at(static_cast<std::size_t>(axis));
   const Size windows = count.is_static() ? Size(count.size) : local_symbol({w.view.outputs[0], static_cast<int>(axis)});
   const auto end = w.steps.number(windows * *step);
