@@ -12,9 +12,18 @@ namespace whence::convert {
 namespace {
 
 // True if axis `a` is as long as `b` whenever PyTorch can broadcast it there. An axis that the example inputs made 1
-// long says nothing: it may be a batch of one against a true 1. Neither does one that data may make 1 long.
+// long says nothing: it may be a batch of one against a true 1. Neither does one that data may make 1 long, nor one of
+// a length that other sizes decide: x[:2] is 1 long where x is.
 bool equally_long(Ctx& c, const Dim& a, const Dim& b) {
   if (a.symbol != none_id && a.symbol == b.symbol) return true;
+  const auto& symbols = c.session().program().symbols;
+  const whence::Size length = length_of(symbols, a), other = length_of(symbols, b);
+  if (certainly_equal(length, other)) return true;
+  const auto is_derived = [](const whence::Size& size) {
+    return size.is_known() && !size.is_integer() && !size.single_symbol();
+  };
+  const auto range = [&](SymbolId id) { return range_of(symbols[static_cast<std::size_t>(id)]); };
+  if ((is_derived(length) || is_derived(other)) && may_be(length, 1, range)) return false;
   if (b.is_static() && program::may_become_one(c.session().program(), a)) return false;
   return a.size > 1 && a.size == b.size;
 }

@@ -31,8 +31,8 @@ bool any_node(const Block& block, const std::function<bool(const Node&)>& condit
 bool may_become_one(const Program& program, const Dim& dim) {
   const Size length = length_of(program.symbols, dim);
   const auto symbol = [&](SymbolId id) { return program.symbols[static_cast<std::size_t>(id)]; };
-  const auto chosen = [&](SymbolId id) { return symbol(id).kind == SymbolKind::axis; };
-  if (dim.is_static() || (length.is_known() && std::ranges::all_of(length.symbols(), chosen))) return false;
+  const auto axis = length.single_symbol();
+  if (dim.is_static() || (axis && symbol(*axis).kind == SymbolKind::axis)) return false;
   return may_be(length, 1, [&](SymbolId id) { return range_of(symbol(id)); });
 }
 

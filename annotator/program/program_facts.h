@@ -18,8 +18,8 @@ namespace whence::program {
 // overloads. nullptr where none does.
 const std::string* named_in(const std::set<std::string>& operators, const std::string& key);
 
-// True if the axis may be 1 long in a run although it is not in the example: data decide its size, or it was left
-// unnamed.
+// True if the axis may be 1 long in a run although it is not in the example: data or other sizes decide its size, or it
+// was left unnamed.
 bool may_become_one(const Program& program, const Dim& dim);
 
 // True if broadcasting an axis to `size`, where that is known, makes it longer in some run: expand(4) of an axis that
