@@ -44,14 +44,19 @@ Size above_0(const Size& size) {
     Size product = term.coefficient;
     for (const auto& factor : term.factors) {
       const bool least = factor->kind == SizeAtom::Kind::minimum;
+      if (!least && factor->kind != SizeAtom::Kind::maximum) {
+        product = product * Size::sum(0, {{1, {factor}}});
+        continue;
+      }
+      std::vector<Size> operands;
+      std::ranges::transform(factor->operands, std::back_inserter(operands), above_0);
       const auto is_extreme = [&](const Size& one) {
-        return std::ranges::all_of(factor->operands, [&](const Size& other) {
+        return std::ranges::all_of(operands, [&](const Size& other) {
           return range_of(least ? other - one : one - other, [](SymbolId) { return SizeRange{1}; }).min >= 0;
         });
       };
-      const bool extreme = least || factor->kind == SizeAtom::Kind::maximum;
-      const auto found = extreme ? std::ranges::find_if(factor->operands, is_extreme) : factor->operands.end();
-      product = product * (found != factor->operands.end() ? above_0(*found) : Size::sum(0, {{1, {factor}}}));
+      const auto found = std::ranges::find_if(operands, is_extreme);
+      product = product * (found != operands.end() ? *found : least ? minimum(operands) : maximum(operands));
     }
     sum = sum + product;
   }

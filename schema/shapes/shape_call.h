@@ -46,7 +46,9 @@ class ShapeCall {
   // The place that a bound of a slice means, counted from the end if it is negative; not yet cut at the length.
   Size place_of(const Size& bound, const Size& length) const {
     if (not_negative(bound)) return bound;
-    return negative(bound) ? at_least_0(length + bound) : Size::unknown();
+    if (negative(bound)) return at_least_0(length + bound);
+    const Size from_the_end = minimum({1, maximum({0, Size(0) - bound})});  // 1 or 0
+    return at_least_0(bound + length * from_the_end);
   }
   const ShapeFacts& facts() const { return facts_; }
 

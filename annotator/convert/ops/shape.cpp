@@ -103,17 +103,23 @@ std::optional<Ints> order_in_memory(Ctx& c, const std::vector<Size>& sizes, cons
   return order;
 }
 
+// True if x has as many elements as the result, whatever the dynamic sizes are.
+bool has_all_elements(Ctx& c, Val x) {
+  const Program& program = c.session().program();
+  const auto elements = [&](const std::vector<Dim>& dims) {
+    whence::Size product = 1;
+    for (const Dim& dim : dims) product = product * length_of(program.symbols, dim);
+    return product;
+  };
+  const auto& result = program.values[c.node().outputs.front()].type.dims;
+  return result && certainly_equal(elements(*result), elements(c.dims(x)));
+}
+
 // All elements of x, once each, in another shape and order: what PyTorch keeps its memory formats by.
 std::optional<Val> as_reshaped(Ctx& c, Val x, const std::vector<Size>& sizes) {
   const auto order = order_in_memory(c, sizes, c.sizes("stride"));
   if (!order) return {};
-  std::optional<std::int64_t> count = 1, input_count = 1;
-  const auto multiply = [](std::optional<std::int64_t>& by, std::optional<std::int64_t> size) {
-    by = by && size ? std::optional(whence::element_count(Ints{*by, *size})) : std::nullopt;
-  };
-  for (const Size& size : sizes) multiply(count, c.static_size(size));
-  for (int axis = 0; axis < c.rank(x); ++axis) multiply(input_count, c.static_dim(x, axis));
-  if (count.has_value() != input_count.has_value() || count != input_count) return {};
+  if (!has_all_elements(c, x)) return {};
   std::vector<Size> shape;
   Ints back(order->size());
   for (std::size_t i = 0; i < order->size(); ++i) {
