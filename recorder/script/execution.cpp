@@ -130,6 +130,9 @@ void call_operator(const jit::Node& node, jit::Stack& stack) {
   if (found != nullptr && found->hasOperation() && found->schema().is_vararg()) {
     stack.emplace_back(static_cast<std::int64_t>(stack.size()));
   }
+  // PyTorch does not ask, and the process would end.
+  const bool divides = node.kind() == c10::aten::remainder && stack.size() == 2 && stack[0].isInt() && stack[1].isInt();
+  if (divides && stack[1].toInt() == 0) throw std::runtime_error("ZeroDivisionError: integer modulo by zero");
   node.getOperation()(stack);
 }
 
