@@ -198,6 +198,15 @@ std::optional<Node> windows(const Write& w) {
   }
 }
 
+// x.expand(1, -1, -1)
+bool adds_ones_alone(const Write& w) {
+  const auto base = sizes_of(w.program, w.old_base), view = sizes_of(w.program, w.view.outputs[w.output]);
+  if (!base || !view || view->size() < base->size()) return false;
+  const auto first = view->end() - static_cast<std::ptrdiff_t>(base->size());
+  return std::equal(first, view->end(), base->begin()) &&
+         std::all_of(view->begin(), first, [](const Size& size) { return size == Size(1); });
+}
+
 std::optional<Node> by_form(const Write& w) {
   switch (facts_of(w.view.target).view) {
     case ViewForm::select:
@@ -236,8 +245,7 @@ std::optional<Node> by_form(const Write& w) {
     case ViewForm::as_complex:
       return w.inverse("aten::view_as_real", "");
     case ViewForm::expand:  // else several elements of the view are one
-      return sizes_of(w.program, w.old_base) == sizes_of(w.program, w.view.outputs[0]) ? back_to_shape(w)
-                                                                                       : std::nullopt;
+      return adds_ones_alone(w) ? back_to_shape(w) : std::nullopt;
     case ViewForm::unfold:
       return windows(w);
     case ViewForm::none:

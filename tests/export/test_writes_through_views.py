@@ -25,6 +25,7 @@ VIEWS = {
     "reshape_as": lambda y: y.reshape_as(torch.zeros(4, 3))[1].mul_(3),
     "broadcast": lambda y: torch.broadcast_tensors(y, y[:1])[0].add_(1),
     "expand_as": lambda y: y.expand_as(y)[0].add_(1),
+    "expand": lambda y: y.expand(1, -1, -1)[0].add_(1),
     "windows": lambda y: y.unfold(1, 2, 2).mul_(3),
     "windows with gaps": lambda y: y.unfold(-2, 1, 2)[0].mul_(3),
     "transposed_diagonal": lambda y: y.t().diagonal(1).fill_(5.0),
