@@ -301,4 +301,21 @@ for i in range(x.size(0)):
     x = x.moveaxis(0, 0)
 v.add_(3.0)
 return x"""),
+    FoundProgram("as_strided of some elements", ALL, "x[b, s]", "b=5 s=6, b=6 s=3, b=3 s=4, b=2 s=2", """
+v = x.reshape(-1)
+n = (v.size(0) + 1) // 2
+return torch.as_strided(v, (n,), (1,)), torch.as_strided(v, (x.size(0), x.size(1)), (x.size(1), 1))"""),
+    FoundProgram("a bound beyond the axis in the runs", BOTH, "x[b, s]", "b=2 s=2, b=4 s=4, b=2 s=3, b=3 s=6, b=7 s=9", """
+n = x.size(0) - 1 + x.size(1) % 3
+t = x * 1.0
+t[:n] = 5.0
+return x[:n], t"""),
+    FoundProgram("broadcast at size 1 alone", BOTH, "x[b, s]", "b=4 s=6, b=1 s=6, b=1 s=5, b=3 s=2", """
+v = torch.zeros(x.size(0) + 1, x.size(1))
+v[:2] = x[:2]
+w = torch.zeros(x.size(0) * 2, x.size(1))
+w[torch.arange(2)] = x[-2:]
+return v, w, x[:2].expand_as(torch.zeros(x.size(0) + 1, x.size(1))[:2])"""),
+    FoundProgram("a remainder by 0 at size 1", ("script",), "x[b, s]", "b=4 s=6, b=3 s=5, b=2 s=4", """
+return x + float(x.size(1) % (x.size(0) - 1))"""),
 )
