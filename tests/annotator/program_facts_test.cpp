@@ -21,7 +21,7 @@ TEST(ProgramFacts, ANameSaysNothingOfASize) {
   const auto may = [&](SymbolId id) { return may_become_one(program, {4, true, id}); };
   EXPECT_FALSE(may(0));
   EXPECT_TRUE(may(1));
-  EXPECT_FALSE(may(2));
+  EXPECT_TRUE(may(2));  // where u1 is 0
   EXPECT_TRUE(may(3));
   EXPECT_FALSE(may(4));  // even
   EXPECT_TRUE(may(5));   // a sidecar that does not say
