@@ -123,8 +123,9 @@ std::vector<Node> Functionalizer::as_expands(Node broadcast) {
 }
 
 void Functionalizer::step(Node node) {
-  if (is_computed_range(program_, node) || is_broadcast(node)) {
-    for (Node& part : is_broadcast(node) ? as_expands(node) : as_slices(node)) step(std::move(part));
+  const bool broadcasts = is_broadcast(node);
+  if (broadcasts || is_computed_range(program_, node)) {
+    for (Node& part : broadcasts ? as_expands(std::move(node)) : as_slices(node)) step(std::move(part));
     return;
   }
   if (is_in_place(node)) return writes_list(node) ? write_list(node) : write(node);
