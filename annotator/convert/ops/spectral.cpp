@@ -113,19 +113,27 @@ Val over_axes(Ctx& c, Val x, int rank, const Ints& axes, bool forward) {
   });
 }
 
-void fft_c2c(Ctx& c) {
-  const Val x = c.tensor("self");
-  const Ints axes = c.integers("dim");
-  const bool forward = c.flag("forward");
-  const Val y = over_axes(c, x, c.rank(x) - 1, axes, forward);
-  c.yield(normalized(c, y, x, axes, c.dtype(x), !forward));
+// Of a signal of so many axes, the pairs' left out.
+Ints axes_to_transform(Ctx& c, int rank) {
+  Ints axes = c.integers("dim");
+  for (std::int64_t& axis : axes) axis = c.axis(axis, rank);
+  return axes;
 }
 
-// At least one.
-Ints axes_to_transform(Ctx& c) {
-  Ints axes = c.integers("dim");
+// The last of them is that of the half spectrum.
+Ints axes_of_half(Ctx& c, int rank) {
+  Ints axes = axes_to_transform(c, rank);
   c.expect(!axes.empty(), "an axis to transform");
   return axes;
+}
+
+void fft_c2c(Ctx& c) {
+  const Val x = c.tensor("self");
+  const int rank = c.rank(x) - 1;
+  const Ints axes = axes_to_transform(c, rank);
+  const bool forward = c.flag("forward");
+  const Val y = over_axes(c, x, rank, axes, forward);
+  c.yield(normalized(c, y, x, axes, c.dtype(x), !forward));
 }
 
 // A real signal; the last of the axes gives half a spectrum.
@@ -133,7 +141,7 @@ void fft_r2c(Ctx& c) {
   const Val x = c.tensor("self");
   const int rank = c.rank(x);
   const DType dtype = c.output_dtype();
-  Ints axes = axes_to_transform(c);
+  Ints axes = axes_of_half(c, rank);
   const Ints all = axes;
   const bool onesided = c.flag("onesided");
   const std::int64_t last = axes.back();
@@ -166,7 +174,7 @@ void fft_c2r(Ctx& c) {
   const Val x = c.tensor("self");
   const int rank = c.rank(x) - 1;
   const DType dtype = c.dtype(x);
-  Ints axes = axes_to_transform(c);
+  Ints axes = axes_of_half(c, rank);
   const std::int64_t last = axes.back(), n = c.count("last_dim_size");
   axes.pop_back();
   Val y = axes.empty() ? x : over_axes(c, x, rank, axes, false);
