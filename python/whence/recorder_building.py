@@ -23,10 +23,11 @@ from .errors import WhenceError, error
 
 _PARTS = ("whence/bin/", "whence/lib/")
 _STEP = re.compile(r"\[(\d+)/(\d+)\]")
-_MISSING_PACKAGES = re.compile(r"apt-get install -y( [a-z0-9][a-z0-9.+:-]*)+")
-_NO_COMPILER = re.compile(r"CMAKE_CXX_COMPILER not set|No CMAKE_CXX_COMPILER could be found")
+# What CMake says is missing, and what helps: tools/cmake/compiler.cmake, packages.cmake.
+_MISSING = re.compile(r"(packages that whence is built with are missing|there is no C\+\+ compiler);"
+                      r".*?(apt-get install -y(?: [a-z0-9][a-z0-9.+:-]*)+)")
 # The message of an error of CMake or of a compiler, without its place.
-_REASON = re.compile(r"CMake Error at [^\n]*\n\s*(\S[^\n]*)|\berror: ([^\n]+)")
+_REASON = re.compile(r"CMake Error at [^\n]*\n(.+?)(?=Call Stack|CMake Error|-- )|\berror: ([^\n]+)", re.DOTALL)
 
 
 def parser() -> Parser:
@@ -66,6 +67,8 @@ def build(source: str | None = None) -> Path:
 
 def _wheel(source: str | None, folder: Path) -> Path:
     words = [source] if source else ["--no-binary", "whence-onnx", f"whence-onnx=={__version__}"]
+    # Not in the source, where another build may be at work.
+    words += ["--config-settings", f"build-dir={folder / 'build'}"]
     torch = importlib.util.find_spec("torch")
     places = list(torch.submodule_search_locations or []) if torch else []
     process = subprocess.Popen(
@@ -94,12 +97,8 @@ def _followed(output: Iterator[str]) -> Iterator[str]:
 
 def _failure(lines: list[str]) -> WhenceError:
     said = " ".join(" ".join(lines).split())
-    if found := _MISSING_PACKAGES.search(said):
-        return error("E0307", "needs_libtorch", "the recorder cannot be compiled: packages that whence is built with are missing",
-                     f"as root: {found[0].strip()}")
-    if _NO_COMPILER.search(said):
-        return error("E0307", "needs_libtorch", "the recorder cannot be compiled: there is no C++ compiler",
-                     "as root: apt-get install -y g++, or name GCC 12 or newer in CXX")
+    if found := _MISSING.search(said):
+        return error("E0307", "needs_libtorch", f"the recorder cannot be compiled: {found[1]}", f"as root: {found[2]}")
     if "No module named pip" in said:
         return error("E0307", "needs_libtorch", f"{sys.executable} has no pip, which builds the recorder",
                      f"{sys.executable} -m ensurepip")
@@ -107,7 +106,8 @@ def _failure(lines: list[str]) -> WhenceError:
     log.write_text("".join(lines))
     found = _REASON.search("".join(lines))
     reason = next(filter(None, found.groups())) if found else lines[-1] if lines else "no output"
-    return error("E0307", "needs_libtorch", f"the recorder could not be compiled: {reason.strip()}", f"the whole output is in {log}")
+    return error("E0307", "needs_libtorch", f"the recorder could not be compiled: {' '.join(reason.split())}",
+                 f"the whole output is in {log}")
 
 
 def _keep_parts(wheel: Path, folder: Path) -> None:

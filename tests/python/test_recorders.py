@@ -99,10 +99,15 @@ PACKAGES = """CMake Error at tools/cmake/packages.cmake:53 (message):
 Call Stack (most recent call first):
   CMakeLists.txt:68 (include)
 """
-COMPILER = """CMake Error at /cmake/Modules/CMakeDetermineCXXCompiler.cmake:47 (message):
+COMPILER = """CMake Error at tools/cmake/compiler.cmake:10 (message):
+  there is no C++ compiler; on Debian and Ubuntu run as root: apt-get install -y
+  g++ ninja-build protobuf-compiler
+Call Stack (most recent call first):
+"""
+WRONG_COMPILER = """CMake Error at /cmake/Modules/CMakeDetermineCXXCompiler.cmake:47 (message):
   Could not find the compiler specified in the environment variable CXX:
 
-  g++.
+  g++-11.
 
 CMake Error: CMAKE_CXX_COMPILER not set, after EnableLanguage
 """
@@ -114,7 +119,8 @@ Call Stack (most recent call first):
 
 @pytest.mark.parametrize("output, words", [
     (PACKAGES, "try: as root: apt-get install -y libboost-program-options-dev nlohmann-json3-dev g++\n"),
-    (COMPILER, "there is no C++ compiler; try: as root: apt-get install -y g++"),
+    (COMPILER, "there is no C++ compiler; try: as root: apt-get install -y g++ ninja-build protobuf-compiler\n"),
+    (WRONG_COMPILER, "compiled: Could not find the compiler specified in the environment variable CXX: g++-11.; try: the whole output is in "),
     (OLD, "compiled: whence needs GCC 12 or newer; /usr/bin/c++ is 11.4.0; try: the whole output is in "),
     ("FAILED: x.o\ng++: fatal error: Killed signal terminated program cc1plus\n", "compiled: Killed signal terminated program cc1plus; try"),
     ("/a/b.cpp:3:1: error: expected ';'\nerror: subprocess-exited-with-error\n", "compiled: expected ';'; try: the whole output is in "),

@@ -62,3 +62,5 @@ add_library(whence_torch INTERFACE)
 target_include_directories(whence_torch SYSTEM INTERFACE ${TORCH_DIR}/include ${TORCH_DIR}/include/torch/csrc/api/include)
 target_link_directories(whence_torch INTERFACE ${TORCH_DIR}/lib)
 target_link_libraries(whence_torch INTERFACE torch_cpu c10)
+# LibTorch's checks keep __FILE__: a release says nothing of the folder that it was built in.
+target_compile_options(whence_torch INTERFACE -ffile-prefix-map=${CMAKE_SOURCE_DIR}/=)
