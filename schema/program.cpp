@@ -1,8 +1,12 @@
 // Questions that everyone asks of a Program: arguments by name, common scopes, execution order, identity.
 #include "schema/program.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "schema/files/files.h"
 #include "schema/program_walk.h"
+#include "schema/size_text.h"
 
 namespace whence {
 
@@ -90,6 +94,21 @@ std::optional<bool> known_flag(const Program& program, const Argument& argument)
 
 SizeRange range_of(const Symbol& symbol) {
   return {std::max<std::int64_t>(symbol.min.value_or(0), 0), symbol.max.value_or(SizeRange().max)};
+}
+
+void assume(Program& program, Constraint constraint) {
+  auto& all = program.constraints;
+  if (std::ranges::find(all, constraint) == all.end()) all.push_back(std::move(constraint));
+}
+
+bool may_be(const Program& program, const Size& size, std::int64_t number) {
+  const auto range = [&](SymbolId id) { return range_of(program.symbols[static_cast<std::size_t>(id)]); };
+  if (!may_be(size, number, range)) return false;
+  const auto excludes = [&](const Comparison& each) {
+    return each.left == size && each.right.is_integer() && holds({{{number, each.relation, each.right}}}, {}) == false;
+  };
+  return std::ranges::none_of(
+      program.constraints, [&](const Constraint& constraint) { return std::ranges::all_of(constraint.any, excludes); });
 }
 
 ScopeId common_ancestor(const Program& program, const std::vector<ScopeId>& scopes) {

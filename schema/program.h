@@ -316,6 +316,11 @@ std::optional<bool> known_flag(const Program& program, const Argument& argument)
 // The numbers that a symbol may have in a run: of a length 0 and more, unless its bounds say else.
 SizeRange range_of(const Symbol& symbol);
 
+// Notes that the file holds where this does.
+void assume(Program& program, Constraint constraint);
+// Some run that the program's constraints allow may give it this number.
+bool may_be(const Program& program, const Size& size, std::int64_t number);
+
 // The deepest scope that encloses all of `scopes`; scopes of different calls of one module meet above it.
 ScopeId common_ancestor(const Program& program, const std::vector<ScopeId>& scopes);
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "schema/size_text.h"
+
 namespace whence {
 
 namespace {
@@ -16,6 +18,11 @@ bool names(const Argument& dim, std::size_t axis, std::size_t rank) {
          (*number < 0 ? *number + static_cast<std::int64_t>(rank) : *number) == static_cast<std::int64_t>(axis);
 }
 
+bool is_of_axes(const Program& program, const Size& size) {
+  return size.is_known() &&
+         std::ranges::all_of(size.symbols(), [&](SymbolId id) { return program.symbols[id].kind == SymbolKind::axis; });
+}
+
 }  // namespace
 
 std::vector<std::size_t> squeezed_axes(const Node& squeeze, std::size_t rank) {
@@ -27,14 +34,27 @@ std::vector<std::size_t> squeezed_axes(const Node& squeeze, std::size_t rank) {
   return axes;
 }
 
-Diagnostic settled_squeeze(bool drops, std::size_t axis, const std::string& as, Place where) {
-  std::string message = drops ? "squeeze drops axis " : "squeeze keeps axis ";
-  message += std::to_string(axis) + ", whose size is dynamic, " + as;
-  message += drops ? "; PyTorch keeps it where it is not, and the file does not run there"
-                   : "; PyTorch drops it where it is 1";
-  return warning(Code::baked_size, std::move(message),
-                 "squeeze by number the axes that are always 1, or run the result at sizes above 1 only",
-                 std::move(where));
+SettledSqueeze settled_squeeze(const Program& program, SqueezedAxis how, std::size_t axis, const Size& length,
+                               const std::string& as, Place where) {
+  const bool kept = how == SqueezedAxis::kept, empty = how == SqueezedAxis::dropped_unless_empty;
+  std::string message = (kept ? "squeeze keeps axis " : "squeeze drops axis ") + std::to_string(axis);
+  message += empty ? ", which is 1 long or, of an empty axis, 0" : ", whose size is dynamic";
+  message += (as.empty() ? "" : ", " + as) + "; PyTorch ";
+  message += kept    ? "drops it where it is 1"
+             : empty ? "keeps it where it is 0, and the file does not run there"
+                     : "keeps it where it is not, and the file does not run there";
+  const std::string remedy =
+      empty ? "take the first element by its number, x[:, 0], or run the file at sizes above 0 only"
+            : "squeeze by number the axes that are always 1, or run the file at sizes above 1 only";
+  SettledSqueeze settled;
+  if (is_of_axes(program, length)) {
+    settled.assumed = Constraint{
+        {{length, how == SqueezedAxis::dropped ? Relation::equal : Relation::different, empty ? Size(0) : Size(1)}}};
+    message +=
+        ": the file holds where " + text_of(*settled.assumed, [&](SymbolId id) { return program.symbols[id].name; });
+  }
+  settled.warning = warning(Code::baked_size, std::move(message), remedy, std::move(where));
+  return settled;
 }
 
 }  // namespace whence

@@ -4,7 +4,9 @@
 
 #include "annotator/app/recorder_library.h"
 #include "annotator/origin/keys/program.h"
+#include "schema/json_text.h"
 #include "schema/sidecar/sidecar.h"
+#include "schema/size_text.h"
 
 namespace whence::app {
 namespace {
@@ -65,11 +67,24 @@ exporter::ExportOptions conversion_options(const Options& options) {
   return conversion;
 }
 
+// Returns which sizes of inputs the file computes the same for as the model: ["n != 1", "time <= 512"]. Empty if all.
+std::string constraints_of(const Program& program) {
+  std::string list;
+  const auto name_of = [&](SymbolId id) { return program.symbols[id].name; };
+  for (const Constraint& constraint : program.constraints) {
+    list += (list.empty() ? "" : ", ") + quoted_json(text_of(constraint, name_of));
+  }
+  return list.empty() ? "" : "[" + list + "]";
+}
+
 write::WriteOptions write_options(const Program& program, const Options& options) {
   write::WriteOptions writing;
   writing.opset = options.opset;
   writing.producer_version = WHENCE_VERSION;
   writing.metadata = {{std::string(origin::keys::program), program_digest(program)}};
+  if (std::string list = constraints_of(program); !list.empty()) {
+    writing.metadata.emplace_back(origin::keys::constraints, std::move(list));
+  }
   writing.external = external_data(options);
   writing.initializers_as_inputs = options.keep_initializers_as_inputs;
   for (const auto& [domain, version] : options.custom_opsets) writing.domain_versions[domain] = version;

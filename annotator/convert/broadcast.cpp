@@ -22,8 +22,7 @@ bool equally_long(Ctx& c, const Dim& a, const Dim& b) {
   const auto is_derived = [](const whence::Size& size) {
     return size.is_known() && !size.is_integer() && !size.single_symbol();
   };
-  const auto range = [&](SymbolId id) { return range_of(symbols[static_cast<std::size_t>(id)]); };
-  if ((is_derived(length) || is_derived(other)) && may_be(length, 1, range)) return false;
+  if ((is_derived(length) || is_derived(other)) && may_be(c.session().program(), length, 1)) return false;
   if (b.is_static() && program::may_become_one(c.session().program(), a)) return false;
   return a.size > 1 && a.size == b.size;
 }

@@ -33,7 +33,7 @@ bool may_become_one(const Program& program, const Dim& dim) {
   const auto symbol = [&](SymbolId id) { return program.symbols[static_cast<std::size_t>(id)]; };
   const auto axis = length.single_symbol();
   if (dim.is_static() || (axis && symbol(*axis).kind == SymbolKind::axis)) return false;
-  return may_be(length, 1, [&](SymbolId id) { return range_of(symbol(id)); });
+  return may_be(program, length, 1);
 }
 
 bool may_widen(const Program& program, const Dim& dim, std::optional<std::int64_t> size) {

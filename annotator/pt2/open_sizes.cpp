@@ -94,7 +94,9 @@ class OpenSizes {
       if (size.is_integer() || !may_be(size, 1, facts_.ranges)) continue;
       Place place = place_;
       place.op = qualified(node);
-      notes_.push_back(settled_squeeze(false, axis, "as the archive says", place));
+      SettledSqueeze settled = settled_squeeze(program_, SqueezedAxis::kept, axis, size, "as the archive says", place);
+      notes_.push_back(std::move(settled.warning));
+      if (settled.assumed) assume(program_, *std::move(settled.assumed));
     }
   }
 

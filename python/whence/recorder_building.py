@@ -23,7 +23,7 @@ from .errors import WhenceError, error
 
 _PARTS = ("whence/bin/", "whence/lib/")
 _STEP = re.compile(r"\[(\d+)/(\d+)\]")
-# What CMake says is missing, and what helps: tools/cmake/compiler.cmake, packages.cmake.
+# CMake's word for what is missing and what helps, from tools/cmake/compiler.cmake and packages.cmake.
 _MISSING = re.compile(r"(packages that whence is built with are missing|there is no C\+\+ compiler);"
                       r".*?(apt-get install -y(?: [a-z0-9][a-z0-9.+:-]*)+)")
 # The message of an error of CMake or of a compiler, without its place.

@@ -62,7 +62,10 @@ void Evaluator::run(const jit::Module& root) {
     if (node->outputs.empty()) continue;
     const auto squeezed = operations_.squeezed.find(node->outputs.front());
     if (squeezed == operations_.squeezed.end()) continue;
-    notes.insert(notes.end(), squeezed->second.begin(), squeezed->second.end());
+    for (SettledSqueeze& each : squeezed->second) {
+      notes.push_back(std::move(each.warning));
+      if (each.assumed) assume(program_, *std::move(each.assumed));
+    }
   }
   for (const ValueId id : recording_.of_two_ranks) recording_.values.type(id).dims.reset();
   recording_.sizes.name_derived();

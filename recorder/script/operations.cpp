@@ -96,22 +96,19 @@ void Operations::note_squeeze(const Step& step, const Node& recorded) {
   }
   const auto& left = recording_.values.type(recorded.outputs.front()).dims;
   const bool drops = left && left->size() + ones + dynamic.size() == dims.size();
-  const Place place = recording_.writer.place(step);
   for (const std::size_t axis : dynamic) {
-    if (recording_.sizes.is_one_unless_empty(input->id, axis)) {
-      squeezed[recorded.outputs.front()].push_back(
-          warning(Code::baked_size,
-                  "squeeze drops axis " + std::to_string(axis) +
-                      ", which is 1 long or, of an empty axis, 0; PyTorch keeps it where it is 0, and the file does "
-                      "not run there",
-                  "take the first element by its number, x[:, 0], or run the file at sizes above 0 only", place));
-    } else if ((drops && dynamic.size() == 1) || dims[axis].size == 1) {
-      // Under a condition that it is 1. If it is 1 in the example and larger in another run, the ranks differ, and
-      // export refuses the program.
-    } else {
-      squeezed[recorded.outputs.front()].push_back(settled_squeeze(
-          drops, axis, drops ? "as it did where all such sizes are 1" : "as it did for the example inputs", place));
-    }
+    const bool empty = recording_.sizes.is_one_unless_empty(input->id, axis);
+    // Under a condition that it is 1. If it is 1 in the example and larger in another run, the ranks differ, and export
+    // refuses the program.
+    if (!empty && ((drops && dynamic.size() == 1) || dims[axis].size == 1)) continue;
+    const auto how = empty ? SqueezedAxis::dropped_unless_empty : drops ? SqueezedAxis::dropped : SqueezedAxis::kept;
+    const std::string as = empty   ? ""
+                           : drops ? "as it did where all such sizes are 1"
+                                   : "as it did for the example inputs";
+    // A condition around it may see to what it assumes.
+    const Size length = recording_.runs.depth > 0 ? Size::unknown() : length_of(recording_.program.symbols, dims[axis]);
+    squeezed[recorded.outputs.front()].push_back(
+        settled_squeeze(recording_.program, how, axis, length, as, recording_.writer.place(step)));
   }
 }
 

@@ -5,6 +5,7 @@
 #include "recorder/script/execution.h"
 #include "recorder/script/objects.h"
 #include "recorder/script/quantized.h"
+#include "schema/squeeze.h"
 
 namespace whence::recorder::script {
 
@@ -15,9 +16,9 @@ class Operations {
 
   void carry_out(const Step& step);
 
-  // Warnings on results of squeeze whose rank depends on a size, by result. They matter to nodes that read the result,
-  // and are dropped if the result is not in the program in the end.
-  std::unordered_map<ValueId, Diagnostics> squeezed;
+  // Results of squeeze whose rank depends on a size. It matters to nodes that read the result; what is not in the
+  // program in the end assumes nothing.
+  std::unordered_map<ValueId, std::vector<SettledSqueeze>> squeezed;
 
  private:
   bool in_order_at_some_sizes(const Step& step, const std::vector<Term>& arguments);

@@ -36,7 +36,8 @@ Term empty_result(Recording& recording, const Term& list, const c10::TypePtr& ty
 }
 
 // States the rank of a result whose rank depends on data, if no node in the model reads it.
-void state_rank(Recording& recording, const Term& term, std::unordered_map<ValueId, Diagnostics>& squeezed) {
+void state_rank(Recording& recording, const Term& term,
+                std::unordered_map<ValueId, std::vector<SettledSqueeze>>& squeezed) {
   Value& value = recording.program.values[term.id];
   const auto& seen = term.seen[0];
   if (value.type.kind != ValueKind::tensor || !seen || !seen->isTensor()) return;
@@ -85,7 +86,7 @@ Term optional_value(Recording& recording, const Term& flag, const Term& content)
 }  // namespace
 
 Term returned(Recording& recording, const Term& term, const c10::TypePtr& type,
-              std::unordered_map<ValueId, Diagnostics>& squeezed) {
+              std::unordered_map<ValueId, std::vector<SettledSqueeze>>& squeezed) {
   if (term.is_optional()) {
     const auto settled = term.flag().settled();
     if (settled && !settled->toBool()) return Term();

@@ -10,12 +10,13 @@
 #pragma once
 
 #include "recorder/script/recording.h"
+#include "schema/squeeze.h"
 
 namespace whence::recorder::script {
 
 // Returns the result with a value of the Program wherever a tensor may be None. `type`: as forward declares it.
 // Warnings in `squeezed` about results for which it adds a warning of its own are removed.
 Term returned(Recording& recording, const Term& term, const c10::TypePtr& type,
-              std::unordered_map<ValueId, Diagnostics>& squeezed);
+              std::unordered_map<ValueId, std::vector<SettledSqueeze>>& squeezed);
 
 }  // namespace whence::recorder::script

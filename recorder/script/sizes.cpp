@@ -154,9 +154,7 @@ void Sizes::assume(const Size& chosen, SizeAtom::Kind kind, const std::vector<Si
   const auto relation = kind == SizeAtom::Kind::minimum ? Relation::at_most : Relation::at_least;
   for (const Size& other : operands) {
     if (runs_.depth > 0 || other == chosen) continue;
-    const Constraint constraint{{{chosen, relation, other}}};
-    auto& all = program_.constraints;
-    if (std::ranges::find(all, constraint) == all.end()) all.push_back(constraint);
+    whence::assume(program_, {{{chosen, relation, other}}});
   }
 }
 

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 import command
+from constraints import constraints_of
 
 HEADER = ("import torch\nimport torch.nn.functional as F\nfrom typing import List\nfrom torch import Tensor\n\n\n"
           "class Scripted(torch.nn.Module):\n    def forward(self, x: Tensor, y: Tensor):\n")
@@ -78,11 +79,12 @@ def test_no_size_of_a_run_is_taken_for_a_fixed_one(name, tmp_path):
     compare(model, path, [(6, 3), (7, 2), (1, 5), (60, 1), (3, 3), (2, 9)])
 
 
-def test_what_the_runs_decided_about_sizes_is_in_the_sidecar(tmp_path):
+def test_what_the_runs_decided_about_sizes_is_in_the_sidecar_and_the_file(tmp_path):
     """A table that is cut at the length of the input, and the input without its first row."""
     body = "return torch.arange(200.0)[: x.size(0), None] * x, x[1:] + 1"
     model, path = exported(body, tmp_path, "--sidecar-out", tmp_path / "m.json")
     assert [each.dim_param for each in (out.type.tensor_type.shape.dim[0] for out in onnx.load(path).graph.output)] == ["n", "n - 1"]
     constraints = json.loads((tmp_path / "m.json").read_text())["constraints"]
     assert constraints == ["s0 <= 200"]  # of symbols by their number
+    assert constraints_of(path) == ["n <= 200"]
     compare(model, path, [(6, 3), (1, 1), (200, 2), (0, 1)])

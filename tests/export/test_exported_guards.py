@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import command
+from constraints import constraints_of
 
 AUTO = torch.export.Dim.AUTO
 
@@ -85,6 +86,7 @@ def test_an_inequality_is_a_range_that_is_said(tmp_path, function, shapes, condi
     assert lengths(tmp_path / "m.onnx")[0][0] == "rows"
     command.run("record", archive, "-o", tmp_path / "m.json")
     assert '"constraints": ["' in (tmp_path / "m.json").read_text()
+    assert len(said := constraints_of(tmp_path / "m.onnx")) == 1 and condition in said[0] and "rows" in said[0]
 
 
 def convolved(x):

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 import command
+from constraints import constraints_of
 from results import assert_same_results
 
 
@@ -353,17 +354,29 @@ class SizeFromData(nn.Module):
         return torch.ones(n[0], 4).squeeze(0)
 
 
+class SqueezesAndFlattens(nn.Module):
+    def forward(self, x):
+        return (x * 2).squeeze().reshape(-1)  # the result of squeeze, where its rank is that of the file
+
+
 def test_squeeze_of_a_dynamic_axis_is_told(tmp_path):
     x = torch.rand(2, 3)
     path, said = export(SqueezesInside(), tmp_path, "--input", "x=float32[2,3]", "--dynamic", "x:0=n", inputs=(x,))
     assert "warning" in said and "E0304" in said and "keeps axis 0" in said and "where it is 1" in said
+    assert "the file holds where n != 1" in said and constraints_of(path) == ["n != 1"]
     same(path, SqueezesInside(), torch.rand(4, 3))
+    x = torch.rand(2, 1)
+    path, said = export(SqueezesAndFlattens(), tmp_path, "--input", "x=float32[2,1]", "--dynamic", "x:0=n", inputs=(x,))
+    assert constraints_of(path) == ["n != 1"]
+    for size in (0, 1, 4):
+        same(path, SqueezesAndFlattens(), torch.rand(size, 1))
+    x = torch.rand(2, 3)
     path, said = export(Squeezes(), tmp_path, "--input", "x=float32[2,3]", "--dynamic", "x:0=n", inputs=(x,))
     assert "E0304" not in said and "rank of the result" in said and "that of the example" in said
     for size in (1, 4):  # a result of the program, whose rank is free
         same(path, Squeezes(), torch.rand(size, 3))
-    _, said = export(Squeezes(), tmp_path, "--input", "x=float32[2,3]", "--dynamic", "x:1=n", inputs=(x,))
-    assert "squeeze" not in said
+    path, said = export(Squeezes(), tmp_path, "--input", "x=float32[2,3]", "--dynamic", "x:1=n", inputs=(x,))
+    assert "squeeze" not in said and constraints_of(path) == []
 
 
 def test_squeeze_of_a_size_from_data_goes_by_that_size(tmp_path):

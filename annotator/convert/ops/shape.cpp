@@ -184,8 +184,7 @@ void unsqueeze(Ctx& c) {
 // True if the axis may be 1 in one run and more in another.
 bool may_be_one(Ctx& c, Val x, std::int64_t axis) {
   const Dim& dim = c.dims(x)[axis];
-  if (dim.is_static()) return false;
-  return dim.symbol == none_id || c.session().program().symbols[dim.symbol].min.value_or(0) < 2;
+  return !dim.is_static() && may_be(c.session().program(), length_of(c.session().program().symbols, dim), 1);
 }
 
 // The program yields the operation's result as it is, and nothing else reads it: its rank may differ from run to run.

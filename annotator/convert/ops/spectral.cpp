@@ -113,7 +113,7 @@ Val over_axes(Ctx& c, Val x, int rank, const Ints& axes, bool forward) {
   });
 }
 
-// Of a signal of so many axes, the pairs' left out.
+// Counts axes without the pairs', which is the last; `rank`: without it, too.
 Ints axes_to_transform(Ctx& c, int rank) {
   Ints axes = c.integers("dim");
   for (std::int64_t& axis : axes) axis = c.axis(axis, rank);
