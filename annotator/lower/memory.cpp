@@ -83,6 +83,7 @@ std::optional<MemoryPlace> Memory::layout(ValueId id) const {
 std::optional<MemoryPlace> Memory::place(ValueId id) const {
   if (const StatedPlace* stated = stated_place(program_, id)) return stated->place;
   if (const Choice* choice = this->choice(id)) return place_of_chosen(id, *choice);
+  if (unplaced_.contains(id)) return std::nullopt;
   const View* at = view(id);
   if (at == nullptr) {
     const auto as = lies_as_.find(id);
@@ -311,6 +312,7 @@ void Memory::add_views(const Node& node, const std::vector<ValueId>& bases, cons
         "share memory depends on sizes or strides");
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
       doubt(node.outputs[i], bases[i], why);
+      unplaced_.insert(node.outputs[i]);
       if (!facts_of(node.target).repeats_elements) continue;
       const Type &type = program_.values[node.outputs[i]].type, &base = program_.values[bases[i]].type;
       if (!program::same_shape(type, base)) state_.repeating.emplace(node.outputs[i], why);

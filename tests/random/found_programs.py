@@ -318,4 +318,11 @@ w[torch.arange(2)] = x[-2:]
 return v, w, x[:2].expand_as(torch.zeros(x.size(0) + 1, x.size(1))[:2])"""),
     FoundProgram("a remainder by 0 at size 1", ("script",), "x[b, s]", "b=4 s=6, b=3 s=5, b=2 s=4", """
 return x + float(x.size(1) % (x.size(0) - 1))"""),
+    FoundProgram("a reshape of what is perhaps a view", BOTH, "x[b, s]", ROWS, """
+x = x * 1.0
+x = torch.einsum('...i->i...', x)
+v = x.reshape_as(x)
+w = v.reshape(v.size(0) * v.size(1), 1)
+v.add_(0.5)
+return w"""),
 )
