@@ -68,8 +68,8 @@ Program evaluate_at_some_size(archive::Archive& archive, const ReadOptions& opti
 
 Diagnostic tie_warning(const inputs::Tie& tie) {
   return warning(Code::baked_size,
-                 "the model runs only where the sizes '" + tie.kept + "' and '" + tie.other +
-                     "' are equal: both are '" + tie.kept + "' now",
+                 "the model did not run where the sizes '" + tie.kept + "' and '" + tie.other +
+                     "' were tried as two: both are '" + tie.kept + "' in the file",
                  "give the two axes one name", {.stage = "run"});
 }
 

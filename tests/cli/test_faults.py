@@ -504,3 +504,29 @@ def test_every_command_that_writes_is_here():
     names = re.findall(r"^  ([\w-]+)  ", command.run("--help").stdout, re.MULTILINE)
     writing = {name for name in names if "-o [ --output ]" in command.run(name, "--help").stdout}
     assert writing and writing == {writer.words.split()[0] for writer in WRITERS.values()}
+
+
+class Doubles(torch.nn.Module):
+    def forward(self, x, y):
+        for _ in range(x.size(0)):
+            y = torch.cat([y, y])
+        return y
+
+
+def test_what_the_runs_at_other_sizes_cannot_hold_in_memory_is_left_out(tmp_path):
+    """The command gives itself such a limit, as long as it runs."""
+    torch.jit.script(Doubles()).save(tmp_path / "m.pt")
+    arguments = [str(command.BINARY), "export", tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--input", "x=float32[3,1]",
+                 "--input", "y=float32[2,3]", "--dynamic", "x:0=m,y:0=k"]
+    done = limited(arguments, 3 << 10)
+    assert done.returncode == 0, done.stderr
+    x, y = torch.rand(5, 1), torch.rand(3, 3)
+    given = {"x": x.numpy(), "y": y.numpy()}
+    assert (onnxruntime.InferenceSession(tmp_path / "m.onnx").run(None, given)[0] == Doubles()(x, y).numpy()).all()
+    with subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as running:
+        limit = "unlimited"
+        while running.poll() is None and limit == "unlimited":
+            limits = Path(f"/proc/{running.pid}/limits").read_text()
+            limit = re.search(r"Max data size +(\S+)", limits)[1]
+        running.kill()
+    assert int(limit) >= os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

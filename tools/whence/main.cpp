@@ -20,6 +20,7 @@
 #include "tools/whence/crashes.h"
 #include "tools/whence/description.h"
 #include "tools/whence/in_python.h"
+#include "tools/whence/memory_limit.h"
 
 namespace whence {
 namespace {
@@ -91,6 +92,7 @@ ExitCode run(std::span<char*> arguments) {
     return ExitCode::ok;
   }
   if (is_in_python(arguments)) run_in_python(arguments);
+  limit_memory();
   const auto rest = arguments.subspan(1);
   return find_command(first).run(static_cast<int>(rest.size()), rest.data());
 }
