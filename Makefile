@@ -37,7 +37,11 @@ setup:
 	@tools/setup/python.sh
 	@tools/setup/onnx.sh
 
-demo: setup
+# Without what tests alone need: a browser, say.
+demo:
+	@tools/setup/packages.sh build speed
+	@tools/setup/python.sh demo
+	@tools/setup/onnx.sh
 	@tools/setup/build.sh release whence whence_recorder
 	@samples/minilm/demo.sh
 

@@ -262,8 +262,12 @@ void place_corresponding(Placement& placement) {
       return std::find(units.begin(), units.end(), unit) == units.end();
     });
     append(units, more);
-    placement.place(f, std::move(units), placement.pairs.certain(f) ? Confidence::matched : Confidence::inferred,
+    // Which of the operations it is for, a name may tell.
+    const bool shared = placement.reference.shared_nodes.contains(r) && !placement.one_scope(units);
+    const Confidence confidence = placement.pairs.certain(f) ? Confidence::matched : Confidence::inferred;
+    placement.place(f, std::move(units), shared ? Confidence::ancestor : confidence,
                     fused ? MatchRule::cone : MatchRule::structure);
+    placement.matches[f].shared = shared;
   }
 }
 

@@ -254,6 +254,7 @@ class Overlay {
     for (const GraphValueId output : node.outputs) entry.outputs.push_back(id_of(form, output));
     const ReferenceNode index = s().add_node(std::move(entry));
     reference_.units_of_node.add(units_of(node));
+    if (node.origin.kind == origin::OriginKind::shared) reference_.shared_nodes.insert(index);
     nodes_.try_emplace(std::move(key), index);
   }
 

