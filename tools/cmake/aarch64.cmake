@@ -1,10 +1,12 @@
 # A toolchain file: compiles for Linux on aarch64 with Debian's cross compiler and its libraries of arm64
-# (tools/setup/systems.sh names the packages). Programs that run while building, such as protoc, are this machine's.
+# (tools/setup/packages.txt names the packages). Programs that run while building, such as protoc, are this machine's.
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)
 set(CMAKE_CXX_COMPILER aarch64-linux-gnu-g++)
 set(CMAKE_C_COMPILER aarch64-linux-gnu-gcc)
 set(CMAKE_LIBRARY_ARCHITECTURE aarch64-linux-gnu)
+# Where pkg-config is installed, modules of CMake ask it first, and it knows this machine's libraries.
+set(ENV{PKG_CONFIG_LIBDIR} /usr/lib/aarch64-linux-gnu/pkgconfig:/usr/share/pkgconfig)
 set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
 # Runs what was built, for tests: binfmt need not be set up.
 set(CMAKE_CROSSCOMPILING_EMULATOR qemu-aarch64-static)
