@@ -9,7 +9,12 @@ digest=008cb0467b2bbee41448acc7da8b6f4e704624cb0d327a2d5adafc7ce19bc5b8
 for_other=${1:+-$1}
 [ -z "$for_other" ] || ONNX_ROOT=
 target=${ONNX_ROOT:-${XDG_CACHE_HOME:-$HOME/.cache}/whence/onnx-$version$for_other}
-ready() { [ -f "$target/lib/cmake/ONNX/ONNXConfig.cmake" ]; }
+# Built by this very script, unless the user names an installation.
+recipe=$(cksum <tools/setup/onnx.sh)
+ready() {
+  [ -f "$target/lib/cmake/ONNX/ONNXConfig.cmake" ] &&
+    { [ -n "${ONNX_ROOT:-}" ] || [ "$(cat "$target.recipe" 2>/dev/null)" = "$recipe" ]; }
+}
 
 if ready; then exit 0; fi
 if [ -n "${ONNX_ROOT:-}" ]; then
@@ -36,9 +41,11 @@ if command -v ccache >/dev/null; then launcher=-DCMAKE_CXX_COMPILER_LAUNCHER=cca
 [ -z "$for_other" ] || launcher="$launcher -DCMAKE_TOOLCHAIN_FILE=$root/tools/cmake/$1.cmake"
 quietly "configuring ONNX C++" "$cmake" -G Ninja -S "$work/onnx-$version" -B "$work/build" \
   -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_PREFIX="$work/installed" -DCMAKE_INSTALL_LIBDIR=lib \
+  -DCMAKE_CXX_FLAGS="-ffile-prefix-map=$work/=" \
   -DCMAKE_POSITION_INDEPENDENT_CODE=ON -DCMAKE_CXX_STANDARD=20 -DONNX_ML=ON -DONNX_USE_PROTOBUF_SHARED_LIBS=ON \
   -DONNX_USE_UNITY_BUILD=ON -DPython3_EXECUTABLE="$(command -v "$python")" $launcher # unity: a third of the time
 quietly "building ONNX C++" "$cmake" --build "$work/build" --target install
 # Renamed into place as a whole, so that an installation that is there is complete.
 rm -rf "$target"
 mv "$work/installed" "$target"
+echo "$recipe" >"$target.recipe"
