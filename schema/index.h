@@ -51,6 +51,7 @@ class IndexedVector {
     items_.push_back(std::move(item));
     return Key(items_.size() - 1);
   }
+  bool contains(Key key) const { return key.exists() && static_cast<std::size_t>(key.number()) < size(); }
   void push_back(T item) { items_.push_back(std::move(item)); }
   void resize(std::size_t size) { items_.resize(size); }
   void assign(std::size_t size, const T& item) { items_.assign(size, item); }

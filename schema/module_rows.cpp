@@ -15,13 +15,12 @@ ModuleId add_module(Program& program, std::string path, std::string type, Module
   module.path = std::move(path);
   module.type = std::move(type);
   module.parent = parent;
-  program.modules.push_back(std::move(module));
-  return static_cast<ModuleId>(program.modules.size() - 1);
+  return program.modules.add(std::move(module));
 }
 
 void sum_parameters(Program& program) {
   // A shared module stands before some of its parents and after others, so each set is made when it is asked for.
-  std::vector<std::set<ParameterId>> below(program.modules.size());
+  IndexedVector<ModuleId, std::set<ParameterId>> below(program.modules.size());
   const std::function<const std::set<ParameterId>&(ModuleId)> collect = [&](ModuleId id) -> const auto& {
     if (!below[id].empty()) return below[id];
     const Module& module = program.modules[id];
@@ -29,8 +28,8 @@ void sum_parameters(Program& program) {
     for (const ModuleId child : module.children) below[id].merge(std::set(collect(child)));
     return below[id];
   };
-  for (std::size_t id = 0; id < below.size(); ++id) collect(static_cast<ModuleId>(id));
-  for (std::size_t id = 0; id < below.size(); ++id) {
+  for (const ModuleId id : below.keys()) collect(id);
+  for (const ModuleId id : below.keys()) {
     Module& module = program.modules[id];
     for (const ParameterId parameter : below[id]) {
       const Parameter& row = program.parameters[parameter];

@@ -11,22 +11,24 @@ namespace {
 
 using Sizes = std::vector<Size>;
 
-constexpr SymbolId first_local = 1 << 30;
+constexpr std::int32_t first_local = 1 << 30;
 constexpr int local_axes = LocalSize::axes + 1;  // a number in the last place
-constexpr ValueId last_value{(std::numeric_limits<SymbolId>::max() - first_local) / local_axes - 1};
+constexpr ValueId last_value{(std::numeric_limits<std::int32_t>::max() - first_local) / local_axes - 1};
 static_assert(LocalSize::no_value == last_value);
 
 }  // namespace
 
 std::optional<LocalSize> local_size(SymbolId symbol) {
-  if (symbol < first_local) return std::nullopt;
-  const int axis = (symbol - first_local) % local_axes;
-  return LocalSize{ValueId((symbol - first_local) / local_axes), axis == local_axes - 1 ? -1 : axis};
+  const std::int32_t local = symbol.number() - first_local;
+  if (local < 0) return std::nullopt;
+  const int axis = local % local_axes;
+  return LocalSize{ValueId(local / local_axes), axis == local_axes - 1 ? -1 : axis};
 }
 
 Size local_symbol(const LocalSize& local) {
   if (local.value > last_value || local.axis >= local_axes - 1) return Size::unknown();
-  return Size::symbol(first_local + local.value.number() * local_axes + (local.axis < 0 ? local_axes - 1 : local.axis));
+  const int axis = local.axis < 0 ? local_axes - 1 : local.axis;
+  return Size::symbol(SymbolId(first_local + local.value.number() * local_axes + axis));
 }
 
 std::optional<Sizes> sizes_of(const Program& program, ValueId tensor) {
@@ -43,12 +45,12 @@ std::optional<Sizes> sizes_of(const Program& program, ValueId tensor) {
 SizeRange range_in(const Program& program, SymbolId symbol) {
   const auto local = local_size(symbol);
   if (local) return local->axis < 0 ? SizeRange() : SizeRange{.min = 0};
-  return {0, range_of(program.symbols[static_cast<std::size_t>(symbol)]).max};
+  return {0, range_of(program.symbols[symbol]).max};
 }
 
 std::optional<std::int64_t> example_of(const Program& program, SymbolId symbol) {
   const auto local = local_size(symbol);
-  if (!local) return program.symbols[static_cast<std::size_t>(symbol)].example;
+  if (!local) return program.symbols[symbol].example;
   if (local->axis < 0) return std::nullopt;
   const std::int64_t size = (*program.values[local->value].type.dims)[static_cast<std::size_t>(local->axis)].size;
   return size < 0 ? std::nullopt : std::optional(size);

@@ -27,10 +27,10 @@ std::string source_place(const Frame& frame) {
          frame.function;
 }
 
-Size length_of(const std::vector<Symbol>& symbols, const Dim& dim) {
+Size length_of(const IndexedVector<SymbolId, Symbol>& symbols, const Dim& dim) {
   if (dim.is_static()) return dim.size;
   if (!dim.dynamic || dim.symbol == none_id) return Size::unknown();
-  const Symbol& symbol = symbols[static_cast<std::size_t>(dim.symbol)];
+  const Symbol& symbol = symbols[dim.symbol];
   return symbol.kind == SymbolKind::derived ? symbol.size : Size::symbol(dim.symbol);
 }
 
@@ -70,11 +70,10 @@ Size above_0(const Size& size) {
 }  // namespace
 
 // For a reader: a length of 0 is no reason for a longer name, but a size that changes has a name.
-void name_derived(std::vector<Symbol>& symbols, SymbolId id) {
-  Symbol& symbol = symbols[static_cast<std::size_t>(id)];
+void name_derived(IndexedVector<SymbolId, Symbol>& symbols, SymbolId id) {
+  Symbol& symbol = symbols[id];
   const Size size = symbol.size.is_known() ? above_0(symbol.size) : symbol.size;
-  symbol.name = text_of(size.is_integer() ? symbol.size : size,
-                        [&](SymbolId other) { return symbols[static_cast<std::size_t>(other)].name; });
+  symbol.name = text_of(size.is_integer() ? symbol.size : size, [&](SymbolId other) { return symbols[other].name; });
 }
 
 std::optional<std::int64_t> known_integer(const Program& program, const Argument& argument) {
@@ -82,8 +81,7 @@ std::optional<std::int64_t> known_integer(const Program& program, const Argument
   if (const auto* flag = argument.as<bool>()) return *flag ? 1 : 0;
   const auto* reference = argument.as<ValueRef>();
   if (reference == nullptr) return std::nullopt;
-  const Value& value = program.values[reference->id];
-  const ConstantId content = value.source == ValueSource::constant ? value.index : value.known;
+  const ConstantId content = program.values[reference->id].content();
   return content == none_id ? std::nullopt : single_integer(program.constants[content].data);
 }
 
@@ -102,7 +100,7 @@ void assume(Program& program, Constraint constraint) {
 }
 
 bool may_be(const Program& program, const Size& size, std::int64_t number) {
-  const auto range = [&](SymbolId id) { return range_of(program.symbols[static_cast<std::size_t>(id)]); };
+  const auto range = [&](SymbolId id) { return range_of(program.symbols[id]); };
   if (!may_be(size, number, range)) return false;
   const auto excludes = [&](const Comparison& each) {
     return each.left == size && each.right.is_integer() && holds({{{number, each.relation, each.right}}}, {}) == false;
@@ -112,14 +110,14 @@ bool may_be(const Program& program, const Size& size, std::int64_t number) {
 }
 
 ScopeId common_ancestor(const Program& program, const std::vector<ScopeId>& scopes) {
-  if (scopes.empty()) return 0;
+  if (scopes.empty()) return root_scope;
   ScopeId common = scopes.front();
   for (ScopeId other : scopes) {
     // A parent stands before its children, so the larger of two different scopes cannot enclose the smaller.
     while (common != other) {
       ScopeId& deeper = common > other ? common : other;
       deeper = program.scopes[deeper].parent;
-      if (deeper == none_id) return 0;
+      if (deeper == none_id) return root_scope;
     }
   }
   return common;

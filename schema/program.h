@@ -22,12 +22,16 @@
 
 namespace whence {
 
-using ValueId = Index<struct Value>;  // into Program::values
-using ModuleId = std::int32_t;        // index into Program::modules; 0 is the root
-using ScopeId = std::int32_t;         // index into Program::scopes; 0 is the root's first call
-using StackId = std::int32_t;         // index into Program::stacks; SymbolId: index into Program::symbols (size.h)
-using ParameterId = std::int32_t;     // index into Program::parameters
-using ConstantId = std::int32_t;      // index into Program::constants
+// Each into the list of Program that has its name; SymbolId, into Program::symbols, is in size.h.
+using ValueId = Index<struct Value>;
+using ModuleId = Index<struct Module>;
+using ScopeId = Index<struct Scope>;
+using StackId = Index<std::vector<struct Frame>>;
+using ParameterId = Index<struct Parameter>;
+using ConstantId = Index<struct Constant>;
+
+inline constexpr ModuleId root_module{0};
+inline constexpr ScopeId root_scope{0};  // the root's first call
 
 // ---- where things come from -------------------------------------------------------------------------------------
 
@@ -51,7 +55,7 @@ struct Module {
 // A parent stands before its children.
 struct Scope {
   ScopeId parent = none_id;
-  ModuleId module = 0;
+  ModuleId module = root_module;
   std::int32_t call = 0;  // 0 for the module's first call in execution order, 1 for the second, ...
 
   bool operator==(const Scope&) const = default;
@@ -78,7 +82,7 @@ enum class ScopeBasis : std::uint8_t { observed, inferred, enclosing };
 
 struct Origin {
   std::int32_t op = none_id;  // index of the recorded operation: position in execution order, nested blocks included
-  ScopeId scope = 0;
+  ScopeId scope = root_scope;
   StackId stack = none_id;
   std::string name;       // the front end's own node name (fx node, TorchScript debug name)
   std::string text = {};  // the fx node in one line, as torch.fx prints it; empty from TorchScript
@@ -135,6 +139,9 @@ struct Value {
   ValueSource source = ValueSource::node;
   std::int32_t index = none_id;  // into inputs, parameters or constants, by source
   ConstantId known = none_id;    // the value itself, when it depends on no input (folded by running PyTorch)
+
+  // The constant that it is in every run; none_id if that is not known, as of parameters.
+  ConstantId content() const { return source == ValueSource::constant ? ConstantId(index) : known; }
 };
 
 // A tensor or scalar that is part of the program. Scalars are stored as 0-d tensors (int64, float64, bool).
@@ -284,13 +291,13 @@ struct SourceFile {
 struct Program {
   SourceFile source;
   std::string producer;  // "whence 0.1.0, PyTorch 2.13.0"
-  std::vector<Module> modules;
-  std::vector<Scope> scopes;
-  std::vector<Stack> stacks;
-  std::vector<Symbol> symbols;
+  IndexedVector<ModuleId, Module> modules;
+  IndexedVector<ScopeId, Scope> scopes;
+  IndexedVector<StackId, Stack> stacks;
+  IndexedVector<SymbolId, Symbol> symbols;
   std::vector<Constraint> constraints;  // assumed by decisions on sizes: elsewhere the model does something else
-  std::vector<Parameter> parameters;
-  std::vector<Constant> constants;
+  IndexedVector<ParameterId, Parameter> parameters;
+  IndexedVector<ConstantId, Constant> constants;
   IndexedVector<ValueId, Value> values;
   std::vector<ProgramInput> inputs;
   std::vector<ProgramOutput> outputs;
@@ -304,10 +311,10 @@ struct Program {
 };
 
 // The length of an axis as an expression over symbols that are not derived; unknown if nothing is known of it.
-Size length_of(const std::vector<Symbol>& symbols, const Dim& dim);
+Size length_of(const IndexedVector<SymbolId, Symbol>& symbols, const Dim& dim);
 
 // Names a derived symbol after those that it follows from: "2*batch + 1".
-void name_derived(std::vector<Symbol>& symbols, SymbolId id);
+void name_derived(IndexedVector<SymbolId, Symbol>& symbols, SymbolId id);
 
 // A number or flag that is known: a literal, or a value whose content is.
 std::optional<std::int64_t> known_integer(const Program& program, const Argument& argument);

@@ -138,7 +138,7 @@ Size floor_div_by(const Size& a, std::int64_t d) {
       return outside + floor_div(inner.operands[0], product);
     }
   }
-  return outside + of_atom({Kind::floor_division, -1, {}, {left, divisor}});
+  return outside + of_atom({Kind::floor_division, none_id, {}, {left, divisor}});
 }
 
 // floor(a / b) for a divisor of several terms.
@@ -151,7 +151,7 @@ Size floor_div_by_sum(const Size& a, const Size& b) {
   }
   const std::int64_t common =
       std::gcd(std::gcd(content_of(a), magnitude(a.number())), std::gcd(content_of(b), magnitude(b.number())));
-  return of_atom({Kind::floor_division, -1, {}, {divided(a, common), divided(b, common)}});
+  return of_atom({Kind::floor_division, none_id, {}, {divided(a, common), divided(b, common)}});
 }
 
 // floor(a / b) for a product b: what holds the product leaves the division, and what all hold is taken out.
@@ -197,7 +197,7 @@ Size floor_div_by_product(const Size& a, const Size& b) {
   const auto below = quotient(divisor, common);
   const Size above = collected(number, std::move(reduced));
   if (below->factors.empty()) return outside + floor_div(above, below->coefficient);
-  return outside + of_atom({Kind::floor_division, -1, {}, {above, size_of(*below)}});
+  return outside + of_atom({Kind::floor_division, none_id, {}, {above, size_of(*below)}});
 }
 
 Size extreme(const std::vector<Size>& sizes, Kind kind) {
@@ -221,7 +221,7 @@ Size extreme(const std::vector<Size>& sizes, Kind kind) {
   if (operands.empty()) return Size::unknown();
   if (operands.size() == 1) return operands.front();
   std::ranges::sort(operands);
-  return operands.size() > most_terms ? Size::unknown() : of_atom({kind, -1, {}, std::move(operands)});
+  return operands.size() > most_terms ? Size::unknown() : of_atom({kind, none_id, {}, std::move(operands)});
 }
 
 }  // namespace
@@ -231,7 +231,7 @@ Size extreme(const std::vector<Size>& sizes, Kind kind) {
 Size Size::symbol(SymbolId id) { return of_atom({Kind::symbol, id, {}, {}}); }
 
 Size Size::call(std::string name, std::vector<Size> operands) {
-  return of_atom({Kind::call, -1, std::move(name), std::move(operands)});
+  return of_atom({Kind::call, none_id, std::move(name), std::move(operands)});
 }
 
 Size Size::unknown() {

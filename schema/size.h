@@ -17,9 +17,11 @@
 #include <string_view>
 #include <vector>
 
+#include "schema/index.h"
+
 namespace whence {
 
-using SymbolId = std::int32_t;  // index into Program::symbols
+using SymbolId = Index<struct Symbol>;  // into Program::symbols
 
 struct SizeAtom;
 
@@ -69,7 +71,7 @@ struct SizeAtom {
   enum class Kind : std::uint8_t { symbol, floor_division, minimum, maximum, call };
 
   Kind kind = Kind::symbol;
-  SymbolId symbol = -1;
+  SymbolId symbol = none_id;
   std::string name;            // a call's
   std::vector<Size> operands;  // two of a floor division; those of a minimum and a maximum in order
 

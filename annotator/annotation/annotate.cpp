@@ -150,14 +150,12 @@ class ProgramKeys : public KeySource {
   std::vector<std::pair<std::string_view, std::string>> keys_of(const NodeMatch& match) const override {
     metadata::NodePlace place;
     place.origin = origin_of(match).value_or(NodeOrigin{});
-    place.scope = match.scope.number();
+    place.scope = scope_of(match);
     place.confidence = match.confidence;
     place.rule = match::name_of(match.rule);
     return keys_.of(place);
   }
-  std::string path_of(const NodeMatch& match) const override {
-    return origin::scope_path(program_, match.scope.number());
-  }
+  std::string path_of(const NodeMatch& match) const override { return origin::scope_path(program_, scope_of(match)); }
   bool wants(std::string_view key) const override { return keys_.wants(key); }
   std::string program() const override { return digest_; }
   std::optional<NodeOrigin> origin_of(const NodeMatch& match) const override {
@@ -169,6 +167,9 @@ class ProgramKeys : public KeySource {
   }
 
  private:
+  // The reference has the program's scopes, in their order.
+  static ScopeId scope_of(const NodeMatch& match) { return ScopeId(match.scope.number()); }
+
   // Returns false for an `ancestor`: the module around it is known and not the operation, unless the recording itself
   // does not know more of the operation than that.
   bool knows_operations(const NodeMatch& match) const {

@@ -104,13 +104,13 @@ std::string operators_section(const ExportRun& run) {
 }
 
 std::string modules_section(const Program& program) {
-  std::map<ModuleId, std::int64_t> count;
+  IndexedVector<ModuleId, std::int64_t> count(program.modules.size());
   for (const Node* node : operations(program)) ++count[program.scopes[node->origin.scope].module];
   Table table({"module", "class", "operations", "parameters"});
-  for (std::size_t i = 0; i < program.modules.size(); ++i) {
-    const Module& module = program.modules[i];
-    table.row({module.path.empty() ? "the root" : code(module.path), code(module.type),
-               std::to_string(count[static_cast<ModuleId>(i)]), std::to_string(module.parameters_total)});
+  for (const ModuleId id : program.modules.keys()) {
+    const Module& module = program.modules[id];
+    table.row({module.path.empty() ? "the root" : code(module.path), code(module.type), std::to_string(count[id]),
+               std::to_string(module.parameters_total)});
   }
   return "## The program\n\nOperations are those of the module itself, parameters include those below it.\n\n" +
          table.text();

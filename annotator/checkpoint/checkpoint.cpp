@@ -173,12 +173,12 @@ std::vector<Parameter> parameters_of(std::vector<CheckpointTensor> tensors) {
   std::vector<Parameter> parameters;
   for (CheckpointTensor& each : tensors) {
     Program one;
-    one.parameters.emplace_back();
-    one.parameters[0].name = std::move(each.name);
-    one.parameters[0].aliases = std::move(each.aliases);
-    one.parameters[0].data = in_float32(each.data);
+    Parameter& parameter = one.parameters.items().emplace_back();
+    parameter.name = std::move(each.name);
+    parameter.aliases = std::move(each.aliases);
+    parameter.data = in_float32(each.data);
     compute_digests(one);
-    parameters.push_back(std::move(one.parameters[0]));
+    parameters.push_back(std::move(parameter));
     TensorData& data = parameters.back().data;
     data = {each.data.dtype, std::move(data.shape), Bytes::left_out(each.data.bytes.size())};
   }

@@ -36,8 +36,6 @@ std::string content_key(const TensorData& data) {
   return key.append(as_text(bytes));
 }
 
-ConstantId content_of(const Value& value) { return value.source == ValueSource::constant ? value.index : value.known; }
-
 }  // namespace
 
 GraphValue graph_value(const Type& type) {
@@ -279,8 +277,8 @@ void ConvertSession::record(const Error& error) {
 GraphValueId ConvertSession::value_of(ValueId id) {
   if (poisoned_.count(id) != 0) throw Poisoned{};
   const Value& value = program_.values[id];
-  if (value.source == ValueSource::parameter) return parameter(value.index);
-  if (const ConstantId content = content_of(value); content != none_id) {
+  if (value.source == ValueSource::parameter) return parameter(ParameterId(value.index));
+  if (const ConstantId content = value.content(); content != none_id) {
     const auto [entry, first] = known_.try_emplace(content, no_value);
     if (first) {
       const Constant& folded = program_.constants[content];
@@ -340,7 +338,7 @@ void ConvertSession::bind(ValueId id, GraphValueId to) {
 }
 
 const TensorData* ConvertSession::known(ValueId id) const {
-  const ConstantId content = content_of(program_.values[id]);
+  const ConstantId content = program_.values[id].content();
   return content == none_id ? nullptr : &program_.constants[content].data;
 }
 

@@ -26,7 +26,7 @@ bool is_number(const Program& program, const Argument& argument) {
   const Value& value = program.values[reference->id];
   if (value.type.kind != ValueKind::tensor) return true;
   if (value.source != ValueSource::constant) return false;
-  const Constant& constant = program.constants[value.index];
+  const Constant& constant = program.constants[ConstantId(value.index)];
   const DType dtype = constant.data.dtype;
   const bool of_number = dtype == DType::float64 || dtype == DType::int64 || dtype == DType::boolean;
   return of_number && constant.data.shape.empty() && constant.ops.empty();

@@ -22,7 +22,7 @@ void ProgramUses::read(const Argument& argument, const ProgramUse& use) {
   } else if (const auto* reference = argument.as<ValueRef>()) {
     const Value& value = program_.values[reference->id];
     const bool parameter = value.source == ValueSource::parameter;
-    (parameter ? by_parameter_[value.index] : by_value_[reference->id]).push_back(use);
+    (parameter ? by_parameter_[ParameterId(value.index)] : by_value_[reference->id]).push_back(use);
   }
 }
 
@@ -30,7 +30,7 @@ const std::vector<ProgramUse>& ProgramUses::of(ValueId value) const {
   static const std::vector<ProgramUse> none;
   const Value& read = program_.values[value];
   if (read.source == ValueSource::parameter) {
-    const auto found = by_parameter_.find(read.index);
+    const auto found = by_parameter_.find(ParameterId(read.index));
     return found == by_parameter_.end() ? none : found->second;
   }
   const auto found = by_value_.find(value);

@@ -195,7 +195,7 @@ Program with_weights_as_inputs(Program program) {
     Value& value = program.values[id];
     if (value.source != ValueSource::parameter || !read.contains(id)) continue;
     value.source = ValueSource::input;
-    const Parameter& parameter = program.parameters[value.index];
+    const Parameter& parameter = program.parameters[ParameterId(value.index)];
     value.index = static_cast<std::int32_t>(program.inputs.size());
     program.inputs.push_back({parameter.name, id});
   }

@@ -94,7 +94,7 @@ class Graph {
   std::vector<Initializer> initializers;
   std::vector<GraphValueId> inputs;
   std::vector<GraphValueId> outputs;
-  std::vector<Symbol> symbols;
+  IndexedVector<SymbolId, Symbol> symbols;
   // Operations of nodes that became constants, bodies included; ascending, distinct.
   std::vector<std::int32_t> folded;
   Graph* outer = nullptr;  // the graph around a branch or loop body: names and values resolve outwards

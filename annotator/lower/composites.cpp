@@ -107,7 +107,7 @@ class Opening {
   }
 
   std::int64_t least(const Dim& dim) const {
-    const auto* symbol = dim.symbol == none_id ? nullptr : &program_.symbols[static_cast<std::size_t>(dim.symbol)];
+    const auto* symbol = dim.symbol == none_id ? nullptr : &program_.symbols[dim.symbol];
     return std::max<std::int64_t>(1, symbol == nullptr ? 1 : symbol->min.value_or(1));
   }
 
@@ -145,7 +145,7 @@ class Opening {
 
   // The size in a run. Equal sizes stay equal; those of different names become different, in other ratios in each run.
   static std::int64_t size_in(std::size_t run, const Dim& dim) {
-    const std::int64_t symbol = dim.symbol == none_id ? 0 : dim.symbol;
+    const std::int64_t symbol = dim.symbol == none_id ? 0 : dim.symbol.number();
     if (!dim.dynamic || run == 0) return dim.size;
     return run == 1 ? 2 * dim.size + 1 + 2 * symbol : dim.size + 3 + 5 * symbol;
   }
@@ -223,16 +223,14 @@ class Opening {
     const auto id = ValueId(program_.values.size());
     value.name = composite_.target.substr(composite_.target.find("::") + 2) + ".step." + std::to_string(id.number());
     if (value.source == ValueSource::constant) {
-      const Constant& constant = first.constants.at(static_cast<std::size_t>(value.index));
+      const Constant& constant = first.constants[ConstantId(value.index)];
       for (const Program& run : runs) {
-        const ConstantId other = run.values[step].index;
-        if (other != none_id && same_content(constant.data, run.constants.at(static_cast<std::size_t>(other)).data)) {
-          continue;
-        }
+        const auto other = ConstantId(run.values[step].index);
+        if (other != none_id && same_content(constant.data, run.constants[other].data)) continue;
         refuse(Code::baked_size, "a tensor on the way is made by something else than an operator");
       }
-      value.index = value.known = static_cast<ConstantId>(program_.constants.size());
-      program_.constants.push_back(constant);
+      value.known = program_.constants.add(constant);
+      value.index = value.known.number();
     }
     to_.push_back(id);
     program_.values.push_back(std::move(value));

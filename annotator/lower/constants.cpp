@@ -28,8 +28,7 @@ void note_empty_results(Program& program) {
       if (!node.blocks.empty() || value.known != none_id || !always_empty(value.type)) continue;
       TensorData nothing{value.type.dtype, {}, {}};
       for (const Dim& dim : *value.type.dims) nothing.shape.push_back(dim.size);
-      value.known = static_cast<ConstantId>(program.constants.size());
-      program.constants.push_back({std::move(nothing), {}, {node.origin.op}});
+      value.known = program.constants.add({std::move(nothing), {}, {node.origin.op}});
     }
   });
 }
@@ -122,8 +121,8 @@ class Unfolding {
 
   const TensorData& data_of(ValueId id) const {
     const Value& value = program_.values[id];
-    return value.source == ValueSource::parameter ? program_.parameters[value.index].data
-                                                  : program_.constants[value.index].data;
+    return value.source == ValueSource::parameter ? program_.parameters[ParameterId(value.index)].data
+                                                  : program_.constants[ConstantId(value.index)].data;
   }
 
   // By nodes that stay, and by the outputs of the program.
@@ -164,7 +163,7 @@ void use_constants(Lowering& lowering) {
   for (Value& value : lowering.program.values) {
     if (value.known == none_id || value.source == ValueSource::parameter) continue;
     value.source = ValueSource::constant;
-    value.index = value.known;
+    value.index = value.known.number();
   }
 }
 

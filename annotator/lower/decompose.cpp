@@ -71,13 +71,13 @@ Compose::Inside::Inside(Compose& compose, const Argument& weight) : compose_(com
   const Program& program = compose.program_;
   const auto* reference = weight.as<ValueRef>();
   if (reference == nullptr || program.values[reference->id].source != ValueSource::parameter) return;
-  const ParameterId parameter = program.values[reference->id].index;
+  const auto parameter = ParameterId(program.values[reference->id].index);
   const std::string& outer = program.module_path(compose.composite_.origin.scope);
-  for (std::size_t i = 0; i < program.modules.size(); ++i) {
-    const Module& module = program.modules[i];
+  for (const ModuleId id : program.modules.keys()) {
+    const Module& module = program.modules[id];
     const bool below = outer.empty() || module.path.starts_with(outer + ".");
     if (below && std::ranges::find(module.own_parameters, parameter) != module.own_parameters.end()) {
-      compose.scope_ = compose.scope_inside(static_cast<ModuleId>(i));
+      compose.scope_ = compose.scope_inside(id);
       return;
     }
   }
@@ -87,13 +87,12 @@ Compose::Inside::Inside(Compose& compose, const Argument& weight) : compose_(com
 // in any recording.
 ScopeId Compose::scope_inside(ModuleId module) {
   std::int32_t call = 0;
-  for (std::size_t i = 0; i < program_.scopes.size(); ++i) {
-    if (program_.scopes[i].module != module) continue;
-    if (program_.scopes[i].parent == composite_.origin.scope) return static_cast<ScopeId>(i);
+  for (const ScopeId id : program_.scopes.keys()) {
+    if (program_.scopes[id].module != module) continue;
+    if (program_.scopes[id].parent == composite_.origin.scope) return id;
     ++call;
   }
-  program_.scopes.push_back({composite_.origin.scope, module, call});
-  return static_cast<ScopeId>(program_.scopes.size()) - 1;
+  return program_.scopes.add({composite_.origin.scope, module, call});
 }
 
 void Compose::refuse(const std::string& why, const std::string& remedy) const {

@@ -36,8 +36,8 @@ void WriteReports::warn_of_write(const Node& node, ValueId memory) {
   const auto say = [&](WrittenTo kind, const std::string& name) {
     warn(lost_write(kind, name, place_of(program, node, "lower")));
   };
-  if (value.source == ValueSource::parameter) say(WrittenTo::state, program.parameters[value.index].name);
-  if (value.source == ValueSource::constant) say(WrittenTo::constant, program.constants[value.index].name);
+  if (value.source == ValueSource::parameter) say(WrittenTo::state, program.parameters[ParameterId(value.index)].name);
+  if (value.source == ValueSource::constant) say(WrittenTo::constant, program.constants[ConstantId(value.index)].name);
   if (value.source == ValueSource::input) say(WrittenTo::input, program.inputs[value.index].name);
 }
 

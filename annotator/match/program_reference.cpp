@@ -329,16 +329,16 @@ class Overlay {
 };
 
 void add_units(const Program& program, const metadata::FxNames& names, Reference& reference) {
-  for (const Scope& scope : program.scopes) {
-    const auto id = static_cast<ScopeId>(reference.scopes.size());
-    reference.scopes.add({.parent = ScopeIndex(scope.parent),
+  for (const ScopeId id : program.scopes.keys()) {
+    const Scope& scope = program.scopes[id];
+    reference.scopes.add({.parent = ScopeIndex(scope.parent.number()),
                           .path = program.modules[scope.module].path,
                           .call = scope.call,
                           .name_path = origin::scope_path(program, id)});
   }
   for (const Node* node : operations(program)) {
-    reference.units.add(
-        {ScopeIndex(node->origin.scope), names.name(node->origin.op), origin::confidence_of(node->origin.basis)});
+    reference.units.add({ScopeIndex(node->origin.scope.number()), names.name(node->origin.op),
+                         origin::confidence_of(node->origin.basis)});
   }
 }
 

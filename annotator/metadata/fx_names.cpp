@@ -68,7 +68,7 @@ void FxNames::name_all() {
   for (const ValueId id : values_.keys()) {
     const Value& value = program_.values[id];
     if (value.source != ValueSource::parameter) continue;
-    const Parameter& parameter = program_.parameters[value.index];
+    const Parameter& parameter = program_.parameters[ParameterId(value.index)];
     values_[id] = names.create(lower_case(prefix(parameter.kind) + parameter.name));
   }
   for (const ProgramInput& input : program_.inputs) values_[input.value] = names.create(input.name);

@@ -46,7 +46,7 @@ void state_confidence(origin::Confidence confidence, KeyEntries& entries);
 // The place that export's stamp or the match engine found for a node.
 struct NodePlace {
   origin::NodeOrigin origin;  // ops may be empty: then the scope is all that is known
-  ScopeId scope = 0;
+  ScopeId scope = root_scope;
   origin::Confidence confidence = origin::Confidence::unattributed;
   std::string_view rule;
 };

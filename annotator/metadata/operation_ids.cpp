@@ -74,7 +74,7 @@ struct Call {
 };
 struct CallHash {
   std::size_t operator()(const Call& call) const {
-    return (static_cast<std::uint64_t>(call.scope) << 32U | static_cast<std::uint32_t>(call.operator_index)) *
+    return (static_cast<std::uint64_t>(call.scope.number()) << 32U | static_cast<std::uint32_t>(call.operator_index)) *
                0x9e3779b97f4a7c15U >>
            32U;
   }

@@ -24,7 +24,7 @@ std::size_t first_word(const std::string& name, std::size_t at) {
 }  // namespace
 
 ScopeId scope_of(const NodeOrigin& origin, const Program& program, const std::vector<const Node*>& operations) {
-  if (origin.ops.empty()) return 0;
+  if (origin.ops.empty()) return root_scope;
   if (origin.ops.size() == 1) return operations[origin.ops.front()]->origin.scope;
   std::vector<ScopeId> scopes;
   for (const std::int32_t op : origin.ops) scopes.push_back(operations[op]->origin.scope);

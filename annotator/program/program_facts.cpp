@@ -30,7 +30,7 @@ bool any_node(const Block& block, const std::function<bool(const Node&)>& condit
 
 bool may_become_one(const Program& program, const Dim& dim) {
   const Size length = length_of(program.symbols, dim);
-  const auto symbol = [&](SymbolId id) { return program.symbols[static_cast<std::size_t>(id)]; };
+  const auto symbol = [&](SymbolId id) { return program.symbols[id]; };
   const auto axis = length.single_symbol();
   if (dim.is_static() || (axis && symbol(*axis).kind == SymbolKind::axis)) return false;
   return may_be(program, length, 1);

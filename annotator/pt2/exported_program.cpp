@@ -79,9 +79,8 @@ class ProgramReader {
       for (const auto& [name, tensor] : stored->all()) storage_of.emplace(name, tensor.storage);
     }
     modules.join_aliases(storage_of);
-    for (std::size_t i = 0; i < program_.parameters.size(); ++i) {
-      program_.modules[modules.owner_of(program_.parameters[i].name)].own_parameters.push_back(
-          static_cast<ParameterId>(i));
+    for (const ParameterId id : program_.parameters.keys()) {
+      program_.modules[modules.owner_of(program_.parameters[id].name)].own_parameters.push_back(id);
     }
     sum_parameters(modules);
     const std::set<SymbolId> promised = rename_symbols();
@@ -156,9 +155,8 @@ class ProgramReader {
         parameter(spec, name, ParameterKind::buffer, weights.has(name) ? weights : constants, graph, body, persistent);
       } else if (kind == "tensor_constant") {
         const StoredTensors::Tensor& tensor = constants.of(spec.at("tensor_constant_name").text());
-        const auto id = static_cast<ConstantId>(program_.constants.size());
-        program_.constants.push_back({tensor.data, spec.at("tensor_constant_name").text(), {}, {}});
-        const ValueId value = body.declare(graph, spec.at("arg").at("name").text(), ValueSource::constant, id);
+        const ConstantId id = program_.constants.add({tensor.data, spec.at("tensor_constant_name").text(), {}, {}});
+        const ValueId value = body.declare(graph, spec.at("arg").at("name").text(), ValueSource::constant, id.number());
         program_.values[value].known = id;
       } else if (kind == "user_input") {
         user_input(spec.at("arg"), graph, body);
@@ -184,8 +182,7 @@ class ProgramReader {
                  const Part& graph, ExportedGraph& body, bool persistent = true) {
     const StoredTensors::Tensor& tensor = stored.of(name);
     const std::string& value = spec.at("arg").at("name").text();
-    const auto [known, is_new] =
-        by_storage_.try_emplace(tensor.storage, static_cast<ParameterId>(program_.parameters.size()));
+    const auto [known, is_new] = by_storage_.try_emplace(tensor.storage, ParameterId(program_.parameters.size()));
     if (is_new) {
       Parameter entry;
       entry.name = name;
@@ -198,7 +195,7 @@ class ProgramReader {
     } else {
       program_.parameters[known->second].aliases.push_back(name);
     }
-    body.declare(graph, value, ValueSource::parameter, known->second);
+    body.declare(graph, value, ValueSource::parameter, known->second.number());
   }
 
   void user_input(const Part& argument, const Part& graph, ExportedGraph& body) {
@@ -325,9 +322,8 @@ class ProgramReader {
       if (!first && name->second != axis.symbol) notes_.push_back(one_size(axis, name->second));
     }
     for (const auto& [symbol, name] : given) program_.symbols[symbol].name = name;
-    for (std::size_t i = 0; i < program_.symbols.size(); ++i) {
-      const auto id = static_cast<SymbolId>(i);
-      if (program_.symbols[i].kind == SymbolKind::derived && !given.contains(id)) name_derived(program_.symbols, id);
+    for (const SymbolId id : program_.symbols.keys()) {
+      if (program_.symbols[id].kind == SymbolKind::derived && !given.contains(id)) name_derived(program_.symbols, id);
     }
     return promised;
   }

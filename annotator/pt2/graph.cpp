@@ -40,7 +40,7 @@ void ExportedGraph::unsupported(const std::string& what, const std::string& reme
 // ---- types --------------------------------------------------------------------------------------------------------
 
 SymbolId ExportedGraph::named_symbol(const std::string& name) {
-  const auto [known, is_new] = symbols_.try_emplace(name, static_cast<SymbolId>(program_.symbols.size()));
+  const auto [known, is_new] = symbols_.try_emplace(name, SymbolId(program_.symbols.size()));
   if (is_new) program_.symbols.push_back({name, 0, {}, {}, SymbolKind::data, Size::unknown()});
   return known->second;
 }
@@ -51,7 +51,7 @@ SymbolId ExportedGraph::symbol(const Size& size, std::int64_t example) {
   if (!size.is_known()) return none_id;
   SymbolId id = size.single_symbol().value_or(none_id);
   if (id == none_id) {
-    const auto [known, is_new] = derived_.try_emplace(size, static_cast<SymbolId>(program_.symbols.size()));
+    const auto [known, is_new] = derived_.try_emplace(size, SymbolId(program_.symbols.size()));
     id = known->second;
     if (is_new) program_.symbols.push_back({"", 0, {}, {}, SymbolKind::derived, size});
     if (is_new) name_derived(program_.symbols, id);
@@ -312,7 +312,7 @@ void ExportedGraph::place_in_body(Node& node) const {
   for (const NamedArgument& given : node.arguments) {
     const auto* value = given.value.as<ValueRef>();
     if (value == nullptr || program_.values[value->id].source != ValueSource::parameter) continue;
-    const ModuleId module = modules_.owner_of(program_.parameters[program_.values[value->id].index].name);
+    const ModuleId module = modules_.owner_of(program_.parameters[ParameterId(program_.values[value->id].index)].name);
     if (owner && *owner != module) return;
     owner = module;
   }

@@ -110,7 +110,7 @@ class ExportedGraph {
   Names names_;
   FlatMap<std::string, SymbolId> symbols_;  // by the archive's names
   std::map<Size, SymbolId> derived_;
-  ScopeId scope_ = 0;  // the enclosing operation's, for nodes that do not name one themselves
+  ScopeId scope_ = root_scope;  // the enclosing operation's, for nodes that do not name one themselves
   bool in_body_ = false;
   std::int32_t next_op_ = 0;
   ArchivePlaces places_{program_};

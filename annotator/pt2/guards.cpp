@@ -75,8 +75,8 @@ class Decisions {
       if (symbol.kind == SymbolKind::derived) lengths_.push_back(symbol.size);
     }
     known_lengths_.insert(lengths_.begin(), lengths_.end());
-    for (std::size_t i = 0; i < program.symbols.size(); ++i) {
-      if (program.symbols[i].kind == SymbolKind::axis) known_lengths_.insert(Size::symbol(static_cast<SymbolId>(i)));
+    for (const SymbolId id : program.symbols.keys()) {
+      if (program.symbols[id].kind == SymbolKind::axis) known_lengths_.insert(Size::symbol(id));
     }
     visit(program.body);
   }
@@ -142,7 +142,7 @@ class Decisions {
     });
   }
 
-  const Symbol& symbol(SymbolId id) const { return program_.symbols[static_cast<std::size_t>(id)]; }
+  const Symbol& symbol(SymbolId id) const { return program_.symbols[id]; }
 
   // Two lengths of tensors that have to be equal where an operation joins them: elsewhere PyTorch does not run.
   bool joins_tensors(const Constraint& constraint) const {

@@ -54,7 +54,7 @@ ExportedModules::ExportedModules(const Part& module_call_graph, Program& program
       add(path);
     }
   }
-  if (program_.modules.empty()) program_.modules.emplace_back();
+  if (program_.modules.empty()) program_.modules.push_back({});
   program_.scopes.push_back({});
 }
 
@@ -72,7 +72,7 @@ ModuleId ExportedModules::find(std::string_view path) {
     const auto found = by_path_.find(std::string(path));
     if (found != by_path_.end()) return found->second;
     if (captured_regions_.contains(std::string(path))) return add(std::string(path));
-    if (path.empty()) return 0;
+    if (path.empty()) return root_module;
     path = module_around(path);
   }
 }
@@ -81,14 +81,14 @@ ModuleId ExportedModules::owner_of(std::string_view qualified_name) { return fin
 
 ScopeId ExportedModules::scope_of(std::string_view nn_module_stack) {
   if (const auto known = by_chain_.find(std::string(nn_module_stack)); known != by_chain_.end()) return known->second;
-  ScopeId scope = 0;
+  ScopeId scope = root_scope;
   for (std::size_t end = 0; end < nn_module_stack.size();) {
     end = std::min(nn_module_stack.find(';', end), nn_module_stack.size());
     const std::string_view chain = nn_module_stack.substr(0, end);
     std::string_view call = chain.substr(chain.rfind(';') == std::string_view::npos ? 0 : chain.rfind(';') + 1);
     up_to(call, ',');  // the key, which tells calls apart
     const std::string_view path = up_to(call, ',');
-    const auto [known, is_new] = by_chain_.try_emplace(std::string(chain), 0);
+    const auto [known, is_new] = by_chain_.try_emplace(std::string(chain), root_scope);
     if (is_new) {
       const ModuleId module = find(path);
       Module& entry = program_.modules[module];
@@ -96,12 +96,7 @@ ScopeId ExportedModules::scope_of(std::string_view nn_module_stack) {
         entry.type = call;
         entry.standard = entry.type.starts_with("torch.nn.");
       }
-      if (module == 0) {
-        known->second = 0;
-      } else {
-        known->second = static_cast<ScopeId>(program_.scopes.size());
-        program_.scopes.push_back({scope, module, 0});
-      }
+      if (module != root_module) known->second = program_.scopes.add({scope, module, 0});
     }
     scope = known->second;
     ++end;
@@ -114,7 +109,7 @@ std::optional<ScopeId> ExportedModules::scope_below(ScopeId scope, ModuleId modu
   const ModuleId around = program_.scopes[scope].module;
   if (module == around) return scope;
   if (!at_or_below(program_.modules[module].path, program_.modules[around].path)) return std::nullopt;
-  const auto [known, is_new] = below_.try_emplace({scope, module}, static_cast<ScopeId>(program_.scopes.size()));
+  const auto [known, is_new] = below_.try_emplace({scope, module}, ScopeId(program_.scopes.size()));
   if (is_new) program_.scopes.push_back({scope, module, 0});
   return known->second;
 }
@@ -130,7 +125,7 @@ StackId ExportedModules::stack_of(std::string_view stack_trace) {
   }
   StackId id = none_id;
   if (!stack.empty()) {
-    const auto [same, is_new] = by_frames_.try_emplace(std::move(key), static_cast<StackId>(program_.stacks.size()));
+    const auto [same, is_new] = by_frames_.try_emplace(std::move(key), StackId(program_.stacks.size()));
     if (is_new) program_.stacks.push_back(stack);
     id = same->second;
   }
@@ -139,29 +134,29 @@ StackId ExportedModules::stack_of(std::string_view stack_trace) {
 }
 
 void ExportedModules::join_aliases(const std::map<std::string, std::string>& storage_of) {
-  std::vector<Module>& modules = program_.modules;
-  std::vector<ModuleId> to(modules.size());  // the same object under its first name
-  std::map<std::string, ModuleId> first;     // by class and tensors
-  for (std::size_t i = 0; i < modules.size(); ++i) {
-    to[i] = static_cast<ModuleId>(i);
-    const Module& module = modules[i];
+  auto& modules = program_.modules;
+  IndexedVector<ModuleId, ModuleId> to(modules.size());  // the same object under its first name
+  std::map<std::string, ModuleId> first;                 // by class and tensors
+  for (const ModuleId id : modules.keys()) {
+    to[id] = id;
+    const Module& module = modules[id];
     if (module.parent != none_id && to[module.parent] != module.parent) {
       const auto same = by_path_.find(joined_path(modules[to[module.parent]].path, last_segment(module.path)));
-      if (same != by_path_.end()) to[i] = same->second;
+      if (same != by_path_.end()) to[id] = same->second;
     } else if (const std::string content = content_of(module, storage_of); !content.empty()) {
-      to[i] = first.try_emplace(content, to[i]).first->second;
+      to[id] = first.try_emplace(content, id).first->second;
     }
-    if (to[i] != static_cast<ModuleId>(i)) modules[to[i]].aliases.push_back(module.path);
+    if (to[id] != id) modules[to[id]].aliases.push_back(module.path);
   }
-  std::vector<ModuleId> number(modules.size(), none_id);
-  ModuleId next = 0;
-  for (std::size_t i = 0; i < modules.size(); ++i) {
-    if (to[i] == static_cast<ModuleId>(i)) number[i] = next++;
+  IndexedVector<ModuleId, ModuleId> number(modules.size());
+  std::int32_t next = 0;
+  for (const ModuleId id : modules.keys()) {
+    if (to[id] == id) number[id] = ModuleId(next++);
   }
-  std::vector<Module> kept;
-  for (std::size_t i = 0; i < modules.size(); ++i) {
-    if (number[i] == none_id) continue;
-    Module module = std::move(modules[i]);
+  IndexedVector<ModuleId, Module> kept;
+  for (const ModuleId old : modules.keys()) {
+    if (number[old] == none_id) continue;
+    Module module = std::move(modules[old]);
     if (module.parent != none_id) module.parent = number[to[module.parent]];
     std::vector<ModuleId> children;
     std::unordered_set<ModuleId> seen;
@@ -174,7 +169,7 @@ void ExportedModules::join_aliases(const std::map<std::string, std::string>& sto
   }
   modules = std::move(kept);
   by_path_.clear();
-  for (std::size_t i = 0; i < modules.size(); ++i) by_path_.emplace(modules[i].path, static_cast<ModuleId>(i));
+  for (const ModuleId id : modules.keys()) by_path_.emplace(modules[id].path, id);
   for (Scope& scope : program_.scopes) scope.module = number[to[scope.module]];
   number_calls();
 }
@@ -195,7 +190,7 @@ std::string ExportedModules::content_of(const Module& module,
 }
 
 void ExportedModules::number_calls() {
-  std::vector<std::int32_t> calls(program_.modules.size(), 0);
+  IndexedVector<ModuleId, std::int32_t> calls(program_.modules.size(), 0);
   for (Scope& scope : program_.scopes) scope.call = calls[scope.module]++;
 }
 

@@ -34,7 +34,7 @@ class OpenSizes {
 
  private:
   SizeRange range(SymbolId id) const {
-    SizeRange range = range_of(program_.symbols[static_cast<std::size_t>(id)]);
+    SizeRange range = range_of(program_.symbols[id]);
     if (range.min <= least_of_torch_export) range.min = 0;
     return range;
   }

@@ -37,7 +37,7 @@ void add(const Program& program, const OperationFate& fate, Modules& modules) {
                   [&](ModuleHierarchy& row) { ++row.operations[static_cast<std::size_t>(fate.fate)]; });
 }
 
-void add(const Program& program, const std::vector<ParameterFate>& fates, Modules& modules) {
+void add(const Program& program, const ParameterFates& fates, Modules& modules) {
   for (const Module& module : program.modules) {
     for (const ParameterId parameter : module.own_parameters) {
       modules.upwards(modules.add(module.path), [&](ModuleHierarchy& row) {

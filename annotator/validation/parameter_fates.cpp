@@ -28,17 +28,18 @@ struct Readers {
 template <class Visit>
 void visit_parameters(const Program& program, const Argument& argument, const Visit& visit) {
   each_value(argument, [&](ValueId id) {
-    if (id.exists() && program.values[id].source == ValueSource::parameter) visit(program.values[id].index);
+    if (id.exists() && program.values[id].source == ValueSource::parameter)
+      visit(ParameterId(program.values[id].index));
   });
 }
 
-std::vector<Readers> readers_of(const Program& program, const std::vector<OperationFate>& operations) {
-  std::vector<Readers> readers(program.parameters.size());
+IndexedVector<ParameterId, Readers> readers_of(const Program& program, const std::vector<OperationFate>& operations) {
+  IndexedVector<ParameterId, Readers> readers(program.parameters.size());
   for (std::size_t i = 0; i < operations.size(); ++i) {
     const OperationFate& operation = operations[i];
     if (operation.reason == Elimination::unused) continue;
     for (const NamedArgument& argument : operation.operation->arguments) {
-      visit_parameters(program, argument.value, [&](std::int32_t parameter) {
+      visit_parameters(program, argument.value, [&](ParameterId parameter) {
         readers[parameter].by[static_cast<std::size_t>(operation.fate)] = true;
         readers[parameter].needed = true;
         if (operation.fate == Fate::arrived) readers[parameter].operations.push_back(static_cast<std::int32_t>(i));
@@ -46,7 +47,7 @@ std::vector<Readers> readers_of(const Program& program, const std::vector<Operat
     }
   }
   for (const ProgramOutput& output : program.outputs) {
-    visit_parameters(program, output.value, [&](std::int32_t parameter) { readers[parameter].needed = true; });
+    visit_parameters(program, output.value, [&](ParameterId parameter) { readers[parameter].needed = true; });
   }
   return readers;
 }
@@ -101,35 +102,35 @@ class Search {
         readers_(readers_of(program_, operations)),
         initializers_(context.model, path) {
     fates_.resize(program_.parameters.size());
-    for (std::size_t i = 0; i < fates_.size(); ++i) fates_[i].parameter = &program_.parameters[i];
+    for (const ParameterId id : fates_.keys()) fates_[id].parameter = &program_.parameters[id];
   }
 
-  std::vector<ParameterFate> run() {
-    std::vector<std::size_t> left;
-    for (std::size_t i = 0; i < fates_.size(); ++i) {
-      if (!by_name(i)) left.push_back(i);
+  ParameterFates run() {
+    std::vector<ParameterId> left;
+    for (const ParameterId id : fates_.keys()) {
+      if (!by_name(id)) left.push_back(id);
     }
     by_content(left);
-    std::erase_if(left, [&](std::size_t i) { return fates_[i].arrival == Arrival::content; });
-    for (const std::size_t i : left) fates_[i].arrival = reason(readers_[i]);
+    std::erase_if(left, [&](ParameterId id) { return fates_[id].arrival == Arrival::content; });
+    for (const ParameterId id : left) fates_[id].arrival = reason(readers_[id]);
     by_shape(left);
     by_reader(left);
     return std::move(fates_);
   }
 
  private:
-  bool by_name(std::size_t i) {
-    const Parameter& parameter = program_.parameters[i];
+  bool by_name(ParameterId id) {
+    const Parameter& parameter = program_.parameters[id];
     std::vector<std::string_view> names = {parameter.name};
     names.insert(names.end(), parameter.aliases.begin(), parameter.aliases.end());
     for (const std::string_view name : names) {
       Initializers::Entry* const entry = initializers_.named(name);
       if (entry == nullptr && !initializers_.is_input(name)) continue;
-      fates_[i].arrival = Arrival::name;
+      fates_[id].arrival = Arrival::name;
       if (entry != nullptr) entry->claimed = true;
       // A value computed of the parameter may have its name: weight_g and weight_v become the weight.
-      if (entry != nullptr && only_folded(readers_[i]) && !has_bytes(parameter, initializers_.digest(*entry))) {
-        fates_[i].arrival = Arrival::folded;
+      if (entry != nullptr && only_folded(readers_[id]) && !has_bytes(parameter, initializers_.digest(*entry))) {
+        fates_[id].arrival = Arrival::folded;
       }
       return true;
     }
@@ -147,16 +148,16 @@ class Search {
   }
 
   // A single number equals too many others to be recognised by its bytes.
-  void by_content(const std::vector<std::size_t>& left) {
-    std::multimap<std::string_view, std::size_t> by_digest;
+  void by_content(const std::vector<ParameterId>& left) {
+    std::multimap<std::string_view, ParameterId> by_digest;
     std::set<std::int64_t> counts;
-    for (const std::size_t i : left) {
-      const Parameter& parameter = program_.parameters[i];
+    for (const ParameterId id : left) {
+      const Parameter& parameter = program_.parameters[id];
       if (element_count(parameter.data.shape) < 2) continue;
       counts.insert(element_count(parameter.data.shape));
       for (const std::string* digest : {&parameter.digests.content, &parameter.digests.transposed,
                                         &parameter.digests.float16, &parameter.digests.bfloat16}) {
-        if (!digest->empty()) by_digest.emplace(*digest, i);
+        if (!digest->empty()) by_digest.emplace(*digest, id);
       }
     }
     for (Initializers::Entry& entry : initializers_.all()) {
@@ -181,14 +182,14 @@ class Search {
   using Form = std::pair<DType, std::vector<std::int64_t>>;
 
   // Only of what ought to be there, and only where there is one choice.
-  void by_shape(const std::vector<std::size_t>& left) {
-    std::map<Form, std::vector<std::size_t>> by_form;
+  void by_shape(const std::vector<ParameterId>& left) {
+    std::map<Form, std::vector<ParameterId>> by_form;
     std::map<Form, std::vector<Initializers::Entry*>> found;
-    for (const std::size_t i : left) {
-      const bool may = fates_[i].arrival == Arrival::missing || fates_[i].arrival == Arrival::fused;
-      const Parameter& parameter = program_.parameters[i];
+    for (const ParameterId id : left) {
+      const bool may = fates_[id].arrival == Arrival::missing || fates_[id].arrival == Arrival::fused;
+      const Parameter& parameter = program_.parameters[id];
       if (may && element_count(parameter.data.shape) > 1)
-        by_form[{parameter.data.dtype, parameter.data.shape}].push_back(i);
+        by_form[{parameter.data.dtype, parameter.data.shape}].push_back(id);
     }
     for (Initializers::Entry& entry : initializers_.all()) {
       if (!entry.claimed) found[{from_onnx(entry.tensor->data_type), entry.tensor->dims}].push_back(&entry);
@@ -209,7 +210,7 @@ class Search {
   }
 
   // Only where a node is known to stand for one operation and nothing else, and there is one choice.
-  void by_reader(const std::vector<std::size_t>& left) {
+  void by_reader(const std::vector<ParameterId>& left) {
     std::map<std::int32_t, std::set<Initializers::Entry*>> read;  // by operation
     for (const onnx_file::OnnxNode* node : context_.nodes) {
       const metadata::Attribution attribution = metadata::attribution_of(*node, context_.recorded);
@@ -223,11 +224,11 @@ class Search {
       }
     }
     using Wanted = std::pair<std::int32_t, std::vector<std::int64_t>>;  // operation, sizes
-    std::map<Wanted, std::set<std::size_t>> by_place;
-    for (const std::size_t i : left) {
-      if (fates_[i].arrival != Arrival::missing || element_count(program_.parameters[i].data.shape) < 2) continue;
-      for (const std::int32_t op : readers_[i].operations)
-        by_place[{op, form_of(program_.parameters[i].data.shape)}].insert(i);
+    std::map<Wanted, std::set<ParameterId>> by_place;
+    for (const ParameterId id : left) {
+      if (fates_[id].arrival != Arrival::missing || element_count(program_.parameters[id].data.shape) < 2) continue;
+      for (const std::int32_t op : readers_[id].operations)
+        by_place[{op, form_of(program_.parameters[id].data.shape)}].insert(id);
     }
     for (const auto& [place, parameters] : by_place) {
       std::vector<Initializers::Entry*> fitting;
@@ -243,9 +244,9 @@ class Search {
 
   const CheckContext& context_;
   const Program& program_;
-  std::vector<Readers> readers_;
+  IndexedVector<ParameterId, Readers> readers_;
   Initializers initializers_;
-  std::vector<ParameterFate> fates_;
+  ParameterFates fates_;
 };
 
 }  // namespace
@@ -271,8 +272,8 @@ std::string_view text_of(Arrival arrival) {
 
 bool arrived(Arrival arrival) { return arrival <= Arrival::shape; }
 
-std::vector<ParameterFate> parameter_fates(const CheckContext& context, const std::string& path,
-                                           const std::vector<OperationFate>& operations) {
+ParameterFates parameter_fates(const CheckContext& context, const std::string& path,
+                               const std::vector<OperationFate>& operations) {
   return Search(context, path, operations).run();
 }
 

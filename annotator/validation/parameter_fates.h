@@ -32,9 +32,11 @@ struct ParameterFate {
   std::string initializer;  // its name in the file, when that is another
 };
 
-// In the order of the sidecar. Reads bytes of initializers only where a parameter is not found by name, or went into a
+using ParameterFates = IndexedVector<ParameterId, ParameterFate>;
+
+// Reads bytes of initializers only where a parameter is not found by name, or went into a
 // constant that keeps its name. `path`: the ONNX file, for weights beside it.
-std::vector<ParameterFate> parameter_fates(const CheckContext& context, const std::string& path,
-                                           const std::vector<OperationFate>& operations);
+ParameterFates parameter_fates(const CheckContext& context, const std::string& path,
+                               const std::vector<OperationFate>& operations);
 
 }  // namespace whence::validation

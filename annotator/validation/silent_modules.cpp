@@ -32,8 +32,8 @@ class Survey {
     for (const Module& module : program_.modules) {
       for (const std::string& alias : module.aliases) tree_.add_alias(alias, tree_.add(module.path));
     }
-    for (std::size_t i = 0; i < program_.scopes.size(); ++i) {
-      upwards(static_cast<ScopeId>(i), [](Activity& at) { at.called = true; });
+    for (const ScopeId id : program_.scopes.keys()) {
+      upwards(id, [](Activity& at) { at.called = true; });
     }
     const std::set<std::int32_t> folded = folded_operations(context);
     for (const Node* node : operations(program_)) {

@@ -69,7 +69,7 @@ ExplainedOperation explain_operation(const Recorded& recorded, std::int32_t inde
   const Program& program = recorded.program();
   const Node& node = *recorded.operation(index);
   ExplainedOperation result{index, qualified(node), {}, {}};
-  for (ScopeId at = node.origin.scope; at > 0; at = program.scopes[at].parent) {
+  for (ScopeId at = node.origin.scope; at > root_scope; at = program.scopes[at].parent) {
     const Scope& scope = program.scopes[at];
     const Module& module = program.modules[scope.module];
     result.scope.insert(result.scope.begin(), {module.path, module.type, scope.call});

@@ -18,7 +18,7 @@ using graph::no_value;
 namespace {
 
 // Dynamic sizes without a name stay open: neither a number nor a name would be true.
-void fill_type(const graph::GraphValue& value, const std::vector<Symbol>& symbols, onnx::TypeProto& type) {
+void fill_type(const graph::GraphValue& value, const IndexedVector<SymbolId, Symbol>& symbols, onnx::TypeProto& type) {
   onnx::TypeProto& proto = value.sequence   ? *type.mutable_sequence_type()->mutable_elem_type()
                            : value.optional ? *type.mutable_optional_type()->mutable_elem_type()
                                             : type;

@@ -64,7 +64,7 @@ Signature stated_by_torchscript(const Program& program, const FxNames& names) {
   Signature signature;
   for (const ValueId id : program.values.keys()) {
     if (program.values[id].source != ValueSource::parameter) continue;
-    const Parameter& parameter = program.parameters[program.values[id].index];
+    const Parameter& parameter = program.parameters[ParameterId(program.values[id].index)];
     SignatureEntry& entry = signature.inputs.emplace_back();
     entry.kind = kinds[static_cast<std::size_t>(parameter.kind)];
     entry.name = names.value_name(id);

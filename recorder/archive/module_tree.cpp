@@ -57,7 +57,7 @@ ModuleId ModuleTree::module_of(const c10::ivalue::Object* object) const {
 }
 
 ParameterId ModuleTree::parameter_of(const c10::ivalue::Object* object, const std::string& attribute) const {
-  auto found = by_attribute_.find(std::to_string(module_of(object)) + "." + attribute);
+  auto found = by_attribute_.find(std::to_string(module_of(object).number()) + "." + attribute);
   return found == by_attribute_.end() ? none_id : found->second;
 }
 
@@ -68,7 +68,7 @@ ParameterId ModuleTree::parameter_of(const at::Tensor& tensor) const {
 
 void ModuleTree::visit(const torch::jit::Module& module, const std::string& path, ModuleId parent) {
   const auto* const object = shared_.first(module._ivalue().get());
-  const auto [known, fresh] = ids_.emplace(object, static_cast<ModuleId>(program_.modules.size()));
+  const auto [known, fresh] = ids_.emplace(object, ModuleId(program_.modules.size()));
   const ModuleId id = known->second;
   if (!fresh) {
     program_.modules[id].aliases.push_back(path);
@@ -102,9 +102,9 @@ void ModuleTree::add_tensor(ModuleId owner, const torch::jit::Module& module, st
   const auto& type = *module.type();
   const at::Tensor tensor = module._ivalue()->getSlot(slot).toTensor();
   if (!tensor.defined()) return;
-  const std::string attribute = std::to_string(owner) + "." + type.getAttributeName(slot);
+  const std::string attribute = std::to_string(owner.number()) + "." + type.getAttributeName(slot);
   if (const std::string key = storage_key(tensor); !key.empty()) {
-    const auto [tied, first] = by_storage_.emplace(key, static_cast<ParameterId>(program_.parameters.size()));
+    const auto [tied, first] = by_storage_.emplace(key, ParameterId(program_.parameters.size()));
     if (!first) {
       program_.parameters[tied->second].aliases.push_back(path);
       by_attribute_.emplace(attribute, tied->second);
@@ -122,9 +122,9 @@ void ModuleTree::add_tensor(ModuleId owner, const torch::jit::Module& module, st
   row.data.dtype = dtype_of(tensor);
   row.data.shape = tensor.sizes().vec();
   if (row.data.dtype != DType::undefined) row.data.bytes = archive_.bytes_of(tensor, &row.member);
-  by_attribute_.emplace(attribute, static_cast<ParameterId>(program_.parameters.size()));
-  program_.modules[owner].own_parameters.push_back(static_cast<ParameterId>(program_.parameters.size()));
-  program_.parameters.push_back(std::move(row));
+  const ParameterId id = program_.parameters.add(std::move(row));
+  by_attribute_.emplace(attribute, id);
+  program_.modules[owner].own_parameters.push_back(id);
 }
 
 }  // namespace whence::recorder::archive

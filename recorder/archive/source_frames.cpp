@@ -110,7 +110,7 @@ StackId SourceFrames::intern(Stack stack) {
   if (stack.empty()) return none_id;
   std::string key;
   for (const Frame& frame : stack) key += frame.file + ':' + std::to_string(frame.line) + ' ' + frame.function + '\n';
-  const auto [known, fresh] = by_text_.emplace("\x01" + key, static_cast<StackId>(program_.stacks.size()));
+  const auto [known, fresh] = by_text_.emplace("\x01" + key, StackId(program_.stacks.size()));
   if (fresh) program_.stacks.push_back(std::move(stack));
   return known->second;
 }

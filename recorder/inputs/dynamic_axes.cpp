@@ -1,7 +1,6 @@
 // Chooses the other sizes of dynamic axes, and brings the example inputs to them.
 #include <algorithm>
 #include <cstdlib>
-#include <numeric>
 
 #include "recorder/inputs/example_inputs.h"
 #include "recorder/inputs/leaves.h"
@@ -49,14 +48,14 @@ PerRun<std::int64_t> sizes_of(std::int64_t first, int symbol, bool is_batch, int
 // in two runs, and in one the other way round, the greatest doubled. Returns whether there are any two.
 bool vary_ratios(ExampleInputs& inputs) {
   constexpr std::int64_t far_apart = 4;
-  std::vector<std::size_t> order(inputs.symbols.size());
-  std::iota(order.begin(), order.end(), 0);
-  const auto size = [&](std::size_t symbol) -> std::int64_t& { return inputs.symbol_sizes[symbol][reordered_run]; };
+  std::vector<SymbolId> order;
+  std::ranges::copy(inputs.symbols.keys(), std::back_inserter(order));
+  const auto size = [&](SymbolId symbol) -> std::int64_t& { return inputs.symbol_sizes[symbol][reordered_run]; };
   std::ranges::stable_sort(order, {}, size);
   bool any = false;
   for (auto first = order.begin(), last = first; first != order.end(); first = last) {
     const std::int64_t least = size(*first), too_large = std::max<std::int64_t>(far_apart * least, 1);
-    last = std::find_if(std::next(first), order.end(), [&](std::size_t each) { return size(each) >= too_large; });
+    last = std::find_if(std::next(first), order.end(), [&](SymbolId each) { return size(each) >= too_large; });
     if (last - first < 2) continue;
     any = true;
     const std::int64_t shorter = inputs.symbol_sizes[*first][shorter_run];
@@ -89,14 +88,16 @@ bool is_single_run_of_use(const ExampleInputs& inputs) {
 struct Axis {
   ExampleInputs::Place place;
   std::int64_t axis = 0;
-  std::size_t symbol = 0;
+  SymbolId symbol = none_id;
   const DynamicAxis* derived = nullptr;  // its size follows from the symbol's
 };
 
-std::size_t symbol_called(const ExampleInputs& inputs, const std::string& name) {
-  std::size_t symbol = 0;
-  while (symbol < inputs.symbols.size() && inputs.symbols[symbol].name != name) ++symbol;
-  return symbol;
+// none_id if there is none of that name.
+SymbolId symbol_called(const ExampleInputs& inputs, const std::string& name) {
+  for (const SymbolId symbol : inputs.symbols.keys()) {
+    if (inputs.symbols[symbol].name == name) return symbol;
+  }
+  return none_id;
 }
 
 std::string text_of(const DynamicAxis& axis) {
@@ -106,11 +107,11 @@ std::string text_of(const DynamicAxis& axis) {
 }
 
 // A size that follows from another, 2*batch+1, is a symbol of its own, of that name.
-void add_derived(ExampleInputs& inputs, const DynamicAxis& axis, std::size_t root) {
-  if (symbol_called(inputs, text_of(axis)) < inputs.symbols.size()) return;
+void add_derived(ExampleInputs& inputs, const DynamicAxis& axis, SymbolId root) {
+  if (symbol_called(inputs, text_of(axis)).exists()) return;
   PerRun<std::int64_t> sizes = inputs.symbol_sizes[root];
   for (std::int64_t& size : sizes) size = axis.times * size + axis.plus;
-  const Size size = Size::symbol(static_cast<SymbolId>(root)) * axis.times + axis.plus;
+  const Size size = Size::symbol(root) * axis.times + axis.plus;
   inputs.symbols.push_back({text_of(axis), sizes[0], {}, {}, SymbolKind::derived, size});
   inputs.symbol_sizes.push_back(sizes);
 }
@@ -127,23 +128,21 @@ at::Tensor tensor_at(const ExampleInputs& inputs, const ExampleInputs::Place& pl
 }
 
 // The symbols of "past+seq", where axes of the inputs have these sizes; else it is a name like others.
-std::vector<std::size_t> parts_of(const ExampleInputs& inputs, const DynamicAxis& axis) {
-  std::vector<std::size_t> parts;
+std::vector<SymbolId> parts_of(const ExampleInputs& inputs, const DynamicAxis& axis) {
+  std::vector<SymbolId> parts;
   for (const std::string& part : axis.parts) parts.push_back(symbol_called(inputs, part));
-  return std::ranges::all_of(parts, [&](std::size_t part) { return part < inputs.symbols.size(); })
-             ? parts
-             : std::vector<std::size_t>{};
+  return std::ranges::all_of(parts, &SymbolId::exists) ? parts : std::vector<SymbolId>();
 }
 
 // A size that is the sum of two others is a symbol of its own, of that name, and in every run as long as they are.
 void add_sum(ExampleInputs& inputs, const DynamicAxis& axis) {
-  const std::vector<std::size_t> parts = parts_of(inputs, axis);
-  if (parts.empty() || symbol_called(inputs, axis.symbol) < inputs.symbols.size()) return;
+  const std::vector<SymbolId> parts = parts_of(inputs, axis);
+  if (parts.empty() || symbol_called(inputs, axis.symbol).exists()) return;
   Size size;
-  for (const std::size_t part : parts) size = size + Size::symbol(static_cast<SymbolId>(part));
+  for (const SymbolId part : parts) size = size + Size::symbol(part);
   PerRun<std::int64_t> sizes{};
   for (int run = 0; run < most_runs; ++run) {
-    for (const std::size_t part : parts) sizes[run] += inputs.symbol_sizes[part][run];
+    for (const SymbolId part : parts) sizes[run] += inputs.symbol_sizes[part][run];
   }
   inputs.symbols.push_back({axis.symbol, sizes[0], {}, {}, SymbolKind::derived, size});
   inputs.symbol_sizes.push_back(sizes);
@@ -151,7 +150,7 @@ void add_sum(ExampleInputs& inputs, const DynamicAxis& axis) {
 
 // Looks an axis up in the example inputs, and adds its symbol unless that is a sum.
 Axis found(ExampleInputs& inputs, const DynamicAxis& dynamic, int attempt) {
-  Axis result{inputs.place_of(dynamic.input), dynamic.axis, 0};
+  Axis result{inputs.place_of(dynamic.input), dynamic.axis};
   const at::Tensor tensor = tensor_at(inputs, result.place, dynamic.input);
   const std::int64_t rank = tensor.dim();
   if (dynamic.axis < -rank || dynamic.axis >= rank) {
@@ -167,9 +166,9 @@ Axis found(ExampleInputs& inputs, const DynamicAxis& dynamic, int attempt) {
              "give an example that fits");
   }
   result.symbol = symbol_called(inputs, dynamic.symbol);
-  if (result.symbol == inputs.symbols.size()) {
-    inputs.symbols.push_back({dynamic.symbol, root, {}, {}, SymbolKind::axis, Size::unknown()});
-    inputs.symbol_sizes.push_back(sizes_of(root, static_cast<int>(result.symbol), result.axis == 0, attempt));
+  if (result.symbol == none_id) {
+    result.symbol = inputs.symbols.add({dynamic.symbol, root, {}, {}, SymbolKind::axis, Size::unknown()});
+    inputs.symbol_sizes.push_back(sizes_of(root, result.symbol.number(), result.axis == 0, attempt));
   } else if (inputs.symbols[result.symbol].example != root) {
     mismatch("size '" + dynamic.symbol + "' is " + std::to_string(inputs.symbols[result.symbol].example) + " and " +
                  std::to_string(root) + " in the example inputs",
@@ -222,10 +221,10 @@ at::Tensor resized(const at::Tensor& tensor, std::int64_t axis, std::int64_t siz
 
 std::vector<Tie> possible_ties(const ExampleInputs& inputs) {
   std::vector<Tie> ties;
-  for (std::size_t i = 0; i < inputs.symbols.size(); ++i) {
-    for (std::size_t j = i + 1; j < inputs.symbols.size(); ++j) {
-      const Symbol &a = inputs.symbols[i], &b = inputs.symbols[j];
-      if (a.example == b.example) ties.push_back({a.name, b.name});
+  const std::vector<Symbol>& symbols = inputs.symbols.items();
+  for (auto a = symbols.begin(); a != symbols.end(); ++a) {
+    for (auto b = std::next(a); b != symbols.end(); ++b) {
+      if (a->example == b->example) ties.push_back({a->name, b->name});
     }
   }
   return ties;

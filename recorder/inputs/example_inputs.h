@@ -27,8 +27,8 @@ struct ExampleInputs {
   int runs = 1;
   int single_run = 0;               // 0: there is none
   int first_large_run = most_runs;  // from here on, sizes are some times those of the example
-  std::vector<Symbol> symbols;
-  std::vector<PerRun<std::int64_t>> symbol_sizes;
+  IndexedVector<SymbolId, Symbol> symbols;
+  IndexedVector<SymbolId, PerRun<std::int64_t>> symbol_sizes;
   std::size_t free_symbols = 0;  // the first of them, whose sizes were chosen; those of the others follow
 
   // A tensor: that argument, or the one of that number in it.

@@ -191,20 +191,19 @@ LiveModules::Ids LiveModules::fill(Program& program, const std::vector<LiveCall>
   sum_parameters(program);
 
   std::map<ModuleId, std::int32_t> counts;
-  result.scope_of.assign(calls.size(), 0);
-  program.scopes.push_back({none_id, 0, 0});
-  counts[0] = 1;
+  result.scope_of.assign(calls.size(), root_scope);
+  program.scopes.push_back({});
+  counts[root_module] = 1;
   for (std::size_t i = 1; i < calls.size(); ++i) {
     const ScopeId parent = result.scope_of[calls[i].parent];
     const auto id = ids.find(paths[i]);
-    const bool root_itself = paths[i].empty() && parent == 0;
+    const bool root_itself = paths[i].empty() && parent == root_scope;
     const std::int32_t call = root_itself || id == ids.end() ? 0 : counts[id->second]++;
     if (!used[i] || root_itself || id == ids.end()) {
       result.scope_of[i] = parent;
       continue;
     }
-    result.scope_of[i] = static_cast<ScopeId>(program.scopes.size());
-    program.scopes.push_back({parent, id->second, call});
+    result.scope_of[i] = program.scopes.add({parent, id->second, call});
   }
   return result;
 }
@@ -214,7 +213,7 @@ void LiveModules::add_parameters(Program& program, const std::map<std::string, M
   for (const LiveTensor& tensor : tensors_) {
     const auto owner = ids.find(std::string(module_around(tensor.name)));
     const auto first = by_name.find(tensor.tied_to);
-    ParameterId id = static_cast<ParameterId>(program.parameters.size());
+    ParameterId id = none_id;
     if (first != by_name.end()) {
       id = first->second;
       program.parameters[id].aliases.push_back(tensor.name);
@@ -231,7 +230,7 @@ void LiveModules::add_parameters(Program& program, const std::map<std::string, M
       } else {
         row.data.bytes = Bytes::left_out(static_cast<std::size_t>(row.data.element_count()) * size_of(tensor.dtype));
       }
-      program.parameters.push_back(std::move(row));
+      id = program.parameters.add(std::move(row));
     }
     by_name[tensor.name] = id;
     result.parameter_of.push_back(id);

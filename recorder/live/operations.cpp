@@ -117,7 +117,6 @@ Node LiveTrace::read_operation(const jit::Node& node, Env& env, bool run) {
   std::vector<program::Term> arguments;
   for (const jit::Value* value : node.inputs()) arguments.push_back(term_of(value, env));
   Node recorded = program::operation_of(node, arguments);
-  recorded.origin.scope = call_of(node);
   const auto results = run ? compute(node, arguments) : std::nullopt;
   const bool from_sizes = results || follows_from_sizes(node, arguments);
   for (std::size_t i = 0; i < node.outputs().size(); ++i) {
@@ -146,7 +145,7 @@ void LiveTrace::keep(Node node, const jit::Node& from, bool stays) {
   last_kept_ = &from;
   const auto source = from.sourceRange().source();
   if (source) by_source_[source.get()] = operations_.size();
-  operations_.push_back({std::move(node), from.sourceRange(), {}, std::nullopt, stays, false});
+  operations_.push_back({std::move(node), call_of(from), from.sourceRange(), {}, std::nullopt, stays, false});
 }
 
 namespace {

@@ -76,7 +76,7 @@ Program LiveTrace::program(bool digests) {
   std::vector<bool> used(calls_.size(), false);
   for (std::size_t i = 0; i < operations_.size(); ++i) {
     const Operation& operation = operations_[i];
-    const std::int32_t at = operation.node.origin.scope;
+    const std::int32_t at = operation.call;
     for (std::int32_t call = at; needed[i] && call >= 0; call = calls_[call].parent) used[call] = true;
     for (const NamedArgument& argument : operation.node.arguments) {
       each_value(argument.value, [&](ValueId id) {
@@ -88,7 +88,7 @@ Program LiveTrace::program(bool digests) {
   const LiveModules::Ids ids = modules_.fill(program, calls_, touched, used);
   program.values = values_;
   for (Value& value : program.values) {
-    if (value.source == ValueSource::parameter) value.index = ids.parameter_of[value.index];
+    if (value.source == ValueSource::parameter) value.index = ids.parameter_of[value.index].number();
   }
 
   archive::SourceFrames frames(program);
@@ -96,12 +96,12 @@ Program LiveTrace::program(bool digests) {
     const Operation& operation = operations_[i];
     if (!needed[i]) continue;
     Node node = operation.node;
-    node.origin.scope = ids.scope_of[node.origin.scope];
+    node.origin.scope = ids.scope_of[operation.call];
     node.origin.stack = frames.traced_stack(operation.range);
     program.body.nodes.push_back(std::move(node));
   }
   for (const at::Tensor& tensor : constants_) {
-    program.constants.emplace_back().data = program::copied_data(tensor);
+    program.constants.push_back({.data = program::copied_data(tensor), .name = "", .ops = {}});
   }
   for (const ValueId input : inputs_) {
     Value& value = program.values[input];

@@ -54,7 +54,8 @@ class LiveTrace {
 
  private:
   struct Operation {
-    Node node;  // origin.scope is an index into calls_
+    Node node;               // without its scope
+    std::int32_t call = -1;  // index into calls_
     torch::jit::SourceRange range;
     std::vector<std::size_t> reads;    // the operations whose results it reads
     std::optional<std::size_t> after;  // the operation it stands behind, if the tracer inserted it among earlier ones

@@ -170,11 +170,12 @@ Traced trace_at_sizes(torch::nn::Module& module, const Inputs& inputs, const std
       for (const auto& argument : examples.arguments) other.push_back(argument[run].toTensor());
     }
     std::vector<TracedSize> sizes;
-    for (std::size_t i = 0; i < examples.symbols.size(); ++i) {
-      const auto axis = std::find_if(axes.begin(), axes.end(),
-                                     [&](const DynamicAxis& each) { return each.symbol == examples.symbols[i].name; });
+    for (const SymbolId symbol : examples.symbols.keys()) {
+      const auto axis = std::find_if(axes.begin(), axes.end(), [&](const DynamicAxis& each) {
+        return each.symbol == examples.symbols[symbol].name;
+      });
       std::vector<std::int64_t> seen;
-      for (const int run : runs) seen.push_back(examples.symbol_sizes[i][run]);
+      for (const int run : runs) seen.push_back(examples.symbol_sizes[symbol][run]);
       sizes.push_back({axis->symbol, examples.position_of(axis->input), axis->axis, std::move(seen)});
     }
     add_far_sizes(inputs, examples, axes, sizes, resized);

@@ -110,8 +110,7 @@ void finish_program(Program& program, const std::unordered_map<ValueId, c10::IVa
       each_operand(*producer->second, [&](ValueId input) { pending.push_back(input); });
     }
     constant.ops.assign(folded.begin(), folded.end());
-    program.values[id].known = static_cast<ConstantId>(program.constants.size());
-    program.constants.push_back(std::move(constant));
+    program.values[id].known = program.constants.add(std::move(constant));
   }
   drop_unmentioned_values(program);
 }

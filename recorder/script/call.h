@@ -13,7 +13,7 @@ using program::Term;
 
 struct Call {
   std::string function;  // plain name, for source frames
-  ScopeId scope = 0;
+  ScopeId scope = root_scope;
   Stack callers;                         // scripted call sites, innermost first
   bool outermost = false;                // the root's own forward
   const torch::jit::Node* at = nullptr;  // the innermost node that is being evaluated

@@ -244,8 +244,8 @@ Argument Steps::tensor(const at::Tensor& tensor) {
   const ValueId id = new_value(tensor, ValueSource::constant);
   before_.emplace(id, tensor.detach().clone());
   if (tensor.has_storage()) constants_.insert(tensor.storage().unsafeGetStorageImpl());
-  program_.values[id].index = program_.values[id].known = static_cast<ConstantId>(program_.constants.size());
-  program_.constants.push_back({program::data_of(tensor), "", {}, {}});
+  program_.values[id].known = program_.constants.add({program::data_of(tensor), "", {}, {}});
+  program_.values[id].index = program_.values[id].known.number();
   return {ValueRef{id}};
 }
 

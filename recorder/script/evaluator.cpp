@@ -54,7 +54,7 @@ void Evaluator::run(const jit::Module& root) {
 
   jit::Function& forward = root.get_method("forward").function();
   const c10::FunctionSchema& schema = forward.getSchema();
-  const Term result = quantized_.output(call(forward, arguments(root, schema), 0, {}));
+  const Term result = quantized_.output(call(forward, arguments(root, schema), root_scope, {}));
   const Term output = returned(recording_, result, schema.returns().at(0).type(), operations_.squeezed);
   program::add_outputs(output, "", program_.outputs);
   Diagnostics& notes = recording_.writer.notes;
@@ -85,7 +85,7 @@ void Evaluator::require_distant_runs() const {
   const auto is_distant = [](std::int64_t size, std::int64_t first) {
     return 3 * size <= 2 * first || 2 * size >= 3 * first;
   };
-  for (std::size_t symbol = 0; symbol < inputs_.free_symbols; ++symbol) {
+  for (const SymbolId symbol : inputs_.symbol_sizes.keys() | std::views::take(inputs_.free_symbols)) {
     const auto& sizes = inputs_.symbol_sizes[symbol];
     bool distant = recording_.runs.count < 2;
     for (int run = 1; run < recording_.runs.count && !distant; ++run) {

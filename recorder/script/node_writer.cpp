@@ -42,8 +42,7 @@ Stack NodeWriter::callers_of(const Step& step) {
 }
 
 ScopeId NodeWriter::enter(ScopeId scope, ModuleId module) {
-  program_.scopes.push_back({scope, module, calls_[module]++});
-  return static_cast<ScopeId>(program_.scopes.size() - 1);
+  return program_.scopes.add({scope, module, calls_[module]++});
 }
 
 void NodeWriter::take_back(const Mark& mark) {

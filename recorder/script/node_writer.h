@@ -12,7 +12,7 @@ class NodeWriter {
  public:
   explicit NodeWriter(Program& program) : program_(program), frames_(program) {
     sink = &program.body.nodes;
-    program.scopes.push_back({none_id, 0, 0});
+    program.scopes.push_back({});
   }
 
   void write(Node node) { sink->push_back(std::move(node)); }
@@ -42,7 +42,7 @@ class NodeWriter {
 
   Program& program_;
   archive::SourceFrames frames_;
-  std::unordered_map<ModuleId, std::int32_t> calls_{{0, 1}};  // number of calls of each module so far
+  std::unordered_map<ModuleId, std::int32_t> calls_{{root_module, 1}};  // number of calls of each module so far
 };
 
 }  // namespace whence::recorder::script

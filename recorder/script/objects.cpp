@@ -67,7 +67,7 @@ Term Objects::parameter(ParameterId id, const at::Tensor& tensor) {
   const bool is_parameter = row.kind == ParameterKind::parameter;
   Seen seen = recording_.runs.each([&](int) { return c10::IValue(is_parameter ? tensor : tensor.clone()); });
   Type type = recording_.values.type_of(seen, c10::TensorType::get());
-  const ValueId value = recording_.values.add(row.name, ValueSource::parameter, std::move(type), id);
+  const ValueId value = recording_.values.add(row.name, ValueSource::parameter, std::move(type), id.number());
   Term term = Term::of_value(value, std::move(seen));
   term.known = recording_.runs.count > 0 && !is_parameter;
   return parameters_.emplace(id, std::move(term)).first->second;
@@ -76,7 +76,7 @@ Term Objects::parameter(ParameterId id, const at::Tensor& tensor) {
 Term Objects::constant(const at::Tensor& tensor, const std::string& name) {
   const auto made = constants_.find(tensor.unsafeGetTensorImpl());
   if (made != constants_.end()) return made->second;
-  std::vector<Constant>& constants = recording_.program.constants;
+  auto& constants = recording_.program.constants;
   Seen seen = recording_.runs.each([&](int run) { return c10::IValue(run == 0 ? tensor : tensor.clone()); });
   seen[0] = tensor;  // also without runs
   Type type = recording_.values.type_of(seen, c10::TensorType::get());

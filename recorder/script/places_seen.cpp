@@ -75,9 +75,8 @@ class PlacesSeen::Witness {
 
   std::optional<std::int64_t> number(SymbolId symbol, int run) const {
     if (local_size(symbol)) return std::nullopt;
-    const auto row = static_cast<std::size_t>(symbol);
-    if (row < inputs_.symbol_sizes.size()) return inputs_.symbol_sizes[row][run];
-    const Symbol& derived = program_.symbols[row];
+    if (inputs_.symbol_sizes.contains(symbol)) return inputs_.symbol_sizes[symbol][run];
+    const Symbol& derived = program_.symbols[symbol];
     if (derived.kind != SymbolKind::derived) return std::nullopt;
     return value_of(derived.size, [&](SymbolId other) { return other < symbol ? number(other, run) : std::nullopt; });
   }

@@ -255,7 +255,7 @@ bool Quantized::is_fixed(const Argument& argument) const {
   if (reference == nullptr || recording_.known.contains(reference->id)) return true;
   const Value& value = recording_.program.values[reference->id];
   if (value.source == ValueSource::parameter)
-    return recording_.program.parameters[value.index].kind != ParameterKind::parameter;
+    return recording_.program.parameters[ParameterId(value.index)].kind != ParameterKind::parameter;
   return value.source == ValueSource::constant;
 }
 

@@ -67,7 +67,7 @@ Sizes::Sizes(Program& program, Values& values, const KnownValues& known, const i
 
 Size Sizes::born(bool of_data, const Numbers& seen) {
   born_.push_back({of_data, seen});
-  return Size::symbol(static_cast<SymbolId>(inputs_.symbols.size() + born_.size() - 1));
+  return Size::symbol(SymbolId(inputs_.symbols.size() + born_.size() - 1));
 }
 
 const Shape* Sizes::shape(ValueId id) {
@@ -100,23 +100,27 @@ Size Sizes::number(ValueId id) {
   return number->second;
 }
 
+const Sizes::Born* Sizes::born_as(SymbolId id) const {
+  if (inputs_.symbols.contains(id)) return nullptr;
+  return &born_[static_cast<std::size_t>(id.number()) - inputs_.symbols.size()];
+}
+
 bool Sizes::depends_on_data(const Size& size) const {
   return !size.is_known() || std::ranges::any_of(size.symbols(), [&](SymbolId id) {
-    const auto at = static_cast<std::size_t>(id);
-    return at >= inputs_.symbols.size() && born_[at - inputs_.symbols.size()].of_data;
+    const Born* own = born_as(id);
+    return own != nullptr && own->of_data;
   });
 }
 
 // True if the size follows from those that --dynamic names.
 bool Sizes::of_axes(const Size& size) const {
-  return std::ranges::all_of(size.symbols(),
-                             [&](SymbolId id) { return static_cast<std::size_t>(id) < inputs_.symbols.size(); });
+  return std::ranges::all_of(size.symbols(), [&](SymbolId id) { return inputs_.symbols.contains(id); });
 }
 
 std::optional<std::int64_t> Sizes::in_run(const Size& size, int run) const {
   return value_of(size, [&](SymbolId id) -> std::optional<std::int64_t> {
-    const auto at = static_cast<std::size_t>(id);
-    return at < inputs_.symbols.size() ? inputs_.symbol_sizes[at][run] : born_[at - inputs_.symbols.size()].seen[run];
+    const Born* own = born_as(id);
+    return own == nullptr ? inputs_.symbol_sizes[id][run] : own->seen[run];
   });
 }
 
@@ -126,7 +130,7 @@ bool Sizes::contradicted(const Size& size, const Numbers& seen, const Node& node
   static const bool strict = std::getenv("WHENCE_STRICT_SIZES") != nullptr;
   if (!size.is_known() || !contradicts(size, seen)) return false;
   if (!strict) return true;
-  const auto name = [](SymbolId id) { return "s" + std::to_string(id); };
+  const auto name = [](SymbolId id) { return "s" + std::to_string(id.number()); };
   throw Error(Code::internal, "a run contradicts the size " + text_of(size, name) + " of " + qualified(node),
               "please report this with the model", {.stage = "read", .op = qualified(node)});
 }
@@ -349,7 +353,7 @@ void Sizes::name_derived() {
         Dim& dim = (*dims)[axis];
         const Size& size = lengths->second.sizes[axis];
         if (!dim.dynamic || dim.symbol != none_id || !size.is_known() || size.is_integer() || !of_axes(size)) continue;
-        const auto [symbol, is_new] = symbols.try_emplace(size, static_cast<SymbolId>(program_.symbols.size()));
+        const auto [symbol, is_new] = symbols.try_emplace(size, SymbolId(program_.symbols.size()));
         dim.symbol = symbol->second;
         if (!is_new) continue;
         program_.symbols.push_back({"", dim.size, {}, {}, SymbolKind::derived, size});

@@ -58,6 +58,7 @@ class Sizes {
   const Shape* shape(ValueId id);
   Size number(ValueId id);
   Size born(bool of_data, const Numbers& seen = {});
+  const Born* born_as(SymbolId id) const;  // nullptr for one of the inputs
   bool depends_on_data(const Size& size) const;
   bool of_axes(const Size& size) const;
   std::optional<std::int64_t> in_run(const Size& size, int run) const;

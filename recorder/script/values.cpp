@@ -51,10 +51,10 @@ void Values::note_large_runs(const Numbers& sizes) {
 
 SymbolId Values::symbol_of(const Numbers& sizes) const {
   SymbolId found = none_id;
-  for (std::size_t symbol = 0; symbol < inputs_.symbol_sizes.size(); ++symbol) {
+  for (const SymbolId symbol : inputs_.symbol_sizes.keys()) {
     bool equal = true;
     for (int run = 0; run < most_runs; ++run) equal &= !sizes[run] || *sizes[run] == inputs_.symbol_sizes[symbol][run];
-    if (equal) found = static_cast<SymbolId>(symbol);
+    if (equal) found = symbol;
   }
   return found;
 }

@@ -72,7 +72,7 @@ inline constexpr std::array<std::string_view, 3> parameter_kinds{"parameter", "b
 inline constexpr std::array<std::string_view, 2> signature_roles{"input", "output"};
 
 // Symbols in the texts of sizes: "s3" is row 3.
-inline std::string symbol_name(SymbolId id) { return "s" + std::to_string(id); }
+inline std::string symbol_name(SymbolId id) { return "s" + std::to_string(id.number()); }
 // And the tensor's own axes, in the texts of its place: "d1" is axis 1.
 inline std::string place_symbol_name(SymbolId id) {
   const auto local = local_size(id);

@@ -43,8 +43,8 @@ class ProgramReader {
   std::size_t rows_of(const sidecar_form::Table& form) const { return table(form).size(); }
 
   void read_symbols() {
-    std::vector<std::pair<std::size_t, Cell>> sizes;
-    program_.symbols = table(sidecar_form::symbols).read<Symbol>([&](RowReader& row) {
+    std::vector<std::pair<SymbolId, Cell>> sizes;
+    program_.symbols.items() = table(sidecar_form::symbols).read<Symbol>([&](RowReader& row) {
       const auto bound = [](const Cell& cell) {
         return cell.is_null() ? std::nullopt : std::optional(cell.integer(INT64_MIN, INT64_MAX));
       };
@@ -55,24 +55,23 @@ class ProgramReader {
       symbol.max = bound(row.next());
       const Cell kind = row.next(), size = row.next();
       symbol.kind = kind.is_null() ? SymbolKind::unknown : kind.one_of<SymbolKind>(sidecar_form::symbol_kinds);
-      if (symbol.kind == SymbolKind::derived) sizes.emplace_back(row.number(), size);
+      if (symbol.kind == SymbolKind::derived) sizes.emplace_back(SymbolId(row.number()), size);
       return symbol;
     });
-    for (const auto& [number, cell] : sizes) {
+    for (const auto& [id, cell] : sizes) {
       const auto size = read_size(cell.word(), [&](const std::string& name) { return symbol_called(name); });
       if (!size || !size->is_known())
         cell.corrupt("expected a size of symbols that do not follow from others: 2*s0 + 1");
-      program_.symbols[number].size = *size;
+      program_.symbols[id].size = *size;
     }
   }
 
   // "s3" is row 3.
   std::optional<Size> symbol_called(const std::string& name) const {
     const auto row = name.starts_with('s') ? parse_number<std::size_t>(name.substr(1)) : std::nullopt;
-    if (!row || *row >= program_.symbols.size() || program_.symbols[*row].kind == SymbolKind::derived) {
-      return std::nullopt;
-    }
-    return Size::symbol(static_cast<SymbolId>(*row));
+    if (!row || *row >= program_.symbols.size()) return std::nullopt;
+    const SymbolId id(*row);
+    return program_.symbols[id].kind == SymbolKind::derived ? std::nullopt : std::optional(Size::symbol(id));
   }
 
   void read_constraints() {
@@ -161,7 +160,7 @@ class ProgramReader {
   }
 
   void read_parameters() {
-    program_.parameters = table(sidecar_form::parameters).read<Parameter>([](RowReader& row) {
+    program_.parameters.items() = table(sidecar_form::parameters).read<Parameter>([](RowReader& row) {
       Parameter parameter;
       TensorData& data = parameter.data;
       parameter.name = row.next().text();
@@ -189,16 +188,16 @@ class ProgramReader {
   void read_modules() {
     const std::size_t count = rows_of(sidecar_form::modules);
     if (count == 0) text_.corrupt("/modules/rows", "there is no root module");
-    program_.modules = table(sidecar_form::modules).read<Module>([&](RowReader& row) {
+    program_.modules.items() = table(sidecar_form::modules).read<Module>([&](RowReader& row) {
       Module module;
       module.path = row.next().text();
       module.type = row.next().text();
-      module.parent = parent(row.next(), row.number());
+      module.parent = parent<ModuleId>(row.next(), row.number());
       module.aliases = row.next().texts();
-      module.children = row.next().indices(count);
+      module.children = row.next().indices<ModuleId>(count);
       module.level = static_cast<int>(row.next().integer(0, INT32_MAX));
       module.standard = row.next().flag();
-      module.own_parameters = row.next().indices(program_.parameters.size());
+      module.own_parameters = row.next().indices<ParameterId>(program_.parameters.size());
       module.parameters_total = row.next().size();
       module.parameters_trainable = row.next().size();
       return module;
@@ -207,8 +206,9 @@ class ProgramReader {
   }
 
   // Row 0 is the root and has no parent; every other row has one that stands before it.
-  static std::int32_t parent(const Cell& cell, std::size_t row) {
-    if (row > 0) return cell.index(row);
+  template <class Id>
+  static Id parent(const Cell& cell, std::size_t row) {
+    if (row > 0) return Id(cell.index(row));
     if (cell.integer(none_id, INT32_MAX) != none_id) cell.corrupt("the root has no parent");
     return none_id;
   }
@@ -216,14 +216,14 @@ class ProgramReader {
   // A shared module is a child in several places, but none is its own descendant: removing modules whose parents are
   // all removed must remove every module that has any.
   void check_children() {
-    const std::vector<Module>& modules = program_.modules;
-    std::vector<int> parents_left(modules.size());
+    const auto& modules = program_.modules;
+    IndexedVector<ModuleId, int> parents_left(modules.size());
     for (const Module& module : modules) {
       for (const ModuleId child : module.children) ++parents_left[child];
     }
     std::vector<ModuleId> removable;
-    for (std::size_t i = 0; i < modules.size(); ++i) {
-      if (parents_left[i] == 0) removable.push_back(static_cast<ModuleId>(i));
+    for (const ModuleId id : modules.keys()) {
+      if (parents_left[id] == 0) removable.push_back(id);
     }
     for (std::size_t i = 0; i < removable.size(); ++i) {
       for (const ModuleId child : modules[removable[i]].children) {
@@ -235,10 +235,10 @@ class ProgramReader {
 
   void read_scopes() {
     if (rows_of(sidecar_form::scopes) == 0) text_.corrupt("/scopes/rows", "there is no scope of the root's call");
-    program_.scopes = table(sidecar_form::scopes).read<Scope>([&](RowReader& row) {
+    program_.scopes.items() = table(sidecar_form::scopes).read<Scope>([&](RowReader& row) {
       Scope scope;
-      scope.parent = parent(row.next(), row.number());
-      scope.module = row.next().index(program_.modules.size());
+      scope.parent = parent<ScopeId>(row.next(), row.number());
+      scope.module = row.next().index_into(program_.modules);
       scope.call = static_cast<std::int32_t>(row.next().integer(0, INT32_MAX));
       return scope;
     });
@@ -253,7 +253,7 @@ class ProgramReader {
       frame.text = row.next().text();
       return frame;
     });
-    program_.stacks = table(sidecar_form::stacks).read<Stack>([&](RowReader& row) {
+    program_.stacks.items() = table(sidecar_form::stacks).read<Stack>([&](RowReader& row) {
       Stack stack;
       for (const std::int32_t frame : row.next().indices(frames.size())) stack.push_back(frames[frame]);
       return stack;
@@ -261,7 +261,7 @@ class ProgramReader {
   }
 
   void read_constants() {
-    program_.constants = table(sidecar_form::constants).read<Constant>([&](RowReader& row) {
+    program_.constants.items() = table(sidecar_form::constants).read<Constant>([&](RowReader& row) {
       Constant constant;
       constant.name = row.next().text();
       constant.data.dtype = row.next().dtype();
@@ -284,7 +284,6 @@ class ProgramReader {
   }
 
   void read_values() {
-    const std::size_t constants = program_.constants.size();
     program_.values.items() = table(sidecar_form::values).read<Value>([&](RowReader& row) {
       Value value;
       value.name = row.next().text();
@@ -297,7 +296,7 @@ class ProgramReader {
       }
       value.source = row.next().one_of<ValueSource>(sidecar_form::value_sources);
       value.index = source_index(row.next(), value.source);
-      value.known = row.next().index_or_none(constants);
+      value.known = row.next().index_into_or_none(program_.constants);
       return value;
     });
   }
@@ -315,7 +314,7 @@ class ProgramReader {
   Dim dim(const Cell& cell) const {
     if (!cell.is_list()) return {cell.integer(-1, INT64_MAX), false, none_id};
     if (cell.length() != 2) cell.corrupt("expected a dynamic size: [size, symbol or -1]");
-    return {cell.element(0).integer(-1, INT64_MAX), true, cell.element(1).index_or_none(program_.symbols.size())};
+    return {cell.element(0).integer(-1, INT64_MAX), true, cell.element(1).index_into_or_none(program_.symbols)};
   }
 
   std::int32_t source_index(const Cell& cell, ValueSource source) const {
@@ -407,8 +406,8 @@ class ProgramReader {
     node.origin.basis = bases_[node.origin.op];
     node.target = row.next().text();
     node.overload = row.next().text();
-    node.origin.scope = row.next().index(program_.scopes.size());
-    node.origin.stack = row.next().index_or_none(program_.stacks.size());
+    node.origin.scope = row.next().index_into(program_.scopes);
+    node.origin.stack = row.next().index_into_or_none(program_.stacks);
     node.origin.name = row.next().text();
     const Cell arguments = row.next();
     if (arguments.length() % 2 != 0) arguments.corrupt("expected pairs of name and value");

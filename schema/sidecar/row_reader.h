@@ -33,7 +33,15 @@ class Cell {
   std::int64_t size() const { return integer(0, INT64_MAX); }
   std::int32_t index(std::size_t count) const;          // 0 to count - 1
   std::int32_t index_or_none(std::size_t count) const;  // also none_id
-  double floating() const;                              // a number, "inf", "-inf" or "nan"
+  template <class Kind, class T>
+  Index<Kind> index_into(const IndexedVector<Index<Kind>, T>& list) const {
+    return Index<Kind>(index(list.size()));
+  }
+  template <class Kind, class T>
+  Index<Kind> index_into_or_none(const IndexedVector<Index<Kind>, T>& list) const {
+    return Index<Kind>(index_or_none(list.size()));
+  }
+  double floating() const;  // a number, "inf", "-inf" or "nan"
   bool flag() const;
   const std::string& text() const;        // an interned string
   std::string_view word() const;          // a string written out

@@ -250,7 +250,7 @@ class Writer {
       row.word(name_of(value.type.dtype));
       if (value.type.dims) {
         row.list(*value.type.dims, [&](const Dim& dim) {
-          dim.dynamic ? row.integers(std::vector{dim.size, std::int64_t{dim.symbol}}) : row.integer(dim.size);
+          dim.dynamic ? row.integers(std::vector{dim.size, std::int64_t{dim.symbol.number()}}) : row.integer(dim.size);
         });
       } else {
         row.raw("null");

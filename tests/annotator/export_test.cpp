@@ -44,8 +44,8 @@ TEST(Export, ReportsEveryUnsupportedOperatorAtOnce) {
   ProgramBuilder p;
   const ValueId x = p.input("x", f32({2}));
   for (int i = 0; i < 4; ++i) p.output(p.op("aten::frobnicate", {{"self", v(x)}}, f32({2})));
-  p.program.stacks.push_back({{"model.py", 9, "forward"}});
-  p.program.body.nodes[2].origin.stack = 1;  // the other three are at one place
+  p.program.body.nodes[2].origin.stack =
+      p.program.stacks.add({{"model.py", 9, "forward"}});  // the other three are at one place
   const ValueId poisoned = p.op("aten::unheard_of.Tensor", {{"self", v(x)}}, f32({2}));
   p.output(p.op("aten::relu", {{"self", v(poisoned)}}, f32({2})));  // not blamed for what it reads
   p.output(p.op("aten::gelu", {{"self", v(x)}, {"approximate", Argument{std::string("wild")}}}, f32({2})));

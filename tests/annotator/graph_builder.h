@@ -87,11 +87,10 @@ class GraphBuilder {
   }
 
   SymbolId symbol(const std::string& name) {
-    for (std::size_t i = 0; i < graph.symbols.size(); ++i) {
-      if (graph.symbols[i].name == name) return static_cast<SymbolId>(i);
+    for (const SymbolId id : graph.symbols.keys()) {
+      if (graph.symbols[id].name == name) return id;
     }
-    graph.symbols.push_back({name, 7, {}, {}});
-    return static_cast<SymbolId>(graph.symbols.size() - 1);
+    return graph.symbols.add({name, 7, {}, {}});
   }
 
   std::int32_t next_op_ = 0;

@@ -25,15 +25,12 @@ class Attention : public ProgramBuilder {
       if (negated) *side = in("attention", [&] { return op("aten::neg", {{"self", v(*side)}}, f32({2, 4})); });
     }
     const ValueId turned = in("attention", [&] { return op("aten::t", {{"self", v(key)}}, f32({4, 2})); });
-    const ValueId scores = in("attention", [&] {
-      return op("aten::matmul", {{"self", v(query)}, {"other", v(turned)}}, f32({2, 2}));
-    });
-    const ValueId soft = in("attention", [&] {
-      return op("aten::softmax.int", {{"self", v(scores)}, {"dim", n(-1)}}, f32({2, 2}));
-    });
-    const ValueId back = in("attention", [&] {
-      return op("aten::matmul", {{"self", v(soft)}, {"other", v(x)}}, f32({2, 4}));
-    });
+    const ValueId scores =
+        in("attention", [&] { return op("aten::matmul", {{"self", v(query)}, {"other", v(turned)}}, f32({2, 2})); });
+    const ValueId soft =
+        in("attention", [&] { return op("aten::softmax.int", {{"self", v(scores)}, {"dim", n(-1)}}, f32({2, 2})); });
+    const ValueId back =
+        in("attention", [&] { return op("aten::matmul", {{"self", v(soft)}, {"other", v(x)}}, f32({2, 4})); });
     const ValueId sum = in("block", [&] {
       return op("aten::add.Tensor", {{"self", v(back)}, {"other", v(x)}, {"alpha", n(1)}}, f32({2, 4}));
     });
@@ -51,16 +48,10 @@ class Attention : public ProgramBuilder {
 
  private:
   ScopeId scope_of(const std::string& path) {
-    for (std::size_t i = 0; i < program.scopes.size(); ++i) {
-      if (program.modules[program.scopes[i].module].path == path) return static_cast<ScopeId>(i);
+    for (const ScopeId id : program.scopes.keys()) {
+      if (program.module_path(id) == path) return id;
     }
-    Module module;
-    module.path = path;
-    module.parent = 0;
-    module.level = 1;
-    program.modules.push_back(module);
-    program.scopes.push_back({0, static_cast<ModuleId>(program.modules.size() - 1), 0});
-    return static_cast<ScopeId>(program.scopes.size() - 1);
+    return program.scopes.add({root_scope, add_module(program, path, "", root_module), 0});
   }
 
   ValueId linear(const std::string& name) {
@@ -69,9 +60,8 @@ class Attention : public ProgramBuilder {
     TensorData weight{DType::float32, {4, 4}, Bytes::copy_of(content.data(), 64)};
     const ValueId w = parameter(name + ".weight", weight);
     const ValueId b = parameter(name + ".bias", {DType::float32, {4}, Bytes::copy_of(content.data(), 16)});
-    return in(name, [&] {
-      return op("aten::linear", {{"input", v(x)}, {"weight", v(w)}, {"bias", v(b)}}, f32({2, 4}));
-    });
+    return in(name,
+              [&] { return op("aten::linear", {{"input", v(x)}, {"weight", v(w)}, {"bias", v(b)}}, f32({2, 4})); });
   }
 };
 

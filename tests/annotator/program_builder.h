@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "annotator/program/tensor_values.h"
+#include "schema/module_rows.h"
 #include "schema/program.h"
 
 namespace whence {
@@ -35,19 +36,17 @@ class ProgramBuilder {
  public:
   // The root, and in it one module "layer" whose call is scope 1.
   ProgramBuilder() {
-    program.modules.resize(2);
-    program.modules[1].path = "layer";
-    program.modules[1].parent = 0;
-    program.modules[1].level = 1;
-    program.modules[0].children = {1};
-    program.scopes = {{none_id, 0, 0}, {0, 1, 0}};
-    program.stacks = {{{"model.py", 7, "forward"}}};
+    program.modules.push_back({});
+    const ModuleId layer = add_module(program, "layer", "", root_module);
+    program.modules[root_module].children = {layer};
+    program.scopes.push_back({});
+    layer_scope_ = program.scopes.add({root_scope, layer, 0});
+    stack_ = program.stacks.add({{"model.py", 7, "forward"}});
     program.ran = true;
   }
 
   SymbolId symbol(const std::string& name, std::int64_t example) {
-    program.symbols.push_back({name, example, {}, {}});
-    return static_cast<SymbolId>(program.symbols.size() - 1);
+    return program.symbols.add({name, example, {}, {}});
   }
 
   ValueId input(const std::string& name, Type type) {
@@ -58,14 +57,13 @@ class ProgramBuilder {
   }
 
   ValueId parameter(const std::string& name, TensorData data) {
-    const auto index = static_cast<std::int32_t>(program.parameters.size());
-    std::vector<Dim> dims;
-    for (const std::int64_t size : data.shape) dims.push_back(fixed(size));
-    const ValueId id = value(name, tensor(data.dtype, std::move(dims)), ValueSource::parameter, index);
-    program.parameters.push_back({});
-    program.parameters.back().name = name;
-    program.parameters.back().data = std::move(data);
-    return id;
+    Type type = tensor(data.dtype, std::vector<Dim>());
+    for (const std::int64_t size : data.shape) type.dims->push_back(fixed(size));
+    Parameter made;
+    made.name = name;
+    made.data = std::move(data);
+    const ParameterId id = program.parameters.add(std::move(made));
+    return value(name, std::move(type), ValueSource::parameter, id.number());
   }
 
   // One operation of module "layer", with one result.
@@ -80,7 +78,7 @@ class ProgramBuilder {
     if (dot != std::string::npos) node.overload = key.substr(dot + 1);
     node.arguments = std::move(arguments);
     for (Type& type : types) node.outputs.push_back(value("v", std::move(type), ValueSource::node, none_id));
-    node.origin = {next_op_++, 1, 0, "node"};
+    node.origin = {next_op_++, layer_scope_, stack_, "node"};
     const std::vector<ValueId> outputs = node.outputs;
     nodes->push_back(std::move(node));
     return outputs;
@@ -88,9 +86,7 @@ class ProgramBuilder {
 
   // Says that a value is known.
   void known(ValueId id, TensorData content) {
-    program.values[id].known = static_cast<ConstantId>(program.constants.size());
-    program.constants.push_back({});
-    program.constants.back().data = std::move(content);
+    program.values[id].known = program.constants.add({.data = std::move(content), .name = "", .ops = {}});
   }
 
   ValueId value(const std::string& name, Type type, ValueSource source, std::int32_t index) {
@@ -124,6 +120,8 @@ class ProgramBuilder {
  private:
   std::vector<Node>* nodes = &program.body.nodes;
   std::int32_t next_op_ = 0;
+  ScopeId layer_scope_;
+  StackId stack_;
 };
 
 }  // namespace whence

@@ -12,22 +12,23 @@ Symbol symbol(const char* name, SymbolKind kind, Size size = Size::unknown()) {
 
 TEST(ProgramFacts, ANameSaysNothingOfASize) {
   Program program;
-  program.symbols = {symbol("u1", SymbolKind::axis),
-                     symbol("batch", SymbolKind::data),
-                     symbol("u2", SymbolKind::derived, Size::symbol(0) + 1),
-                     symbol("v", SymbolKind::derived, Size::symbol(1) + 1),
-                     symbol("w", SymbolKind::derived, Size::symbol(1) * 2),
-                     symbol("old", SymbolKind::unknown)};
-  const auto may = [&](SymbolId id) { return may_become_one(program, {4, true, id}); };
+  const Size u1 = Size::symbol(SymbolId(0)), batch = Size::symbol(SymbolId(1));
+  program.symbols.items() = {symbol("u1", SymbolKind::axis),
+                             symbol("batch", SymbolKind::data),
+                             symbol("u2", SymbolKind::derived, u1 + 1),
+                             symbol("v", SymbolKind::derived, batch + 1),
+                             symbol("w", SymbolKind::derived, batch * 2),
+                             symbol("old", SymbolKind::unknown)};
+  const auto may = [&](int id) { return may_become_one(program, {4, true, SymbolId(id)}); };
   EXPECT_FALSE(may(0));
   EXPECT_TRUE(may(1));
   EXPECT_TRUE(may(2));  // where u1 is 0
   EXPECT_TRUE(may(3));
   EXPECT_FALSE(may(4));  // even
   EXPECT_TRUE(may(5));   // a sidecar that does not say
-  EXPECT_TRUE(may(none_id));
+  EXPECT_TRUE(may_become_one(program, {4, true, none_id}));
   EXPECT_FALSE(may_become_one(program, {4, false, none_id}));
-  program.symbols[1].min = 2;
+  program.symbols[SymbolId(1)].min = 2;
   EXPECT_FALSE(may(1));
 }
 

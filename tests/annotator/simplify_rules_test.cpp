@@ -613,12 +613,14 @@ TEST(ShareNodes, MergesEqualHelpersIntoOneOfBoth) {
 }
 
 // Operations 0 and 1 each compute `op_type` of x, and operation 2 multiplies them; by scope of each.
-std::string two_of(const std::string& op_type, std::vector<ScopeId> scopes) {
+std::string two_of(const std::string& op_type, const std::vector<int>& scopes) {
   GraphBuilder g;
   const auto x = g.input("x", float32, {2});
   const auto a = g.node(op_type, {x}, {}, float32, {2}), b = g.node(op_type, {x}, {}, float32, {2});
   g.output(g.node("Mul", {a, b}, {}, float32, {2}));
-  simplify::simplify(g.graph, {.scopes = std::move(scopes)});
+  simplify::SimplifyOptions options;
+  for (const int scope : scopes) options.scopes.emplace_back(scope);
+  simplify::simplify(g.graph, options);
   return g.operators();
 }
 

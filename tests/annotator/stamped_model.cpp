@@ -11,12 +11,12 @@ namespace keys = origin::keys;
 
 namespace {
 
-Module module(std::string path, std::string type, ModuleId parent) {
+ModuleId module(Program& program, std::string path, std::string type, ModuleId parent) {
   Module made;
   made.path = std::move(path);
   made.type = std::move(type);
   made.parent = parent;
-  return made;
+  return program.modules.add(std::move(made));
 }
 
 ValueId value(Program& program, std::string name, ValueSource source, std::int32_t index) {
@@ -28,7 +28,7 @@ ValueId value(Program& program, std::string name, ValueSource source, std::int32
 }
 
 ValueId operation(Program& program, std::string target, std::string overload, std::vector<NamedArgument> arguments,
-                  ScopeId scope, StackId stack) {
+                  ScopeId scope, StackId stack = none_id) {
   Node node;
   node.target = std::move(target);
   node.overload = std::move(overload);
@@ -56,25 +56,34 @@ std::shared_ptr<graph::Graph> branch(const std::string& op_type, graph::GraphVal
 Sidecar stamped_sidecar() {
   Sidecar sidecar;
   Program& program = sidecar.program;
-  program.modules = {
-      module("", "my.Model", none_id), module("encoder", "my.Encoder", 0), module("encoder.layer.0", "my.Layer", 1),
-      module("encoder.layer.0.query", "torch.nn.modules.linear.Linear", 2), module("head", "my.Head", 0)};
-  program.scopes = {{none_id, 0, 0}, {0, 1, 0}, {1, 2, 0}, {2, 3, 0}, {0, 4, 0}, {0, 4, 1}};
-  program.stacks = {{{"/home/me/layers.py", 8, "forward"}, {"/home/me/model.py", 30, "forward"}}, {}};
+  const ModuleId root = module(program, "", "my.Model", none_id);
+  const ModuleId encoder = module(program, "encoder", "my.Encoder", root);
+  const ModuleId layer = module(program, "encoder.layer.0", "my.Layer", encoder);
+  const ModuleId query = module(program, "encoder.layer.0.query", "torch.nn.modules.linear.Linear", layer);
+  const ModuleId head = module(program, "head", "my.Head", root);
+  program.scopes.push_back({});
+  const ScopeId in_encoder = program.scopes.add({root_scope, encoder, 0});
+  const ScopeId in_layer = program.scopes.add({in_encoder, layer, 0});
+  const ScopeId in_query = program.scopes.add({in_layer, query, 0});
+  const ScopeId in_head = program.scopes.add({root_scope, head, 0});
+  const ScopeId in_head_again = program.scopes.add({root_scope, head, 1});
+  const StackId lines =
+      program.stacks.add({{"/home/me/layers.py", 8, "forward"}, {"/home/me/model.py", 30, "forward"}});
+  const StackId no_lines = program.stacks.add({});
   Parameter weight;
   weight.name = "encoder.layer.0.query.weight";
-  program.parameters = {weight};
+  program.parameters.push_back(weight);
   const ValueId x = value(program, "x", ValueSource::input, 0);
   const ValueId w = value(program, "w", ValueSource::parameter, 0);
   program.inputs = {{"x", x}};
   const auto ref = [](ValueId id) { return Argument{ValueRef{id}}; };
-  const ValueId y =
-      operation(program, "aten::linear", "", {{"input", ref(x)}, {"weight", ref(w)}, {"bias", {None{}}}}, 3, 0);
+  const ValueId y = operation(program, "aten::linear", "", {{"input", ref(x)}, {"weight", ref(w)}, {"bias", {None{}}}},
+                              in_query, lines);
   const ValueId z = operation(program, "aten::add", "Tensor",
-                              {{"self", ref(y)}, {"other", ref(y)}, {"alpha", {std::int64_t{1}}}}, 2, 1);
-  const ValueId a = operation(program, "aten::relu", "", {{"self", ref(z)}}, 4, none_id);
-  const ValueId b = operation(program, "aten::relu", "", {{"self", ref(a)}}, 5, none_id);
-  const ValueId c = operation(program, "aten::max", "", {{"self", ref(b)}}, 0, none_id);
+                              {{"self", ref(y)}, {"other", ref(y)}, {"alpha", {std::int64_t{1}}}}, in_layer, no_lines);
+  const ValueId a = operation(program, "aten::relu", "", {{"self", ref(z)}}, in_head);
+  const ValueId b = operation(program, "aten::relu", "", {{"self", ref(a)}}, in_head_again);
+  const ValueId c = operation(program, "aten::max", "", {{"self", ref(b)}}, root_scope);
   program.outputs = {{"", ref(c)}};
   return sidecar;
 }

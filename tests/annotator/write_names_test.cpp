@@ -14,22 +14,22 @@ namespace {
 
 TEST(ScopePath, CutsAtCalledModulesOnly) {
   Program program = stamped_sidecar().program;
-  EXPECT_EQ(scope_path(program, 0), "");
-  EXPECT_EQ(scope_path(program, 1), "/encoder");
-  EXPECT_EQ(scope_path(program, 3), "/encoder/layer.0/query");
-  EXPECT_EQ(scope_path(program, 5), "/head");
+  EXPECT_EQ(scope_path(program, root_scope), "");
+  EXPECT_EQ(scope_path(program, ScopeId(1)), "/encoder");
+  EXPECT_EQ(scope_path(program, ScopeId(3)), "/encoder/layer.0/query");
+  EXPECT_EQ(scope_path(program, ScopeId(5)), "/head");
 }
 
 TEST(ScopePath, NamesTheModuleWhereverItIsCalledFrom) {
   Program program = stamped_sidecar().program;
-  program.scopes.push_back({1, 4, 2});  // encoder calls head
-  EXPECT_EQ(scope_path(program, 6), "/head");
+  const ScopeId called = program.scopes.add({ScopeId(1), ModuleId(4), 2});  // encoder calls head
+  EXPECT_EQ(scope_path(program, called), "/head");
 }
 
 TEST(ScopePath, ComparesWholeSegments) {
   Program program = stamped_sidecar().program;
-  program.modules[3].path = "encoder.layer.01";  // no child of encoder.layer.0
-  EXPECT_EQ(scope_path(program, 3), "/encoder/layer.01");
+  program.modules[ModuleId(3)].path = "encoder.layer.01";  // no child of encoder.layer.0
+  EXPECT_EQ(scope_path(program, ScopeId(3)), "/encoder/layer.01");
 }
 
 // torchvision's ResNet: layer1 is a Sequential, so it is called, and its children are called 0, 1, ...
@@ -39,14 +39,13 @@ TEST(ScopePath, GivesNumbersTheirContainer) {
        {"", "features", "features.1", "features.1.0", "features.1.0.block", "features.1.0.block.2"}) {
     Module module;
     module.path = path;
-    program.modules.push_back(module);
-    const auto index = static_cast<std::int32_t>(program.scopes.size());
-    program.scopes.push_back({index - 1, index, 0});
+    const ModuleId id = program.modules.add(module);
+    program.scopes.push_back({ScopeId(id.number() - 1), id, 0});
   }
-  EXPECT_EQ(scope_path(program, 2), "/features/features.1");
-  EXPECT_EQ(scope_path(program, 5), "/features/features.1/features.1.0/block/block.2");
-  program.scopes[5].parent = 3;  // block itself is not called
-  EXPECT_EQ(scope_path(program, 5), "/features/features.1/features.1.0/block.2");
+  EXPECT_EQ(scope_path(program, ScopeId(2)), "/features/features.1");
+  EXPECT_EQ(scope_path(program, ScopeId(5)), "/features/features.1/features.1.0/block/block.2");
+  program.scopes[ScopeId(5)].parent = ScopeId(3);  // block itself is not called
+  EXPECT_EQ(scope_path(program, ScopeId(5)), "/features/features.1/features.1.0/block.2");
 }
 
 TEST(NameNodes, NumbersRepeatedNames) {

@@ -8,7 +8,7 @@
 namespace whence {
 namespace {
 
-const Size n = Size::symbol(0), m = Size::symbol(1);
+const Size n = Size::symbol(SymbolId(0)), m = Size::symbol(SymbolId(1));
 
 Argument value(ValueId id) { return {ValueRef{id}}; }
 // A program of views, with the axes n and m.
@@ -16,7 +16,7 @@ class Views {
  public:
   Views() {
     program.placed = true;
-    program.symbols = {{"n", 3}, {"m", 5}};
+    program.symbols.items() = {{"n", 3}, {"m", 5}};
   }
 
   // -1: n, -2: m, -3: a length that no symbol stands for.
@@ -26,7 +26,7 @@ class Views {
     for (const std::int64_t size : sizes) {
       dims.push_back(size >= 0    ? Dim{size, false, none_id}
                      : size == -3 ? Dim{7, true, none_id}
-                                  : Dim{-1 - size == 0 ? 3 : 5, true, static_cast<SymbolId>(-1 - size)});
+                                  : Dim{-1 - size == 0 ? 3 : 5, true, SymbolId(-1 - size)});
     }
     return program.values.add(std::move(made));
   }
@@ -55,7 +55,7 @@ class Views {
 std::vector<NamedArgument> dims(std::int64_t a, std::int64_t b) { return {{"dim0", {a}}, {"dim1", {b}}}; }
 
 bool is_view(const Sharing& sharing, std::int64_t rows, std::int64_t columns) {
-  const auto number = [&](SymbolId id) { return std::optional(id == 0 ? rows : columns); };
+  const auto number = [&](SymbolId id) { return std::optional(id == SymbolId(0) ? rows : columns); };
   for (const Constraint& each : sharing.condition) {
     if (!holds(each, number).value()) return false;
   }

@@ -22,11 +22,13 @@ TEST(Program, OperationsStandInExecutionOrder) {
 TEST(Program, CommonAncestorIsTheDeepestScopeAroundAll) {
   const Program program = sample_sidecar().program;
   // 0 root; 1 block, first call; 2 its linear; 3 block, second call; 4 its linear
-  const std::pair<std::vector<ScopeId>, ScopeId> rows[] = {{{}, 0},     {{2}, 2},      {{2, 2}, 2}, {{1, 2}, 1},
-                                                           {{2, 1}, 1}, {{2, 4}, 0},   {{3, 4}, 3}, {{4, 3, 4}, 3},
-                                                           {{4, 0}, 0}, {{2, 1, 3}, 0}};
-  for (const auto& [scopes, expected] : rows) {
-    EXPECT_EQ(common_ancestor(program, scopes), expected) << ::testing::PrintToString(scopes);
+  const std::pair<std::vector<int>, int> rows[] = {{{}, 0},     {{2}, 2},      {{2, 2}, 2}, {{1, 2}, 1},
+                                                   {{2, 1}, 1}, {{2, 4}, 0},   {{3, 4}, 3}, {{4, 3, 4}, 3},
+                                                   {{4, 0}, 0}, {{2, 1, 3}, 0}};
+  for (const auto& [numbers, expected] : rows) {
+    std::vector<ScopeId> scopes;
+    for (const int number : numbers) scopes.emplace_back(number);
+    EXPECT_EQ(common_ancestor(program, scopes), ScopeId(expected)) << ::testing::PrintToString(numbers);
   }
 }
 
@@ -44,10 +46,10 @@ TEST(Program, DigestTellsWhatWasRecorded) {
   other.body.nodes[1].blocks[0].nodes[0].overload = "other";
   EXPECT_NE(program_digest(other), digest);
   other = program;
-  other.body.nodes[0].origin.scope = 4;
+  other.body.nodes[0].origin.scope = ScopeId(4);
   EXPECT_NE(program_digest(other), digest);
   other = program;
-  other.parameters[0].name += "2";
+  other.parameters[ParameterId(0)].name += "2";
   EXPECT_NE(program_digest(other), digest);
 }
 

@@ -35,12 +35,12 @@ Parameter running_mean() {
   return buffer;
 }
 
-Module module(std::string path, std::string type, ModuleId parent, std::vector<ModuleId> children, int level) {
+Module module(std::string path, std::string type, ModuleId parent, const std::vector<int>& children, int level) {
   Module module;
   module.path = std::move(path);
   module.type = std::move(type);
   module.parent = parent;
-  module.children = std::move(children);
+  for (const int child : children) module.children.push_back(ModuleId(child));
   module.level = level;
   module.parameters_total = module.parameters_trainable = 12;
   return module;
@@ -48,15 +48,20 @@ Module module(std::string path, std::string type, ModuleId parent, std::vector<M
 
 void add_modules(Program& program) {
   program.modules.push_back(module("", "my.Model", none_id, {1}, 0));
-  program.modules.push_back(module("block", "my.Block", 0, {2}, 1));
-  program.modules.push_back(module("block.linear", "torch.nn.modules.linear.Linear", 1, {}, 2));
-  program.modules[0].own_parameters = {1};
-  program.modules[1].aliases = {"again"};
-  program.modules[2].standard = true;
-  program.modules[2].own_parameters = {0};
-  program.scopes = {{none_id, 0, 0}, {0, 1, 0}, {1, 2, 0}, {0, 1, 1}, {3, 2, 1}};
-  program.stacks = {{{"model.py", 12, "forward", "y = self.linear(x)"}, {"model.py", 30, "forward"}},
-                    {{"model.py", 31, ""}}};
+  program.modules.push_back(module("block", "my.Block", root_module, {2}, 1));
+  program.modules.push_back(module("block.linear", "torch.nn.modules.linear.Linear", ModuleId(1), {}, 2));
+  const ModuleId block(1), linear(2);
+  program.modules[root_module].own_parameters = {ParameterId(1)};
+  program.modules[block].aliases = {"again"};
+  program.modules[linear].standard = true;
+  program.modules[linear].own_parameters = {ParameterId(0)};
+  program.scopes.push_back({});
+  for (const int call : {0, 1}) {
+    const ScopeId outer = program.scopes.add({root_scope, block, call});
+    program.scopes.push_back({outer, linear, call});
+  }
+  program.stacks.items() = {{{"model.py", 12, "forward", "y = self.linear(x)"}, {"model.py", 30, "forward"}},
+                            {{"model.py", 31, ""}}};
 }
 
 Value value(std::string name, DType dtype, std::optional<std::vector<Dim>> dims, ValueSource source = ValueSource::node,
@@ -65,11 +70,13 @@ Value value(std::string name, DType dtype, std::optional<std::vector<Dim>> dims,
 }
 
 void add_values(Program& program) {
-  const Dim batch{2, true, 0};
+  const SymbolId first(0);
+  const Size batch_size = Size::symbol(first);
+  const Dim batch{2, true, first};
   const Dim free{5, true, none_id};
-  program.symbols = {{"batch", 2, 1, std::nullopt, SymbolKind::axis, Size::unknown()},
-                     {"2*batch + 1", 5, {}, {}, SymbolKind::derived, Size::symbol(0) * 2 + 1}};
-  program.constraints = {{{{Size::symbol(0), Relation::at_most, 8}, {Size::symbol(0), Relation::equal, 16}}}};
+  program.symbols.items() = {{"batch", 2, 1, std::nullopt, SymbolKind::axis, Size::unknown()},
+                             {"2*batch + 1", 5, {}, {}, SymbolKind::derived, batch_size * 2 + 1}};
+  program.constraints = {{{{batch_size, Relation::at_most, 8}, {batch_size, Relation::equal, 16}}}};
   program.values.push_back(value("x", DType::float32, {{batch, Dim{3}}}, ValueSource::input, 0));
   program.values.push_back(value("w", DType::float32, {{Dim{4}, Dim{3}}}, ValueSource::parameter, 0));
   program.values.push_back(value("y", DType::float32, {{batch, Dim{4}}}));
@@ -80,11 +87,11 @@ void add_values(Program& program) {
   program.values.push_back(value("z", DType::float32, {{batch, Dim{}}}));
   program.placed = true;
   const Size length = local_symbol({ValueId(5), 0});
-  program.places = {{ValueId(2), MemoryPlace{ValueId(2), 0, {Size::symbol(0), 4}, {1, Size::symbol(0)}}},
+  program.places = {{ValueId(2), MemoryPlace{ValueId(2), 0, {batch_size, 4}, {1, batch_size}}},
                     {ValueId(3), std::nullopt},
                     {ValueId(5), MemoryPlace{ValueId(0), Size::unknown(), {length}, {length * 2}}}};
   program.values[ValueId(4)].type.kind = ValueKind::integer;
-  program.values[ValueId(4)].known = 0;
+  program.values[ValueId(4)].known = ConstantId(0);
 }
 
 void add_constants(Program& program) {
@@ -94,13 +101,13 @@ void add_constants(Program& program) {
 }
 
 Node node(std::string target, std::string overload, std::vector<NamedArgument> arguments,
-          const std::vector<int>& outputs, std::int32_t op, ScopeId scope, StackId stack) {
+          const std::vector<int>& outputs, std::int32_t op, int scope, StackId stack) {
   Node node;
   node.target = std::move(target);
   node.overload = std::move(overload);
   node.arguments = std::move(arguments);
   for (const int output : outputs) node.outputs.push_back(ValueId(output));
-  node.origin = {op, scope, stack, "%" + std::to_string(op)};
+  node.origin = {op, ScopeId(scope), stack, "%" + std::to_string(op)};
   return node;
 }
 
@@ -122,16 +129,16 @@ void add_operations(Program& program) {
                      {"complex", {ComplexNumber{0.5, infinity}}},
                      {"empty", {ArgumentList{}}},
                      {"nested", {ArgumentList{{ArgumentList{ref(2), {None{}}}}, {std::int64_t{1}}, {2.5}}}}},
-                    {3}, 2, 4, 1);
+                    {3}, 2, 4, StackId(1));
   Node branch = node("prim::If", "", {{"condition", ref(4)}}, {6}, 1, 1, none_id);
   Block taken{.inputs = {ValueId(5)}, .nodes = {}, .outputs = {ref(3)}};
   taken.nodes.push_back(std::move(inner));
   branch.blocks.push_back(std::move(taken));
   branch.blocks.push_back({.inputs = {}, .nodes = {}, .outputs = {ref(2)}});
   program.body.nodes.push_back(
-      node("aten::linear", "", {{"input", ref(0)}, {"weight", ref(1)}, {"bias", {None{}}}}, {2}, 0, 2, 0));
+      node("aten::linear", "", {{"input", ref(0)}, {"weight", ref(1)}, {"bias", {None{}}}}, {2}, 0, 2, StackId(0)));
   program.body.nodes.push_back(std::move(branch));
-  program.body.nodes.push_back(node("aten::unbind", "int", {{"self", ref(6)}}, {3, 7}, 3, 0, 0));
+  program.body.nodes.push_back(node("aten::unbind", "int", {{"self", ref(6)}}, {3, 7}, 3, 0, StackId(0)));
   program.body.nodes.back().list_output = true;
   program.body.nodes.front().origin.text =
       "%linear : [num_users=1] = call_function[target=torch.ops.aten.linear.default]()";
@@ -145,7 +152,7 @@ Sidecar sample_sidecar() {
   program.source = {"torchscript", "model.pt", 1234, "00112233445566778899aabbccddeeff"};
   program.producer = "whence 0.1.0, PyTorch 2.13.0";
   program.ran = true;
-  program.parameters = {weight(), running_mean()};
+  program.parameters.items() = {weight(), running_mean()};
   add_modules(program);
   add_values(program);
   add_constants(program);

@@ -39,9 +39,9 @@ TEST(Sidecar, ReadsBackWhatMatters) {
   const Sidecar read = parsed(to_json_text(written));
   const Program& a = written.program;
   const Program& b = read.program;
-  EXPECT_EQ(b.modules[1].aliases, a.modules[1].aliases);
-  EXPECT_EQ(b.scopes, a.scopes);
-  EXPECT_EQ(b.stacks, a.stacks);
+  EXPECT_EQ(b.modules[ModuleId(1)].aliases, a.modules[ModuleId(1)].aliases);
+  EXPECT_EQ(b.scopes.items(), a.scopes.items());
+  EXPECT_EQ(b.stacks.items(), a.stacks.items());
   EXPECT_EQ(b.values[ValueId(0)].type.dims, a.values[ValueId(0)].type.dims);
   EXPECT_FALSE(b.values[ValueId(3)].type.dims);
   const auto left = operations(a), right = operations(b);
@@ -61,14 +61,14 @@ TEST(Sidecar, ReadsBackWhatMatters) {
 
 TEST(Sidecar, HoldsSmallConstantsAndRefersToTheRest) {
   const Sidecar read = parsed(to_json_text(sample_sidecar()));
-  const Constant& small = read.program.constants[0];
+  const Constant& small = read.program.constants[ConstantId(0)];
   ASSERT_EQ(small.data.bytes.size(), 8u);
   EXPECT_EQ(*reinterpret_cast<const std::int64_t*>(small.data.bytes.in_memory().value().data()), -7);
-  const Constant& large = read.program.constants[1];
+  const Constant& large = read.program.constants[ConstantId(1)];
   EXPECT_FALSE(large.data.bytes.in_memory());
   EXPECT_EQ(large.data.bytes.size(), 5000u);
   EXPECT_EQ(large.digest.size(), 32u);
-  const Parameter& weight = read.program.parameters[0];
+  const Parameter& weight = read.program.parameters[ParameterId(0)];
   EXPECT_FALSE(weight.data.bytes.in_memory());
   EXPECT_EQ(weight.data.bytes.file(), "model.pt");  // without the recording machine's folder
   EXPECT_EQ(weight.data.bytes.offset(), 512u);
@@ -76,7 +76,7 @@ TEST(Sidecar, HoldsSmallConstantsAndRefersToTheRest) {
 
 TEST(Sidecar, RefusesNamesThatAreNotUtf8) {
   Sidecar sidecar = sample_sidecar();
-  sidecar.program.modules[1].path = "bl\xff";
+  sidecar.program.modules[ModuleId(1)].path = "bl\xff";
   expect_error(Code::unsupported_feature, [&] { to_json_text(sidecar); });
 }
 
@@ -101,10 +101,10 @@ TEST(Sidecar, ReadsTheFrozenFiles) {
     EXPECT_EQ(program_digest(frozen->program), "f375a8a5462b5e2e91ab43f726d2e657");
     // Sketches came with 1.1.
     const std::vector<std::int8_t> sketch =
-        minor < 1 ? std::vector<std::int8_t>{} : sample_sidecar().program.parameters[0].sketch;
-    EXPECT_EQ(frozen->program.parameters[0].sketch, sketch);
+        minor < 1 ? std::vector<std::int8_t>{} : sample_sidecar().program.parameters[ParameterId(0)].sketch;
+    EXPECT_EQ(frozen->program.parameters[ParameterId(0)].sketch, sketch);
     // Kinds of symbols, and conditions on sizes, came with 1.2.
-    EXPECT_EQ(frozen->program.symbols[0].kind, minor < 2 ? SymbolKind::unknown : SymbolKind::axis);
+    EXPECT_EQ(frozen->program.symbols[SymbolId(0)].kind, minor < 2 ? SymbolKind::unknown : SymbolKind::axis);
     EXPECT_EQ(frozen->program.constraints.size(), minor < 2 ? 0u : 1u);
     // Places in memory came with 1.3.
     EXPECT_EQ(frozen->program.placed, minor >= 3);
@@ -128,8 +128,8 @@ TEST(Sidecar, HoldsWhatSizesAre) {
   const Program& original = sample_sidecar().program;
   const std::string text = to_json_text(sample_sidecar());
   const Program read = parsed(text).program;
-  EXPECT_EQ(read.symbols[1].kind, SymbolKind::derived);
-  EXPECT_EQ(read.symbols[1].size, Size::symbol(0) * 2 + 1);
+  EXPECT_EQ(read.symbols[SymbolId(1)].kind, SymbolKind::derived);
+  EXPECT_EQ(read.symbols[SymbolId(1)].size, Size::symbol(SymbolId(0)) * 2 + 1);
   EXPECT_EQ(read.constraints, original.constraints);
   for (const char* size : {"\"2*s1\"", "\"s7\"", "\"2*\"", "\"\"", "null", "3", "\"9223372036854775808\""}) {
     Json wrong = Json::parse(text);

@@ -10,11 +10,12 @@
 namespace whence {
 namespace {
 
-const Size s0 = Size::symbol(0), s1 = Size::symbol(1), s2 = Size::symbol(2);
+Size symbol(int number) { return Size::symbol(SymbolId(number)); }
+const Size s0 = symbol(0), s1 = symbol(1), s2 = symbol(2);
 
-std::string name_of(SymbolId id) { return "s" + std::to_string(id); }
+std::string name_of(SymbolId id) { return "s" + std::to_string(id.number()); }
 std::optional<Size> named(const std::string& name) {
-  return name.size() == 2 && name[0] == 's' ? std::optional(Size::symbol(name[1] - '0')) : std::nullopt;
+  return name.size() == 2 && name[0] == 's' ? std::optional(symbol(name[1] - '0')) : std::nullopt;
 }
 Size read(const std::string& text) { return read_size(text, named).value(); }
 std::string text(const Size& size) { return text_of(size, name_of); }
@@ -44,7 +45,7 @@ class Generator {
         return {number, [number](const Numbers&) { return number; }};
       }
       const int id = below(3);
-      return {Size::symbol(id), [id](const Numbers& numbers) { return numbers[static_cast<std::size_t>(id)]; }};
+      return {symbol(id), [id](const Numbers& numbers) { return numbers[static_cast<std::size_t>(id)]; }};
     }
     const Random a = expression(depth - 1, polynomial), b = expression(depth - 1, polynomial);
     const auto both = [&](Size size, auto compute) {
@@ -90,8 +91,8 @@ TEST(Size, HasTheNumberOfItsExpression) {
       const Numbers numbers = generator.numbers();
       const auto expected = random.number(numbers);
       if (!expected) continue;  // divides by 0
-      const auto found =
-          value_of(random.size, [&](SymbolId id) { return std::optional(numbers[static_cast<std::size_t>(id)]); });
+      const auto found = value_of(
+          random.size, [&](SymbolId id) { return std::optional(numbers[static_cast<std::size_t>(id.number())]); });
       if (!found) continue;  // 0 * (x // 0) is 0, and x // 0 has been cancelled the other way round
       ASSERT_EQ(*found, *expected) << text(random.size);
       EXPECT_TRUE(range_of(random.size, any_length).holds(*expected)) << text(random.size);
@@ -180,9 +181,9 @@ TEST(Size, QuestionsHaveOneAnswer) {
   EXPECT_FALSE(may_be(s0, 1, [](SymbolId) { return SizeRange{2, 5}; }));
   EXPECT_FALSE(may_be(floor_div(s0, 2), 3, [](SymbolId) { return SizeRange{2, 5}; }));
   EXPECT_TRUE(may_be(Size::unknown(), 1, any_length));
-  EXPECT_EQ(s0.single_symbol(), std::optional(0));
+  EXPECT_EQ(s0.single_symbol(), std::optional(SymbolId(0)));
   EXPECT_FALSE((s0 * 2).single_symbol());
-  EXPECT_EQ(floor_div(s2 + s0, 2).symbols(), (std::vector<SymbolId>{0, 2}));
+  EXPECT_EQ(floor_div(s2 + s0, 2).symbols(), (std::vector{SymbolId(0), SymbolId(2)}));
   EXPECT_EQ((s0 * 2 + 1).with([](SymbolId) { return s1 + 3; }), s1 * 2 + 7);
 }
 
@@ -250,7 +251,7 @@ TEST(SizeText, ReadsGuards) {
   EXPECT_FALSE(read_constraints("L['y'].size()[0]", axes));
 
   const auto at = [](std::int64_t x, std::int64_t y) {
-    return [x, y](SymbolId id) { return std::optional(id == 0 ? x : y); };
+    return [x, y](SymbolId id) { return std::optional(id == SymbolId(0) ? x : y); };
   };
   const Constraint either = guards("L['x'][0].size()[1] > 5 or L['x'][0].size()[1] == L['y'].size()[0]").front();
   EXPECT_EQ(holds(either, at(6, 1)), true);

@@ -77,7 +77,7 @@ class Check {
     for (std::size_t i = 0; i < program.inputs.size(); ++i) {
       Shape& shape = shapes_[program.inputs[i].value];
       for (const std::string& axis : case_.letters.at(i)) {
-        shape.push_back(sets_[0].contains(axis[0]) ? Size::symbol(axis[0]) : Size(std::stoll(axis)));
+        shape.push_back(sets_[0].contains(axis[0]) ? Size::symbol(SymbolId(axis[0])) : Size(std::stoll(axis)));
       }
     }
     const auto is_mask = [&](ValueId id) { return program.values[id].type.dtype == DType::boolean; };
@@ -118,9 +118,11 @@ class Check {
       for (std::size_t axis = 0; axis < shape.size(); ++axis) {
         known &= shape[axis].is_known();
         if (!shape[axis].is_known()) continue;
-        const auto number = value_of(shape[axis], [&](SymbolId id) { return sets_[run].at(static_cast<char>(id)); });
+        const auto number =
+            value_of(shape[axis], [&](SymbolId id) { return sets_[run].at(static_cast<char>(id.number())); });
         if (number == (*dims)[axis].size) continue;
-        return "wrong, " + text_of(shape[axis], [](SymbolId id) { return std::string(1, static_cast<char>(id)); }) +
+        return "wrong, " +
+               text_of(shape[axis], [](SymbolId id) { return std::string(1, static_cast<char>(id.number())); }) +
                " is not " + std::to_string((*dims)[axis].size);
       }
     }

@@ -15,7 +15,7 @@ namespace {
 
 void print_summary(const Program& program, const std::string& output, const Diagnostics& notes, bool json) {
   const std::size_t count = operations(program).size();
-  const std::int64_t parameters = program.modules.empty() ? 0 : program.modules.front().parameters_total;
+  const std::int64_t parameters = program.modules.empty() ? 0 : program.modules[root_module].parameters_total;
   const std::uint64_t size = size_of_file(output);
   if (json) {
     const nlohmann::ordered_json object = {

@@ -44,7 +44,7 @@ std::optional<std::string> reach(const Rewriter& r, const GraphNode& node, const
   }
   if (serves_any_module(r, node)) return "";
   const auto scope = is(node, operators::random) ? std::nullopt : scope_of(node.origin, scopes);
-  return scope ? std::optional(std::to_string(*scope)) : std::nullopt;
+  return scope ? std::optional(std::to_string(scope->number())) : std::nullopt;
 }
 
 template <class T>

@@ -8,9 +8,9 @@ namespace {
 
 // One symbol for each first letter of a name.
 std::optional<Size> named(const std::string& name) {
-  return name.empty() ? std::nullopt : std::optional(Size::symbol(name.front() & 7));
+  return name.empty() ? std::nullopt : std::optional(Size::symbol(SymbolId(name.front() & 7)));
 }
-std::string name_of(SymbolId id) { return {static_cast<char>('p' + id)}; }
+std::string name_of(SymbolId id) { return {static_cast<char>('p' + id.number())}; }
 
 void run(std::string_view input) {
   read_constraints(input, named);
