@@ -81,9 +81,10 @@ def main() -> int:
 
     def run_it(options: Sequence[str]) -> int:
         if module is None:
-            names_python = any(each == "--python" or each.startswith("--python=") for each in options)
-            own = [name, "--python", sys.executable] if name == "doctor" and not names_python else sys.argv[1:2]
-            os.execve(str(binary()), ["whence", *own, *rest], environment())
+            named = name == "doctor" and any(each == "--python" or each.startswith("--python=") for each in rest)
+            own = [name, "--python", sys.executable] if name == "doctor" and not named else sys.argv[1:2]
+            # Variables of this Python are no answer to a question about another one.
+            os.execve(str(binary()), ["whence", *own, *rest], dict(os.environ) if named else environment())
         try:
             return importlib.import_module(f"whence.{module}").main(list(options))
         except ModuleNotFoundError as missing:

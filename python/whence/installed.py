@@ -46,6 +46,8 @@ DEVICES = {
     "onnxruntime": "import onnxruntime; print('\\n'.join(onnxruntime.get_available_providers()))",
     "openvino": "import openvino; print('\\n'.join(openvino.Core().available_devices))",
 }
+# Prints the variables that tell a command which recorder fits.
+RECORDER = "import json; from whence.recorders import for_command; print(json.dumps(for_command()))"
 
 
 def version_of(distributions):
@@ -127,12 +129,19 @@ def package():
     return {"version": version[1] if version else version_of(("whence-onnx", "whence"))[1], "folder": folder}
 
 
+def recorder():
+    """The variables in which the package whence of this environment tells its command of the recorder."""
+    done = subprocess.run([sys.executable, "-c", RECORDER], capture_output=True, stdin=subprocess.DEVNULL, text=True)
+    return json.loads(done.stdout) if done.returncode == 0 else {}
+
+
 if __name__ == "__main__":
     if sys.path and sys.path[0] == "":  # the folder in which the command was started is not part of the environment
         del sys.path[0]
     text = json.dumps({"executable": sys.executable, "version": platform.python_version(), "machine": platform.machine(),
                        "system": " ".join(filter(None, (platform.system(), *platform.libc_ver()))),
-                       "whence": package(), "torch": torch(), "packages": packages()})
+                       "whence": package(), "torch": torch(), "recorder": recorder() if folder_of("whence") else {},
+                       "packages": packages()})
     if len(sys.argv) > 1:
         Path(sys.argv[1]).write_text(text)
     else:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import os
+import platform
 from pathlib import Path
 
 from .command import binary
 from .errors import WhenceError, error
 
 LIBRARY = "libwhence_recorder.so"
+MISSING = "WHENCE_RECORDER_MISSING"  # read by tools/whence/static/recorder_process.cpp
 
 
 def torch_version() -> str | None:
@@ -39,10 +41,25 @@ def candidates() -> list[Path]:
     version = torch_version()
     if version:
         places.append(built_folder() / "lib" / LIBRARY)
-        package = importlib.util.find_spec("whence_recorder")
-        for folder in (package.submodule_search_locations or []) if package else []:
-            places.append(Path(folder) / f"torch-{minor(version)}" / LIBRARY)
+        places += [folder / f"torch-{minor(version)}" / LIBRARY for folder in package_folders()]
     return places
+
+
+def package_folders() -> list[Path]:
+    """The folders of whence-onnx-recorder; none where it is not installed."""
+    package = importlib.util.find_spec("whence_recorder")
+    return [Path(folder) for folder in (package.submodule_search_locations or [])] if package else []
+
+
+def versions_in_package() -> list[str]:
+    """The minor versions of PyTorch that the installed whence-onnx-recorder has a recorder for, the newest first."""
+    found = {place.parent.name.removeprefix("torch-") for folder in package_folders() for place in folder.glob(f"torch-*/{LIBRARY}")}
+    return sorted(found, key=lambda each: [int(number) for number in each.split(".")], reverse=True)
+
+
+def package_runs_here() -> bool:
+    """Whether pip finds a whence-onnx-recorder for this system: its tag is manylinux on x86-64."""
+    return platform.machine() == "x86_64" and platform.libc_ver()[0] == "glibc"
 
 
 def fitting() -> Path | None:
@@ -59,11 +76,27 @@ def is_installed() -> bool:
 
 
 def for_command() -> dict[str, str]:
-    """The variable that the command needs to find a recorder that does not stand beside it."""
-    found = fitting()
-    if os.environ.get("WHENCE_RECORDER") or found is None or found == candidates()[0]:
+    """The variables that the command needs: where a recorder is that does not stand beside it, or why there is none and
+    what helps, in two lines: a static command cannot look at the packages of a Python."""
+    if os.environ.get("WHENCE_RECORDER"):
         return {}
-    return {"WHENCE_RECORDER": str(found)}
+    found = fitting()
+    if found is None:
+        return {MISSING: "\n".join(why_missing())}
+    return {} if found == candidates()[0] else {"WHENCE_RECORDER": str(found)}
+
+
+def why_missing() -> tuple[str, str]:
+    """The reason why no recorder fits, and the one command that helps."""
+    version, packaged = torch_version(), versions_in_package()
+    if version is None:
+        package = " whence-onnx-recorder" if package_runs_here() and not packaged else ""
+        return "PyTorch is not installed", "pip install " + (f"torch=={packaged[0]}.*" if packaged else f"torch{package}")
+    if packaged:
+        return f"whence-onnx-recorder has none for PyTorch {version}, but for {', '.join(packaged)}", "whence recorder build"
+    if not package_runs_here():
+        return "no recorder is built for this PyTorch", "whence recorder build"
+    return "no recorder is installed, which reads TorchScript and traces", "pip install whence-onnx-recorder"
 
 
 def missing() -> WhenceError:
@@ -71,10 +104,4 @@ def missing() -> WhenceError:
     given = os.environ.get("WHENCE_RECORDER")
     if given:
         return error("E0307", "needs_libtorch", f"no recorder at {given}", "correct WHENCE_RECORDER, or unset it", file=given)
-    version = torch_version()
-    if version is None:
-        return error("E0307", "needs_libtorch", "PyTorch is not installed", "pip install torch")
-    if importlib.util.find_spec("whence_recorder") is None:
-        return error("E0307", "needs_libtorch", "the recorder is not installed, which reads TorchScript and traces",
-                     "pip install whence-onnx-recorder")
-    return error("E0307", "needs_libtorch", f"whence-onnx-recorder has none for PyTorch {version}", "whence recorder build")
+    return error("E0307", "needs_libtorch", *why_missing())

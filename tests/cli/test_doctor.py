@@ -48,7 +48,7 @@ def test_this_environment():
                                  "kind": "build tree"}
     assert report["python"]["version"] == sys.version.split()[0]
     assert report["torch"]["version"] == torch.__version__ and report["torch"]["folder"] == torch.__path__[0]
-    assert report["recorder"] == {"state": "fits", "torch": torch.__version__.split("+")[0], "why": ""}
+    assert report["recorder"] == {"state": "fits", "torch": torch.__version__.split("+")[0], "why": "", "remedy": ""}
     assert report["package"]["folder"] == str(command.ROOT / "python" / "whence")
     packages = {each["name"]: each for each in report["packages"]}
     assert packages["onnxruntime"]["devices"] == onnxruntime.get_available_providers()

@@ -173,6 +173,60 @@ def test_the_package_of_the_recorder_serves_its_minor_version_of_pytorch(alone, 
     assert recorders.missing().diagnostics[0].remedy == "whence recorder build"
 
 
+def with_package(folder: Path, *versions: str) -> dict[str, str]:
+    """An environment in which whence-onnx-recorder has recorders for these minor versions of PyTorch."""
+    for version in versions:
+        (folder / "site" / "whence_recorder" / f"torch-{version}").mkdir(parents=True)
+        (folder / "site" / "whence_recorder" / f"torch-{version}" / recorders.LIBRARY).touch()
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder / "site"), os.environ.get("PYTHONPATH", "")])}
+
+
+def test_a_package_for_other_pytorches_is_not_to_be_installed_again(alone):
+    torch.jit.trace(portable.Block().eval(), torch.randn(3, 6)).save(str(alone / "m.pt"))
+    environment = with_package(alone, "2.98", "2.101")
+
+    def said(*words: object) -> str:
+        done = subprocess.run([sys.executable, "-m", "whence", *words], capture_output=True, text=True, env=environment)
+        return done.stdout + done.stderr
+
+    words = said("export", alone / "m.pt", "-o", alone / "m.onnx")
+    assert f"has none for PyTorch {RUNNING}, but for 2.101, 2.98; try: whence recorder build\n" in words
+    report = json.loads(said("doctor", "--json"))
+    (use,) = [each for each in report["uses"] if each["missing"] == ["recorder"]]
+    assert report["recorder"]["state"] == "not installed" and use["install"] == f"{sys.executable} -m whence recorder build"
+    text = said("doctor")
+    assert f"recorder    none fits PyTorch {torch.__version__}\n" in text and "install whence-onnx-recorder" not in text
+
+
+def test_doctor_asks_the_python_that_is_named_for_its_recorder(alone):
+    """Not the one that runs it, whose PyTorch and recorder are others."""
+    other = alone / "python"
+    other.write_text(f'#!/bin/sh\nPYTHONPATH={alone / "site"}:$PYTHONPATH exec {sys.executable} "$@"\n')
+    other.chmod(0o755)
+    with_package(alone, "2.98")
+    done = subprocess.run([sys.executable, "-m", "whence", "doctor", "--python", other, "--json"], capture_output=True, text=True)
+    recorder = json.loads(done.stdout)["recorder"]
+    assert recorder["state"] == "not installed" and "but for 2.98" in recorder["why"]
+
+
+@pytest.mark.parametrize("version, packaged, machine, libc, remedy", [
+    (None, [], "x86_64", "glibc", "pip install torch whence-onnx-recorder"),
+    (None, [], "aarch64", "glibc", "pip install torch"),
+    (None, ["2.15", "2.9"], "x86_64", "glibc", "pip install torch==2.15.*"),
+    ("2.13.0", [], "x86_64", "glibc", "pip install whence-onnx-recorder"),
+    ("2.13.0", [], "x86_64", "", "whence recorder build"),
+    ("2.13.0", [], "aarch64", "glibc", "whence recorder build"),
+    ("2.13.0", ["2.9"], "x86_64", "glibc", "whence recorder build"),
+])
+def test_the_command_that_helps(alone, monkeypatch, version, packaged, machine, libc, remedy):
+    with_package(alone, *packaged)
+    monkeypatch.syspath_prepend(str(alone / "site"))
+    monkeypatch.setattr(recorders, "torch_version", lambda: version)
+    monkeypatch.setattr(recorders.platform, "machine", lambda: machine)
+    monkeypatch.setattr(recorders.platform, "libc_ver", lambda: (libc, "2.36"))
+    assert recorders.why_missing()[1] == recorders.missing().diagnostics[0].remedy == remedy
+
+
 def test_its_libraries_need_what_the_tag_says(alone, wheels):
     """GLIBC_2.34 and GLIBCXX_3.4.29, and of libraries LibTorch's and the compiler's alone."""
     with zipfile.ZipFile(recorder_wheel(wheels, RUNNING)) as file:

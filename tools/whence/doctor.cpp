@@ -24,6 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
+constexpr const char* kBuild = "whence recorder build";
 constexpr double kPatience = 180;  // seconds for a Python that loads its packages from a slow disk
 
 // A use of whence, and what it takes beside the command: "recorder", "whence" and "torch" or a package. Of `needs`
@@ -93,16 +94,23 @@ bool recorder_is_there() {
 }
 
 // Loads the recorder with the PyTorch of that Python, which is the one way to know that it fits.
-Json recorder_facts(const Json& torch, Diagnostics& findings) {
+// `told`: the variables in which the package of that Python says where its recorder is.
+Json recorder_facts(const Json& torch, const Json& told, Diagnostics& findings) {
   if (torch.is_object() && torch.value("libtorch", false) && !is_set("WHENCE_TORCH_DIR") && !is_set("TORCH_DIR")) {
     setenv("WHENCE_TORCH_DIR", torch.at("folder").get<std::string>().c_str(), 1);
   }
+  for (const auto& [variable, value] : told.items()) {
+    if (!is_set(variable.c_str())) setenv(variable.c_str(), value.get<std::string>().c_str(), 1);
+  }
   try {
-    return {{"state", "fits"}, {"torch", app::recorder().torch_version}, {"why", ""}};
+    return {{"state", "fits"}, {"torch", app::recorder().torch_version}, {"why", ""}, {"remedy", ""}};
   } catch (const Error& error) {
     Diagnostic why = error.diagnostics().front();
     const bool there = recorder_is_there(), has_torch = torch.is_object() || is_set("TORCH_DIR");
-    const Json facts = {{"state", there ? "does not load" : "not installed"}, {"torch", nullptr}, {"why", why.message}};
+    const Json facts = {{"state", there ? "does not load" : "not installed"},
+                        {"torch", nullptr},
+                        {"why", why.message},
+                        {"remedy", why.remedy}};
     if (there && has_torch) {
       why.severity = Severity::warning;
       findings.push_back(std::move(why));
@@ -123,6 +131,9 @@ bool has_one(const Json& report, const std::string& need) {
   const Json* found = package(report.at("packages"), need);
   return found != nullptr && !found->contains("problem");
 }
+
+// None that is installed or that pip has fits the PyTorch.
+bool must_be_built(const Json& report) { return report.at("recorder").at("remedy") == kBuild; }
 
 bool has(const Json& report, const std::string& needs) {
   const auto names = text::split(needs, '|');
@@ -151,6 +162,7 @@ Json uses(const Json& report, const std::string& python) {
       missing.push_back(first);
       if (first == "recorder" && !has(report, "torch")) install += " torch";
       install += " " + distribution(first);
+      if (first == "recorder" && must_be_built(report)) install = shell_word(python) + " -m " + kBuild;
     }
     const bool ready = missing.empty();
     list.push_back({{"use", use.use}, {"ready", ready}, {"missing", missing}, {"install", ready ? "" : install}});
@@ -214,7 +226,9 @@ void print_people(const Json& report) {
   print_line("torch",
              torch.is_object() ? text_of(torch, "version") + ", " + text_of(torch, "folder") : "not installed");
   const std::string state = text_of(recorder, "state");
-  print_line("recorder", state == "fits" ? "fits PyTorch " + text_of(recorder, "torch") : state);
+  print_line("recorder", state == "fits"          ? "fits PyTorch " + text_of(recorder, "torch")
+                         : must_be_built(report) ? "none fits PyTorch " + text_of(torch, "version")
+                                                 : state);
   for (const Kind& kind : kKinds) {
     print_line(kind.title, packages_of(report, kind.kind));
   }
@@ -229,8 +243,8 @@ void print_people(const Json& report) {
     any = true;
     std::cout << "  " << text_of(use, "use") << "\n      " << text_of(use, "install") << "\n";
     const auto& missing = use.at("missing");
-    if (std::ranges::find(missing, Json("recorder")) != missing.end() && torch.is_object()) {
-      std::cout << "      or, if none fits: whence recorder build\n";
+    if (std::ranges::find(missing, Json("recorder")) != missing.end() && torch.is_object() && !must_be_built(report)) {
+      std::cout << "      or, if none fits: " << kBuild << "\n";
     }
   }
 }
@@ -249,7 +263,8 @@ ExitCode run(int argc, char** argv) {
 
   Diagnostics findings;
   const std::string python = line.has("python") ? line.text("python") : python_of_command();
-  Json facts = {{"whence", nullptr}, {"torch", nullptr}, {"packages", Json::array()}}, about = nullptr;
+  Json facts = {{"whence", nullptr}, {"torch", nullptr}, {"recorder", Json::object()}, {"packages", Json::array()}},
+       about = nullptr;
   try {
     facts = look_at(python);
     about = {{"executable", facts.at("executable")},
@@ -263,7 +278,7 @@ ExitCode run(int argc, char** argv) {
   }
   Json report = {{"command", command_facts()}, {"python", about},     {"package", facts.at("whence")},
                  {"torch", facts.at("torch")}, {"recorder", nullptr}, {"packages", facts.at("packages")}};
-  report["recorder"] = recorder_facts(report.at("torch"), findings);
+  report["recorder"] = recorder_facts(report.at("torch"), facts.at("recorder"), findings);
   report["uses"] =
       uses(report, line.has("python") || about.is_null() ? python : about.at("executable").get<std::string>());
   find_problems(report, findings);

@@ -35,6 +35,16 @@ std::string variable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
+// Fails with the two lines of $WHENCE_RECORDER_MISSING, set by the Python package: why no recorder fits, and what helps.
+[[noreturn]] void fail_without_recorder() {
+  const std::string said = variable("WHENCE_RECORDER_MISSING");
+  const std::size_t end = said.find('\n');
+  if (end == std::string::npos) {
+    fail("this needs LibTorch, and no recorder is installed for it", "pip install whence-onnx-recorder torch");
+  }
+  fail("this needs LibTorch, and " + said.substr(0, end), said.substr(end + 1));
+}
+
 // $WHENCE_RECORDER, else lib/ beside the folder of the command, as for a command that loads the library itself.
 fs::path recorder_library() {
   std::error_code ignored;
@@ -45,9 +55,7 @@ fs::path recorder_library() {
   if (!given.empty()) return fs::absolute(given);
   const fs::path own = fs::read_symlink("/proc/self/exe", ignored);
   const fs::path beside = own.parent_path().parent_path() / "lib" / "libwhence_recorder.so";
-  if (own.empty() || !fs::exists(beside, ignored)) {
-    fail("this needs LibTorch, and no recorder is installed for it", "pip install whence-onnx-recorder torch");
-  }
+  if (own.empty() || !fs::exists(beside, ignored)) fail_without_recorder();
   return beside;
 }
 
