@@ -100,6 +100,14 @@ def test_another_pytorch_than_the_recorders_is_a_finding(tmp_path):
     assert "whence recorder build" in command.run("doctor", "--python", python, code=1, own_process=True, env=CLEAN).stdout
 
 
+def test_without_a_folder_for_temporary_files(tmp_path, monkeypatch):
+    """As in a root that holds nothing but the command; what is written goes to the folder it was started in, and away."""
+    python = environment(tmp_path, {}, {"nothing": ""})
+    monkeypatch.chdir(tmp_path / "site")
+    assert doctor("--python", python, TMPDIR=str(tmp_path / "none"))["torch"] is None
+    assert [each.name for each in tmp_path.joinpath("site").iterdir()] == ["nothing"]
+
+
 def test_a_runtime_that_does_not_load_is_a_finding(tmp_path):
     python = environment(tmp_path, {"onnxruntime": "1.30.0"}, {"onnxruntime": "raise ImportError('libcuda.so.1 is missing')\n"})
     report = doctor("--python", python, code=1)

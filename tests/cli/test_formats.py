@@ -64,6 +64,13 @@ def test_nothing_of_standard_input_is_left(path, tmp_path):
     assert list(scratch.iterdir()) == []
 
 
+def test_standard_input_without_a_folder_for_temporary_files(path, tmp_path):
+    with open(path, "rb") as file:
+        done = subprocess.run([str(command.BINARY), "show", "-"], stdin=file, env={"TMPDIR": str(tmp_path / "none")}, check=True,
+                              capture_output=True, text=True, cwd=tmp_path)
+    assert "module" in done.stdout and list(tmp_path.glob(".*")) == []
+
+
 FORMATS = {"text": "checks", "json": '"coverage"', "sarif": '"runs"', "junit": "<testsuites", "github": "::error"}
 
 
