@@ -78,6 +78,7 @@ def test_an_empty_environment_is_told_what_to_install(tmp_path):
     missing = use(report, "accuracy, sens")
     assert missing["missing"] == ["torch", "whence", "onnx", "onnxruntime"]
     assert missing["install"].endswith(" -m pip install torch whence-onnx onnx onnxruntime")
+    assert use(report, "accuracy --values")["missing"][-1] == "safetensors"
     text = command.run("doctor", "--python", python, own_process=True, env=CLEAN).stdout
     assert "torch       not installed\n" in text and missing["install"] in text
 

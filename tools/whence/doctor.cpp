@@ -39,6 +39,7 @@ const std::vector<Use> kUses = {
     {"whence.record and whence.export of a live model, in Python", {"torch", "whence"}},
     {"torch.onnx.export, whose files whence annotates", {"torch", "onnx", "onnxscript"}},
     {"accuracy, sensitivity, whence.verify", {"torch", "whence", "onnx", "onnxruntime"}},
+    {"record --values, accuracy --values", {"torch", "whence", "onnx", "onnxruntime", "safetensors"}},
     {"accuracy --runtime openvino", {"torch", "whence", "openvino"}},
     {"fleet", {"whence"}},
     {"carry with an optimiser", {"onnxslim|onnxsim|onnx-graphsurgeon|nncf|modelopt|olive"}},
