@@ -106,6 +106,27 @@ def test_several_files_and_globs(folder):
     assert "`a folder/m.onnx`: nothing found" in comment and "`lost.onnx`: findings" in comment
 
 
+def test_two_stars_are_any_number_of_folders(folder):
+    (folder / "a" / "b").mkdir(parents=True)
+    for name in ("a/1.onnx", "a/b/2.onnx", "a/b/[3].onnx"):
+        (folder / name).write_bytes((folder / "model.onnx").read_bytes())
+    comment = (folder / run_steps(folder, "a/**/*.onnx\na/b/[3].onnx")[2]["comment"]).read_text()
+    assert comment.count("\n### `") == 4 and all(f"`a/{name}.onnx`" in comment for name in ("1", "b/2", "b/[3]"))
+
+
+def test_each_line_names_a_file(folder):
+    """A gate that checks the files of one line alone passes without a word."""
+    code, shown, _ = run_steps(folder, "model.onnx\nnone/*.onnx")
+    assert code == 2 and "::error title=whence::no ONNX file is called none/*.onnx\n" in shown
+    code, shown, _ = run_steps(folder, "\n")
+    assert code == 2 and "models names no ONNX file" in shown
+
+
+def test_what_files_are_annotated_with_is_asked_for(folder):
+    code, shown, _ = run_steps(folder, "plain.onnx", annotate="true")
+    assert code == 2 and "::error title=whence::annotate: true needs a sidecar or a baseline\n" in shown
+
+
 @pytest.mark.parametrize("given", [{"sidecar": "model.whence.json"}, {"baseline": "model.onnx"}])
 def test_a_plain_file_is_annotated_first(folder, given):
     before = (folder / "plain.onnx").read_bytes()

@@ -4,7 +4,7 @@
 # Read: WHENCE_MODELS, WHENCE_SIDECAR, WHENCE_ANNOTATE, WHENCE_BASELINE, WHENCE_OPTIONS, WHENCE_FOLDER, WHENCE_FAIL.
 # Written to: GITHUB_OUTPUT and GITHUB_STEP_SUMMARY, where they are set.
 set -euo pipefail
-shopt -s nullglob
+shopt -s nullglob globstar
 
 folder=${WHENCE_FOLDER:-whence-results}
 mkdir -p "$folder/sarif"
@@ -14,13 +14,25 @@ printf '## Where ONNX nodes come from\n' >"$comment"
 models=()
 while IFS= read -r line; do
   [ -n "$line" ] || continue
+  if [ -e "$line" ]; then
+    models+=("$line")
+    continue
+  fi
   # A glob of the caller's is expanded here; a name with spaces stays one word.
   IFS= found=($line)
   unset IFS
+  if [ ${#found[@]} = 0 ]; then
+    echo "::error title=whence::no ONNX file is called $line"
+    exit 2
+  fi
   models+=("${found[@]}")
 done <<<"${WHENCE_MODELS:-}"
 if [ ${#models[@]} = 0 ]; then
-  echo "::error title=whence::no ONNX file is called ${WHENCE_MODELS:-}"
+  echo "::error title=whence::models names no ONNX file"
+  exit 2
+fi
+if [ "${WHENCE_ANNOTATE:-false}" = true ] && [ -z "${WHENCE_SIDECAR:-}${WHENCE_BASELINE:-}" ]; then
+  echo "::error title=whence::annotate: true needs a sidecar or a baseline"
   exit 2
 fi
 
