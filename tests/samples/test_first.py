@@ -21,6 +21,9 @@ sys.modules["torchvision._meta_registrations"] = types.ModuleType("torchvision._
 sys.modules["cv2"] = mock.MagicMock(__spec__=None, __version__="4.10")
 sys.path[0] = os.path.dirname(sys.argv[1])
 del sys.argv[0]
+if "WITHOUT_RECORDER" in os.environ:
+    from whence import recorders
+    recorders.fitting = lambda: None
 runpy.run_path(sys.argv[0], run_name="__main__")
 """
 PAGES = {"with_transformers": "with-transformers.md", "with_timm": "with-timm.md", "with_ultralytics": "with-ultralytics.md",
@@ -66,9 +69,11 @@ def test_a_page_shows_what_its_script_prints(script, request, tmp_path):
     path = command.ROOT / "samples" / "first" / f"{script}.py"
     needs_more = script in ("with_timm", "with_ultralytics")
     folders = [str(command.ROOT / "python"), *([str(request.getfixturevalue("packages"))] if needs_more else [])]
+    installed = re.search(r"^pip install (.*)$", (command.ROOT / "docs" / PAGES[script]).read_text(), re.MULTILINE)[1].split()
+    recorder = {} if "whence-onnx-recorder" in installed else {"WITHOUT_RECORDER": "1"}
     tools = [os.path.dirname(sys.executable), os.environ["PATH"]]
     done = subprocess.run([sys.executable, "-c", RUN, path, tmp_path / "out"], cwd=tmp_path, capture_output=True, text=True,
-                          env={**os.environ, "PYTHONPATH": os.pathsep.join(folders), "PATH": os.pathsep.join(tools),
+                          env={**os.environ, **recorder, "PYTHONPATH": os.pathsep.join(folders), "PATH": os.pathsep.join(tools),
                                "WHENCE": str(command.BINARY), "YOLO_CONFIG_DIR": str(tmp_path), "YOLO_AUTOINSTALL": "false"})
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     shown, code = blocks(PAGES[script], "console"), blocks(PAGES[script], "python")
