@@ -77,6 +77,8 @@ def _in_python(name: str, options: list[str]) -> str | None:
 def main() -> int:
     """The console script: a subcommand of this package, or the command itself in the place of this process."""
     name, *rest = sys.argv[1:] or [""]
+    if name == "help" and rest and _in_python(rest[0], []):  # the command would look for the package in python3
+        name, rest = rest[0], ["--help"]
     module = _in_python(name, rest)
 
     def run_it(options: Sequence[str]) -> int:

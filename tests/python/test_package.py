@@ -460,3 +460,11 @@ def test_torch_dynamo_returns_an_input_as_it_is(names, external, tmp_path):
     got = session.run(None, {"x": x.numpy(), "y": y.numpy()})
     for value, expected in zip(got, model(x, y), strict=True):
         torch.testing.assert_close(torch.from_numpy(value), expected.detach())
+
+
+def test_help_of_a_subcommand_in_python_needs_no_python_on_the_path(tmp_path):
+    """As where pipx installed the command: python3 is another Python, without the package."""
+    for words in (["help", "fleet"], ["fleet", "--help"]):
+        done = subprocess.run([sys.executable, "-m", "whence", *words], capture_output=True, text=True,
+                              env={**os.environ, "PATH": str(tmp_path), "WHENCE_PYTHON": str(tmp_path / "python3")})
+        assert done.returncode == 0 and done.stdout.startswith("usage: whence fleet"), done.stdout + done.stderr
