@@ -198,6 +198,12 @@ def test_a_package_for_other_pytorches_is_not_to_be_installed_again(alone):
     assert f"recorder    none fits PyTorch {torch.__version__}\n" in text and "install whence-onnx-recorder" not in text
 
 
+def test_an_axis_that_a_trace_keeps_names_the_recorder(alone):
+    """torch.export fixes the length of an LSTM's sequence."""
+    with pytest.warns(whence.WhenceWarning, match="the model fixes axis 0 of 'input'.*pip install whence-onnx-recorder$"):
+        whence.export(torch.nn.LSTM(5, 7).eval(), torch.randn(6, 2, 5), alone / "m.onnx", dynamic_axes={"input": {0: "time"}})
+
+
 def test_doctor_asks_the_python_that_is_named_for_its_recorder(alone):
     """Not the one that runs it, whose PyTorch and recorder are others."""
     other = alone / "python"
