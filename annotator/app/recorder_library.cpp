@@ -6,6 +6,7 @@
 
 #include "annotator/lower/pipeline.h"
 #include "annotator/pt2/exported_program.h"
+#include "schema/files/torchscript_file.h"
 #include "schema/result.h"
 
 namespace whence::app {
@@ -29,6 +30,7 @@ Program read_archive(const ReadOptions& options, Diagnostics& notes) {
     throw Error(Code::missing_file, "no such file", "check the name, or give its full path",
                 {.file = options.path, .stage = "read archive"});
   }
+  reject_other_than_torchscript(options.path);
   Program program;
   Diagnostics diagnostics;
   ReadOptions observed = options;

@@ -262,7 +262,7 @@ void place_corresponding(Placement& placement) {
       return std::find(units.begin(), units.end(), unit) == units.end();
     });
     append(units, more);
-    // Which of the operations it is for, a name may tell.
+    // Leaves it to names which of the operations it is for.
     const bool shared = placement.reference.shared_nodes.contains(r) && !placement.one_scope(units);
     const Confidence confidence = placement.pairs.certain(f) ? Confidence::matched : Confidence::inferred;
     placement.place(f, std::move(units), shared ? Confidence::ancestor : confidence,

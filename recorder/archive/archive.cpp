@@ -11,6 +11,8 @@
 #include "recorder/archive/zip_content.h"
 #include "recorder/base/live_mark.h"
 #include "recorder/base/torch_error.h"
+#include "schema/files/files.h"
+#include "schema/files/torchscript_file.h"
 #include "schema/sort_unique.h"
 
 namespace whence::recorder::archive {
@@ -72,26 +74,6 @@ namespace {
 
 [[noreturn]] void reject(const std::string& path, Code code, const std::string& message, const std::string& remedy) {
   throw Error(code, message, remedy, {.file = path, .stage = "read"});
-}
-
-// LibTorch would try to read any file; this reports the kind of a file that is not an archive.
-void check_kind(const MappedFile& file) {
-  const std::string& path = file.path();
-  const std::string_view text = file.text();
-  if (!text.starts_with("PK\x03\x04")) {
-    if (text.starts_with("\x08") && text.find("onnx") != std::string_view::npos) {
-      reject(path, Code::wrong_kind, "this is an ONNX file, not a TorchScript archive",
-             "pass the archive that torch.jit.save wrote");
-    }
-    reject(path, Code::wrong_kind, "not a TorchScript archive: it does not begin as a zip file does",
-           "save the model with torch.jit.save(torch.jit.trace(model, inputs), 'model.pt')");
-  }
-  // The end-of-central-directory record stands in the last 64 KiB of every zip file.
-  const std::string_view tail = text.substr(text.size() - std::min<std::size_t>(text.size(), 66000));
-  if (tail.find("PK\x05\x06") == std::string_view::npos) {
-    reject(path, Code::truncated_file, "the archive is cut off: its table of contents is missing",
-           "copy or download the file again");
-  }
 }
 
 // The part of a member's name behind the folder that all members of an archive lie in.
@@ -158,7 +140,7 @@ void release_mapping(void* context) { delete static_cast<std::shared_ptr<void>*>
 }  // namespace
 
 Archive::Archive(const std::string& path) : path_(path), reader_(std::make_shared<MappedReader>(path)) {
-  check_kind(*reader_->file());
+  reject_other_than_torchscript(path);  // LibTorch would try to read any file
   unit_ = std::make_shared<torch::jit::CompilationUnit>();
   try {
     caffe2::serialize::PyTorchStreamReader zip(reader_);

@@ -63,7 +63,7 @@ def test_in_an_empty_root_it_writes_what_the_dynamic_command_writes_here(binary,
     assert portable.check(in_root, inside) == portable.check(here, outside)
 
 
-@pytest.mark.parametrize("platform", ["musllinux_1_1", "musllinux_1_2", "manylinux_2_17", "manylinux2014"])
+@pytest.mark.parametrize("platform", ["musllinux_1_1", "musllinux_1_2", "manylinux_2_17", "manylinux2014", "manylinux_2_28"])
 def test_pip_chooses_the_wheel_of_that_processor(binary, platform, tmp_path):
     mine, other = make_wheel(tmp_path / "wheels", binary, "aarch64"), make_wheel(tmp_path / "wheels", command.BINARY, "x86_64")
     assert mine.stat().st_size < 15_000_000 and mine != other

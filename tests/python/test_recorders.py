@@ -250,3 +250,25 @@ def test_its_libraries_need_what_the_tag_says(alone, wheels):
         needed = set(re.findall(r"\(NEEDED\).*\[(.*)\]", text))
         assert needed <= {"libc.so.6", "libm.so.6", "libstdc++.so.6", "libgcc_s.so.1", "ld-linux-x86-64.so.2", "libz.so.1",
                           "libtorch_cpu.so", "libc10.so"}, name
+
+
+def test_what_is_no_torchscript_archive_is_said_without_a_recorder(alone):
+    torch.save(torch.nn.Linear(2, 2).state_dict(), alone / "weights.pt")
+    torch.jit.trace(portable.Block().eval(), torch.randn(3, 6)).save(str(alone / "m.pt"))
+    (alone / "cut.pt").write_bytes((alone / "m.pt").read_bytes()[:-200])
+    (alone / "text.pt").write_text("no archive")
+    for name, code, words in (("weights", "E0203", "torch.save writes weights only"), ("cut", "E0202", "cut off"),
+                              ("text", "E0203", "does not begin as a zip file"), ("m", "E0307", "no recorder fits")):
+        done = subprocess.run([alone / "alone" / "bin" / "whence", "export", alone / f"{name}.pt", "-o", alone / "m.onnx"],
+                              capture_output=True, text=True)
+        assert code in done.stderr and not (alone / "m.onnx").exists(), done.stderr
+        if name != "m":
+            assert words in done.stderr and f"{name}.pt" in done.stderr
+
+
+def test_a_variable_that_names_no_recorder_is_to_be_corrected(alone, monkeypatch):
+    torch.jit.trace(portable.Block().eval(), torch.randn(3, 6)).save(str(alone / "m.pt"))
+    monkeypatch.setenv("WHENCE_RECORDER", "/etc/passwd")
+    done = subprocess.run([alone / "alone" / "bin" / "whence", "export", alone / "m.pt", "-o", alone / "m.onnx"],
+                          capture_output=True, text=True)
+    assert done.returncode == 4 and "E0307" in done.stderr and "try: unset it, or name libwhence_recorder.so" in done.stderr

@@ -127,7 +127,7 @@ def test_a_recorders_command_that_loads_nothing_is_no_endless_loop(binary, small
 
 
 def test_what_the_wheel_holds(wheel):
-    platforms = [f"{family}_{ARCHITECTURE}" for family in ("manylinux_2_17", "manylinux2014", "musllinux_1_1", "musllinux_1_2")]
+    platforms = [f"{family}_{ARCHITECTURE}" for family in ("manylinux_2_17", "manylinux2014", "manylinux_2_28", "musllinux_1_1", "musllinux_1_2")]
     assert wheel.name == f"whence_onnx-{whence.__version__}-py3-none-{'.'.join(platforms)}.whl"
     assert wheel.stat().st_size < 15_000_000
     with zipfile.ZipFile(wheel) as file:

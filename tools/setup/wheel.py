@@ -28,8 +28,9 @@ ROOT = Path(__file__).resolve().parents[2]
 THIRD_PARTY = "THIRD-PARTY.txt"
 EARLIEST = 315_532_800  # 1980, as a zip has it
 # A static command needs no libc at all: the oldest that pip knows of each family. A newer system takes those, too; where
-# a platform is named, as in `pip download --platform musllinux_1_2_x86_64`, pip compares the words, so the common ones are here.
-PLATFORMS = ("manylinux_2_17_{}", "manylinux2014_{}", "musllinux_1_1_{}", "musllinux_1_2_{}")
+# a platform is named, as in `pip download --platform musllinux_1_2_x86_64`, pip compares the words, so the common ones are
+# here; 2_28 is that of PyTorch's wheels.
+PLATFORMS = ("manylinux_2_17_{}", "manylinux2014_{}", "manylinux_2_28_{}", "musllinux_1_1_{}", "musllinux_1_2_{}")
 # The recorder's command needs GLIBC_2.34 and GLIBCXX_3.4.29, as its recorders do.
 RECORDER_PLATFORMS = ("manylinux_2_34_{}",)
 

@@ -63,6 +63,11 @@ fs::path recorder_library() {
 fs::path recorder_command() {
   const fs::path command = recorder_library().parent_path().parent_path() / "bin" / "whence";
   std::error_code ignored;
+  const fs::path given = variable("WHENCE_RECORDER");
+  if (!given.empty() && given.filename() != "libwhence_recorder.so") {
+    fail("WHENCE_RECORDER names no recorder: " + given.string(),
+         "unset it, or name libwhence_recorder.so of whence-onnx-recorder");
+  }
   if (!variable(kMark).empty() || !fs::exists(command, ignored)) {
     fail("no command that loads the recorder: " + command.string(),
          "install command and recorder together: pip install --force-reinstall whence-onnx whence-onnx-recorder");
