@@ -181,7 +181,7 @@ class Memory {
   State state_;
   std::vector<ValueId> log_;  // the memory of each write so far
   std::unordered_map<ValueId, ValueId> lies_as_;
-  std::unordered_set<ValueId> unplaced_;  // perhaps views: as their base lies, or in rows
+  std::unordered_set<ValueId> unplaced_;       // perhaps views: as their base lies, or in rows
   std::unordered_map<ValueId, int> depth_of_;  // the depth of values defined in nested blocks
   int depth_ = 0;
 };

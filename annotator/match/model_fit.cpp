@@ -36,7 +36,7 @@ bool ModelFit::with_other_weights() const {
 // Quantising, folding a norm and splitting leave the elements of a weight alike, so most of them are recognised in a
 // file of the model. A table that all models of a kind have, or one layer that was not trained again, is not enough.
 bool WeightCounts::are_others() const {
-  constexpr std::int64_t enough = 2, few = 4;  // one in so many
+  constexpr std::int64_t enough = 2, few = 4;                              // one in so many
   const bool holds_the_model = known >= enough && held * 10 >= known * 9;  // and other models beside it
   return compared >= enough && recognised * few < compared && !holds_the_model;
 }

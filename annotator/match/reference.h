@@ -41,10 +41,10 @@ struct ReferenceParameter {
   std::vector<std::int64_t> dims;
   DType dtype = DType::undefined;
   TensorDigests digests;
-  std::vector<std::int8_t> sketch;  // schema/tensor_sketch.h; empty where it is not known
+  std::vector<std::int8_t> sketch;     // schema/tensor_sketch.h; empty where it is not known
   bool sketched_without_ones = false;  // true: `dims` without leading ones are the sketch's
-  std::vector<UnitIndex> units;     // that read it
-  bool weight = true;               // false: a size, an axis or one number, which says nothing of the model
+  std::vector<UnitIndex> units;        // that read it
+  bool weight = true;                  // false: a size, an axis or one number, which says nothing of the model
 };
 
 // A value of the foreign file that is, by its numbers, the result of an operation.

@@ -7,8 +7,8 @@ namespace whence {
 
 void limit_memory() {
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which map what they never use
-  struct sysinfo machine {};
-  struct rlimit limit {};
+  struct sysinfo machine{};
+  struct rlimit limit{};
   if (::sysinfo(&machine) != 0 || ::getrlimit(RLIMIT_DATA, &limit) != 0) return;
   const rlim_t all = (static_cast<rlim_t>(machine.totalram) + machine.totalswap) * machine.mem_unit;
   if (all >= limit.rlim_cur) return;

@@ -35,7 +35,8 @@ std::string variable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-// Fails with the two lines of $WHENCE_RECORDER_MISSING, set by the Python package: why no recorder fits, and what helps.
+// Fails with the two lines of $WHENCE_RECORDER_MISSING, set by the Python package: why no recorder fits, and what
+// helps.
 [[noreturn]] void fail_without_recorder() {
   const std::string said = variable("WHENCE_RECORDER_MISSING");
   const std::size_t end = said.find('\n');
