@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
-#include <filesystem>
 #include <ranges>
 
 #include <torch/csrc/jit/runtime/graph_executor.h>
@@ -31,8 +30,6 @@ using recorder::inputs::apply_dynamic_axes;
 using recorder::inputs::ExampleInputs;
 using recorder::inputs::mismatch;
 using recorder::inputs::size_attempts;
-
-namespace fs = std::filesystem;
 
 namespace {
 
@@ -251,7 +248,7 @@ Report trace_and_run(torch::nn::Module& module, const Inputs& inputs, const Forw
   }();
 
   const bool kept = !options.archive.empty();
-  const ScratchFolder scratch(kept ? options.archive : (fs::temp_directory_path() / "module.pt").string());
+  const ScratchFolder scratch(kept ? options.archive : temporary_path("module.pt"));
   const std::string archive = scratch.file(kept ? base_name(options.archive) : "module.pt");
   const std::string example = scratch.file("inputs.pt");
   save(traced, archive, kept);

@@ -23,7 +23,7 @@ fs::path beside(const std::string& output) {
 // Opens the new folder and locks it; -1 if a process that looks for leftovers came between.
 int lock_new_folder(const std::string& path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  struct stat status {};
+  struct stat status{};
   if (fd >= 0 && try_lock(fd) != LockResult::busy && ::fstat(fd, &status) == 0 && status.st_nlink > 0) return fd;
   if (fd >= 0) ::close(fd);
   ::rmdir(path.c_str());
@@ -31,6 +31,12 @@ int lock_new_folder(const std::string& path) {
 }
 
 }  // namespace
+
+std::string temporary_path(const std::string& name) {
+  std::error_code failed;
+  const fs::path folder = fs::temp_directory_path(failed);
+  return ((failed ? fs::path(".") : folder) / name).string();
+}
 
 ScratchFolder::ScratchFolder(const std::string& output) : folder_(beside(output)) {
   std::error_code ignored;

@@ -8,6 +8,9 @@
 
 namespace whence {
 
+// A path of this name in the system's folder for temporary files, or in the working folder where there is none.
+std::string temporary_path(const std::string& name);
+
 class ScratchFolder {
  public:
   // Throws Error(cannot_write).

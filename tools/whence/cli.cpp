@@ -138,9 +138,7 @@ struct CommandLine::State {
       throw usage_error("'-' stands for standard input, which is a terminal",
                         "whence " + command + " - < model.onnx, or ./- for a file of that name");
     }
-    std::error_code failed;
-    const std::filesystem::path parent = std::filesystem::temp_directory_path(failed);
-    standard_input.emplace(((failed ? std::filesystem::path(".") : parent) / "stdin").string());
+    standard_input.emplace(temporary_path("stdin"));
     path = standard_input->file("stdin");
     AtomicFile file(path);
     std::string piece(std::size_t{1} << 20, '\0');

@@ -69,9 +69,7 @@ Json command_facts() {
 
 // Runs the text of installed.py in that Python. Throws Error: missing_file, tool_failed.
 Json look_at(const std::string& python) {
-  std::error_code failed;
-  const fs::path parent = fs::temp_directory_path(failed);
-  const ScratchFolder folder(((failed ? fs::path(".") : parent) / "doctor").string());
+  const ScratchFolder folder(temporary_path("doctor"));
   const std::string answer = folder.file("installed.json");
   const PostponedStops until_it_ended;
   const app::ToolEnd end =
@@ -229,7 +227,7 @@ void print_people(const Json& report) {
   print_line("torch",
              torch.is_object() ? text_of(torch, "version") + ", " + text_of(torch, "folder") : "not installed");
   const std::string state = text_of(recorder, "state");
-  print_line("recorder", state == "fits"          ? "fits PyTorch " + text_of(recorder, "torch")
+  print_line("recorder", state == "fits"         ? "fits PyTorch " + text_of(recorder, "torch")
                          : must_be_built(report) ? "none fits PyTorch " + text_of(torch, "version")
                                                  : state);
   for (const Kind& kind : kKinds) {
