@@ -30,7 +30,7 @@ Program read_archive(const ReadOptions& options, Diagnostics& notes) {
     throw Error(Code::missing_file, "no such file", "check the name, or give its full path",
                 {.file = options.path, .stage = "read archive"});
   }
-  reject_other_than_torchscript(options.path);
+  reject_other_than_torchscript(*MappedFile::open(options.path));
   Program program;
   Diagnostics diagnostics;
   ReadOptions observed = options;

@@ -140,7 +140,7 @@ void release_mapping(void* context) { delete static_cast<std::shared_ptr<void>*>
 }  // namespace
 
 Archive::Archive(const std::string& path) : path_(path), reader_(std::make_shared<MappedReader>(path)) {
-  reject_other_than_torchscript(path);  // LibTorch would try to read any file
+  reject_other_than_torchscript(*reader_->file());  // LibTorch would try to read any file
   unit_ = std::make_shared<torch::jit::CompilationUnit>();
   try {
     caffe2::serialize::PyTorchStreamReader zip(reader_);

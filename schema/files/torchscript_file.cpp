@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <string_view>
 
-#include "schema/files/files.h"
-#include "schema/files/zip_archive.h"
 #include "schema/result.h"
 
 namespace whence {
@@ -16,13 +14,12 @@ constexpr std::size_t longest_end = 66000;
 
 }  // namespace
 
-void reject_other_than_torchscript(const std::string& path) {
+void reject_other_than_torchscript(const MappedFile& file) {
   const auto reject = [&](Code code, const char* message, const char* remedy) {
-    throw Error(code, message, remedy, {.file = path, .stage = "read"});
+    throw Error(code, message, remedy, {.file = file.path(), .stage = "read"});
   };
   constexpr const char* save = "save the model with torch.jit.save(torch.jit.trace(model, inputs), 'model.pt')";
-  const auto file = MappedFile::open(path);
-  const std::string_view text = file->text();
+  const std::string_view text = file.text();
   if (!text.starts_with("PK\x03\x04")) {
     if (text.starts_with("\x08") && text.find("onnx") != std::string_view::npos) {
       reject(Code::wrong_kind, "this is an ONNX file, not a TorchScript archive",
