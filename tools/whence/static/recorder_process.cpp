@@ -24,6 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr const char* kLibrary = "libwhence_recorder.so";
 constexpr const char* kMark = "WHENCE_HANDED_OVER";  // set for the other process, which must not hand over again
 
 [[noreturn]] void fail(const std::string& message, const std::string& remedy) {
@@ -53,9 +54,13 @@ fs::path recorder_library() {
   if (!given.empty() && !fs::exists(given, ignored)) {
     fail("WHENCE_RECORDER names a file that does not exist: " + given.string(), "unset it, or correct it");
   }
+  if (!given.empty() && given.filename() != kLibrary) {
+    fail("WHENCE_RECORDER names no recorder: " + given.string(),
+         std::string("unset it, or name ") + kLibrary + " of whence-onnx-recorder");
+  }
   if (!given.empty()) return fs::absolute(given);
   const fs::path own = fs::read_symlink("/proc/self/exe", ignored);
-  const fs::path beside = own.parent_path().parent_path() / "lib" / "libwhence_recorder.so";
+  const fs::path beside = own.parent_path().parent_path() / "lib" / kLibrary;
   if (own.empty() || !fs::exists(beside, ignored)) fail_without_recorder();
   return beside;
 }
@@ -64,11 +69,6 @@ fs::path recorder_library() {
 fs::path recorder_command() {
   const fs::path command = recorder_library().parent_path().parent_path() / "bin" / "whence";
   std::error_code ignored;
-  const fs::path given = variable("WHENCE_RECORDER");
-  if (!given.empty() && given.filename() != "libwhence_recorder.so") {
-    fail("WHENCE_RECORDER names no recorder: " + given.string(),
-         "unset it, or name libwhence_recorder.so of whence-onnx-recorder");
-  }
   if (!variable(kMark).empty() || !fs::exists(command, ignored)) {
     fail("no command that loads the recorder: " + command.string(),
          "install command and recorder together: pip install --force-reinstall whence-onnx whence-onnx-recorder");
