@@ -42,7 +42,8 @@ def run_quickly(arguments: list[str], environment: dict) -> subprocess.Completed
     loads = bool(arguments) and arguments[0] in LOADS_LIBTORCH and not any(each.endswith(".pt2") for each in arguments)
     chosen = server(WITH_LIBTORCH if loads else WITHOUT_LIBTORCH)
     if chosen and chosen.can_run(environment):
-        return chosen.run([str(BINARY), *arguments], environment, TIMEOUT)
+        # The server stands for the command, also to the Python that a subcommand may become.
+        return chosen.run([str(BINARY), *arguments], {"WHENCE": str(BINARY), **environment}, TIMEOUT)
     return run_process(arguments, environment)
 
 
