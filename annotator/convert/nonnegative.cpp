@@ -18,7 +18,7 @@ using Least = std::optional<std::int64_t>;  // nullopt: nothing is known
 
 Least bounded(std::int64_t least) { return std::clamp(least, -far, far); }
 
-enum class Rule { zero, like_first, least_of_all, sum, difference, product, quotient, remainder };
+enum class Rule { zero, like_first, least_of_all, greatest_of_all, sum, difference, product, quotient, remainder };
 
 const std::unordered_map<std::string_view, Rule>& rules() {
   static const std::unordered_map<std::string_view, Rule> rules{{"Size", Rule::zero},
@@ -34,6 +34,8 @@ const std::unordered_map<std::string_view, Rule>& rules() {
                                                                 {"Mul", Rule::product},
                                                                 {"Div", Rule::quotient},
                                                                 {"Concat", Rule::least_of_all},
+                                                                {"Min", Rule::least_of_all},
+                                                                {"Max", Rule::greatest_of_all},
                                                                 {"Mod", Rule::remainder}};
   return rules;
 }
@@ -73,6 +75,11 @@ Least least_of_node(const Graph& graph, const GraphNode& node, Rule rule, int st
       const Least one = least(graph, input, steps);
       all = all && one ? Least(std::min(*all, *one)) : std::nullopt;
     }
+    return all;
+  }
+  if (rule == Rule::greatest_of_all) {
+    Least all = first;
+    for (const GraphValueId input : node.inputs) all = std::max(all, least(graph, input, steps));
     return all;
   }
   if (rule == Rule::difference) {  // the bound of a number minus a constant

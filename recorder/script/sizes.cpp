@@ -164,7 +164,7 @@ void Sizes::assume(const Size& chosen, SizeAtom::Kind kind, const std::vector<Si
 
 // A minimum or maximum of sizes of axes is the one that it always is. A table of 512 positions, cut at the length of a
 // text, is as long as the text if it was in every run: the model runs where it is. Not so the number: x[:3] is not 3
-// long because it was so in every run. That nothing was left in any run says little.
+// long because it was so in every run. That nothing was left in some run says little, and a table has 2 positions.
 Size Sizes::resolved(const SizeAtom& atom, const Numbers& seen) {
   if (atom.kind == SizeAtom::Kind::symbol) return Size::symbol(atom.symbol);
   if (atom.kind == SizeAtom::Kind::call) return Size::call(atom.name, atom.operands);
@@ -174,11 +174,17 @@ Size Sizes::resolved(const SizeAtom& atom, const Numbers& seen) {
   const Size extreme = atom.kind == SizeAtom::Kind::minimum ? minimum(operands) : maximum(operands);
   const auto runs = std::ranges::count_if(seen, [](const auto& number) { return number.has_value(); });
   if (runs < 2 || !of_axes(extreme)) return extreme;
-  const bool one_is_number = std::ranges::any_of(operands, &Size::is_integer);
+  const bool is_table =
+      std::ranges::any_of(operands, [](const Size& each) { return each.integer().value_or(0) > 1; });
   for (const Size& operand : operands) {
-    bool always = operand != Size(0);
-    for (int run = 0; run < most_runs; ++run) always &= !seen[run] || in_run(operand, run) == in_run(extreme, run);
-    const bool cut_from_table = one_is_number && atom.kind == SizeAtom::Kind::minimum && !operand.is_integer();
+    bool always = operand != Size(0), never_empty = true;
+    for (int run = 0; run < most_runs; ++run) {
+      if (!seen[run]) continue;
+      always &= in_run(operand, run) == in_run(extreme, run);
+      never_empty &= in_run(operand, run) > 0;
+    }
+    const bool cut_from_table =
+        is_table && never_empty && atom.kind == SizeAtom::Kind::minimum && !operand.is_integer();
     if (!always || !(cut_from_table || is_extreme(operand, atom.kind, operands))) continue;
     assume(operand, atom.kind, operands);
     return operand;

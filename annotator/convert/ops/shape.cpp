@@ -6,6 +6,7 @@
 #include "annotator/convert/axes.h"
 #include "annotator/convert/broadcast.h"
 #include "annotator/convert/convert.h"
+#include "annotator/convert/nonnegative.h"
 #include "annotator/convert/ops/families.h"
 #include "annotator/convert/uses.h"
 #include "annotator/program/program_facts.h"
@@ -420,6 +421,9 @@ void expand(Ctx& c) {
     const bool stays = dim.symbol != none_id && result && (*result)[i].symbol == dim.symbol;
     const bool may_be_one = dim.is_static() ? dim.size == 1 : !stays;
     if (!may_be_one || sizes[i] == Size{-1}) sizes[i] = 1;
+    // -1 keeps the axis, also where it is computed: Expand keeps it for a 1, and takes no -1.
+    const auto* computed = std::get_if<Val>(&sizes[i]);
+    if (computed != nullptr && !never_negative(c, *computed)) sizes[i] = c.emit("Abs", {*computed});
   }
   c.yield(c.emit("Expand", {x, c.to_vector(sizes)}));
 }
