@@ -401,7 +401,7 @@ void Memory::put(ValueId self, ValueId written) {
       renewed.clear();
     }
   } else if (self == memory) {
-    put_chosen(memory, value);
+    if (!put_chosen(memory, value)) renewed.clear();
   } else {
     for (const ValueId each : memories(memory)) count_write(each);
   }
@@ -483,14 +483,18 @@ std::optional<ValueId> Memory::written_base(const View& view, ValueId value) {
   return base;
 }
 
-void Memory::put_chosen(ValueId id, ValueId written) {
+// Returns false if several elements of what it may be are one: then it, and views of it, are read from its
+// alternatives.
+bool Memory::put_chosen(ValueId id, ValueId written) {
   const Choice choice = state_.choices.at(id);
   if (choice.own != none_id) put(choice.own, written);  // no other name reads it
   put_from(choice, 0, written);
   const auto repeats = [this](const Alternative& each) {
     return repeats_elements(each.tensor) || state_.repeating.contains(owner(each.tensor));
   };
-  if (std::ranges::none_of(choice.of, repeats)) choose(id, choice, written);  // else it is read from them
+  if (std::ranges::any_of(choice.of, repeats)) return false;
+  choose(id, choice, written);
+  return true;
 }
 
 // Writes to the alternatives from `first` on, each under its condition.

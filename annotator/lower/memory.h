@@ -167,7 +167,7 @@ class Memory {
   ValueId made_anew(ValueId id);
   ValueId chosen(ValueId id);
   ValueId chosen_from(ValueId id, const Choice& choice, const std::vector<bool>& stale, std::size_t first);
-  void put_chosen(ValueId id, ValueId written);
+  bool put_chosen(ValueId id, ValueId written);
   void put_from(const Choice& choice, std::size_t first, ValueId written);
   std::optional<ValueId> written_base(const View& view, ValueId value);
   bool repeats_elements(ValueId id) const;

@@ -24,6 +24,15 @@ class OpenSizes {
               [this](SymbolId id) { return range(id); }};
   }
 
+  // Notes the ranges that the archive states: all that follows from them holds there.
+  void assume_ranges() {
+    for (const SymbolId id : program_.symbols.keys()) {
+      const SizeRange stated = range(id);
+      if (program_.symbols[id].kind != SymbolKind::axis || stated.min == 0 || stated.min == stated.max) continue;
+      assume(program_, {{{Size::symbol(id), Relation::at_least, stated.min}}});
+    }
+  }
+
   void visit(const Block& block) {
     for (const Node& node : block.nodes) {
       for (const Block& inner : node.blocks) visit(inner);
@@ -74,12 +83,23 @@ class OpenSizes {
     Shape& shape = shapes_[id];
     for (std::size_t axis = 0; axis < dims->size(); ++axis) {
       Dim& dim = (*dims)[axis];
-      if (!dim.is_static() || !derived[axis].is_known()) continue;
+      if (!derived[axis].is_known()) continue;
+      if (!dim.is_static()) {
+        look_at_length((*stated)[axis], derived[axis]);
+        continue;
+      }
       const SizeRange range = range_of(derived[axis], facts_.ranges);
       if (range.min == dim.size && range.max == dim.size) continue;
       dim = {dim.size, true, none_id};
       shape[axis] = derived[axis];
     }
+  }
+
+  // The archive states s - 1 for the length of x[1:], and computes with it: that is its length where it is not
+  // negative.
+  void look_at_length(const Size& stated, const Size& derived) {
+    if (stated == derived || derived != maximum({0, stated})) return;
+    assume(program_, {{{stated, Relation::at_least, 0}}});
   }
 
   // squeeze drops an axis that is 1 long; in the archive a dynamic one is kept.
@@ -111,7 +131,9 @@ class OpenSizes {
 
 void open_sizes(Program& program, const Place& place, Diagnostics& notes) {
   if (program.symbols.empty()) return;
-  OpenSizes(program, place, notes).visit(program.body);
+  OpenSizes sizes(program, place, notes);
+  sizes.assume_ranges();
+  sizes.visit(program.body);
 }
 
 }  // namespace whence::pt2

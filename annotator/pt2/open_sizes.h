@@ -8,7 +8,8 @@
 
 namespace whence::pt2 {
 
-// Opens such sizes, from operation to operation; `notes` gets a warning for a squeeze that keeps a dynamic axis.
+// Opens such sizes, from operation to operation, and notes as constraints what the archive takes for granted of others.
+// `notes` gets a warning for a squeeze that keeps a dynamic axis.
 void open_sizes(Program& program, const Place& place, Diagnostics& notes);
 
 }  // namespace whence::pt2

@@ -174,8 +174,7 @@ Size Sizes::resolved(const SizeAtom& atom, const Numbers& seen) {
   const Size extreme = atom.kind == SizeAtom::Kind::minimum ? minimum(operands) : maximum(operands);
   const auto runs = std::ranges::count_if(seen, [](const auto& number) { return number.has_value(); });
   if (runs < 2 || !of_axes(extreme)) return extreme;
-  const bool is_table =
-      std::ranges::any_of(operands, [](const Size& each) { return each.integer().value_or(0) > 1; });
+  const bool is_table = std::ranges::any_of(operands, [](const Size& each) { return each.integer().value_or(0) > 1; });
   for (const Size& operand : operands) {
     bool always = operand != Size(0), never_empty = true;
     for (int run = 0; run < most_runs; ++run) {

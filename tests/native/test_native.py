@@ -13,6 +13,7 @@ import torch
 from sidecar import Sidecar
 
 import command
+from constraints import constraints_of
 from native import built as programs
 
 # Modules of which the native stack shows the class at most: more of one class, derived ones, none with layers.
@@ -334,6 +335,10 @@ def test_a_buffer_that_forward_changes(built, variant):
 
 def test_the_report_has_the_sizes_that_were_tried(built):
     assert programs.results(built, "debug")["blocks"]["largest"] > 1000
+
+
+def test_a_size_of_0_was_not_tried(built):
+    assert constraints_of(built / "release" / "blocks.onnx") == ["batch >= 1"]
 
 
 def test_a_place_without_a_line_is_a_function(built):

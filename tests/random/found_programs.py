@@ -325,4 +325,19 @@ v = x.reshape_as(x)
 w = v.reshape(v.size(0) * v.size(1), 1)
 v.add_(0.5)
 return w"""),
+    FoundProgram("expanded to a number that becomes -1", BOTH, "x[b, 4]", "b=5, b=6, b=1, b=0", """
+v = x.diagonal(1)
+return v.unsqueeze(0).expand(v.size(-1) - 1, v.size(0))"""),
+    FoundProgram("a cut of what is mostly empty", BOTH, "x[b, s], y[t, s]", "b=5 s=7 t=4, b=2 s=8 t=1, b=3 s=3 t=2", """
+v = x.reshape(-1)[y.size(0):3]
+return v[:1].expand(v.size(-1) * 4)"""),
+    FoundProgram("a view of what a branch repeated is read", ("script",), "x[b, s], k[]", ROWS, """
+x = x * 1.0
+if k > 1:
+    pass
+else:
+    x = x[:1].expand_as(x)
+v = x.transpose(0, 1)
+v.diagonal().fill_(1.5)
+return v"""),
 )

@@ -5,11 +5,7 @@ list_known_failures.py writes it. The tests expect these to fail, and fail thems
 FAILING_SEEDS: dict[str, dict[int, str]] = {
     "trace": {},
     "script": {},
-    "export": {
-        46: "does not run, at size 1, Squeeze where the archive's guards refuse",
-        142: "does not run, at another size, Reshape where the archive's guards refuse",
-        177: "does not run, at size 1, Expand where the archive's guards refuse",
-    },
+    "export": {},
     "native": {
         121: "wrong, at another size",
     },

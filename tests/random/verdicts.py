@@ -5,7 +5,7 @@
 | right | the file computes what PyTorch does, at every size |
 | refused | exit 4, with a code and a reason |
 | fixed | right, and the file says of an axis that it has the example's size |
-| said | wrong or not running at some size, and a warning said that the file is right under a condition |
+| said | wrong or not running at some size, and the file states a condition that the size does not meet, or a warning |
 | wrong, does not run, crash, error | the same without a word: failures |
 """
 
@@ -14,10 +14,12 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import onnx
 import onnxruntime
 import torch
 
 import command
+from constraints import constraints_of
 from export_routes import Archive, export, make_archive
 from program_text import Program
 from results import assert_same_results
@@ -26,6 +28,7 @@ from running import bounded_memory, eager, make_inputs, results_of
 FAILURES = ("wrong", "does not run", "crash", "error")
 WORDS = ("right", "refused", "fixed", "said", *FAILURES)
 TOLERANCE = (1e-4, 1e-4)
+SIZE_NAME = re.compile(r"[A-Za-z_]\w*")
 
 
 @dataclass(frozen=True)
@@ -84,7 +87,8 @@ def compare(program: Program, archive: Archive, model: Path, expected, said) -> 
         session = open_session(model)
     except Exception as error:
         return Verdict("does not run", "not loaded", f"{error}"[:600])
-    fixed, compared = False, 0
+    stated = statement_of(model)
+    fixed, compared, outside = False, 0, None
     for number, wanted in enumerate(expected):
         if wanted is None:
             continue
@@ -93,6 +97,9 @@ def compare(program: Program, archive: Archive, model: Path, expected, said) -> 
         verdict = ("fixed", "") if not accepts(session, feed) else compare_at(session, feed, wanted)
         if verdict is None:
             compared += 1
+            continue
+        if verdict[0] != "fixed" and not stated.holds(feed):
+            outside = describe(("said", verdict[1]), program, number, said, "where the file says that it does not hold")
             continue
         # Only now, since it takes longer: what PyTorch made of the program may compute something else, or run nowhere.
         theirs = results_of(archive.forward, inputs)
@@ -108,6 +115,8 @@ def compare(program: Program, archive: Archive, model: Path, expected, said) -> 
         if verdict[0] != "fixed":
             return describe(verdict, program, number, said)
         fixed = True
+    if outside:
+        return outside
     if fixed:
         return Verdict("fixed", "" if said.warned else "unsaid", said.says)
     return Verdict("right", "warned" if said.warned else "", said.says) if compared > 1 else None
@@ -117,6 +126,30 @@ def accepts(session, feed: dict[str, torch.Tensor]) -> bool:
     """False where an axis of the file has another size."""
     return all(not isinstance(size, int) or size == feed[each.name].shape[axis]
                for each in session.get_inputs() for axis, size in enumerate(each.shape))
+
+
+@dataclass(frozen=True)
+class Statement:
+    """What a file says of the sizes that it holds for: the axes of its inputs, and its conditions."""
+
+    axes: dict[str, list[str | int]]  # by input: "n", "2*n + 1"
+    conditions: list[str]  # "n != 1", "Min(n, 3) <= 2 or m == 1"
+
+    def holds(self, feed: dict[str, torch.Tensor]) -> bool:
+        given = [(text, size) for name, axes in self.axes.items()
+                 for text, size in zip(axes, feed[name].shape, strict=True) if isinstance(text, str)]
+        sizes = {text: size for text, size in given if text.isidentifier()}
+        names = {**sizes, "Min": min, "Max": max, "Mod": lambda a, b: a % b}
+        named = [(text, size) for text, size in given if set(SIZE_NAME.findall(text)) <= names.keys()]
+        return all(eval(text, names) == size for text, size in named) and \
+            all(eval(text, names) for text in self.conditions)
+
+
+def statement_of(model: Path) -> Statement:
+    read = onnx.load(str(model), load_external_data=False)
+    axes = {each.name: [dim.dim_param or dim.dim_value for dim in each.type.tensor_type.shape.dim]
+            for each in read.graph.input}
+    return Statement(axes, constraints_of(model))
 
 
 def same(ours, theirs) -> bool:
