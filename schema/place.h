@@ -57,6 +57,12 @@ std::optional<std::vector<std::size_t>> order_in_memory(const MemoryPlace& place
 std::optional<MemoryPlace> place_of_view(const Program& program, const Node& view, std::size_t output,
                                          const MemoryPlace& base);
 
+// As place_of_view, where `base` counts in something else than memory: rows of its owner, or each axis by itself. A
+// view that its argument's strides decide leaves the elements as they are; one that gives strides itself counts in
+// memory.
+std::optional<MemoryPlace> arrangement_of_view(const Program& program, const Node& view, std::size_t output,
+                                               const MemoryPlace& base);
+
 // ---- elements in common: place_overlaps.cpp -----------------------------------------------------------------------
 
 // Certain for all sizes: that no two elements are one; that no element of the one is one of the other.

@@ -270,6 +270,9 @@ Found by_rule(View view, ViewForm form) {
 std::optional<MemoryPlace> place_of_view(const Program& program, const Node& view, std::size_t output,
                                          const MemoryPlace& base) {
   if (view.target == "aten::view" && view.overload == "dtype") return std::nullopt;  // other elements
+  const bool is_list =
+      output < view.outputs.size() && program.values[view.outputs[output]].type.kind == ValueKind::sequence;
+  if (is_list) return std::nullopt;  // all parts at once
   const auto number_of = [&](ValueId id) {
     if (const auto known = known_integer(program, {ValueRef{id}})) return Size(*known);
     if (!is_scalar(program.values[id].type.kind)) throw NoShape();
@@ -282,6 +285,14 @@ std::optional<MemoryPlace> place_of_view(const Program& program, const Node& vie
   } catch (const std::out_of_range&) {
   }
   return std::nullopt;
+}
+
+std::optional<MemoryPlace> arrangement_of_view(const Program& program, const Node& view, std::size_t output,
+                                               const MemoryPlace& base) {
+  const ViewForm form = facts_of(view.target).view;
+  if (form == ViewForm::contiguous) return base;
+  if (form == ViewForm::as_strided && !in_rows(base)) return std::nullopt;
+  return place_of_view(program, view, output, base);
 }
 
 shapes::Shapes shapes::shapes_of_view(const ShapeCall& call, ViewForm form) {

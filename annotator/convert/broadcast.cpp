@@ -19,9 +19,8 @@ bool equally_long(Ctx& c, const Dim& a, const Dim& b) {
   const auto& symbols = c.session().program().symbols;
   const whence::Size length = length_of(symbols, a), other = length_of(symbols, b);
   if (certainly_equal(length, other)) return true;
-  const auto is_derived = [](const whence::Size& size) {
-    return size.is_known() && !size.is_integer() && !size.single_symbol();
-  };
+  const auto is_derived = [](const whence::Size& size) { return !size.is_integer() && !size.single_symbol(); };
+  if (!length.is_known() || !other.is_known()) return false;
   if ((is_derived(length) || is_derived(other)) && may_be(c.session().program(), length, 1)) return false;
   if (b.is_static() && program::may_become_one(c.session().program(), a)) return false;
   return a.size > 1 && a.size == b.size;

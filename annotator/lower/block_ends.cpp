@@ -48,7 +48,7 @@ class Finder {
 
   bool may_lie_in_memory(ValueId id) const {
     const ValueKind kind = program_.values[id].type.kind;
-    return kind == ValueKind::tensor || kind == ValueKind::optional;
+    return kind == ValueKind::tensor || kind == ValueKind::optional || kind == ValueKind::sequence;
   }
   bool is_from_before(ValueId id) const { return memory_.is_from_before(id, memory_.depth() - 1); }
 

@@ -41,7 +41,7 @@ bool is_broadcast(const Node& node) {
 // True for a view that is all of its base as it lies there, whatever its strides are: x[:], x.expand_as(x).
 bool is_all_of(const Program& program, const Node& view, ValueId base) {
   const auto whole = with_separate_axes(program, base);
-  return whole && view.outputs.size() == 1 && place_of_view(program, view, 0, *whole) == whole;
+  return whole && view.outputs.size() == 1 && arrangement_of_view(program, view, 0, *whole) == whole;
 }
 
 }  // namespace
@@ -148,6 +148,12 @@ void Functionalizer::step(Node node) {
     view.kind = returns_argument(program_, node) ? ViewKind::same : ViewKind::view;
   if (view.kind == ViewKind::view && is_all_of(program_, node, bases[0])) view.kind = ViewKind::same;
   const int shape_only = view.kind == ViewKind::none ? facts_of(node.target).shape_only : -1;
+  if (view.kind == ViewKind::none) {
+    for (const ValueId other : sharing_elements(node)) {
+      const char* why = "a tensor is written in place that is in a list whose length depends on data";
+      memory_.doubt(node.outputs.front(), other, reports_.refusal(node, why));
+    }
+  }
   for (std::size_t i = 0; i < node.arguments.size(); ++i) {
     Argument& argument = node.arguments[i].value;
     std::cmp_equal(i, shape_only) ? memory_.resolve_shape(argument) : memory_.resolve(argument);
@@ -202,6 +208,19 @@ ValueId Functionalizer::read_whole_memory(Node& node, ValueId base) {
   const ValueId result = permuted.outputs.front();
   step(std::move(permuted));
   return result;
+}
+
+// A list whose length depends on data, and what is put into it or read from it: which element it is, data decide. An
+// ONNX sequence holds copies.
+std::vector<ValueId> Functionalizer::sharing_elements(const Node& node) const {
+  std::vector<ValueId> found;
+  const auto is_list = [&](ValueId id) { return program_.values[id].type.kind == ValueKind::sequence; };
+  if (node.outputs.size() != 1 || node.list_output) return found;
+  if (!is_list(node.outputs.front()) && node.target != "aten::__getitem__") return found;
+  each_operand(node, [&](ValueId id) {
+    if (is_list(id) || program_.values[id].type.kind == ValueKind::tensor) found.push_back(memory_.renamed(id));
+  });
+  return found;
 }
 
 void Functionalizer::warn_of_write(const Node& node, ValueId self) {

@@ -25,6 +25,7 @@ class Functionalizer {
   std::vector<Node> as_expands(Node broadcast);
   std::optional<Memory::Guard> view_guard(const Node& node, ValueId base, const std::vector<Constraint>& condition);
   ValueId read_whole_memory(Node& node, ValueId base);
+  std::vector<ValueId> sharing_elements(const Node& node) const;
 
   // ---- writing
   void write(Node& node);

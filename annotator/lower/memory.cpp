@@ -76,8 +76,7 @@ std::optional<MemoryPlace> Memory::layout(ValueId id) const {
   const View* at = view(id);
   if (at == nullptr) return rows_of(program_, id);
   const auto base = layout(at->base);
-  if (base && at->node.target == "aten::as_strided" && !in_rows(*base)) return std::nullopt;  // it counts in memory
-  return !base || at->kind == ViewKind::same ? base : place_of_view(program_, at->node, at->output, *base);
+  return !base || at->kind == ViewKind::same ? base : arrangement_of_view(program_, at->node, at->output, *base);
 }
 
 std::optional<MemoryPlace> Memory::place(ValueId id) const {
@@ -537,7 +536,7 @@ bool Memory::disjoint(ValueId one, ValueId other) const {
   if (a == to_one.rend() || b == to_other.rend() || (*a)->base != (*b)->base) return false;
   const auto part = [&](auto step, const auto& end) {
     auto place = with_separate_axes(program_, (*step)->base);
-    for (; place && step != end; ++step) place = place_of_view(program_, (*step)->node, (*step)->output, *place);
+    for (; place && step != end; ++step) place = arrangement_of_view(program_, (*step)->node, (*step)->output, *place);
     return place;
   };
   const auto place = part(a, to_one.rend()), other_place = part(b, to_other.rend());

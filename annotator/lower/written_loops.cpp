@@ -260,7 +260,9 @@ void Functionalizer::loop(Node node) {
   for (const Argument& start : *node.find("initial")->as<ArgumentList>()) {
     std::vector<Target>& targets = head.variables.emplace_back();
     const auto* value = start.as<ValueRef>();
-    if (value == nullptr || program_.values[value->id].type.kind != ValueKind::tensor) continue;
+    if (value == nullptr) continue;
+    const ValueKind kind = program_.values[value->id].type.kind;
+    if (kind != ValueKind::tensor && kind != ValueKind::sequence) continue;
     targets.push_back({Target::Kind::outside, memory_.renamed(value->id)});
   }
   std::vector<Node>& nodes = *memory_.sink;

@@ -1,5 +1,5 @@
-// Aliases: tensors that are, or may be, names of the same memory. What a write to one of them changes is worked out of
-// the Program (annotator/lower). An ONNX sequence holds copies of its elements: a write into one of them is refused.
+// Aliases: names of one tensor, and results of branches and loops that may be, for what the program asks of them
+// itself: `a is b`. What a write to one of them changes is worked out of the Program (annotator/lower).
 #pragma once
 
 #include <map>
@@ -22,18 +22,6 @@ class Aliases {
   void note_passage(ValueId result, const std::vector<const Term*>& from);
   // True if one of the two is the result of a branch or loop that may hand out the memory of the other.
   bool may_be_one(const Term& a, const Term& b) const;
-  // Notes that the tensor, in each run, is put into a list whose length depends on data.
-  void note_element(const Term& element);
-  void note_element(const at::Tensor& tensor);
-
-  // Notes that the list holds views of a tensor. They are copies from its first use as a list on.
-  void note_views(ValueId list, const program::Seen& views);
-  bool is_written(ValueId list) const;
-  // Throws Error unsupported_feature if the list holds views of which one was written to since.
-  void note_use(const Term& list);
-
-  // Throws Error unsupported_feature if a `written` tensor is in a list whose length depends on data.
-  void note_writes(const std::vector<const Term*>& written);
 
  private:
   using Memory = c10::weak_intrusive_ptr<c10::StorageImpl>;
@@ -45,17 +33,8 @@ class Aliases {
     bool may_be(const Term& term) const;
   };
 
-  struct Views {
-    std::vector<at::Tensor> tensors;
-    bool written = false;
-  };
-
-  std::vector<const c10::StorageImpl*> may_lie_in(const Term& term, int run) const;
-
   std::unordered_map<ValueId, ValueId> same_as_;
   std::vector<Passage> passages_;
-  std::unordered_map<const c10::StorageImpl*, Memory> in_sequences_;
-  std::unordered_map<ValueId, Views> views_;  // by the list
 };
 
 }  // namespace whence::recorder::script

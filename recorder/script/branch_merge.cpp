@@ -84,7 +84,6 @@ Term BranchMerge::merged_contents(const Term& a, const Term& b, const std::strin
   const bool by_items = (is_unset(a) || a.is_container()) && (is_unset(b) || b.is_container());
   const bool by_one = is_unset(a) || is_unset(b);
   if (by_one && either.is_sequence() && !made_inside(either.items->front())) {
-    recording_.aliases.note_use(either);
     return Term::of_sequence(either.items->front(), recording_.runs.depth);
   }
   if (!by_items || (!by_one && a.items->size() != b.items->size())) {

@@ -52,6 +52,7 @@ void DataLoop::begin(const CarriedForm& form, const LoopVariables::Variable& var
   const bool unset = start.kind == Term::Kind::unset;
   Seen seen = recording_.runs.each([&](int run) { return (unset ? form.after : start).at(run); });
   Type type = values.type_of(seen, form.type);
+  if (start.is_value()) keep_common_dims(type.dims, values.type(start.id).dims);  // no run may show what else it may be
   if (unset && form.after.is_value()) type = values.type(form.after.id);
   if (sequence) type = values.type(start.id);
   const ValueId id = values.add(variable.name, ValueSource::block_input, std::move(type));

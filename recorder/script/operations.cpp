@@ -44,15 +44,11 @@ void Operations::carry_out(const Step& step) {
   }
   if (on_host(step, arguments)) return;
 
-  for (Term& argument : arguments) {
-    argument = current_parts(recording_, argument, recording_.writer.origin_of(step));
-  }
   Node recorded = program::operation_of(node, arguments);
   recorded.origin = recording_.writer.origin_of(step);
   if (quantized_.carry_out(step, arguments, recorded)) return;
 
   const std::vector<const Term*> written = program::written_by(node, arguments);
-  recording_.aliases.note_writes(written);
   recording_.known.before_write(written);
   recording_.places.note_arguments(arguments);
   const Results results = execute(recording_, step, arguments);

@@ -92,8 +92,6 @@ std::optional<Cut> cut_by(Recording& recording, const Node& node, const std::vec
     return std::nullopt;
   }
   Cut cut{arguments.front(), *axis < 0 ? *axis + static_cast<std::int64_t>(dims->size()) : *axis, std::nullopt};
-  cut.operation = node;
-  cut.operation.outputs.clear();
   if (node.target == "aten::unbind") return cut;
   if (node.target != "aten::chunk") {
     cut.length = arguments.at(1);
@@ -128,20 +126,6 @@ PartView view_of_part(Recording& recording, const Cut& cut, const Term& index, c
   node.arguments.push_back({"end", program::argument(end, nullptr)});
   node.arguments.push_back({"step", {std::int64_t{1}}});
   return {std::move(node), {cut.tensor, start, end}};
-}
-
-Term current_parts(Recording& recording, const Term& list, const Origin& origin) {
-  const Term* sequence = list.is_sequence() ? &list.items->front() : nullptr;
-  const Cut* cut = sequence == nullptr ? nullptr : recording.parts.of(sequence->id);
-  if (cut == nullptr || !recording.aliases.is_written(sequence->id)) {
-    // The next iteration may find here what this one writes later.
-    if (list.is_sequence() && list.depth < recording.runs.depth) recording.aliases.note_use(list);
-    return list;
-  }
-  Node node = cut->operation;
-  node.origin = origin;
-  const Type type = recording.values.type(sequence->id);
-  return Term::of_sequence(Term::of_value(recording.write(std::move(node), "list", type), sequence->seen), list.depth);
 }
 
 std::optional<Term> number_of_parts(Recording& recording, const Cut& cut, const Origin& origin) {

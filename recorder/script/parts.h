@@ -18,7 +18,6 @@ struct Cut {
   std::int64_t axis = 0;
   std::optional<Term> length;
   bool by_number = false;  // chunk: an axis without elements has as many parts, too
-  Node operation = {};     // that made the list
 };
 
 class Parts {
@@ -45,9 +44,6 @@ struct PartView {
 
 // Reads the part at `index`, which may be negative.
 PartView view_of_part(Recording& recording, const Cut& cut, const Term& index, const Origin& origin);
-
-// The list as it is now: cut anew if a part was written to since.
-Term current_parts(Recording& recording, const Term& list, const Origin& origin);
 
 // The number of parts; empty where only the list says it.
 std::optional<Term> number_of_parts(Recording& recording, const Cut& cut, const Origin& origin);

@@ -72,7 +72,6 @@ Term Recording::result(const jit::Value& output, Seen seen, bool known_result, N
     const Type type{ValueKind::sequence, program::element_dtype(seen), std::nullopt};
     const ValueId id = values.add("list", ValueSource::node, type);
     node.outputs.push_back(id);
-    aliases.note_views(id, seen);
     return Term::of_sequence(Term::of_value(id, std::move(seen)), runs.depth);
   }
   node.list_output = true;

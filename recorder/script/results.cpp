@@ -110,7 +110,6 @@ Term returned(Recording& recording, const Term& term, const c10::TypePtr& type,
                 "return an empty list instead of None", {.stage = "read"});
   }
   if (term.is_value()) state_rank(recording, term, squeezed);
-  recording.aliases.note_use(term);
   if (!term.is_container()) return term;
   if (term.items->empty() && holds_elements(type)) return empty_result(recording, term, type);
   std::vector<Term> items;

@@ -60,7 +60,6 @@ Argument element_argument(Recording& recording, const Term& element, DType dtype
            "keep a list for each of its parts");
   }
   check_dtypes(dtype, recording.values.dtype(element));
-  recording.aliases.note_element(element);
   if (element.is_value()) {
     if (const auto& dims = recording.values.type(element.id).dims) recording.sizes.put_into_list(*dims);
   }
@@ -75,7 +74,6 @@ DType element_dtype_of(const Recording& recording, const Term& list) {
 
 Term sequence_of(Recording& recording, const Term& list, const c10::TypePtr& type, DType dtype, std::vector<Node>& sink,
                  const Origin& origin) {
-  recording.aliases.note_use(list);
   if (list.is_sequence()) return list.items->front();
   Node node;
   node.target = "prim::ListConstruct";
@@ -141,7 +139,6 @@ class SequenceMethod {
   struct Row {
     void (*carry_out)(SequenceMethod&);
     Yields yields;
-    bool reads = false;  // by place, or the length alone
   };
   static const std::unordered_map<std::string, Row>& rows();
 
@@ -154,8 +151,8 @@ class SequenceMethod {
 const std::unordered_map<std::string, SequenceMethod::Row>& SequenceMethod::rows() {
   using Method = SequenceMethod;
   static const std::unordered_map<std::string, Row> table = {
-      {"len", {[](Method& m) { m.length(); }, Yields::nothing, true}},
-      {"__getitem__", {[](Method& m) { m.read(Term(m.in(1)), *m.step_.node.output()); }, Yields::nothing, true}},
+      {"len", {[](Method& m) { m.length(); }, Yields::nothing}},
+      {"__getitem__", {[](Method& m) { m.read(Term(m.in(1)), *m.step_.node.output()); }, Yields::nothing}},
       {"insert", {[](Method& m) { m.insert(); }, Yields::nothing}},
       {"Delete", {[](Method& m) { m.erase(m.in(1)); }, Yields::nothing}},
       {"pop", {[](Method& m) { m.pop(); }, Yields::nothing}},
@@ -185,7 +182,6 @@ bool SequenceMethod::carry_out() {
     refuse("'" + name + "' is asked of a list whose length depends on data",
            "make it one tensor first, with torch.stack or torch.cat");
   }
-  if (!row->second.reads) recording_.aliases.note_use(list_);
   if (row->second.yields == Yields::copy) copy();
   row->second.carry_out(*this);
   if (row->second.yields != Yields::nothing) step_.give(list_);
@@ -327,7 +323,6 @@ void SequenceMethod::pop() {
 void SequenceMethod::extend() {
   const Term other = in(1);
   if (other.is_sequence()) {
-    recording_.aliases.note_use(other);
     join(all(), other.items->front(), false);
     return;
   }

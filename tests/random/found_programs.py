@@ -340,4 +340,33 @@ else:
 v = x.transpose(0, 1)
 v.diagonal().fill_(1.5)
 return v"""),
+    FoundProgram("a part of what contiguous gives back, beside a choice", ("script",), "x[b, s, 4], y[b, s]",
+                 "b=3 s=3, b=4 s=3, b=3 s=2, b=1 s=1", """
+for i in range(y.size(1)):
+    y = y * 2
+v = x.contiguous()[:, :, 2]
+x.select(2, 2).add_(1.5)
+return v"""),
+    FoundProgram("a loop begins with what no run has shown", ("script",), "x[b, s], y[s]", "b=4 s=6, b=5 s=6, b=8 s=3", """
+if (y > 0.3).any():
+    pass
+else:
+    x = torch.cat([x, x], 0)
+for i in range(y.size(-1)):
+    x = x[torch.arange(x.size(0))]
+return x"""),
+    FoundProgram("parts are written before their list is read", ("script",), "x[b, s], k[]", ROWS, """
+x = x * 1.0
+parts = x.split(int(k) + 1, 0)
+x.add_(1.0)
+return torch.cat(parts), parts[0]"""),
+    FoundProgram("an element of a list is written that nobody reads", ("script",), "x[b, s], k[]", ROWS, """
+v = x * 1.0
+parts = [x * 2.0]
+for i in range(int(k)):
+    parts.append(v)
+    v = v * 0.5
+total = torch.cat(parts).sum()
+parts[0].add_(1.0)
+return total, v"""),
 )

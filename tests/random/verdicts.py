@@ -23,7 +23,7 @@ from constraints import constraints_of
 from export_routes import Archive, export, make_archive
 from program_text import Program
 from results import assert_same_results
-from running import bounded_memory, eager, make_inputs, results_of
+from running import bounded_memory, compile_forward, eager, make_inputs, results_of
 
 FAILURES = ("wrong", "does not run", "crash", "error")
 WORDS = ("right", "refused", "fixed", "said", *FAILURES)
@@ -95,6 +95,8 @@ def compare(program: Program, archive: Archive, model: Path, expected, said) -> 
         inputs = make_inputs(program, number)
         feed = {each.name: tensor for each, tensor in zip(program.inputs, inputs, strict=True)}
         verdict = ("fixed", "") if not accepts(session, feed) else compare_at(session, feed, wanted)
+        if verdict and verdict[0] == "wrong" and rounding_decides(program, inputs, wanted):
+            continue
         if verdict is None:
             compared += 1
             continue
@@ -128,6 +130,17 @@ def accepts(session, feed: dict[str, torch.Tensor]) -> bool:
                for each in session.get_inputs() for axis, size in enumerate(each.shape))
 
 
+def rounding_decides(program: Program, inputs: list[torch.Tensor], wanted) -> bool:
+    """True if PyTorch's own results move by much when its inputs do in their last places: the sum of what has a mean of
+    0, say, as a factor."""
+    moved = [each * (1 + 2**-22) if each.is_floating_point() else each for each in inputs]
+    forward = compile_forward(program.source())
+    theirs = results_of(lambda *given: forward(None, *given), moved)
+    relative, absolute = TOLERANCE
+    return theirs is not None and same(theirs, wanted, (relative * 100, absolute * 100)) and \
+        not same(theirs, wanted, (relative / 10, absolute / 10))
+
+
 @dataclass(frozen=True)
 class Statement:
     """What a file says of the sizes that it holds for: the axes of its inputs, and its conditions."""
@@ -152,9 +165,9 @@ def statement_of(model: Path) -> Statement:
     return Statement(axes, constraints_of(model))
 
 
-def same(ours, theirs) -> bool:
+def same(ours, theirs, tolerance: tuple[float, float] = TOLERANCE) -> bool:
     try:
-        assert_same_results(ours, theirs, TOLERANCE, scaled=True)
+        assert_same_results(ours, theirs, tolerance, scaled=True)
     except AssertionError:
         return False
     return True
