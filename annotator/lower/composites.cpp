@@ -8,7 +8,9 @@
 
 #include "annotator/convert/op_table.h"
 #include "annotator/lower/in_place.h"
+#include "schema/fit.h"
 #include "schema/result.h"
+#include "schema/size_steps.h"
 
 namespace whence::lower {
 
@@ -268,42 +270,22 @@ class Opening {
     return *found;
   }
 
-  // True if the rule gives the number in every run.
-  static bool gives(const Sizes& number, const Sizes& axis, const auto& rule) {
-    return std::ranges::equal(number, axis, [&](std::int64_t want, std::int64_t size) { return want == rule(size); });
-  }
-
-  // A number of the runs: n, n + k, n * k, n // 2, (n + 1) // 2 or n * m of axes n and m.
+  // A number of the runs, computed from the axes of the inputs.
   std::optional<Argument> size_as_axes(const Sizes& sizes) {
-    if (const auto axis = axes_.find(sizes); axis != axes_.end()) return size_of_axis(axis->second);
-    for (const auto& [n, axis] : axes_) {
-      const std::int64_t more = sizes[0] - n[0];
-      if (gives(sizes, n, [&](std::int64_t size) { return size + more; })) {
-        return computed("aten::add", size_of_axis(axis), {more});
-      }
+    constexpr std::int64_t most_divisor = 2;  // fftshift and its inverse
+    std::vector<const Axis*> axes;
+    std::vector<SeenSize> seen;
+    for (const auto& [numbers, axis] : axes_) {
+      seen.push_back({Size::symbol(SymbolId(axes.size())), {numbers.begin(), numbers.end()}});
+      axes.push_back(&axis);
     }
-    for (const auto& [n, axis] : axes_) {
-      const std::int64_t factor = n[0] == 0 ? 0 : sizes[0] / n[0];
-      if (factor != 0 && gives(sizes, n, [&](std::int64_t size) { return size * factor; })) {
-        return computed("aten::mul", size_of_axis(axis), {factor});
-      }
-    }
-    for (const auto& [n, axis] : axes_) {  // fftshift and its inverse
-      for (const std::int64_t more : {0, 1}) {
-        if (!gives(sizes, n, [&](std::int64_t size) { return (size + more) / 2; })) continue;
-        Argument size = size_of_axis(axis);
-        if (more != 0) size = computed("aten::add", std::move(size), {more});
-        return computed("aten::floordiv", std::move(size), {std::int64_t{2}});
-      }
-    }
-    for (const auto& [n, axis] : axes_) {
-      for (const auto& [m, other] : axes_) {
-        if (sizes == Sizes{n[0] * m[0], n[1] * m[1], n[2] * m[2]}) {
-          return computed("aten::mul", size_of_axis(axis), size_of_axis(other));
-        }
-      }
-    }
-    return std::nullopt;
+    const auto size = fitted({sizes.begin(), sizes.end()}, seen, most_divisor);
+    if (!size) return std::nullopt;
+    const SizeSteps<Argument> steps{
+        [&](SymbolId id) { return size_of_axis(*axes[static_cast<std::size_t>(id.number())]); },
+        [](std::int64_t number) { return Argument{number}; },
+        [&](const char* target, const Argument& x, const Argument& y) { return computed(target, x, y); }};
+    return steps.number(*size);
   }
 
   Argument size_of_axis(const Axis& axis) {

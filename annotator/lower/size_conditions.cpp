@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "schema/size_steps.h"
+
 namespace whence::lower {
 
 Argument SizeConditions::add(const char* target, const char* overload, std::vector<NamedArgument> arguments,
@@ -50,36 +52,11 @@ std::optional<Argument> SizeConditions::length(SymbolId symbol) {
   return std::nullopt;
 }
 
-std::optional<Argument> SizeConditions::number(const SizeAtom& atom) {
-  if (atom.kind == SizeAtom::Kind::symbol) return length(atom.symbol);
-  if (atom.kind == SizeAtom::Kind::call) return std::nullopt;
-  const char* target = atom.kind == SizeAtom::Kind::floor_division ? "aten::floordiv"
-                       : atom.kind == SizeAtom::Kind::minimum      ? "prim::min"
-                                                                   : "prim::max";
-  std::optional<Argument> result;
-  for (const Size& operand : atom.operands) {
-    auto each = number(operand);
-    if (!each) return std::nullopt;
-    result = result ? integer(target, *result, *each) : *each;
-  }
-  return result;
-}
-
 std::optional<Argument> SizeConditions::number(const Size& size) {
-  if (!size.is_known()) return std::nullopt;
-  std::optional<Argument> sum;
-  if (size.number() != 0 || size.is_integer()) sum = Argument{size.number()};
-  for (const Size::Term& term : size.terms()) {
-    std::optional<Argument> product;
-    if (term.coefficient != 1) product = Argument{term.coefficient};
-    for (const auto& factor : term.factors) {
-      auto each = number(*factor);
-      if (!each) return std::nullopt;
-      product = product ? integer("aten::mul", *product, *each) : *each;
-    }
-    sum = sum ? integer("aten::add", *sum, *product) : *product;
-  }
-  return sum;
+  const SizeSteps<Argument> steps{
+      [this](SymbolId symbol) { return length(symbol); }, [](std::int64_t number) { return Argument{number}; },
+      [this](const char* target, const Argument& a, const Argument& b) { return integer(target, a, b); }};
+  return steps.number(size);
 }
 
 std::optional<Argument> SizeConditions::holds(const Comparison& comparison) {

@@ -20,7 +20,6 @@ class SizeConditions {
 
  private:
   std::optional<Argument> holds(const Comparison& comparison);
-  std::optional<Argument> number(const SizeAtom& atom);
   std::optional<Argument> length(SymbolId symbol);
   Argument add(const char* target, const char* overload, std::vector<NamedArgument> arguments, ValueKind kind);
   Argument integer(const char* target, Argument a, Argument b);

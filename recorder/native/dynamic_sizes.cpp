@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
-#include <initializer_list>
 
 #include "recorder/base/live_mark.h"
+#include "schema/fit.h"
 #include "schema/result.h"
+#include "schema/size_steps.h"
 
 namespace whence::native {
 
@@ -19,9 +19,6 @@ namespace {
 
 using Numbers = std::vector<std::int64_t>;  // one a trace
 
-// A number computed from sizes, as nodes of the graph.
-using Expression = std::function<jit::Value*(const std::function<jit::Value*(std::size_t)>& size, jit::Graph& graph)>;
-
 jit::Value* arithmetic(jit::Graph& graph, const char* op, jit::Value* a, jit::Value* b) {
   jit::Value* result = graph.insert(c10::Symbol::fromQualString(op), {a, b});
   result->setType(c10::IntType::get());
@@ -29,95 +26,6 @@ jit::Value* arithmetic(jit::Graph& graph, const char* op, jit::Value* a, jit::Va
 }
 
 jit::Value* literal(jit::Graph& graph, std::int64_t number) { return graph.insertConstant(number); }
-
-// numbers = factor * of, the same factor in each trace.
-std::optional<std::int64_t> factor(const Numbers& numbers, const Numbers& of) {
-  if (of[0] == 0 || numbers[0] % of[0] != 0) return std::nullopt;
-  const std::int64_t result = numbers[0] / of[0];
-  for (std::size_t i = 0; i < numbers.size(); ++i) {
-    if (numbers[i] != result * of[i]) return std::nullopt;
-  }
-  return result;
-}
-
-Numbers product(const Numbers& a, const Numbers& b) {
-  Numbers result;
-  for (std::size_t i = 0; i < a.size(); ++i) result.push_back(a[i] * b[i]);
-  return result;
-}
-
-std::optional<Expression> multiple(const Numbers& numbers, const std::vector<TracedSize>& sizes) {
-  for (std::size_t i = 0; i < sizes.size(); ++i) {
-    if (const auto times = factor(numbers, sizes[i].seen)) {
-      return [i, times = *times](const auto& size, jit::Graph& graph) {
-        return times == 1 ? size(i) : arithmetic(graph, "aten::mul", size(i), literal(graph, times));
-      };
-    }
-  }
-  return std::nullopt;
-}
-
-std::optional<Expression> multiple_of_two(const Numbers& numbers, const std::vector<TracedSize>& sizes) {
-  for (std::size_t i = 0; i < sizes.size(); ++i) {
-    for (std::size_t j = i; j < sizes.size(); ++j) {
-      if (const auto times = factor(numbers, product(sizes[i].seen, sizes[j].seen))) {
-        return [i, j, times = *times](const auto& size, jit::Graph& graph) {
-          jit::Value* both = arithmetic(graph, "aten::mul", size(i), size(j));
-          return times == 1 ? both : arithmetic(graph, "aten::mul", both, literal(graph, times));
-        };
-      }
-    }
-  }
-  return std::nullopt;
-}
-
-// factor * size + offset, also with a negative factor: `length - 1`, `2 * length - 1`, `-size`.
-std::optional<Expression> linear(const Numbers& numbers, const std::vector<TracedSize>& sizes) {
-  for (std::size_t i = 0; i < sizes.size(); ++i) {
-    const Numbers& seen = sizes[i].seen;
-    const std::int64_t run = seen[1] - seen[0], rise = numbers[1] - numbers[0];
-    if (run == 0 || rise == 0 || rise % run != 0) continue;
-    const std::int64_t times = rise / run, offset = numbers[0] - times * seen[0];
-    bool fits = true;
-    for (std::size_t k = 0; k < numbers.size(); ++k) fits = fits && numbers[k] == times * seen[k] + offset;
-    if (!fits) continue;
-    return [i, times, offset](const auto& size, jit::Graph& graph) {
-      jit::Value* part = times == 1 ? size(i) : arithmetic(graph, "aten::mul", size(i), literal(graph, times));
-      return arithmetic(graph, "aten::add", part, literal(graph, offset));
-    };
-  }
-  return std::nullopt;
-}
-
-// size / divisor, rounded down or up: windows and strides.
-std::optional<Expression> quotient(const Numbers& numbers, const std::vector<TracedSize>& sizes) {
-  for (std::size_t i = 0; i < sizes.size(); ++i) {
-    for (std::int64_t divisor = 2; divisor <= 64; ++divisor) {
-      for (const std::int64_t offset : {std::int64_t{0}, divisor - 1}) {
-        bool fits = true;
-        for (std::size_t k = 0; k < numbers.size(); ++k) {
-          fits = fits && numbers[k] == (sizes[i].seen[k] + offset) / divisor;
-        }
-        if (!fits) continue;
-        return [i, divisor, offset](const auto& size, jit::Graph& graph) {
-          jit::Value* top = offset == 0 ? size(i) : arithmetic(graph, "aten::add", size(i), literal(graph, offset));
-          return arithmetic(graph, "aten::floordiv", top, literal(graph, divisor));
-        };
-      }
-    }
-  }
-  return std::nullopt;
-}
-
-using Form = std::optional<Expression> (*)(const Numbers& numbers, const std::vector<TracedSize>& sizes);
-
-std::optional<Expression> first_of(std::initializer_list<Form> forms, const Numbers& numbers,
-                                   const std::vector<TracedSize>& sizes) {
-  for (const Form form : forms) {
-    if (auto found = form(numbers, sizes)) return found;
-  }
-  return std::nullopt;
-}
 
 bool equal_constants(const c10::IValue& a, const c10::IValue& b) {
   if (a.isTensor() && b.isTensor()) {
@@ -210,21 +118,20 @@ class DynamicSizes {
     const Step& reader = reader_of(traces_[0], step);
     std::vector<TracedSize> known = sizes_;
     std::vector<jit::Value*> holders(sizes_.size());  // the tensors that have the others of `known`
-    auto expression =
-        integral ? first_of({multiple, linear, multiple_of_two}, numbers, sizes_) : std::optional<Expression>();
-    if (integral && !expression) {
-      add_sizes_before(step, reader, numbers, known, holders);
-      expression = first_of({multiple, multiple_of_two}, numbers, known);
-      if (!expression) expression = quotient(numbers, sizes_);
-    }
+    const auto expression = integral ? fit(step, reader, numbers, known, holders) : std::nullopt;
     if (!expression) return refuse(*traces_[0][step].constant, reader);
     jit::Node* node = traces_[0][step].node;
     for (std::size_t i = 0; i < sizes_.size(); ++i) size(i, reader);  // before its readers
     const jit::Node* const before = node->prev();
     jit::WithInsertPoint guard(node);
-    jit::Value* value = (*expression)(
-        [&](std::size_t i) { return i < sizes_.size() ? size(i, reader) : size_of(holders[i], known[i].axis); },
-        graph_);
+    const SizeSteps<jit::Value*> steps{
+        [&](SymbolId id) {
+          const auto i = static_cast<std::size_t>(id.number());
+          return i < sizes_.size() ? size(i, reader) : size_of(holders[i], known[i].axis);
+        },
+        [&](std::int64_t number) { return literal(graph_, number); },
+        [&](const char* op, jit::Value* a, jit::Value* b) { return arithmetic(graph_, op, a, b); }};
+    jit::Value* value = *steps.number(*expression);
     if (real) {
       value = graph_.insert(c10::Symbol::fromQualString("aten::Float"), {value});
       value->setType(c10::FloatType::get());
@@ -238,6 +145,23 @@ class DynamicSizes {
     }
     node->output()->replaceAllUsesWith(value);
     if (std::find(replaced_.begin(), replaced_.end(), &reader) == replaced_.end()) replaced_.push_back(&reader);
+  }
+
+  // Returns what the numbers of a constant are computed from: the sizes of inputs, those of tensors before it, which
+  // are added to `known`, and last a stride of an input.
+  std::optional<Size> fit(std::size_t step, const Step& reader, const Numbers& numbers, std::vector<TracedSize>& known,
+                          std::vector<jit::Value*>& holders) const {
+    constexpr std::int64_t longest_stride = 64;
+    if (auto size = fitted(numbers, seen(sizes_), 1)) return size;
+    add_sizes_before(step, reader, numbers, known, holders);
+    const auto size = fitted(numbers, seen(known), 1);
+    return size ? size : fitted(numbers, seen(sizes_), longest_stride);
+  }
+
+  static std::vector<SeenSize> seen(const std::vector<TracedSize>& sizes) {
+    std::vector<SeenSize> all;
+    for (const TracedSize& each : sizes) all.push_back({Size::symbol(SymbolId(all.size())), each.seen});
+    return all;
   }
 
   // Inserts the size of a tensor of the trace.

@@ -2,6 +2,8 @@
 
 #include <limits>
 
+#include "schema/place.h"
+
 namespace whence {
 namespace {
 

@@ -1,0 +1,78 @@
+#include "schema/fit.h"
+
+#include <algorithm>
+#include <set>
+
+namespace whence {
+
+namespace {
+
+using Numbers = std::vector<std::int64_t>;
+
+bool gives(const Numbers& numbers, const Numbers& seen, const auto& rule) {
+  return std::ranges::equal(numbers, seen, [&](std::int64_t want, std::int64_t size) { return want == rule(size); });
+}
+
+std::optional<Size> multiple(const Numbers& numbers, const SeenSize& of) {
+  if (of.numbers[0] == 0 || numbers[0] % of.numbers[0] != 0) return std::nullopt;
+  const std::int64_t factor = numbers[0] / of.numbers[0];
+  const bool fits = gives(numbers, of.numbers, [&](std::int64_t size) { return factor * size; });
+  return fits ? std::optional(factor * of.size) : std::nullopt;
+}
+
+// Two runs lie on one line with each other whatever the rule is, unless it is n + l.
+std::optional<Size> linear(const Numbers& numbers, const SeenSize& of) {
+  const Numbers& seen = of.numbers;
+  const auto other = std::ranges::find_if(seen, [&](std::int64_t size) { return size != seen[0]; });
+  if (other == seen.end()) return std::nullopt;
+  const std::int64_t run = *other - seen[0],
+                     rise = numbers[static_cast<std::size_t>(other - seen.begin())] - numbers[0];
+  if (rise == 0 || rise % run != 0) return std::nullopt;
+  const std::int64_t factor = rise / run, offset = numbers[0] - factor * seen[0];
+  if (factor != 1 && std::set(seen.begin(), seen.end()).size() < 3) return std::nullopt;
+  const bool fits = gives(numbers, seen, [&](std::int64_t size) { return factor * size + offset; });
+  return fits ? std::optional(factor * of.size + offset) : std::nullopt;
+}
+
+// Rounded down or up: windows and strides.
+std::optional<Size> quotient(const Numbers& numbers, const SeenSize& of, std::int64_t most_divisor) {
+  for (std::int64_t divisor = 2; divisor <= most_divisor; ++divisor) {
+    for (const std::int64_t more : {std::int64_t{0}, divisor - 1}) {
+      const bool fits = gives(numbers, of.numbers, [&](std::int64_t size) { return (size + more) / divisor; });
+      if (fits) return floor_div(of.size + more, divisor);
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<Size> multiple_of_two(const Numbers& numbers, const std::vector<SeenSize>& sizes) {
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    for (std::size_t j = i; j < sizes.size(); ++j) {
+      SeenSize product{sizes[i].size * sizes[j].size, {}};
+      for (std::size_t run = 0; run < numbers.size(); ++run) {
+        product.numbers.push_back(sizes[i].numbers[run] * sizes[j].numbers[run]);
+      }
+      if (auto found = multiple(numbers, product)) return found;
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Size> fitted(const std::vector<std::int64_t>& numbers, const std::vector<SeenSize>& sizes,
+                           std::int64_t most_divisor) {
+  std::optional<Size> found;
+  const auto first = [&](const auto& form) {
+    for (const SeenSize& each : sizes) {
+      if (!found) found = form(each);
+    }
+  };
+  first([&](const SeenSize& each) { return multiple(numbers, each); });
+  first([&](const SeenSize& each) { return linear(numbers, each); });
+  if (!found) found = multiple_of_two(numbers, sizes);
+  first([&](const SeenSize& each) { return quotient(numbers, each, most_divisor); });
+  return found;
+}
+
+}  // namespace whence

@@ -1,0 +1,53 @@
+// A size as operations: whoever computes sizes in a graph of its own says how it reads a length and adds a node.
+#pragma once
+
+#include <functional>
+#include <optional>
+
+#include "schema/size.h"
+
+namespace whence {
+
+template <class Value>
+struct SizeSteps {
+  std::function<std::optional<Value>(SymbolId)> length;  // nullopt where it cannot be read
+  std::function<Value(std::int64_t)> literal;
+  // Of integers: aten::add, aten::mul, aten::floordiv, prim::min, prim::max.
+  std::function<Value(const char* target, const Value& a, const Value& b)> compute;
+
+  // nullopt if a length cannot be read, or a function has no operator.
+  std::optional<Value> number(const Size& size) const {
+    if (!size.is_known()) return std::nullopt;
+    std::optional<Value> sum;
+    for (const Size::Term& term : size.terms()) {
+      std::optional<Value> product;
+      for (const auto& factor : term.factors) {
+        const auto each = number(*factor);
+        if (!each) return std::nullopt;
+        product = product ? compute("aten::mul", *product, *each) : *each;
+      }
+      if (term.coefficient != 1) product = compute("aten::mul", *product, literal(term.coefficient));
+      sum = sum ? compute("aten::add", *sum, *product) : *product;
+    }
+    if (!sum) return literal(size.number());
+    return size.number() == 0 ? sum : compute("aten::add", *sum, literal(size.number()));
+  }
+
+ private:
+  std::optional<Value> number(const SizeAtom& atom) const {
+    if (atom.kind == SizeAtom::Kind::symbol) return length(atom.symbol);
+    if (atom.kind == SizeAtom::Kind::call) return std::nullopt;
+    const char* target = atom.kind == SizeAtom::Kind::floor_division ? "aten::floordiv"
+                         : atom.kind == SizeAtom::Kind::minimum      ? "prim::min"
+                                                                     : "prim::max";
+    std::optional<Value> result;
+    for (const Size& operand : atom.operands) {
+      const auto each = number(operand);
+      if (!each) return std::nullopt;
+      result = result ? compute(target, *result, *each) : *each;
+    }
+    return result;
+  }
+};
+
+}  // namespace whence

@@ -1,0 +1,63 @@
+#include "schema/fit.h"
+
+#include <gtest/gtest.h>
+
+#include "schema/size_steps.h"
+
+namespace whence {
+namespace {
+
+const Size n = Size::symbol(SymbolId(0)), m = Size::symbol(SymbolId(1));
+
+// n and m in four runs.
+const std::vector<SeenSize> seen{{n, {5, 7, 1031, 1}}, {m, {3, 8, 4, 2}}};
+
+std::vector<std::int64_t> numbers(const auto& rule) {
+  std::vector<std::int64_t> all;
+  for (std::size_t run = 0; run < 4; ++run) all.push_back(rule(seen[0].numbers[run], seen[1].numbers[run]));
+  return all;
+}
+
+using Length = std::int64_t;  // in a run
+
+TEST(Fit, FindsTheRuleOfTheNumbers) {
+  EXPECT_EQ(fitted(numbers([](Length a, Length) { return a; }), seen, 1), n);
+  EXPECT_EQ(fitted(numbers([](Length, Length b) { return 3 * b; }), seen, 1), 3 * m);
+  EXPECT_EQ(fitted(numbers([](Length a, Length) { return 2 * a - 1; }), seen, 1), 2 * n - 1);
+  EXPECT_EQ(fitted(numbers([](Length a, Length) { return -a; }), seen, 1), -1 * n);
+  EXPECT_EQ(fitted(numbers([](Length a, Length b) { return 2 * a * b; }), seen, 1), 2 * n * m);
+  EXPECT_EQ(fitted(numbers([](Length a, Length) { return (a + 6) / 7; }), seen, 64), floor_div(n + 6, 7));
+}
+
+TEST(Fit, RefusesWhatNoRuleGives) {
+  EXPECT_EQ(fitted(numbers([](Length a, Length) { return a % 4; }), seen, 64), std::nullopt);
+  EXPECT_EQ(fitted(numbers([](Length a, Length) { return (a + 6) / 7; }), seen, 6), std::nullopt);
+  EXPECT_EQ(fitted(numbers([](Length a, Length) { return a == 5 ? 6 : a; }), seen, 64), std::nullopt);
+}
+
+// 2, 5, 5: each rule passes through two points on some line.
+TEST(Fit, TakesTwoSizesForNoLine) {
+  const std::vector<SeenSize> two{{n, {2, 5, 5}}};
+  EXPECT_EQ(fitted({4, 25, 25}, two, 1), n * n);
+  EXPECT_EQ(fitted({3, 14, 14}, two, 1), std::nullopt);
+  EXPECT_EQ(fitted({3, 6, 6}, two, 1), n + 1);
+}
+
+TEST(SizeSteps, ComputeWhatTheSizeIs) {
+  const auto length = [](SymbolId id) { return id == SymbolId(0) ? std::optional<Length>(11) : std::nullopt; };
+  const SizeSteps<Length> steps{length, [](Length number) { return number; },
+                             [](const std::string& target, const Length& a, const Length& b) {
+                               if (target == "aten::floordiv") return floor_quotient(a, b);
+                               if (target == "prim::min") return std::min(a, b);
+                               if (target == "prim::max") return std::max(a, b);
+                               return target == "aten::add" ? a + b : a * b;
+                             }};
+  EXPECT_EQ(steps.number(7), 7);
+  EXPECT_EQ(steps.number(2 * n * n - 3 * n + 1), 2 * 121 - 33 + 1);
+  EXPECT_EQ(steps.number(minimum({floor_div(n, 4), 5}) + maximum({n - 20, 0})), 2);
+  EXPECT_EQ(steps.number(n + m), std::nullopt);
+  EXPECT_EQ(steps.number(Size::call("f", {n})), std::nullopt);
+}
+
+}  // namespace
+}  // namespace whence
