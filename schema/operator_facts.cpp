@@ -121,7 +121,7 @@ const std::vector<OperatorFacts>& all_operator_facts() {
       {.name = "aten::permute", .memory = ResultMemory::view, .view = ViewForm::permute},
       {.name = "aten::positive", .identity = Identity::always, .memory = ResultMemory::argument},
       {.name = "aten::put_", .reads_across = true},
-      {.name = "aten::ravel", .memory = ResultMemory::by_strides, .view = ViewForm::reshape},
+      {.name = "aten::ravel", .memory = ResultMemory::by_strides, .view = ViewForm::contiguous},
       {.name = "aten::real", .memory = ResultMemory::view},
       {.name = "aten::requires_grad_", .keeps_content = true},
       {.name = "aten::reshape",

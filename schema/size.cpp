@@ -13,8 +13,7 @@ using Term = Size::Term;
 using Terms = Size::Terms;
 
 // Beyond these a size is unknown: an archive of others may hold any expression.
-constexpr std::size_t most_terms = 64, most_factors = 16;
-constexpr int most_depth = 40;
+constexpr std::size_t most_terms = 64, most_factors = 16, most_atoms = 300;
 
 const std::shared_ptr<const Terms>& unknown_terms() {
   static const auto terms = std::make_shared<const Terms>();
@@ -33,22 +32,25 @@ bool atom_precedes(const std::shared_ptr<const SizeAtom>& a, const std::shared_p
   return a != b && *a < *b;
 }
 
-int depth_of(const Size& size) {
-  int deepest = 0;
+// As often as they are written, so that whoever goes through a size is done after as many steps.
+std::size_t atoms_in(const Size& size) {
+  std::size_t count = 0;
   for (const Term& term : size.terms()) {
     for (const auto& factor : term.factors) {
-      int inner = 1;
-      for (const Size& operand : factor->operands) inner = std::max(inner, 1 + depth_of(operand));
-      deepest = std::max(deepest, inner);
+      ++count;
+      for (const Size& operand : factor->operands) count += atoms_in(operand);
     }
   }
-  return deepest;
+  return count;
 }
 
 Size of_atom(SizeAtom atom) {
+  std::size_t atoms = 1;
   for (const Size& operand : atom.operands) {
-    if (!operand.is_known() || depth_of(operand) >= most_depth) return Size::unknown();
+    if (!operand.is_known()) return Size::unknown();
+    atoms += atoms_in(operand);
   }
+  if (atoms > most_atoms) return Size::unknown();
   return Size::sum(0, {{1, {std::make_shared<const SizeAtom>(std::move(atom))}}});
 }
 

@@ -1,5 +1,6 @@
 // The range of a size, from those of its symbols.
 #include <algorithm>
+#include <unordered_map>
 
 #include "schema/size.h"
 
@@ -40,66 +41,79 @@ SizeRange quotient_of(const SizeRange& a, const SizeRange& b) {
   return {low, high};
 }
 
-SizeRange range_of(const SizeAtom& atom, const SymbolRanges& ranges) {
-  if (atom.kind == Kind::symbol) return ranges(atom.symbol);
-  if (atom.kind == Kind::call) return {};
-  SizeRange result = range_of(atom.operands[0], ranges);
-  for (std::size_t i = 1; i < atom.operands.size(); ++i) {
-    const SizeRange next = range_of(atom.operands[i], ranges);
-    if (atom.kind == Kind::floor_division) result = quotient_of(result, next);
-    if (atom.kind == Kind::minimum) result = {std::min(result.min, next.min), std::min(result.max, next.max)};
-    if (atom.kind == Kind::maximum) result = {std::max(result.min, next.min), std::max(result.max, next.max)};
-  }
-  return result;
-}
+// The ranges of one size and of all that is in it.
+class Ranges {
+ public:
+  explicit Ranges(const SymbolRanges& symbols) : symbols_(symbols) {}
 
-// As if the terms had nothing to do with each other.
-SizeRange range_of_terms(const Size& size, const SymbolRanges& ranges) {
-  SizeRange sum{size.number(), size.number()};
-  for (const Size::Term& term : size.terms()) {
-    SizeRange product{term.coefficient, term.coefficient};
-    for (const auto& factor : term.factors) product = product_of(product, range_of(*factor, ranges));
-    sum = sum_of(sum, product);
+  SizeRange of(const Size& size) {
+    if (!size.is_known()) return {};
+    constexpr int steps = 4;
+    const std::int64_t opposite = least_of(Size(0) - size, steps);
+    return {least_of(size, steps), std::min(of_terms(size).max, opposite == least ? most : -opposite)};
   }
-  return sum;
-}
 
-// The least number of a size whose terms depend on the same symbols: n - n//2 is 0 or more. Puts for a minimum or
-// maximum each of its operands, for a division its bounds, so often at most.
-std::int64_t least_of(const Size& size, const SymbolRanges& ranges, int steps) {
-  if (!size.is_known()) return least;
-  const std::int64_t apart = range_of_terms(size, ranges).min;
-  for (const Size::Term& term : size.terms()) {
-    const SizeAtom& atom = *term.factors.front();
-    if (steps == 0 || term.factors.size() > 1 || atom.kind == Kind::symbol || atom.kind == Kind::call) continue;
-    const Size rest = size - Size::sum(0, {term});
-    const bool rises = term.coefficient > 0;
-    if (atom.kind == Kind::floor_division) {
-      const std::int64_t divisor = atom.operands[1].integer().value_or(0);
-      if (divisor <= 0) continue;
-      const Size bound = rises ? atom.operands[0] - Size(divisor - 1) : atom.operands[0];
-      const std::int64_t times = least_of(rest * divisor + bound * term.coefficient, ranges, steps - 1);
-      return times == least ? apart : std::max(apart, -floor_quotient(-times, divisor));
+ private:
+  // Atoms stand in each other, and in many sums: each is looked at once.
+  SizeRange of(const SizeAtom& atom) {
+    if (atom.kind == Kind::symbol) return symbols_(atom.symbol);
+    if (atom.kind == Kind::call) return {};
+    if (const auto known = atoms_.find(&atom); known != atoms_.end()) return known->second;
+    SizeRange result = of(atom.operands[0]);
+    for (std::size_t i = 1; i < atom.operands.size(); ++i) {
+      const SizeRange next = of(atom.operands[i]);
+      if (atom.kind == Kind::floor_division) result = quotient_of(result, next);
+      if (atom.kind == Kind::minimum) result = {std::min(result.min, next.min), std::min(result.max, next.max)};
+      if (atom.kind == Kind::maximum) result = {std::max(result.min, next.min), std::max(result.max, next.max)};
     }
-    const bool is_any = (atom.kind == Kind::minimum) == rises;  // The size is the least of the sums below.
-    std::int64_t found = is_any ? most : least;
-    for (const Size& operand : atom.operands) {
-      const std::int64_t next = least_of(rest + operand * term.coefficient, ranges, steps - 1);
-      found = is_any ? std::min(found, next) : std::max(found, next);
-    }
-    return std::max(apart, found);
+    return atoms_[&atom] = result;
   }
-  return apart;
-}
+
+  // As if the terms had nothing to do with each other.
+  SizeRange of_terms(const Size& size) {
+    SizeRange sum{size.number(), size.number()};
+    for (const Size::Term& term : size.terms()) {
+      SizeRange product{term.coefficient, term.coefficient};
+      for (const auto& factor : term.factors) product = product_of(product, of(*factor));
+      sum = sum_of(sum, product);
+    }
+    return sum;
+  }
+
+  // The least number of a size whose terms depend on the same symbols: n - n//2 is 0 or more. Puts for a minimum or
+  // maximum each of its operands, for a division its bounds, so often at most.
+  std::int64_t least_of(const Size& size, int steps) {
+    if (!size.is_known()) return least;
+    const std::int64_t apart = of_terms(size).min;
+    for (const Size::Term& term : size.terms()) {
+      const SizeAtom& atom = *term.factors.front();
+      if (steps == 0 || term.factors.size() > 1 || atom.kind == Kind::symbol || atom.kind == Kind::call) continue;
+      const Size rest = size - Size::sum(0, {term});
+      const bool rises = term.coefficient > 0;
+      if (atom.kind == Kind::floor_division) {
+        const std::int64_t divisor = atom.operands[1].integer().value_or(0);
+        if (divisor <= 0) continue;
+        const Size bound = rises ? atom.operands[0] - Size(divisor - 1) : atom.operands[0];
+        const std::int64_t times = least_of(rest * divisor + bound * term.coefficient, steps - 1);
+        return times == least ? apart : std::max(apart, -floor_quotient(-times, divisor));
+      }
+      const bool is_any = (atom.kind == Kind::minimum) == rises;  // The size is the least of the sums below.
+      std::int64_t found = is_any ? most : least;
+      for (const Size& operand : atom.operands) {
+        const std::int64_t next = least_of(rest + operand * term.coefficient, steps - 1);
+        found = is_any ? std::min(found, next) : std::max(found, next);
+      }
+      return std::max(apart, found);
+    }
+    return apart;
+  }
+
+  const SymbolRanges& symbols_;
+  std::unordered_map<const SizeAtom*, SizeRange> atoms_;
+};
 
 }  // namespace
 
-SizeRange range_of(const Size& size, const SymbolRanges& ranges) {
-  if (!size.is_known()) return {};
-  constexpr int steps = 4;
-  const std::int64_t opposite = least_of(Size(0) - size, ranges, steps);
-  return {least_of(size, ranges, steps),
-          std::min(range_of_terms(size, ranges).max, opposite == least ? most : -opposite)};
-}
+SizeRange range_of(const Size& size, const SymbolRanges& ranges) { return Ranges(ranges).of(size); }
 
 }  // namespace whence

@@ -12,7 +12,7 @@ template <class Value>
 struct SizeSteps {
   std::function<std::optional<Value>(SymbolId)> length;  // nullopt where it cannot be read
   std::function<Value(std::int64_t)> literal;
-  // Of integers: aten::add, aten::mul, aten::floordiv, prim::min, prim::max.
+  // Computes aten::add, aten::mul, aten::floordiv, prim::min or prim::max of two integers.
   std::function<Value(const char* target, const Value& a, const Value& b)> compute;
 
   // nullopt if a length cannot be read, or a function has no operator.

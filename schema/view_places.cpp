@@ -265,10 +265,8 @@ Found by_rule(View view, ViewForm form) {
   return std::nullopt;
 }
 
-}  // namespace
-
-std::optional<MemoryPlace> place_of_view(const Program& program, const Node& view, std::size_t output,
-                                         const MemoryPlace& base) {
+Found place_by_form(const Program& program, const Node& view, std::size_t output, const MemoryPlace& base,
+                    ViewForm form) {
   if (view.target == "aten::view" && view.overload == "dtype") return std::nullopt;  // other elements
   const bool is_list =
       output < view.outputs.size() && program.values[view.outputs[output]].type.kind == ValueKind::sequence;
@@ -280,19 +278,25 @@ std::optional<MemoryPlace> place_of_view(const Program& program, const Node& vie
   };
   const ShapeFacts facts{nullptr, number_of, nullptr, [&](SymbolId id) { return range_in(program, id); }};
   try {
-    return by_rule({{view, facts}, &program, output, base}, facts_of(view.target).view);
+    return by_rule({{view, facts}, &program, output, base}, form);
   } catch (const NoShape&) {
   } catch (const std::out_of_range&) {
   }
   return std::nullopt;
 }
 
+}  // namespace
+
+std::optional<MemoryPlace> place_of_view(const Program& program, const Node& view, std::size_t output,
+                                         const MemoryPlace& base) {
+  return place_by_form(program, view, output, base, facts_of(view.target).view);
+}
+
 std::optional<MemoryPlace> arrangement_of_view(const Program& program, const Node& view, std::size_t output,
                                                const MemoryPlace& base) {
   const ViewForm form = facts_of(view.target).view;
-  if (form == ViewForm::contiguous) return base;
   if (form == ViewForm::as_strided && !in_rows(base)) return std::nullopt;
-  return place_of_view(program, view, output, base);
+  return place_by_form(program, view, output, base, form == ViewForm::contiguous ? ViewForm::reshape : form);
 }
 
 shapes::Shapes shapes::shapes_of_view(const ShapeCall& call, ViewForm form) {

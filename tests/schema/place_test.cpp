@@ -108,6 +108,15 @@ TEST(Places, AReshapeIsAViewWhereTheSizesSaySo) {
   EXPECT_EQ(sharing_of(v.program, v.node("aten::reshape", {}, {-1, 12}), std::nullopt).kind, Sharing::Kind::unknown);
 }
 
+TEST(Places, WhatContiguousGivesBackIsArrangedAsItsArgument) {
+  Views v;
+  const MemoryPlace axes = *with_separate_axes(v.program, v.tensor({-1, -2, 4}));
+  EXPECT_EQ(*arrangement_of_view(v.program, v.node("aten::contiguous", {}, {-1, -2, 4}), 0, axes), axes);
+  const MemoryPlace swapped = v.after(v.rows({-1, -2, 4}), "aten::transpose", dims(0, 1), {-2, -1, 4});
+  EXPECT_EQ(*arrangement_of_view(v.program, v.node("aten::contiguous", {}, {-2, -1, 4}), 0, swapped), swapped);
+  EXPECT_FALSE(arrangement_of_view(v.program, v.node("aten::ravel", {}, {-3}), 0, axes));
+}
+
 TEST(Places, PartsAreApart) {
   Views v;
   const MemoryPlace x = v.rows({-1, -2, 3});

@@ -235,6 +235,20 @@ TEST(SizeText, ReadsFloatingPoint) {
   EXPECT_EQ(text(read("mystery(s0 + 1)")), "mystery(s0 + 1)");
 }
 
+// Each size is in the next one several times: whoever looked at each of them anew would not end.
+TEST(Size, ANestOfSizesIsBounded) {
+  Size nested = s0;
+  for (int i = 0; i < 60; ++i) {
+    const Size cut = maximum({0, minimum({nested, s1 + i}) - 1});
+    EXPECT_TRUE(!cut.is_known() || range_of(cut, any_length).min == 0);
+    EXPECT_TRUE(!cut.is_known() || value_of(cut, [](SymbolId) { return std::optional<std::int64_t>(100); }) >= 0);
+    nested = cut.is_known() ? cut : s0;
+  }
+  Size doubled = s0;
+  for (int i = 0; i < 60; ++i) doubled = minimum({floor_div(doubled + s1, 3), maximum({doubled, s1}) - i});
+  EXPECT_FALSE(doubled.is_known());
+}
+
 TEST(SizeText, ReadsGuards) {
   const auto axes = [](const std::string& path) -> std::optional<Size> {
     if (path == "L['x'][0].size()[1]") return s0;
