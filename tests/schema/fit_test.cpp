@@ -1,3 +1,4 @@
+// Sizes found from their numbers in a few runs, and computed by steps of a caller.
 #include "schema/fit.h"
 
 #include <gtest/gtest.h>
