@@ -81,6 +81,16 @@ class Decisions {
     visit(program.body);
   }
 
+  // Those that a reader of the file may want to know, though no decision of the model hangs on them: where PyTorch runs
+  // the program, and bounds that a size of 0 or 1 may lie beyond.
+  std::vector<Constraint> silent(const std::vector<Constraint>& guards) const {
+    std::vector<Constraint> found;
+    std::ranges::copy_if(guards, std::back_inserter(found), [&](const Constraint& each) {
+      return is_of_axes(each) && (is_bound(each) || (is_equality(each) && !is_rule_of_pytorch(each)));
+    });
+    return found;
+  }
+
   // Leaves out the conditions that say nothing of the file.
   void keep_decisions(std::vector<Constraint>& guards) {
     std::vector<Constraint> rules;
@@ -101,6 +111,23 @@ class Decisions {
            (symbols_of(constraint).size() == 1 && constraint.any[0].right.integer().value_or(0) > 1);
   }
 
+  bool is_of_axes(const Constraint& constraint) const {
+    const std::set<SymbolId> symbols = symbols_of(constraint);
+    const auto chosen = [&](SymbolId id) { return symbol(id).kind == SymbolKind::axis && symbol(id).example > 0; };
+    return !symbols.empty() && std::ranges::all_of(symbols, chosen);
+  }
+
+  // An inequality, but for those of 2 or less, which PyTorch has for every length, and those that the range of a symbol
+  // says, too.
+  static bool is_bound(const Constraint& constraint) {
+    if (constraint.any.size() != 1) return false;
+    const Comparison& only = constraint.any[0];
+    if (only.relation == Relation::equal || only.relation == Relation::different) return false;
+    const bool from_below = only.relation == Relation::at_least || only.relation == Relation::greater;
+    if (from_below && only.left.single_symbol() && only.right.is_integer()) return false;
+    return only.right.integer().value_or(3) > 2;
+  }
+
   // True if it says that a reshape's elements fit, n*m % 6 == 0: elsewhere PyTorch does not run.
   bool fits_reshape(const Constraint& constraint) const {
     if (!is_equality(constraint)) return false;
@@ -117,9 +144,8 @@ class Decisions {
 
   // True if the condition does not hold at some size at which the program's operations could run.
   bool excludes_sizes(const Constraint& constraint) {
+    if (!is_of_axes(constraint) || !may_be_decision(constraint)) return false;
     const std::set<SymbolId> symbols = symbols_of(constraint);
-    const auto chosen = [&](SymbolId id) { return symbol(id).kind == SymbolKind::axis && symbol(id).example > 0; };
-    if (symbols.empty() || !std::ranges::all_of(symbols, chosen) || !may_be_decision(constraint)) return false;
     if (joins_tensors(constraint) || fits_reshape(constraint)) return false;
     Sizes sizes;
     return tries(constraint, symbols, symbols.begin(), sizes);
@@ -283,6 +309,7 @@ void apply_guards(std::vector<Constraint> guards, const std::set<SymbolId>& prom
                   Program& program, Diagnostics& notes) {
   const auto name_of = [&](SymbolId id) { return program.symbols[id].name; };
   Decisions decisions(program);
+  for (Constraint& each : decisions.silent(guards)) assume(program, std::move(each));
   decisions.keep_decisions(guards);
   std::string ranges, fixed;
   std::set<SymbolId> sizes;

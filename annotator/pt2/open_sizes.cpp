@@ -90,6 +90,7 @@ class OpenSizes {
       }
       const SizeRange range = range_of(derived[axis], facts_.ranges);
       if (range.min == dim.size && range.max == dim.size) continue;
+      assume(program_, {{{derived[axis], Relation::equal, dim.size}}});  // numbers of the archive are made of it
       dim = {dim.size, true, none_id};
       shape[axis] = derived[axis];
     }

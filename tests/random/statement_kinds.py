@@ -78,7 +78,7 @@ def view_shape(scope: Scope, name: str, axis: int) -> str:
     forms = ["-1", f"-1, {last}", f"{name}.size(0), -1", f"{product}", f"1, {product}", f"{product}, 1", f"-1, 1, {last}",
              f"{sizes_of(name, range(rank))}, 1", f"1, {sizes_of(name, range(rank))}"]
     size = scope.size(name, rank - 1)
-    if all(shape[-1] == size for shape in scope.shapes(name)) and size % 2 == 0:
+    if all(shape[-1:] == (size,) for shape in scope.shapes(name)) and size % 2 == 0:
         forms += [f"-1, {size // 2}", f"{name}.size(0), -1, 2"] * 2
     if rank > 1:
         forms += [f"{last}, -1", f"{name}.size(0) * {name}.size(1), {sizes_of(name, range(2, rank)) or 1}"]
