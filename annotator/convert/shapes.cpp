@@ -171,7 +171,9 @@ Val Ctx::reshape_to_output(Val value, int index) {
     target.push_back({kind, dim.size, absent, dim});
   }
   const auto computed = [](const ReshapeTarget& entry) { return entry.kind == Kind::computed; };
-  if (!open && std::count_if(target.begin(), target.end(), computed) == 1) {
+  // Of no elements nothing follows.
+  const bool empty = std::ranges::any_of(*recorded, [](const Dim& dim) { return dim.is_static() && dim.size == 0; });
+  if (!open && !empty && std::count_if(target.begin(), target.end(), computed) == 1) {
     std::find_if(target.begin(), target.end(), computed)->kind = Kind::inferred;
   }
   for (ReshapeTarget& entry : target) {

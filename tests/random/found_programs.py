@@ -369,4 +369,6 @@ for i in range(int(k)):
 total = torch.cat(parts).sum()
 parts[0].add_(1.0)
 return total, v"""),
+    FoundProgram("reshape of nothing, by a size", BOTH, "x[b, 4]", "b=2, b=3, b=5, b=1", """
+return x[:3][:, 2:2].reshape(x.size(0), -1)"""),
 )
