@@ -381,8 +381,14 @@ bool Sizes::decides_length(const Node& node) {
   if (sizes == nullptr || sizes->empty()) return false;
   const std::int64_t axis = axis_argument(node), rank = static_cast<std::int64_t>(sizes->size());
   const Size& cut = (*sizes)[static_cast<std::size_t>(axis < 0 ? axis + rank : axis)];
+  if (depends_on_data(cut)) return true;
+  if (cut.is_integer()) return false;
   // All runs may have one part of x[:1], of which an empty axis leaves none.
-  return depends_on_data(cut) || (node.target == "aten::unbind" && !cut.is_integer());
+  if (node.target == "aten::unbind") return true;
+  // All runs may be longer than the number of chunks.
+  const Argument* chunks = node.find("chunks");
+  const auto* count = chunks ? chunks->as<std::int64_t>() : nullptr;
+  return count != nullptr && *count > 1 && cut.is_known() && modulo(cut, *count) != 0;
 }
 
 void Sizes::put_into_list(const std::vector<Dim>& dims) {

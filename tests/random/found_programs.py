@@ -371,4 +371,14 @@ parts[0].add_(1.0)
 return total, v"""),
     FoundProgram("reshape of nothing, by a size", BOTH, "x[b, 4]", "b=2, b=3, b=5, b=1", """
 return x[:3][:, 2:2].reshape(x.size(0), -1)"""),
+    FoundProgram("fewer chunks than asked for, where the model does not run at 1 alone", ("script",), "x[b, s], y[t]",
+                 "b=4 s=6 t=5, b=1 s=6 t=5, b=1 s=5 t=3, b=3 s=1 t=2, b=0 s=3 t=4", """
+w = torch.nn.functional.max_pool1d(y.reshape(1, 1, -1), 2)
+v = x.chunk(2, 0)[-1]
+x = x * 1.0
+x.chunk(3, 1)[-1].add_(0.5)
+return w, v, x"""),
+    FoundProgram("chunks of twice a size", ("script",), "x[b, s]", ROWS, """
+v = torch.cat([x, x], 1).chunk(2, 1)
+return v[0], v[-1]"""),
 )
