@@ -61,12 +61,14 @@ class Finder {
     return id;
   }
 
-  std::vector<Reach> reach(ValueId name) {
-    const ValueId id = memory_.renamed(name);
+  std::vector<Reach> reach(ValueId name) { return reach_memory(memory_.renamed(name)); }
+
+  // A view is of what its base was when it was made, whatever transpose_(base) called so since.
+  std::vector<Reach> reach_memory(ValueId id) {
     if (is_from_before(id)) return {{{}, id, false, {}}};
     if (const Memory::View* found = memory_.view(id)) {
       const Memory::View view = *found;  // a copy: joining conditions may move it
-      std::vector<Reach> reached = reach(view.base);
+      std::vector<Reach> reached = reach_memory(view.base);
       if (view.kind == ViewKind::same) return reached;
       for (Reach& each : reached) each.steps.push_back(view);
       return reached;

@@ -381,4 +381,11 @@ return w, v, x"""),
     FoundProgram("chunks of twice a size", ("script",), "x[b, s]", ROWS, """
 v = torch.cat([x, x], 1).chunk(2, 1)
 return v[0], v[-1]"""),
+    FoundProgram("a transposed copy in a branch", ("script",), "x[b, s], k[]", ROWS, """
+if int(k) > 1:
+    x = x * 1.0
+    v = x[0]
+    x.t_()
+    v.add_(1.0)
+return x.sum()"""),
 )
