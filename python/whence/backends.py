@@ -362,7 +362,8 @@ def _native_export(job: Job, call: calls.Call, axes: Axes, least_open: int = 0) 
         warnings.warn(str(Diagnostic("E0304", "baked_size", "warning", f"the file holds where axis {axis} of "
                                      f"'{own_name[name]}' is {sizes}: the model has a condition on that size",
                                      "script the module, so that the condition stays")), WhenceWarning, stacklevel=5)
-    return _program(job, program, name_in_program, left_dynamic)
+    return _program(job, program, name_in_program, left_dynamic,
+                    lambda parts: baked_by_export(job.model, parts, call.tensors, left_dynamic) is not None)
 
 
 @dataclass(frozen=True)
@@ -412,7 +413,8 @@ def _baked_anywhere(job: Job, program: Any, call: calls.Call, axes: Axes) -> Dia
                                    excluded=partial(excludes, program)))
 
 
-def _program(job: Job, program: Any, name_in_program: Mapping[str, str], axes: Axes) -> Exported:
+def _program(job: Job, program: Any, name_in_program: Mapping[str, str], axes: Axes,
+             is_wrong: Callable[[Any], bool] = lambda parts: False) -> Exported:
     job.archive = str(program)
     with tempfile.TemporaryDirectory(prefix="whence-") as folder:
         axes = {name_in_program[name]: each for name, each in axes.items()}
@@ -421,7 +423,7 @@ def _program(job: Job, program: Any, name_in_program: Mapping[str, str], axes: A
         except WhenceError as failure:
             if not _concerns_operators(failure):
                 raise
-            _decomposed(job, program, axes, Path(folder), failure)
+            _decomposed(job, program, axes, Path(folder), failure, is_wrong)
     return job.finish(program)
 
 
@@ -437,11 +439,13 @@ def _saved(job: Job, program: Any, axes: Axes, folder: Path) -> None:
     wishes.honoured(axes, lambda chosen: job.command(saved, axes=chosen, folder=folder), length)
 
 
-def _decomposed(job: Job, program: Any, axes: Axes, folder: Path, failure: WhenceError) -> None:
+def _decomposed(job: Job, program: Any, axes: Axes, folder: Path, failure: WhenceError,
+                is_wrong: Callable[[Any], bool]) -> None:
     """An operator that cannot be converted as a whole may be in the parts that PyTorch knows it by.
 
     First those of the refused operators alone, so that a recurrent network beside them stays one node; the parts of all
-    operators where that is not enough.
+    operators where that is not enough. PyTorch decides by the example's sizes which of the parts share memory, so parts
+    that are wrong at other sizes are no way out.
     """
     refused, table = failure, {}
     try:
@@ -451,6 +455,8 @@ def _decomposed(job: Job, program: Any, axes: Axes, folder: Path, failure: Whenc
             all_of_them = len(table) == known
             with job.stage("run_decompositions"):
                 parts = program.run_decompositions(None if all_of_them else dict(table))
+            if is_wrong(parts):
+                raise failure
             try:
                 _saved(job, parts, axes, folder)
                 break

@@ -206,7 +206,7 @@ def baked_by_export(model: torch.nn.Module, program: torch.export.ExportedProgra
         return found in (Found.DIFFERS, Found.FAILS) and not excludes(program, given, found)
 
     contents = with_other_elements(tensors, axes)
-    others = [*at_other_sizes(contents, axes), *in_other_orders(contents, axes)]
+    others = [*at_other_sizes(contents, axes), *at_one_each(contents, axes), *in_other_orders(contents, axes)]
     run = without_guards(program)
     if not others or _as_the_model(model, run, tensors, run) is not Found.SAME:  # a model that draws numbers, say
         return None
@@ -309,6 +309,19 @@ def _at_other_sizes(tensors: Tensors, axes: Axes) -> Iterator[dict[str, torch.Te
                 if what.smallest is not None}
     for names in [{name} for name in smallest] + [set(smallest)] * (len(smallest) > 1):
         yield changed(lambda what, size: smallest[what.name] if what.name in names else size)
+
+
+def at_one_each(contents: Sequence[Tensors], axes: Axes) -> Iterator[dict[str, torch.Tensor]]:
+    """The tensors with each of several sizes of the caller's at 1 alone: a model may not run where all are."""
+    every = [what for each in axes.values() for what in each.values()]
+    names = dict.fromkeys(what.name for what in every if what.smallest is None and not what.parts)
+    if len(names) < 2 or any(what.times != 1 for what in every):
+        return
+    for chosen in names:
+        for each in contents:
+            given = _at_sizes(each, axes, lambda what, size: 1 if what.name == chosen else size)
+            if _in_bounds(axes, given):
+                yield given
 
 
 def at_long_sizes(model: torch.nn.Module, tensors: Tensors,

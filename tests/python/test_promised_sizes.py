@@ -179,3 +179,27 @@ def test_no_side_of_a_condition_on_sizes_is_lost_without_a_word(condition, examp
     wrong = [n for n in (2, 5, 8, 9, 33, 34, 35, 48, 49, 50, 51, 71, 72, 80, 81, 82, 120)
              if not torch.allclose(program(x := torch.randn(3, n))[0], model(x))]
     assert not wrong or any("E0304" in str(each.message) for each in said), wrong
+
+
+class WritesToACopy(torch.nn.Module):
+    """The first copy is a view where an axis is 1 long; the second one is refused as a whole. Where both are 1 long,
+    PyTorch does not run."""
+
+    def forward(self, x):
+        y = x * 1.0
+        y.t().contiguous().add_(1.0)
+        repeated = y.unsqueeze(1).expand(-1, 2, -1).reshape(-1)
+        repeated += 1.0
+        return y
+
+
+@pytest.mark.parametrize("axes", [{"dynamic_shapes": {"x": {0: "n", 1: "m"}}}, {"dynamic_axes": {"x": {0: "n", 1: "m"}}}])
+def test_parts_that_share_memory_at_other_sizes_only_are_no_way_out(axes):
+    model = WritesToACopy().eval()
+    try:
+        program = whence.export(model, torch.randn(3, 6), **axes)
+    except whence.WhenceError as failure:
+        assert failure.code == "E0303"
+        return
+    sizes = [(3, 6), *([(1, 6), (3, 1)] if lengths(program) else [])]
+    assert_right(program, model, *[(torch.randn(size),) for size in sizes])
