@@ -100,7 +100,12 @@ void assume(Program& program, Constraint constraint) {
 }
 
 bool may_be(const Program& program, const Size& size, std::int64_t number) {
-  const auto range = [&](SymbolId id) { return range_of(program.symbols[id]); };
+  // torch.export states 2 of every axis, whatever the model does.
+  const auto range = [&](SymbolId id) {
+    SizeRange stated = range_of(program.symbols[id]);
+    if (stated.min == 2) stated.min = 1;
+    return stated;
+  };
   if (!may_be(size, number, range)) return false;
   const auto excludes = [&](const Comparison& each) {
     return each.left == size && each.right.is_integer() && holds({{{number, each.relation, each.right}}}, {}) == false;

@@ -1,6 +1,7 @@
 #include "annotator/pt2/open_sizes.h"
 
 #include <algorithm>
+#include <map>
 #include <string>
 #include <unordered_map>
 
@@ -90,10 +91,23 @@ class OpenSizes {
       }
       const SizeRange range = range_of(derived[axis], facts_.ranges);
       if (range.min == dim.size && range.max == dim.size) continue;
-      assume(program_, {{{derived[axis], Relation::equal, dim.size}}});  // numbers of the archive are made of it
-      dim = {dim.size, true, none_id};
+      dim = {dim.size, true, symbol_of(derived[axis], dim.size)};
       shape[axis] = derived[axis];
     }
+  }
+
+  // What is said of the size later, whether a write has to broadcast to it, follows from the axes; the number is the
+  // example's.
+  SymbolId symbol_of(const Size& size, std::int64_t number) {
+    const auto is_axis = [&](SymbolId id) { return program_.symbols[id].kind == SymbolKind::axis; };
+    if (size.is_integer() || !std::ranges::all_of(size.symbols(), is_axis)) return none_id;
+    if (const auto single = size.single_symbol()) return *single;
+    const auto [symbol, is_new] = derived_.try_emplace(size, SymbolId(program_.symbols.size()));
+    if (is_new) {
+      program_.symbols.push_back({"", number, {}, {}, SymbolKind::derived, size});
+      name_derived(program_.symbols, symbol->second);
+    }
+    return symbol->second;
   }
 
   // The archive states s - 1 for the length of x[1:], and computes with it: that is its length where it is not
@@ -126,6 +140,7 @@ class OpenSizes {
   Diagnostics& notes_;
   ShapeFacts facts_;
   std::unordered_map<ValueId, Shape> shapes_;
+  std::map<Size, SymbolId> derived_;
 };
 
 }  // namespace

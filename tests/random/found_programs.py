@@ -316,6 +316,10 @@ v[:2] = x[:2]
 w = torch.zeros(x.size(0) * 2, x.size(1))
 w[torch.arange(2)] = x[-2:]
 return v, w, x[:2].expand_as(torch.zeros(x.size(0) + 1, x.size(1))[:2])"""),
+    FoundProgram("a write that broadcasts at size 1 alone", ALL, "x[b, s]", "b=4 s=6, b=1 s=6, b=1 s=5, b=3 s=3", """
+v = torch.zeros(x.size(0) + 1, x.size(1))
+v[:2] = x[:2]
+return v"""),
     FoundProgram("a remainder by 0 at size 1", ("script",), "x[b, s]", "b=4 s=6, b=3 s=5, b=2 s=4", """
 return x + float(x.size(1) % (x.size(0) - 1))"""),
     FoundProgram("a reshape of what is perhaps a view", BOTH, "x[b, s]", ROWS, """
