@@ -94,7 +94,32 @@ SizeRange range_of(const Symbol& symbol) {
   return {std::max<std::int64_t>(symbol.min.value_or(0), 0), symbol.max.value_or(SizeRange().max)};
 }
 
+namespace {
+
+// True if it holds for lengths, whatever they are: n <= 2*n.
+bool holds_for_lengths(const Comparison& comparison) {
+  const auto least = [](const Size& size) { return range_of(size, [](SymbolId) { return SizeRange{0}; }).min; };
+  const Size over = comparison.left - comparison.right, under = comparison.right - comparison.left;
+  switch (comparison.relation) {
+    case Relation::at_least:
+      return least(over) >= 0;
+    case Relation::greater:
+      return least(over) > 0;
+    case Relation::at_most:
+      return least(under) >= 0;
+    case Relation::less:
+      return least(under) > 0;
+    case Relation::equal:
+    case Relation::different:
+      return false;
+  }
+  return false;
+}
+
+}  // namespace
+
 void assume(Program& program, Constraint constraint) {
+  if (std::ranges::any_of(constraint.any, holds_for_lengths)) return;
   auto& all = program.constraints;
   if (std::ranges::find(all, constraint) == all.end()) all.push_back(std::move(constraint));
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string>
 #include <unordered_map>
 
@@ -27,9 +28,17 @@ class OpenSizes {
 
   // Notes the ranges that the archive states: all that follows from them holds there.
   void assume_ranges() {
-    for (const SymbolId id : program_.symbols.keys()) {
+    std::set<SymbolId> of_inputs;
+    for (const ProgramInput& input : program_.inputs) {
+      const Shape* shape = shape_of(input.value);
+      for (std::size_t axis = 0; shape != nullptr && axis < shape->size(); ++axis) {
+        const auto symbols = (*shape)[axis].symbols();
+        of_inputs.insert(symbols.begin(), symbols.end());
+      }
+    }
+    for (const SymbolId id : of_inputs) {
       const SizeRange stated = range(id);
-      if (program_.symbols[id].kind != SymbolKind::axis || stated.min == 0 || stated.min == stated.max) continue;
+      if (stated.min == 0 || stated.min == stated.max) continue;
       assume(program_, {{{Size::symbol(id), Relation::at_least, stated.min}}});
     }
   }
@@ -117,19 +126,21 @@ class OpenSizes {
     assume(program_, {{{stated, Relation::at_least, 0}}});
   }
 
-  // squeeze drops an axis that is 1 long; in the archive a dynamic one is kept.
+  // squeeze drops an axis that is 1 long; in the archive a dynamic one is kept, and x[:1] of nothing is dropped.
   void look_at_squeeze(const Node& node) {
     const auto* self = node.arguments.front().value.as<ValueRef>();
     const Shape* before = self == nullptr ? nullptr : shape_of(self->id);
     if (before == nullptr || node.outputs.size() != 1) return;
     const Shape* after = shape_of(node.outputs.front());
-    if (after == nullptr || after->size() != before->size()) return;
+    if (after == nullptr) return;
+    const bool kept = after->size() == before->size();
     for (const std::size_t axis : squeezed_axes(node, before->size())) {
       const Size& size = (*before)[axis];
-      if (size.is_integer() || !may_be(size, 1, facts_.ranges)) continue;
+      if (size.is_integer() || !may_be(size, kept ? 1 : 0, facts_.ranges)) continue;
       Place place = place_;
       place.op = qualified(node);
-      SettledSqueeze settled = settled_squeeze(program_, SqueezedAxis::kept, axis, size, "as the archive says", place);
+      const SqueezedAxis how = kept ? SqueezedAxis::kept : SqueezedAxis::dropped_unless_empty;
+      SettledSqueeze settled = settled_squeeze(program_, how, axis, size, "as the archive says", place);
       notes_.push_back(std::move(settled.warning));
       if (settled.assumed) assume(program_, *std::move(settled.assumed));
     }

@@ -5,6 +5,7 @@
 #include "recorder/archive/module_tree.h"
 #include "recorder/base/torch_error.h"
 #include "recorder/inputs/leaves.h"
+#include "schema/operator_facts.h"
 
 namespace whence::recorder::inputs {
 
@@ -127,6 +128,15 @@ bool positional(const std::string& name, std::size_t index) {
   return name.empty() || name == "arr_" + std::to_string(index);
 }
 
+// x.unsqueeze_(0): a trace keeps its inputs as they were at its end.
+bool is_reshaped_in_place(const torch::jit::Value& input) {
+  return std::ranges::any_of(input.uses(), [](const torch::jit::Use& use) {
+    const std::string target = use.user->kind().toQualString();
+    return use.offset == 0 && is_in_place_name(target) &&
+           facts_of(target.substr(0, target.size() - 1)).view != ViewForm::none;
+  });
+}
+
 void check_against_trace(const std::string& name, const c10::IValue& given, const c10::IValue& traced) {
   if (!given.isTensor() || !traced.isTensor()) return;
   const at::Tensor &a = given.toTensor(), &b = traced.toTensor();
@@ -165,7 +175,8 @@ ExampleInputs::Place ExampleInputs::place_of(const std::string& name) const {
 
 ExampleInputs make_inputs(archive::Archive& archive, const ReadOptions& options, int attempt) {
   ExampleInputs inputs;
-  const auto& schema = archive.module().get_method("forward").function().getSchema();
+  const torch::jit::Method forward = archive.module().get_method("forward");
+  const auto& schema = forward.function().getSchema();
   inputs.graph_names = options.input_names;
   for (std::size_t i = 1; i < schema.arguments().size(); ++i) inputs.names.push_back(schema.arguments()[i].name());
   const std::size_t count = inputs.names.size();
@@ -193,7 +204,9 @@ ExampleInputs make_inputs(archive::Archive& archive, const ReadOptions& options,
 
   for (std::size_t i = 0; i < count; ++i) {
     const c10::IValue shape = traced.isNone() || i >= traced.toListRef().size() ? c10::IValue() : traced.toListRef()[i];
-    if (chosen[i]) {
+    if (chosen[i] && is_reshaped_in_place(*forward.graph()->inputs()[i + 1])) {
+      // The trace does not say what it was given.
+    } else if (chosen[i]) {
       check_against_trace(inputs.names[i], *chosen[i], shape);
     } else if (!shape.isNone()) {
       chosen[i] = with_values(shape, generator);

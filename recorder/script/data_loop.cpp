@@ -164,6 +164,10 @@ void DataLoop::widen(const std::vector<Node>& recorded, const std::vector<Node>&
       keep_common_dims(recording_.values.type(first.outputs[i]).dims, recording_.values.type(again.outputs[i]).dims);
     }
     for (std::size_t b = 0; b < std::min(first.blocks.size(), again.blocks.size()); ++b) {
+      const std::vector<ValueId>&inputs = first.blocks[b].inputs, &others = again.blocks[b].inputs;
+      for (std::size_t i = 0; i < std::min(inputs.size(), others.size()); ++i) {
+        keep_common_dims(recording_.values.type(inputs[i]).dims, recording_.values.type(others[i]).dims);
+      }
       widen(first.blocks[b].nodes, again.blocks[b].nodes);
     }
   }

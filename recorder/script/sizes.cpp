@@ -288,8 +288,8 @@ void Sizes::set_shape(const Node& node, const Term& result, const Shape* derived
     if (contradicted(size, seen, node)) size = Size::unknown();
     if (!size.is_known()) {
       const auto runs = std::ranges::count_if(seen, [](const auto& number) { return number.has_value(); });
-      // That it was the same in all of them says little where its row leaves it open.
-      const bool fitted = !of_data && runs > 1 && (dim.dynamic || derived == nullptr);
+      // That it was the same in all of them says little where its row leaves it open, or where nothing was left.
+      const bool fitted = !of_data && runs > 1 && (dim.dynamic || (derived == nullptr && dim.size != 0));
       if (!fitted) dim = {dim.size, true, none_id};
       if (dim.dynamic && dim.symbol == none_id) shape[axis] = born(of_data, seen);
       continue;
@@ -329,7 +329,7 @@ void Sizes::follow(const std::vector<Term>& arguments, const Node& recorded, con
 
 bool Sizes::is_one_unless_empty(ValueId tensor, std::int64_t axis) {
   const Shape* sizes = shape(tensor);
-  if (sizes == nullptr || !of_axes(sizes->at(static_cast<std::size_t>(axis)))) return false;
+  if (sizes == nullptr || depends_on_data(sizes->at(static_cast<std::size_t>(axis)))) return false;
   const SizeRange range = range_of(sizes->at(static_cast<std::size_t>(axis)), [](SymbolId) { return SizeRange{1}; });
   return range.min == 1 && range.max == 1;
 }

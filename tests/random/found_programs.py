@@ -392,4 +392,20 @@ if int(k) > 1:
     x.t_()
     v.add_(1.0)
 return x.sum()"""),
+    FoundProgram("axes change places around another loop", ("script",), "x[b, s, 4], y[b, s], k[]",
+                 "b=5 s=4, b=4 s=5, b=3 s=7, b=1 s=2", """
+for i in range(int(k)):
+    x = x.swapaxes(1, 0)
+    j = 0
+    while j < 4 and y.sum() > 1.3:
+        x = x[torch.arange(x.size(0))]
+        j = j + 1
+return x"""),
+    FoundProgram("an axis that is empty in every run", ("script",), "x[c, b], y[a, b]", "a=3 b=4 c=2, a=2 b=6 c=2, a=1 b=8 c=5, a=2 b=5 c=3", """
+for i in range(y.size(0) - 1 + y.size(1) % 3):
+    x = x.flatten()[:x.size(0) // 2 * 2].view(-1, 2)
+return x.reshape(-1)"""),
+    FoundProgram("an input is given another shape in place", ("trace",), "x[b, s]", ROWS, """
+x.unsqueeze_(0)
+return x * 2.0"""),
 )

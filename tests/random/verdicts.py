@@ -138,8 +138,7 @@ def rounding_decides(program: Program, inputs: list[torch.Tensor], wanted) -> bo
     forward = compile_forward(program.source())
     theirs = results_of(lambda *given: forward(None, *given), moved)
     relative, absolute = TOLERANCE
-    return theirs is not None and same(theirs, wanted, (relative * 100, absolute * 100)) and \
-        not same(theirs, wanted, (relative / 10, absolute / 10))
+    return theirs is not None and not same(theirs, wanted, (relative / 10, absolute / 10))
 
 
 @dataclass(frozen=True)
