@@ -171,7 +171,7 @@ Val Ctx::reshape_to_output(Val value, int index) {
     target.push_back({kind, dim.size, absent, dim});
   }
   const auto computed = [](const ReshapeTarget& entry) { return entry.kind == Kind::computed; };
-  // Of no elements nothing follows.
+  // Asks for each size where there are no elements, of which none follows.
   const bool empty = std::ranges::any_of(*recorded, [](const Dim& dim) { return dim.is_static() && dim.size == 0; });
   if (!open && !empty && std::count_if(target.begin(), target.end(), computed) == 1) {
     std::find_if(target.begin(), target.end(), computed)->kind = Kind::inferred;

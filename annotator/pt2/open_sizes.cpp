@@ -105,8 +105,7 @@ class OpenSizes {
     }
   }
 
-  // What is said of the size later, whether a write has to broadcast to it, follows from the axes; the number is the
-  // example's.
+  // Returns a size that follows from axes, for whoever asks of it later whether a write has to broadcast to it.
   SymbolId symbol_of(const Size& size, std::int64_t number) {
     const auto is_axis = [&](SymbolId id) { return program_.symbols[id].kind == SymbolKind::axis; };
     if (size.is_integer() || !std::ranges::all_of(size.symbols(), is_axis)) return none_id;

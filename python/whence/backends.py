@@ -441,7 +441,7 @@ def _saved(job: Job, program: Any, axes: Axes, folder: Path) -> None:
 
 def _decomposed(job: Job, program: Any, axes: Axes, folder: Path, failure: WhenceError,
                 is_wrong: Callable[[Any], bool]) -> None:
-    """An operator that cannot be converted as a whole may be in the parts that PyTorch knows it by.
+    """Exports the parts that PyTorch knows an operator by, where it cannot be converted as a whole.
 
     First those of the refused operators alone, so that a recurrent network beside them stays one node; the parts of all
     operators where that is not enough. PyTorch decides by the example's sizes which of the parts share memory, so parts

@@ -401,7 +401,8 @@ for i in range(int(k)):
         x = x[torch.arange(x.size(0))]
         j = j + 1
 return x"""),
-    FoundProgram("an axis that is empty in every run", ("script",), "x[c, b], y[a, b]", "a=3 b=4 c=2, a=2 b=6 c=2, a=1 b=8 c=5, a=2 b=5 c=3", """
+    FoundProgram("an axis that is empty in every run", ("script",), "x[c, b], y[a, b]",
+                 "a=3 b=4 c=2, a=2 b=6 c=2, a=1 b=8 c=5, a=2 b=5 c=3", """
 for i in range(y.size(0) - 1 + y.size(1) % 3):
     x = x.flatten()[:x.size(0) // 2 * 2].view(-1, 2)
 return x.reshape(-1)"""),
