@@ -444,8 +444,8 @@ def _decomposed(job: Job, program: Any, axes: Axes, folder: Path, failure: Whenc
     """Exports the parts that PyTorch knows an operator by, where it cannot be converted as a whole.
 
     First those of the refused operators alone, so that a recurrent network beside them stays one node; the parts of all
-    operators where that is not enough. PyTorch decides by the example's sizes which of the parts share memory, so parts
-    that are wrong at other sizes are no way out.
+    operators where that is not enough. PyTorch decides by the example's sizes which of the parts share memory, so
+    parts that are wrong at other sizes are left, and the first refusal stands.
     """
     refused, table = failure, {}
     try:
