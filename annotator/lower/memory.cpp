@@ -312,6 +312,7 @@ void Memory::add_views(const Node& node, const std::vector<ValueId>& bases, cons
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
       doubt(node.outputs[i], bases[i], why);
       unplaced_.insert(node.outputs[i]);
+      if (repeats_elements(bases[i]) || is_repeating(owner(bases[i]))) repeat(node.outputs[i], why);
       if (!facts_of(node.target).repeats_elements) continue;
       const Type &type = program_.values[node.outputs[i]].type, &base = program_.values[bases[i]].type;
       if (!program::same_shape(type, base)) state_.repeating.emplace(node.outputs[i], why);

@@ -164,7 +164,8 @@ void Sizes::assume(const Size& chosen, SizeAtom::Kind kind, const std::vector<Si
 
 // A minimum or maximum of sizes of axes is the one that it always is. A table of 512 positions, cut at the length of a
 // text, is as long as the text if it was in every run: the model runs where it is. Not so the number: x[:3] is not 3
-// long because it was so in every run. That nothing was left in some run says little, and a table has 2 positions.
+// long because it was so in every run. A table has 2 positions; that nothing was left in some run says little, nor that
+// a length that is computed filled it.
 Size Sizes::resolved(const SizeAtom& atom, const Numbers& seen) {
   if (atom.kind == SizeAtom::Kind::symbol) return Size::symbol(atom.symbol);
   if (atom.kind == SizeAtom::Kind::call) return Size::call(atom.name, atom.operands);
@@ -174,16 +175,18 @@ Size Sizes::resolved(const SizeAtom& atom, const Numbers& seen) {
   const Size extreme = atom.kind == SizeAtom::Kind::minimum ? minimum(operands) : maximum(operands);
   const auto runs = std::ranges::count_if(seen, [](const auto& number) { return number.has_value(); });
   if (runs < 2 || !of_axes(extreme)) return extreme;
-  const bool is_table = std::ranges::any_of(operands, [](const Size& each) { return each.integer().value_or(0) > 1; });
+  const auto table = std::ranges::find_if(operands, &Size::is_integer);
+  const std::int64_t positions = table == operands.end() ? 0 : table->number();
   for (const Size& operand : operands) {
-    bool always = operand != Size(0), never_empty = true;
+    bool always = operand != Size(0), within = true;
     for (int run = 0; run < most_runs; ++run) {
       if (!seen[run]) continue;
       always &= in_run(operand, run) == in_run(extreme, run);
-      never_empty &= in_run(operand, run) > 0;
+      const std::int64_t number = in_run(operand, run).value_or(0);
+      within &= number > 0 && (operand.single_symbol() || number < positions);
     }
     const bool cut_from_table =
-        is_table && never_empty && atom.kind == SizeAtom::Kind::minimum && !operand.is_integer();
+        positions > 1 && within && atom.kind == SizeAtom::Kind::minimum && !operand.is_integer();
     if (!always || !(cut_from_table || is_extreme(operand, atom.kind, operands))) continue;
     assume(operand, atom.kind, operands);
     return operand;
@@ -385,6 +388,12 @@ bool Sizes::decides_length(const Node& node) {
   if (cut.is_integer()) return false;
   // All runs may have one part of x[:1], of which an empty axis leaves none.
   if (node.target == "aten::unbind") return true;
+  // All runs may have one number of pieces: the last of x.split(3), which is 1, 2 or 3 long.
+  const auto* piece = argument ? argument->as<std::int64_t>() : nullptr;
+  if (piece != nullptr && *piece > 0 && cut.is_known()) {
+    const SizeRange pieces = range_of(floor_div(cut + (*piece - 1), *piece), facts().ranges);
+    if (std::max<std::int64_t>(pieces.min, 1) != pieces.max) return true;
+  }
   // All runs may be longer than the number of chunks.
   const Argument* chunks = node.find("chunks");
   const auto* count = chunks ? chunks->as<std::int64_t>() : nullptr;

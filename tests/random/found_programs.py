@@ -409,4 +409,6 @@ return x.reshape(-1)"""),
     FoundProgram("an input is given another shape in place", ("trace",), "x[b, s]", ROWS, """
 x.unsqueeze_(0)
 return x * 2.0"""),
+    FoundProgram("the first piece of the last piece", ("script",), "x[b, s]", "b=5 s=7, b=6 s=7, b=7 s=3, b=9 s=2", """
+return x.split(3, 0)[-1].split(2, 0)[0]"""),
 )
