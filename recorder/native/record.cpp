@@ -228,6 +228,18 @@ void note_state(const std::set<std::string>& changed, Diagnostics& notes) {
   }
 }
 
+// Warns of lengths that data decide: C++ reads them as numbers, of which a trace sees no more than of others, and which
+// no trace at another size tells apart.
+void note_sizes_of_content(const std::set<std::string>& operators, Diagnostics& notes) {
+  for (const std::string& name : operators) {
+    notes.push_back(warning(Code::baked_value,
+                            "data decide how long the result of " + name +
+                                " is; a number that forward reads from its sizes is the example's in the file",
+                            "compute with tensors what depends on it: torch::ones_like, mask.sum()",
+                            {.stage = "record", .op = name}));
+  }
+}
+
 // Traces, and runs the command on the archive: `arguments` are those of its subcommand beside the inputs.
 Report trace_and_run(torch::nn::Module& module, const Inputs& inputs, const Forward& forward, const Options& options,
                      std::vector<std::string> arguments) {
@@ -258,6 +270,7 @@ Report trace_and_run(torch::nn::Module& module, const Inputs& inputs, const Forw
   Report report = traced.report;
   report.notes = run_whence(options.command, arguments);
   note_state(traced.changed, report.notes);
+  note_sizes_of_content(traced.sized_by_content, report.notes);
   if (kept) {
     AtomicFile file(options.archive);
     file.take(archive);

@@ -11,6 +11,7 @@
 #include "recorder/base/torch_error.h"
 #include "recorder/native/kept_state.h"
 #include "schema/files/files.h"
+#include "schema/operator_facts.h"
 
 namespace whence::native {
 
@@ -112,6 +113,10 @@ class ModuleTracer {
     ModuleMirror mirror(module_);
     const Trace done = trace(mirror, inputs, [&](jit::Graph& traced_graph, const Session& session) {
       refuse_reads(traced_graph, session);
+      for (const jit::Node* node : traced_graph.nodes()) {
+        const std::string target = node->kind().toQualString();
+        if (facts_of(target).sizes_of_content) traced.sized_by_content.insert(target);
+      }
       const ScopeCount count = bring_into_scopes(traced_graph, session, symbols_);
       traced.report.exact = count.exact;
       traced.report.inferred = count.inferred;

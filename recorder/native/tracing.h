@@ -18,7 +18,8 @@ struct OtherSizeFailed : Error {
 struct Traced {
   torch::jit::Module module;
   Report report;
-  std::set<std::string> changed;  // buffers that forward changes; they were restored
+  std::set<std::string> changed;           // buffers that forward changes; they were restored
+  std::set<std::string> sized_by_content;  // operators whose results are as long as the data have it
 };
 
 // `sizes` and `resized` are for the other traces: resized[k] holds the inputs of trace k + 1. Traces after the second
