@@ -411,7 +411,8 @@ x.unsqueeze_(0)
 return x * 2.0"""),
     FoundProgram("the first piece of the last piece", ("script",), "x[b, s]", "b=5 s=7, b=6 s=7, b=7 s=3, b=9 s=2", """
 return x.split(3, 0)[-1].split(2, 0)[0]"""),
-    FoundProgram("a length that data decide is read by C++", ("native",), "x[b, s]", "b=2 s=8, b=3 s=8, b=2 s=7, b=4 s=5", """
+    FoundProgram("a length that data decide is read by C++", ("native",), "x[b, s]",
+                 "b=2 s=8, b=3 s=8, b=2 s=7, b=4 s=5", """
 v = torch.masked_select(x, x > 0.3)
 return torch.arange(v.size(-1), dtype=torch.float32)"""),
 )
