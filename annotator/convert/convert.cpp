@@ -57,8 +57,10 @@ ConvertSession::ConvertSession(const Program& program, Graph& graph, const Conve
 namespace {
 
 // True if lowering said why this operator, which has no converter, cannot be written as others; then its remedy is one
-// for that error, too, unless it is about what the operator is given.
+// for that error, too, unless it is about what the operator is given. Where lowering refused something, the program that
+// it left is not the one that was recorded, and what does not fit in it is not a defect.
 bool is_explained(const Diagnostic& failure, Diagnostics& of_lowering) {
+  if (failure.code == Code::internal) return !of_lowering.empty();
   if (failure.code != Code::no_converter) return false;
   const auto reason = std::ranges::find_if(of_lowering, [&](const Diagnostic& refused) {
     return refused.severity == Severity::error && refused.where.op == failure.where.op;

@@ -302,7 +302,18 @@ def test_what_some_iterations_change(tmp_path, trips):
     assert_equal(path, torch.jit.script(OneOrTheOther()), torch.rand(6, 4), torch.tensor(trips))
 
 
-REFUSED = [(Reshaped, "another shape"), (OtherMemory, "another shape")]
+class ReshapedAndAsked(nn.Module):
+    """The last axis is one that the refused operation would have made."""
+
+    def forward(self, x, n):
+        h = x.clone()
+        if int(n) > 1:
+            h.unsqueeze_(2)
+            h = h + h.shape[2]
+        return h
+
+
+REFUSED = [(Reshaped, "another shape"), (OtherMemory, "another shape"), (ReshapedAndAsked, "another shape")]
 
 
 @pytest.mark.parametrize("model, words", REFUSED)
