@@ -128,7 +128,7 @@ bool may_be(const Program& program, const Size& size, std::int64_t number) {
   // torch.export states 2 of every axis, whatever the model does.
   const auto range = [&](SymbolId id) {
     SizeRange stated = range_of(program.symbols[id]);
-    if (stated.min == 2) stated.min = 1;
+    if (program.symbols[id].kind == SymbolKind::axis && stated.min == 2) stated.min = 1;
     return stated;
   };
   if (!may_be(size, number, range)) return false;
