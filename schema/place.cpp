@@ -60,6 +60,11 @@ bool is_at_least(const Program& program, const Size& size, std::int64_t least) {
   return size.is_known() && range_of(size, [&](SymbolId id) { return range_in(program, id); }).min >= least;
 }
 
+bool is_of_axes(const Program& program, const Size& size) {
+  return size.is_known() &&
+         std::ranges::all_of(size.symbols(), [&](SymbolId id) { return program.symbols[id].kind == SymbolKind::axis; });
+}
+
 std::vector<std::size_t> axes_in_order(std::size_t rank) {
   std::vector<std::size_t> order(rank);
   std::iota(order.begin(), order.end(), 0);

@@ -33,6 +33,7 @@ std::optional<std::vector<Size>> sizes_of(const Program& program, ValueId tensor
 SizeRange range_in(const Program& program, SymbolId symbol);
 std::optional<std::int64_t> example_of(const Program& program, SymbolId symbol);
 bool is_at_least(const Program& program, const Size& size, std::int64_t least);  // for certain
+bool is_of_axes(const Program& program, const Size& size);                       // follows from axes of inputs
 std::vector<std::size_t> axes_in_order(std::size_t rank);
 
 // ---- places -------------------------------------------------------------------------------------------------------

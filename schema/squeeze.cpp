@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "schema/place.h"
 #include "schema/size_text.h"
 
 namespace whence {
@@ -16,11 +17,6 @@ bool names(const Argument& dim, std::size_t axis, std::size_t rank) {
   const auto* number = dim.as<std::int64_t>();
   return number != nullptr &&
          (*number < 0 ? *number + static_cast<std::int64_t>(rank) : *number) == static_cast<std::int64_t>(axis);
-}
-
-bool is_of_axes(const Program& program, const Size& size) {
-  return size.is_known() &&
-         std::ranges::all_of(size.symbols(), [&](SymbolId id) { return program.symbols[id].kind == SymbolKind::axis; });
 }
 
 }  // namespace

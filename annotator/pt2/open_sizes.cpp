@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "schema/operator_facts.h"
+#include "schema/place.h"
 #include "schema/shape_functions.h"
 #include "schema/squeeze.h"
 
@@ -107,8 +108,7 @@ class OpenSizes {
 
   // Returns a size that follows from axes, for whoever asks of it later whether a write has to broadcast to it.
   SymbolId symbol_of(const Size& size, std::int64_t number) {
-    const auto is_axis = [&](SymbolId id) { return program_.symbols[id].kind == SymbolKind::axis; };
-    if (size.is_integer() || !std::ranges::all_of(size.symbols(), is_axis)) return none_id;
+    if (size.is_integer() || !is_of_axes(program_, size)) return none_id;
     if (const auto single = size.single_symbol()) return *single;
     const auto [symbol, is_new] = derived_.try_emplace(size, SymbolId(program_.symbols.size()));
     if (is_new) {
