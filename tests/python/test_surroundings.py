@@ -516,7 +516,7 @@ def test_two_sizes_that_python_compares_are_kept_or_told(quiet):
         given = [torch.randn(size, 3) for size in sizes]
         torch.testing.assert_close(program(*given)[0], Shorter()(*given))
     for dynamo in (False, True):
-        with pytest.raises(whence.WhenceError, match="E0304.*axis 0 of 'x' at 8, axis 0 of 'y' at 5"):
+        with pytest.raises(whence.WhenceError, match=r"E0304.*axis 0 of 'x' at \d, axis 0 of 'y' at \d"):
             whence.export(Longer().eval(), example, dynamic_shapes=axes, dynamo=dynamo)
 
 

@@ -175,6 +175,9 @@ void fft_c2r(Ctx& c) {
   const int rank = c.rank(x) - 1;
   const DType dtype = c.dtype(x);
   Ints axes = axes_of_half(c, rank);
+  if (!c.static_size(c.size("last_dim_size"))) {
+    c.refuse("the way back from a half spectrum of dynamic size", "give the operator the length n of its result");
+  }
   const std::int64_t last = axes.back(), n = c.count("last_dim_size");
   axes.pop_back();
   Val y = axes.empty() ? x : over_axes(c, x, rank, axes, false);
