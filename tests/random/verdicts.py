@@ -154,8 +154,11 @@ class Statement:
         sizes = {text: size for text, size in given if text.isidentifier()}
         names = {**sizes, "Min": min, "Max": max, "Mod": lambda a, b: a % b}
         named = [(text, size) for text, size in given if set(SIZE_NAME.findall(text)) <= names.keys()]
-        return all(eval(text, names) == size for text, size in named) and \
-            all(eval(text, names) for text in self.conditions)
+        try:
+            return all(eval(text, names) == size for text, size in named) and \
+                all(eval(text, names) for text in self.conditions)
+        except ZeroDivisionError:  # "4 % n == 0" where n is 0
+            return False
 
 
 def statement_of(model: Path) -> Statement:
