@@ -142,6 +142,11 @@ ValueId Memory::current(ValueId id) {
     reports_.report(lost->second);
     return last_value(id);
   }
+  if (at == nullptr &&
+      !state_.doubts.empty()) {  // a block that has ended wrote to it by a name that is perhaps its own
+    reports_.report(state_.doubts.back().why);
+    return last_value(id);
+  }
   return made_anew(id);
 }
 
