@@ -34,15 +34,16 @@ std::optional<Size> linear(const Numbers& numbers, const SeenSize& of) {
   return fits ? std::optional(factor * of.size + offset) : std::nullopt;
 }
 
-// Rounded down or up: windows and strides.
-std::optional<Size> quotient(const Numbers& numbers, const SeenSize& of, std::int64_t most_divisor) {
+// Adds the quotients (n + k) // d + l that give the numbers: windows and strides.
+void add_quotients(const Numbers& numbers, const SeenSize& of, std::int64_t most_divisor, std::vector<Size>& found) {
   for (std::int64_t divisor = 2; divisor <= most_divisor; ++divisor) {
-    for (const std::int64_t more : {std::int64_t{0}, divisor - 1}) {
-      const bool fits = gives(numbers, of.numbers, [&](std::int64_t size) { return (size + more) / divisor; });
-      if (fits) return floor_div(of.size + more, divisor);
+    for (std::int64_t more = 0; more < divisor; ++more) {
+      const auto rounded = [&](std::int64_t size) { return floor_quotient(size + more, divisor); };
+      const std::int64_t offset = numbers[0] - rounded(of.numbers[0]);
+      const bool fits = gives(numbers, of.numbers, [&](std::int64_t size) { return rounded(size) + offset; });
+      if (fits) found.push_back(floor_div(of.size + more, divisor) + offset);
     }
   }
-  return std::nullopt;
 }
 
 std::optional<Size> multiple_of_two(const Numbers& numbers, const std::vector<SeenSize>& sizes) {
@@ -71,8 +72,10 @@ std::optional<Size> fitted(const std::vector<std::int64_t>& numbers, const std::
   first([&](const SeenSize& each) { return multiple(numbers, each); });
   first([&](const SeenSize& each) { return linear(numbers, each); });
   if (!found) found = multiple_of_two(numbers, sizes);
-  first([&](const SeenSize& each) { return quotient(numbers, each, most_divisor); });
-  return found;
+  if (found) return found;
+  std::vector<Size> quotients;
+  for (const SeenSize& each : sizes) add_quotients(numbers, each, most_divisor, quotients);
+  return quotients.size() == 1 ? std::optional(quotients.front()) : std::nullopt;
 }
 
 }  // namespace whence

@@ -40,7 +40,7 @@ SettledSqueeze settled_squeeze(const Program& program, SqueezedAxis how, std::si
              : empty ? "keeps it where it is 0, and the file does not run there"
                      : "keeps it where it is not, and the file does not run there";
   const std::string remedy =
-      empty ? "take the first element by its number, x[:, 0], or run the file at sizes above 0 only"
+      empty ? "take the first element by its number, x[:, 0], or run the file only at sizes where there is one"
             : "squeeze by number the axes that are always 1, or run the file at sizes above 1 only";
   SettledSqueeze settled;
   if (is_of_axes(program, length)) {

@@ -22,7 +22,7 @@ class OpenSizes {
  public:
   OpenSizes(Program& program, const Place& place, Diagnostics& notes)
       : program_(program), place_(place), notes_(notes) {
-    facts_ = {[this](ValueId id) { return shape_of(id); }, [](ValueId) { return Size::unknown(); },
+    facts_ = {[this](ValueId id) { return shape_of(id); }, [this](ValueId id) { return number_of(id); },
               [this](ValueId id) { return program_.values[id].type.dtype == DType::boolean; },
               [this](SymbolId id) { return range(id); }};
   }
@@ -71,7 +71,15 @@ class OpenSizes {
     return &shape->second;
   }
 
+  Size number_of(ValueId id) const {
+    const auto number = numbers_.find(id);
+    return number == numbers_.end() ? Size::unknown() : number->second;
+  }
+
   void follow(const Node& node) {
+    if (node.outputs.size() == 1 && program_.values[node.outputs[0]].type.kind == ValueKind::integer) {
+      numbers_[node.outputs[0]] = number_of_result(node, facts_);
+    }
     std::optional<std::vector<Shape>> derived;
     const auto* self = node.arguments.empty() ? nullptr : node.arguments.front().value.as<ValueRef>();
     if (!is_in_place_name(node.target)) {
@@ -150,6 +158,7 @@ class OpenSizes {
   Diagnostics& notes_;
   ShapeFacts facts_;
   std::unordered_map<ValueId, Shape> shapes_;
+  std::unordered_map<ValueId, Size> numbers_;
   std::map<Size, SymbolId> derived_;
 };
 

@@ -118,13 +118,14 @@ std::int64_t elements(const Inputs& inputs) {
   return sum;
 }
 
-// Adds two more sizes for each dynamic axis: one that is larger than common limits of models, so that a comparison of a
-// size with a limit has another result, with other elements, so that sizes that these decide differ, too; and 1, since
-// that is a size, too. Other axes keep the example's size. Leaves out sizes for which the inputs would be too large; a
-// module need not accept these.
+// Adds more sizes for each dynamic axis. A large one exceeds common limits of models, so that a comparison of a size
+// with a limit has another result; its elements are negated, so that sizes that these decide differ, too. It is one
+// below a multiple of each usual stride, and such a multiple and one above it follow: they show how a division by a
+// stride is rounded. The last is 1, since that is a size, too. Other axes keep the example's size. Leaves out sizes for
+// which the inputs would be too large; a module need not accept these.
 void add_far_sizes(const Inputs& inputs, const ExampleInputs& examples, const std::vector<DynamicAxis>& axes,
                    std::vector<TracedSize>& sizes, std::vector<Inputs>& resized) {
-  constexpr std::int64_t large = 1031, most_elements = 1 << 20;
+  constexpr std::int64_t large = 1919, multiple = 960, most_elements = 1 << 20;
   const auto add = [&](std::size_t i, std::int64_t size) {
     Inputs other = inputs;
     for (const DynamicAxis& axis : axes) {
@@ -140,8 +141,9 @@ void add_far_sizes(const Inputs& inputs, const ExampleInputs& examples, const st
     for (std::size_t k = 0; k < sizes.size(); ++k) sizes[k].seen.push_back(k == i ? size : sizes[k].seen[0]);
     resized.push_back(std::move(other));
   };
-  for (std::size_t i = 0; i < sizes.size(); ++i) add(i, large);
-  for (std::size_t i = 0; i < sizes.size(); ++i) add(i, 1);
+  for (const std::int64_t size : {large, multiple, multiple + 1, std::int64_t{1}}) {
+    for (std::size_t i = 0; i < sizes.size(); ++i) add(i, size);
+  }
 }
 
 // Traces at the example's size and at others. It is not known which second size a module accepts, so several are tried,

@@ -10,6 +10,13 @@ namespace whence::recorder::script {
 
 namespace {
 
+// True if both are the same, but for the values that they stand for.
+bool same_literals(const Argument& a, const Argument& b) {
+  if (a.as<ValueRef>() && b.as<ValueRef>()) return true;
+  const auto *list = a.as<ArgumentList>(), *other = b.as<ArgumentList>();
+  return list && other ? std::ranges::equal(*list, *other, same_literals) : a == b;
+}
+
 // Sizes on which the two do not agree are dynamic; ranks on which they do not agree are unknown.
 void keep_common_dims(std::optional<std::vector<Dim>>& dims, const std::optional<std::vector<Dim>>& others) {
   if (!dims || !others) return;
@@ -70,18 +77,24 @@ std::vector<Term> DataLoop::terms() const {
 
 void DataLoop::iterate() {
   Restore sink(recording_.writer.sink);
-  bool again = true;  // one more for the sizes, when they changed in the only one
+  Block& body = node_.blocks[0];
+  bool again = true;  // until an iteration changes no size
   for (std::int64_t trip = 0; again || body_.any_in(); ++trip) {
     std::vector<Node> later;
-    const std::vector<Term> results = iterate_once(trip, trip == 0 ? node_.blocks[0].nodes : later);
+    const std::vector<Term> results = iterate_once(trip, trip == 0 ? body.nodes : later);
     if (trip == 0) {
       record_outputs(results);
     } else {
-      widen(node_.blocks[0].nodes, later);
+      // What follows from a size that has changed since does not hold in every iteration.
+      if (again && !same_operations(body.nodes, later)) {
+        std::swap(body.nodes, later);
+        record_outputs(results);
+      }
+      widen(body.nodes, later);
       for (std::size_t i = 0; i < supposed_.size(); ++i) leaves_[i].term.seen = supposed_[i];
       supposed_.clear();
     }
-    again = take_over(results) && trip == 0;
+    again = take_over(results);
     if (again && !body_.any_in()) assume_values(results);
     body_.end_iteration(trip);
   }
@@ -103,7 +116,7 @@ std::vector<Term> DataLoop::iterate_once(std::int64_t trip, std::vector<Node>& n
 
 void DataLoop::record_outputs(const std::vector<Term>& results) {
   std::vector<Argument>& outputs = node_.blocks[0].outputs;
-  outputs.push_back(program::argument(body_.next_condition(), nullptr));
+  outputs.assign(1, program::argument(body_.next_condition(), nullptr));
   for (std::size_t i = 0; i < results.size(); ++i) {
     outputs.push_back(program::argument(results[i], nullptr));
     leaves_[i].left = results[i];
@@ -152,6 +165,24 @@ void DataLoop::assume_values(const std::vector<Term>& results) {
       if (auto value = results[i].at(run)) seen[run] = std::move(value);
     }
   }
+}
+
+// True if two iterations recorded the same operations, and know the values of the same results.
+bool DataLoop::same_operations(const std::vector<Node>& nodes, const std::vector<Node>& others) const {
+  const auto same_values = [&](ValueId a, ValueId b) {
+    return recording_.known.contains(a) == recording_.known.contains(b);
+  };
+  const auto same_arguments = [](const NamedArgument& a, const NamedArgument& b) {
+    return a.name == b.name && same_literals(a.value, b.value);
+  };
+  const auto same_blocks = [&](const Block& a, const Block& b) {
+    return same_operations(a.nodes, b.nodes) && std::ranges::equal(a.outputs, b.outputs, same_literals);
+  };
+  return std::ranges::equal(nodes, others, [&](const Node& a, const Node& b) {
+    return a.target == b.target && a.overload == b.overload && a.list_output == b.list_output &&
+           std::ranges::equal(a.arguments, b.arguments, same_arguments) &&
+           std::ranges::equal(a.outputs, b.outputs, same_values) && std::ranges::equal(a.blocks, b.blocks, same_blocks);
+  });
 }
 
 // A size that changes from iteration to iteration is dynamic wherever it shows in the body.

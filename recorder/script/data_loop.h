@@ -1,5 +1,6 @@
-// DataLoop: a loop whose length depends on data. Its body is recorded once, in the first iteration; then the runs go on
-// to the end without recording, so that shapes behind the loop are known.
+// DataLoop: a loop whose length depends on data. Its body is recorded in the first iteration, or, if that found sizes
+// that iterations change, in the first one that does not count on them; then the runs go on to the end without
+// recording, so that shapes after the loop are known.
 #pragma once
 
 #include "recorder/script/loop_variables.h"
@@ -19,7 +20,7 @@ class DataLoop {
     Term term;
     Term start;              // carried into the first iteration
     std::string name_after;  // name of its value after the loop
-    Term left;               // left by the first iteration
+    Term left;               // left by the iteration that is recorded
   };
 
   void begin(const CarriedForm& form, const LoopVariables::Variable& variable);
@@ -29,6 +30,7 @@ class DataLoop {
   bool take_over(const std::vector<Term>& results);
   bool take_over_type(const Term& leaf, const Term& result);
   void assume_values(const std::vector<Term>& results);
+  bool same_operations(const std::vector<Node>& nodes, const std::vector<Node>& others) const;
   void widen(const std::vector<Node>& recorded, const std::vector<Node>& later);
   void finish();
   std::vector<Term> terms() const;

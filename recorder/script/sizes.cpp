@@ -332,9 +332,9 @@ void Sizes::follow(const std::vector<Term>& arguments, const Node& recorded, con
 
 bool Sizes::is_one_unless_empty(ValueId tensor, std::int64_t axis) {
   const Shape* sizes = shape(tensor);
-  if (sizes == nullptr || depends_on_data(sizes->at(static_cast<std::size_t>(axis)))) return false;
-  const SizeRange range = range_of(sizes->at(static_cast<std::size_t>(axis)), [](SymbolId) { return SizeRange{1}; });
-  return range.min == 1 && range.max == 1;
+  if (sizes == nullptr) return false;
+  const SizeRange range = range_of(sizes->at(static_cast<std::size_t>(axis)), facts().ranges);
+  return range.min == 0 && range.max == 1;
 }
 
 void Sizes::forget_numbers(const std::vector<const Term*>& written) {

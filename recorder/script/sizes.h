@@ -24,7 +24,7 @@ class Sizes {
   // they are those of one iteration.
   void name_derived();
 
-  // True for an axis that is 1 long at all lengths above 0, as the one of x[:1].
+  // True for an axis that is 1 long or 0, as the first ones of x[:1] and x[2:][:1].
   bool is_one_unless_empty(ValueId tensor, std::int64_t axis);
 
   // True if data decide how many results `recorded` has, an operation that cuts a tensor into parts.

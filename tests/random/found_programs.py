@@ -415,4 +415,25 @@ return x.split(3, 0)[-1].split(2, 0)[0]"""),
                  "b=2 s=8, b=3 s=8, b=2 s=7, b=4 s=5", """
 v = torch.masked_select(x, x > 0.3)
 return torch.arange(v.size(-1), dtype=torch.float32)"""),
+    FoundProgram("axes change places while the first is counted", ("script",), "x[b, 4]", "b=6, b=2, b=5, b=1", """
+i = 0
+while i < x.shape[0]:
+    x = x.swapaxes(0, 1)
+    i = i + 1
+return x"""),
+    FoundProgram("the first of what is left of an axis is squeezed", ("trace", "script"), "x[b, s]",
+                 "b=5 s=3, b=4 s=4, b=3 s=5, b=1 s=3, b=2 s=4", """
+return x[2:, 2][:1].squeeze(0) * 2.0"""),
+    FoundProgram("the first of one of two is squeezed", ("script",), "x[b, s], y[t, s]",
+                 "b=2 s=8 t=2, b=3 s=7 t=4, b=0 s=8 t=2, b=4 s=5 t=0", """
+if y.size(1) % 2 == 0:
+    y = x
+return y[:1].squeeze(0)"""),
+    FoundProgram("the first of nothing is reshaped", ("export",), "x[b, s]", "b=6 s=6, b=3 s=4, b=0 s=6, b=1 s=5", """
+v = x[:1]
+return v.reshape(-1, 1, v.size(1))"""),
+    FoundProgram("a stride that few sizes show", ("native",), "x[b, s]", "b=2 s=7, b=5 s=4, b=4 s=3, b=8 s=6", """
+v = x.reshape(x.shape[1], -1)
+n = (v.shape[1] + 2) // 2
+return v.reshape(n - n // 2, -1)"""),
 )

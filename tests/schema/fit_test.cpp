@@ -11,7 +11,7 @@ namespace {
 const Size n = Size::symbol(SymbolId(0)), m = Size::symbol(SymbolId(1));
 
 // n and m in four runs.
-const std::vector<SeenSize> seen{{n, {5, 7, 1031, 1}}, {m, {3, 8, 4, 2}}};
+const std::vector<SeenSize> seen{{n, {5, 7, 1050, 1}}, {m, {3, 8, 4, 2}}};
 
 std::vector<std::int64_t> numbers(const auto& rule) {
   std::vector<std::int64_t> all;
@@ -44,15 +44,22 @@ TEST(Fit, TakesTwoSizesForNoLine) {
   EXPECT_EQ(fitted({3, 6, 6}, two, 1), n + 1);
 }
 
+// At 2, 5, 14 and 1 rounding up by 4 gives what n // 4 + 1 gives, at 4 it does not.
+TEST(Fit, TakesAQuotientThatTheSizesTellFromAllOthers) {
+  EXPECT_EQ(fitted({1, 2, 4, 1}, {{n, {2, 5, 14, 1}}}, 64), std::nullopt);
+  EXPECT_EQ(fitted({1, 2, 4, 1, 2, 1}, {{n, {2, 5, 14, 1, 4, 3}}}, 4), floor_div(n, 4) + 1);
+  EXPECT_EQ(fitted({1, 2, 4, 1, 1, 1}, {{n, {2, 5, 14, 1, 4, 3}}}, 4), floor_div(n + 3, 4));
+}
+
 TEST(SizeSteps, ComputeWhatTheSizeIs) {
   const auto length = [](SymbolId id) { return id == SymbolId(0) ? std::optional<Length>(11) : std::nullopt; };
   const SizeSteps<Length> steps{length, [](Length number) { return number; },
-                             [](const std::string& target, const Length& a, const Length& b) {
-                               if (target == "aten::floordiv") return floor_quotient(a, b);
-                               if (target == "prim::min") return std::min(a, b);
-                               if (target == "prim::max") return std::max(a, b);
-                               return target == "aten::add" ? a + b : a * b;
-                             }};
+                                [](const std::string& target, const Length& a, const Length& b) {
+                                  if (target == "aten::floordiv") return floor_quotient(a, b);
+                                  if (target == "prim::min") return std::min(a, b);
+                                  if (target == "prim::max") return std::max(a, b);
+                                  return target == "aten::add" ? a + b : a * b;
+                                }};
   EXPECT_EQ(steps.number(7), 7);
   EXPECT_EQ(steps.number(2 * n * n - 3 * n + 1), 2 * 121 - 33 + 1);
   EXPECT_EQ(steps.number(minimum({floor_div(n, 4), 5}) + maximum({n - 20, 0})), 2);
