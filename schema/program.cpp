@@ -91,7 +91,10 @@ std::optional<bool> known_flag(const Program& program, const Argument& argument)
 }
 
 SizeRange range_of(const Symbol& symbol) {
-  return {std::max<std::int64_t>(symbol.min.value_or(0), 0), symbol.max.value_or(SizeRange().max)};
+  constexpr std::int64_t least_of_torch_export = 2;
+  const std::int64_t min = symbol.min.value_or(0);
+  const bool says_nothing = symbol.kind == SymbolKind::axis && min <= least_of_torch_export;
+  return {says_nothing ? 0 : std::max<std::int64_t>(min, 0), symbol.max.value_or(SizeRange().max)};
 }
 
 namespace {
@@ -125,13 +128,7 @@ void assume(Program& program, Constraint constraint) {
 }
 
 bool may_be(const Program& program, const Size& size, std::int64_t number) {
-  // torch.export states 2 of every axis, whatever the model does.
-  const auto range = [&](SymbolId id) {
-    SizeRange stated = range_of(program.symbols[id]);
-    if (program.symbols[id].kind == SymbolKind::axis && stated.min == 2) stated.min = 1;
-    return stated;
-  };
-  if (!may_be(size, number, range)) return false;
+  if (!may_be(size, number, [&](SymbolId id) { return range_of(program.symbols[id]); })) return false;
   const auto excludes = [&](const Comparison& each) {
     return each.left == size && each.right.is_integer() && holds({{{number, each.relation, each.right}}}, {}) == false;
   };

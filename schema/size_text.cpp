@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "schema/parse_number.h"
+#include "schema/path_conditions.h"
 
 namespace whence {
 
@@ -19,24 +20,6 @@ bool part_of_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) !
 
 // A condition in conjunctive normal form.
 using Conditions = std::vector<Constraint>;
-
-Relation negated(Relation relation) {
-  switch (relation) {
-    case Relation::equal:
-      return Relation::different;
-    case Relation::different:
-      return Relation::equal;
-    case Relation::less:
-      return Relation::at_least;
-    case Relation::at_most:
-      return Relation::greater;
-    case Relation::greater:
-      return Relation::at_most;
-    case Relation::at_least:
-      return Relation::less;
-  }
-  return relation;
-}
 
 std::optional<Conditions> either(const Conditions& a, const Conditions& b) {
   if (a.size() * b.size() > most_constraints) return std::nullopt;

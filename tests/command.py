@@ -31,20 +31,20 @@ def server(archive: Path = WITH_LIBTORCH) -> CommandServer | None:
     return CommandServer(SERVER, archive) if has_server() else None
 
 
-def run_process(arguments: list[str], environment: dict) -> subprocess.CompletedProcess:
+def run_process(arguments: list[str], environment: dict, timeout: float = TIMEOUT) -> subprocess.CompletedProcess:
     """A process that starts as a user's does."""
-    return subprocess.run([str(BINARY), *arguments], capture_output=True, text=True, timeout=TIMEOUT, env=environment,
+    return subprocess.run([str(BINARY), *arguments], capture_output=True, text=True, timeout=timeout, env=environment,
                           stdin=subprocess.DEVNULL)
 
 
-def run_quickly(arguments: list[str], environment: dict) -> subprocess.CompletedProcess:
+def run_quickly(arguments: list[str], environment: dict, timeout: float = TIMEOUT) -> subprocess.CompletedProcess:
     """In a process that a server forks, where that makes no difference."""
     loads = bool(arguments) and arguments[0] in LOADS_LIBTORCH and not any(each.endswith(".pt2") for each in arguments)
     chosen = server(WITH_LIBTORCH if loads else WITHOUT_LIBTORCH)
     if chosen and chosen.can_run(environment):
         # The server stands for the command, also to the Python that a subcommand may become.
-        return chosen.run([str(BINARY), *arguments], {"WHENCE": str(BINARY), **environment}, TIMEOUT)
-    return run_process(arguments, environment)
+        return chosen.run([str(BINARY), *arguments], {"WHENCE": str(BINARY), **environment}, timeout)
+    return run_process(arguments, environment, timeout)
 
 
 def require_no_defect(code: int, error: str, line: str) -> None:

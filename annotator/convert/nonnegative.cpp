@@ -40,8 +40,7 @@ const std::unordered_map<std::string_view, Rule>& rules() {
   return rules;
 }
 
-// The smallest of the sizes that a Shape node gives. A size of which PyTorch says that it is 2 or more may well be 1:
-// it says so of every size that is not 0 or 1 in the example.
+// The smallest of the sizes that a Shape node gives.
 Least least_size(const Graph& graph, const GraphNode& shape) {
   const auto& dims = graph.values[shape.inputs[0]].dims;
   if (!dims) return 0;
@@ -55,8 +54,7 @@ Least least_size(const Graph& graph, const GraphNode& shape) {
     const Dim& dim = (*dims)[static_cast<std::size_t>(i)];
     std::int64_t size = dim.is_static() ? dim.size : 0;
     if (dim.dynamic && dim.symbol != none_id) {
-      size = std::max<std::int64_t>(graph.symbols[dim.symbol].min.value_or(0), 0);
-      if (size == 2) size = 1;
+      size = range_of(graph.symbols[dim.symbol]).min;
     }
     least = std::min(least, size);
   }

@@ -15,16 +15,13 @@ namespace whence::pt2 {
 
 namespace {
 
-// torch.export takes every dynamic axis to be this long at least, whatever the model does.
-constexpr std::int64_t least_of_torch_export = 2;
-
 class OpenSizes {
  public:
   OpenSizes(Program& program, const Place& place, Diagnostics& notes)
       : program_(program), place_(place), notes_(notes) {
     facts_ = {[this](ValueId id) { return shape_of(id); }, [this](ValueId id) { return number_of(id); },
               [this](ValueId id) { return program_.values[id].type.dtype == DType::boolean; },
-              [this](SymbolId id) { return range(id); }};
+              [this](SymbolId id) { return range_of(program_.symbols[id]); }};
   }
 
   // Notes the ranges that the archive states: all that follows from them holds there.
@@ -38,7 +35,7 @@ class OpenSizes {
       }
     }
     for (const SymbolId id : of_inputs) {
-      const SizeRange stated = range(id);
+      const SizeRange stated = range_of(program_.symbols[id]);
       if (stated.min == 0 || stated.min == stated.max) continue;
       assume(program_, {{{Size::symbol(id), Relation::at_least, stated.min}}});
     }
@@ -53,12 +50,6 @@ class OpenSizes {
   }
 
  private:
-  SizeRange range(SymbolId id) const {
-    SizeRange range = range_of(program_.symbols[id]);
-    if (range.min <= least_of_torch_export) range.min = 0;
-    return range;
-  }
-
   const Shape* shape_of(ValueId id) {
     const Type& type = program_.values[id].type;
     static const Shape none;

@@ -114,7 +114,9 @@ BranchSide Branch::run_side(std::size_t side, const PerRun<bool>& takes) {
   }
   Watch watch(recording_.changes, runs.depth, strays);
   const jit::Block& block = *step_.node.blocks()[side];
+  recording_.sizes.enter_side(condition_, side == 0);
   blocks_.run(block, step_.call);
+  recording_.sizes.leave_side();
   BranchSide left;
   for (const jit::Value* output : block.outputs()) left.results.push_back(step_.call.term(output));
   BlockRunner::forget(block, step_.call);

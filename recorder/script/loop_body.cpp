@@ -46,9 +46,14 @@ std::vector<ChangedContainer> LoopBody::run(std::int64_t trip, PerRun<bool> on_t
 }
 
 void LoopBody::end_iteration(std::int64_t trip) {
+  constexpr std::int64_t most_of_witness = 1000;
   const Term next = next_condition();
-  for (int run = 0; run < recording_.runs.count; ++run) {
+  Lockstep& runs = recording_.runs;
+  for (int run = 0; run < runs.count; ++run) {
     going_[run] = going_[run] && trip + 1 < bound(run) && holds(next, run);
+    // A size that whence chose may take a loop round millions of times.
+    if (run <= 1 || !going_[run] || going_[0] || going_[1] || trip < most_of_witness) continue;
+    runs.alive[run] = going_[run] = false;
   }
 }
 

@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "schema/operator_facts.h"
+#include "schema/path_conditions.h"
 #include "schema/result.h"
 
 namespace whence::recorder::script {
@@ -317,6 +318,7 @@ void Sizes::follow(const std::vector<Term>& arguments, const Node& recorded, con
     if (from_sizes && result.is_value()) from_sizes_.insert(result.id);
   }
   if (!known.dynamic && !by_data) return;
+  if (results.size() == 1) note_comparison(recorded, results[0]);
   const ShapeFacts shape_facts = facts();
   const auto shapes = shapes_of_results(recorded, shape_facts);
   for (std::size_t i = 0; i < results.size(); ++i) {
@@ -330,10 +332,38 @@ void Sizes::follow(const std::vector<Term>& arguments, const Node& recorded, con
   }
 }
 
+void Sizes::note_comparison(const Node& node, const Term& result) {
+  static const std::unordered_map<std::string_view, Relation> relations{
+      {"aten::eq", Relation::equal},   {"aten::ne", Relation::different}, {"aten::lt", Relation::less},
+      {"aten::le", Relation::at_most}, {"aten::gt", Relation::greater},   {"aten::ge", Relation::at_least}};
+  const auto relation = relations.find(node.target);
+  if (relation == relations.end() || !result.is_value() || values_.type(result.id).kind != ValueKind::boolean) return;
+  const auto operand = [&](std::size_t i) {
+    const Argument& argument = node.arguments[i].value;
+    if (const auto* literal = argument.as<std::int64_t>()) return Size(*literal);
+    const auto* value = argument.as<ValueRef>();
+    return value == nullptr ? Size::unknown() : number(value->id);
+  };
+  comparisons_.insert_or_assign(result.id, Comparison{operand(0), relation->second, operand(1)});
+}
+
+void Sizes::enter_side(const Term& condition, bool holds) {
+  auto& conditions = around_.emplace_back();
+  const auto compared = condition.is_value() ? comparisons_.find(condition.id) : comparisons_.end();
+  if (compared == comparisons_.end()) return;
+  const auto& [left, relation, right] = compared->second;
+  conditions.push_back({left, holds ? relation : negated(relation), right});
+}
+
 bool Sizes::is_one_unless_empty(ValueId tensor, std::int64_t axis) {
   const Shape* sizes = shape(tensor);
   if (sizes == nullptr) return false;
-  const SizeRange range = range_of(sizes->at(static_cast<std::size_t>(axis)), facts().ranges);
+  const Size& size = sizes->at(static_cast<std::size_t>(axis));
+  SizeRange range = range_of(size, facts().ranges);
+  for (const auto& conditions : around_) {
+    const SizeRange here = range_under(conditions, size, facts().ranges);
+    range = {std::max(range.min, here.min), std::min(range.max, here.max)};
+  }
   return range.min == 0 && range.max == 1;
 }
 

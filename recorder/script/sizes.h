@@ -24,7 +24,11 @@ class Sizes {
   // they are those of one iteration.
   void name_derived();
 
-  // True for an axis that is 1 long or 0, as the first ones of x[:1] and x[2:][:1].
+  // From here on the value `condition` is this, until leave_side().
+  void enter_side(const Term& condition, bool holds);
+  void leave_side() { around_.pop_back(); }
+
+  // True for an axis that is 1 long or 0, as the first ones of x[:1] and x[2:][:1], or of x unless x.size(0) > 1.
   bool is_one_unless_empty(ValueId tensor, std::int64_t axis);
 
   // True if data decide how many results `recorded` has, an operation that cuts a tensor into parts.
@@ -72,6 +76,7 @@ class Sizes {
 
   Arguments look_at(const std::vector<Term>& arguments);
   bool decided_by_content(const Node& node, const Arguments& arguments) const;
+  void note_comparison(const Node& node, const Term& result);
   void set_number(const Node& node, const Term& result, Size derived, bool of_data);
   void set_shape(const Node& node, const Term& result, const Shape* derived, bool of_data);
 
@@ -85,6 +90,8 @@ class Sizes {
   std::unordered_map<ValueId, Size> numbers_;
   std::unordered_set<ValueId> from_sizes_;  // the content follows from sizes and constants
   std::unordered_map<const c10::StorageImpl*, std::vector<ValueId>> numbers_in_;
+  std::unordered_map<ValueId, Comparison> comparisons_;  // conditions on sizes
+  std::vector<std::vector<Comparison>> around_;          // what holds in each branch around the current node, if known
   std::map<std::size_t, std::vector<bool>> open_in_lists_;  // by rank
 };
 

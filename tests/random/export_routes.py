@@ -3,6 +3,8 @@ C++ module by the C++ API."""
 
 import os
 import re
+import signal
+import subprocess
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +17,8 @@ import command
 import live_modules
 from program_text import Input, Program
 from running import as_module, make_inputs
+
+LONGEST = 60  # seconds for an export, which takes one
 
 
 @dataclass(frozen=True)
@@ -96,7 +100,10 @@ def export(program: Program, route: str, archive: Archive, model: Path) -> Expor
         words += ["--inputs", str(given)]
         for each in program.inputs:
             words += ["--dynamic", f"{each.name}:{axes_of(each)}"] if each.dynamic_axes() else []
-    found = command.run_quickly(words, dict(os.environ))
+    try:
+        found = command.run_quickly(words, dict(os.environ), LONGEST)
+    except subprocess.TimeoutExpired:
+        return Export(-signal.SIGALRM, f"no end after {LONGEST} s")
     return Export(found.returncode, found.stderr)
 
 

@@ -436,4 +436,20 @@ return v.reshape(-1, 1, v.size(1))"""),
 v = x.reshape(x.shape[1], -1)
 n = (v.shape[1] + 2) // 2
 return v.reshape(n - n // 2, -1)"""),
+    FoundProgram("a loop that a witness would go round for millions of times", ("script",), "x[s]",
+                 "s=4, s=6, s=2, s=1", """
+x = x.repeat((x.size(-1) + 3) // 2)
+x = x.repeat((x.size(-1) + 3) // 2)
+n = 0
+for i in range(x.shape[0]):
+    n = n + 2
+return x * n"""),
+    FoundProgram("a squeeze where an axis is at most 1", ("script",), "x[b, s]", "b=3 s=6, b=1 s=6, b=0 s=6, b=2 s=4", """
+if x.size(0) > 1:
+    return x
+return x.squeeze(0)"""),
+    FoundProgram("axes are joined and split beside an axis of nothing", ("trace", "script", "export"), "x[b, s, t]",
+                 "b=3 s=4 t=5, b=2 s=6 t=3, b=4 s=2 t=0, b=0 s=4 t=2", """
+v = torch.cat([x, x], 0)
+return x.flatten(0, 1), v.unflatten(0, (-1, 2)), v.flatten(1, 2)"""),
 )

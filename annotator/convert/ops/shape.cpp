@@ -38,6 +38,29 @@ void reshape_from_tensor(Ctx& c) {
 // The shape of another tensor.
 void reshape_as(Ctx& c) { c.yield(c.reshape(c.tensor("self"), shape_of(c, c.tensor("other")))); }
 
+// True if one of the axes from `first` up to `end` may be 0 long: Reshape infers no size beside such.
+bool may_be_empty(Ctx& c, Val x, std::int64_t first, std::int64_t end) {
+  const Program& program = c.session().program();
+  const Dims dims = c.dims(x);
+  return std::any_of(dims.begin() + first, dims.begin() + end,
+                     [&](const Dim& dim) { return may_be(program, length_of(program.symbols, dim), 0); });
+}
+
+// The product of the sizes of axes `first` to `last`.
+Size joined_size(Ctx& c, Val x, std::int64_t first, std::int64_t last) {
+  std::int64_t known = 1;
+  std::optional<Val> product;
+  for (std::int64_t axis = first; axis <= last; ++axis) {
+    if (const auto size = c.static_dim(x, axis)) {
+      known *= *size;
+    } else {
+      product = product ? c.emit("Mul", {*product, c.dim_of(x, axis)}) : c.dim_of(x, axis);
+    }
+  }
+  if (!product) return known;
+  return known == 1 ? *product : c.emit("Mul", {*product, c.constant_int(known)});
+}
+
 // Axes start_dim..end_dim become one. Flatten does it alone where the result is a matrix.
 void flatten(Ctx& c) {
   const Val x = c.tensor("self");
@@ -46,11 +69,12 @@ void flatten(Ctx& c) {
   const std::int64_t start = c.axis(c.integer("start_dim"), rank), end = c.axis(c.integer("end_dim"), rank);
   if (start == end) return c.yield(x);
   if (start == 1 && end == rank - 1) return c.yield(c.emit("Flatten", {x}));
-  std::vector<Size> shape(start, std::int64_t{0});
-  shape.push_back(-1);
+  const bool infers = !may_be_empty(c, x, 0, start) && !may_be_empty(c, x, end + 1, rank);
+  std::vector<Size> shape;
+  for (std::int64_t axis = 0; axis < start; ++axis) shape.push_back(size_of_axis(c, x, axis));
+  shape.push_back(infers ? Size{-1} : joined_size(c, x, start, end));
   for (std::int64_t axis = end + 1; axis < rank; ++axis) shape.push_back(size_of_axis(c, x, axis));
-  // 0 copies the input's size in ONNX.
-  c.yield(c.emit("Reshape", {x, c.to_vector(shape)}));
+  c.yield(c.reshape(x, shape));
 }
 
 void ravel(Ctx& c) { c.yield(c.emit("Reshape", {c.tensor("self"), c.constant_ints({-1})})); }
@@ -77,6 +101,9 @@ void unflatten(Ctx& c) {
   const auto whole = c.static_dim(x, axis);
   if (open != nullptr && known && whole && others > 0) *open = *whole / others;
   if (open != nullptr && known && others == 1) *open = shape[static_cast<std::size_t>(axis)];
+  if (open != nullptr && known && !whole && others > 1 && may_be_empty(c, x, axis + 1, c.rank(x))) {
+    *open = c.emit("Div", {c.dim_of(x, axis), c.constant_int(others)});
+  }
   shape.erase(shape.begin() + axis);
   shape.insert(shape.begin() + axis, parts.begin(), parts.end());
   c.yield(c.reshape(x, shape));

@@ -34,7 +34,7 @@ bool never_ends_early(const Graph& graph, const GraphNode& loop, const Graph& bo
 
 bool never_empty(const Graph& graph, const Dim& dim) {
   if (dim.is_static()) return dim.size > 0;
-  return dim.symbol != none_id && graph.symbols[dim.symbol].min.value_or(0) > 0;
+  return dim.symbol != none_id && range_of(graph.symbols[dim.symbol]).min > 0;
 }
 
 // True if the loop's number of iterations is the size of x's first axis, which it was taken from or equals.
