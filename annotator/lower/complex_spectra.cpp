@@ -149,7 +149,7 @@ Argument to_real(PairSteps& c, std::vector<std::int64_t> otherwise, bool forward
   Argument x = c.as_pair(floating(c, given));
   if (last < 0) {
     const Dim& dim = c.steps.dims(x)[static_cast<std::size_t>(axes.axes.back())];
-    if (!dim.is_static()) c.refuse("the way back from a half spectrum of dynamic size");
+    if (!dim.is_static()) c.refuse("irfft over an axis of dynamic size");
     expect(c, dim.size <= std::numeric_limits<std::int32_t>::max(), "an axis of a length that can be");
     last = 2 * (dim.size - 1);
   }

@@ -142,11 +142,6 @@ ValueId Memory::current(ValueId id) {
     reports_.report(lost->second);
     return last_value(id);
   }
-  if (at == nullptr &&
-      !state_.doubts.empty()) {  // a block that has ended wrote to it by a name that is perhaps its own
-    reports_.report(state_.doubts.back().why);
-    return last_value(id);
-  }
   return made_anew(id);
 }
 
@@ -379,7 +374,9 @@ void Memory::put(ValueId self, ValueId written) {
   ValueId value = written;
   for (const View* at = view(self); at != nullptr; at = view(self)) {
     const View through = *at;
-    if (lost(memory) != nullptr && !holds_all_writes(through.base)) {
+    if (const Diagnostic* known = lost(memory); known != nullptr && !holds_all_writes(through.base)) {
+      const Diagnostic why = *known;  // a copy: it may move
+      for (const ValueId each : memories(memory)) state_.lost.emplace(each, why);
       keep_other_parts(first);
       break;
     }

@@ -83,10 +83,10 @@ class Decisions {
 
   // Those that a reader of the file may want to know, though no decision of the model hangs on them: where PyTorch runs
   // the program, and bounds that a size of 0 or 1 may lie beyond.
-  std::vector<Constraint> silent(const std::vector<Constraint>& guards) const {
+  std::vector<Constraint> worth_stating(const std::vector<Constraint>& guards) const {
     std::vector<Constraint> found;
     std::ranges::copy_if(guards, std::back_inserter(found), [&](const Constraint& each) {
-      return is_of_axes(each) && (is_bound(each) || (is_equality(each) && !is_rule_of_pytorch(each)));
+      return concerns_axes(each) && (is_bound(each) || (is_equality(each) && !is_rule_of_pytorch(each)));
     });
     return found;
   }
@@ -111,7 +111,7 @@ class Decisions {
            (symbols_of(constraint).size() == 1 && constraint.any[0].right.integer().value_or(0) > 1);
   }
 
-  bool is_of_axes(const Constraint& constraint) const {
+  bool concerns_axes(const Constraint& constraint) const {
     const std::set<SymbolId> symbols = symbols_of(constraint);
     const auto chosen = [&](SymbolId id) { return symbol(id).kind == SymbolKind::axis && symbol(id).example > 0; };
     return !symbols.empty() && std::ranges::all_of(symbols, chosen);
@@ -144,7 +144,7 @@ class Decisions {
 
   // True if the condition does not hold at some size at which the program's operations could run.
   bool excludes_sizes(const Constraint& constraint) {
-    if (!is_of_axes(constraint) || !may_be_decision(constraint)) return false;
+    if (!concerns_axes(constraint) || !may_be_decision(constraint)) return false;
     const std::set<SymbolId> symbols = symbols_of(constraint);
     if (joins_tensors(constraint) || fits_reshape(constraint)) return false;
     Sizes sizes;
@@ -309,7 +309,7 @@ void apply_guards(std::vector<Constraint> guards, const std::set<SymbolId>& prom
                   Program& program, Diagnostics& notes) {
   const auto name_of = [&](SymbolId id) { return program.symbols[id].name; };
   Decisions decisions(program);
-  for (Constraint& each : decisions.silent(guards)) assume(program, std::move(each));
+  for (Constraint& each : decisions.worth_stating(guards)) assume(program, std::move(each));
   decisions.keep_decisions(guards);
   std::string ranges, fixed;
   std::set<SymbolId> sizes;

@@ -204,10 +204,10 @@ ExampleInputs make_inputs(archive::Archive& archive, const ReadOptions& options,
 
   for (std::size_t i = 0; i < count; ++i) {
     const c10::IValue shape = traced.isNone() || i >= traced.toListRef().size() ? c10::IValue() : traced.toListRef()[i];
-    if (chosen[i] && is_reshaped_in_place(*forward.graph()->inputs()[i + 1])) {
-      // The trace does not say what it was given.
-    } else if (chosen[i]) {
-      check_against_trace(inputs.names[i], *chosen[i], shape);
+    if (chosen[i]) {
+      // The trace of an input that is given another shape in place has that shape.
+      const bool is_of_trace = !is_reshaped_in_place(*forward.graph()->inputs()[i + 1]);
+      if (is_of_trace) check_against_trace(inputs.names[i], *chosen[i], shape);
     } else if (!shape.isNone()) {
       chosen[i] = with_values(shape, generator);
     } else if (schema.arguments()[i + 1].default_value()) {

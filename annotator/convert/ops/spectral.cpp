@@ -176,7 +176,7 @@ void fft_c2r(Ctx& c) {
   const DType dtype = c.dtype(x);
   Ints axes = axes_of_half(c, rank);
   if (!c.static_size(c.size("last_dim_size"))) {
-    c.refuse("the way back from a half spectrum of dynamic size", "give the operator the length n of its result");
+    c.refuse("irfft over an axis of dynamic size", "give the operator the length n of its result");
   }
   const std::int64_t last = axes.back(), n = c.count("last_dim_size");
   axes.pop_back();
