@@ -47,7 +47,6 @@ class Dims {
   bool empty() const { return dims_->empty(); }
   auto begin() const { return dims_->begin(); }
   auto end() const { return dims_->end(); }
-  bool operator==(const Dims& other) const { return *dims_ == *other.dims_; }
 
  private:
   const std::vector<Dim>* dims_;

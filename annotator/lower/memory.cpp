@@ -521,7 +521,8 @@ void Memory::now_holds(ValueId memory, ValueId value) {
 
 void Memory::begin(ValueId memory, ValueId value) { state_.versions[memory] = {value, writes_to(memory)}; }
 
-// True for parts of one tensor that do not meet, and views of such: results of one unbind or split, and ranges.
+// True for parts of one tensor that do not meet, and views of such: results of one unbind or split, and ranges. Parts
+// of overlapping windows may meet.
 bool Memory::disjoint(ValueId one, ValueId other) const {
   const auto path = [&](ValueId id) {  // the views that lead to it, the first one last
     std::vector<const View*> views;
@@ -532,18 +533,19 @@ bool Memory::disjoint(ValueId one, ValueId other) const {
   };
   const auto to_one = path(one), to_other = path(other);
   auto a = to_one.rbegin(), b = to_other.rbegin();
-  while (a != to_one.rend() && b != to_other.rend() && (*a)->node.outputs == (*b)->node.outputs) {
-    if ((*a)->output != (*b)->output) return true;
-    ++a, ++b;
-  }
-  if (a == to_one.rend() || b == to_other.rend() || (*a)->base != (*b)->base) return false;
+  const auto are_left = [&] { return a != to_one.rend() && b != to_other.rend(); };
+  while (are_left() && (*a)->node.outputs == (*b)->node.outputs && (*a)->output == (*b)->output) ++a, ++b;
+  if (!are_left() || (*a)->base != (*b)->base) return false;
   const auto part = [&](auto step, const auto& end) {
     auto place = with_separate_axes(program_, (*step)->base);
     for (; place && step != end; ++step) place = arrangement_of_view(program_, (*step)->node, (*step)->output, *place);
     return place;
   };
-  const auto place = part(a, to_one.rend()), other_place = part(b, to_other.rend());
-  if (place && other_place && have_separate_ranges(program_, *place, *other_place)) return true;
+  if (!repeats_elements((*a)->base)) {
+    if ((*a)->node.outputs == (*b)->node.outputs) return true;
+    const auto place = part(a, to_one.rend()), other_place = part(b, to_other.rend());
+    if (place && other_place && have_separate_ranges(program_, *place, *other_place)) return true;
+  }
   const auto lies = layout(one), other_lies = layout(other);
   return lies && other_lies && are_apart(program_, *lies, *other_lies);
 }

@@ -452,4 +452,27 @@ return x.squeeze(0)"""),
                  "b=3 s=4 t=5, b=2 s=6 t=3, b=4 s=2 t=0, b=0 s=4 t=2", """
 v = torch.cat([x, x], 0)
 return x.flatten(0, 1), v.unflatten(0, (-1, 2)), v.flatten(1, 2)"""),
+    FoundProgram("an expand of one row to as many as there are less one", ("script",), "x[b, s], y[b, s]",
+                 "b=2 s=8, b=3 s=8, b=2 s=5, b=5 s=9", """
+v = torch.eye(x.shape[1])
+if x.size(-1) >= 8:
+    x = v[:1].expand(y.shape[0] - 1, -1)
+return x"""),
+    FoundProgram("parts of overlapping windows", ("trace", "script"), "y[b, s]", "b=6 s=8, b=4 s=5, b=7 s=2", """
+v = y.unfold(0, 2, 1)
+v, w = v.tensor_split(2, 0)
+v.fill_(-0.75)
+return w"""),
+    FoundProgram("a write below a choice that is lost", ("script",), "x[b, s], k[]", ROWS, """
+v = x.permute(1, 0)
+l: List[torch.Tensor] = [x]
+for i in range(3):
+    for j in range(x.size(1) // 2):
+        v[-3:j + 1, i] = -1.0
+        v = v.clamp(-1.0, 1.0)
+    v.fill_(-1.0)
+    l.append(x)
+    if bool(v.mean() < 0.1):
+        break
+return x, v, torch.stack(l)"""),
 )

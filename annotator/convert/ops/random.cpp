@@ -1,5 +1,6 @@
 // Random numbers and dropout. A runtime draws its own numbers, so only shape, dtype and distribution agree with
 // PyTorch. ONNX draws in floating types; integers are made from uniform numbers.
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 #include <optional>
@@ -162,7 +163,8 @@ void normal_tensor_tensor(Ctx& c) {
   const Val mean = c.tensor("mean"), std = c.tensor("std");
   const DType dtype = c.output_dtype();
   // Both broadcast, so the numbers are drawn for their common shape.
-  const Val shape = c.dims(mean) == c.dims(std) ? mean : c.emit("Add", {mean, std});
+  const bool are_alike = std::ranges::equal(c.dims(mean), c.dims(std), same_length);
+  const Val shape = are_alike ? mean : c.emit("Add", {mean, std});
   c.yield(c.emit("Add", {mean, c.emit("Mul", {std, drawn_like(c, shape, normal_draw(0, 1), dtype)})}));
 }
 

@@ -425,8 +425,10 @@ void diagonal(Ctx& c) {
 // True if broadcasting to `sizes` leaves the value as it is, in every run.
 bool has_output_shape(Ctx& c, Val x, const std::vector<Size>& sizes) {
   const auto target = c.output_dims();
-  if (!target || !(c.dims(x) == *target)) return false;
+  const Dims dims = c.dims(x);
+  if (!target || target->size() != dims.size() || sizes.size() != dims.size()) return false;
   for (std::size_t i = 0; i < sizes.size(); ++i) {
+    if (sizes[i] != Size{-1} && !same_length(dims[i], (*target)[i])) return false;
     if (program::may_widen(c.session().program(), c.dims(x)[i], c.static_size(sizes[i]))) return false;
   }
   return true;
