@@ -57,27 +57,27 @@ ConvertSession::ConvertSession(const Program& program, Graph& graph, const Conve
 namespace {
 
 // True if lowering said why this operator, which has no converter, cannot be written as others; then its remedy is one
-// for that error, too, unless it is about what the operator is given. Where lowering refused something, the program that
-// it left is not the one that was recorded, and what does not fit in it is not a defect.
-bool is_explained(const Diagnostic& failure, Diagnostics& of_lowering) {
-  if (failure.code == Code::internal) return !of_lowering.empty();
-  if (failure.code != Code::no_converter) return false;
-  const auto reason = std::ranges::find_if(of_lowering, [&](const Diagnostic& refused) {
-    return refused.severity == Severity::error && refused.where.op == failure.where.op;
-  });
+// for that error, too, unless it is about what the operator is given. Where lowering refused something, the program
+// that it left is not the one that was recorded, and what does not fit in it is not a defect.
+bool is_explained(const Failure& failure, Failures& of_lowering) {
+  if (failure.diagnostic.code == Code::internal) return !of_lowering.empty();
+  if (failure.diagnostic.code != Code::no_converter) return false;
+  const auto reason = std::ranges::find(of_lowering, failure.op, &Failure::op);
   if (reason == of_lowering.end()) return false;
-  if (reason->code != Code::converter_refused) reason->remedy += ", or " + failure.remedy;
+  Diagnostic& shown = reason->diagnostic;
+  if (shown.code != Code::converter_refused) shown.remedy += ", or " + failure.diagnostic.remedy;
   return true;
 }
 
 // One call, one error: what its arguments lack, else the last that lowering found, which is about the operator itself.
-void keep_one_of_each_call(Diagnostics& of_lowering) {
-  const auto weight = [](const Diagnostic& each) { return each.code == Code::converter_refused ? 1 : 0; };
+void keep_one_of_each_call(Failures& of_lowering) {
+  const auto weight = [](const Failure& each) { return each.diagnostic.code == Code::converter_refused ? 1 : 0; };
   std::map<std::array<std::string, 3>, std::size_t> kept_of;  // by operator, module and source
-  Diagnostics kept;
-  for (Diagnostic& each : of_lowering) {
-    const auto [entry, first] = kept_of.try_emplace({each.where.op, each.where.module, each.where.source}, kept.size());
-    if (first || each.where.op.empty()) {
+  Failures kept;
+  for (Failure& each : of_lowering) {
+    const Place& where = each.diagnostic.where;
+    const auto [entry, first] = kept_of.try_emplace({each.op, where.module, where.source}, kept.size());
+    if (first || each.op.empty()) {
       kept.push_back(std::move(each));
     } else if (weight(each) >= weight(kept[entry->second])) {
       kept[entry->second] = std::move(each);
@@ -88,18 +88,18 @@ void keep_one_of_each_call(Diagnostics& of_lowering) {
 
 }  // namespace
 
-void ConvertSession::convert(Diagnostics earlier) {
+Failures ConvertSession::convert(Failures of_lowering) {
   graph().symbols = program_.symbols;
   add_inputs();
   convert_nodes(program_.body.nodes);
   add_outputs();
-  keep_one_of_each_call(earlier);
-  Diagnostics further;
+  keep_one_of_each_call(of_lowering);
+  Failures further;
   for (auto& [key, failure] : failures_) {
-    if (!is_explained(failure, earlier)) further.push_back(std::move(failure));
+    if (!is_explained(failure, of_lowering)) further.push_back(std::move(failure));
   }
-  std::ranges::move(further, std::back_inserter(earlier));
-  if (!earlier.empty()) throw Error(std::move(earlier));
+  std::ranges::move(further, std::back_inserter(of_lowering));
+  return of_lowering;
 }
 
 void ConvertSession::add_inputs() {
@@ -265,9 +265,10 @@ void ConvertSession::poison_outputs(const Node& node) { poisoned_.insert(node.ou
 void ConvertSession::record(const Error& error) {
   constexpr std::size_t further_places = 2;
   for (const Diagnostic& diagnostic : error.diagnostics()) {
-    const auto [entry, first] = failures_.try_emplace({diagnostic.where.op, diagnostic.message}, diagnostic);
+    Failure failure = node_ == nullptr ? Failure{"", false, diagnostic} : failure_of(*node_, diagnostic);
+    const auto [entry, first] = failures_.try_emplace({failure.op, diagnostic.message}, std::move(failure));
     if (first) continue;
-    Diagnostic& known = entry->second;
+    Diagnostic& known = entry->second.diagnostic;
     ++known.count;
     const bool seen = known.where == diagnostic.where || std::ranges::count(known.more_places, diagnostic.where) > 0;
     if (!seen && known.more_places.size() < further_places) known.more_places.push_back(diagnostic.where);

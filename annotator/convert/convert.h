@@ -2,7 +2,7 @@
 // share: which graph value stands for which program value, constants, sizes that the graph computes.
 //
 // Called by export_program(). A node that cannot be converted poisons its results, the walk goes on, and at the end all
-// failures are thrown at once. Knows nothing of single operators but prim::If and prim::Loop, which nest graphs.
+// failures are returned at once. Knows nothing of single operators but prim::If and prim::Loop, which nest graphs.
 #pragma once
 
 #include <map>
@@ -21,6 +21,7 @@
 #include "annotator/convert/uses.h"
 #include "annotator/graph/graph.h"
 #include "annotator/operators/operator_forms.h"
+#include "annotator/program/failure.h"
 #include "schema/program.h"
 #include "schema/result.h"
 #include "whence/diagnostics.h"
@@ -60,8 +61,9 @@ class ConvertSession {
   // `graph` receives inputs, nodes, initializers and outputs. Both must outlive the session.
   ConvertSession(const Program& program, graph::Graph& graph, const ConvertOptions& options);
 
-  // Throws Error with one diagnostic per operator and reason, sorted by operator; `earlier` ones come along.
-  void convert(Diagnostics earlier = {});
+  // Returns what failed, one failure per operator and reason, sorted by operator, after those of lowering; the graph is
+  // whole if nothing did.
+  Failures convert(Failures of_lowering = {});
 
   const Program& program() const { return program_; }
   const AskedOpset& opset() const { return opset_; }
@@ -170,7 +172,7 @@ class ConvertSession {
   std::unordered_map<ConstantId, graph::GraphValueId> known_;       // ids of the outermost graph, as the two above
   std::unordered_set<ValueId> poisoned_;
   std::map<SymbolId, std::pair<graph::GraphValueId, int>> input_axes_;
-  std::map<std::pair<std::string, std::string>, Diagnostic> failures_;  // by operator and message
+  std::map<std::pair<std::string, std::string>, Failure> failures_;  // by operator and message
 };
 
 }  // namespace whence::convert

@@ -142,22 +142,27 @@ void warn_of_long_forms(const Program& program, const Program& lowered, const st
   }
 }
 
-// Lowered, with the operators opened that have no converter but are composites of some that do. Most programs have no
-// such operator and are lowered once.
-// `refused_before`: operators that have a converter, which does not serve this program.
-Program lower_for_conversion(const Program& program, const ExportOptions& options, const Refused& refused_before,
-                             Diagnostics& failures, Diagnostics& notes) {
-  Diagnostics own_failures, own_notes;
+struct Lowered {
+  Program program;  // good for finding further failures only, if there are any
+  Failures failures;
+  Diagnostics notes;
+};
+
+// Opens the operators that have no converter but are composites of some that do. Most programs have no such operator
+// and are lowered once. `refused_before`: operators that have a converter, which does not serve this program.
+Lowered lower_for_conversion(const Program& program, const ExportOptions& options, const Refused& refused_before) {
   std::set<std::string> written_as_they_are = options.custom_operators;
   written_as_they_are.insert(options.kept_operators.begin(), options.kept_operators.end());
-  const auto lower = [&](const Program& recorded) {
-    return lower::lower(recorded, own_failures, own_notes, written_as_they_are, options.fold);
+  const auto lower = [&](const Program& recorded, Failures failures, Diagnostics notes) {
+    Lowered lowered{{}, std::move(failures), std::move(notes)};
+    lowered.program = lower::lower(recorded, lowered.failures, lowered.notes, written_as_they_are, options.fold);
+    return lowered;
   };
-  Program lowered = lower(program);
+  Lowered lowered = lower(program, {}, {});
   std::set<std::string> keys;
   for (const auto& [key, refusal] : refused_before) keys.insert(key);
   if (options.trace_composite) {
-    for (const auto& [key, places] : unconvertible_in(lowered)) {
+    for (const auto& [key, places] : unconvertible_in(lowered.program)) {
       const bool written_as_it_is = program::named_in(written_as_they_are, key) != nullptr ||
                                     options.passed_through.contains(key.substr(0, key.find(':')));
       if (!written_as_it_is) keys.insert(key);
@@ -165,27 +170,26 @@ Program lower_for_conversion(const Program& program, const ExportOptions& option
   }
   if (!keys.empty()) add_in_place_forms(program, keys);
   while (!keys.empty()) {
-    own_failures.clear(), own_notes.clear();
     Program opened = program;
-    Diagnostics refused;
-    lower::Lowering opening{opened, refused, own_notes};
+    Failures refused;
+    Diagnostics notes;
+    lower::Lowering opening{opened, refused, notes};
     lower::expand_composites(opening, keys, options.trace_composite);
-    lowered = lower(opened);
-    for (Diagnostic& diagnostic : refused) {
-      if (options.unsupported_as_domain) diagnostic.severity = Severity::warning;
-      (options.unsupported_as_domain ? own_notes : own_failures).push_back(std::move(diagnostic));
+    lowered = lower(opened, {}, std::move(notes));
+    for (Failure& each : refused) {
+      if (options.unsupported_as_domain) {
+        each.diagnostic.severity = Severity::warning;
+        lowered.notes.push_back(std::move(each.diagnostic));
+      } else {
+        lowered.failures.push_back(std::move(each));
+      }
     }
-    const std::set<std::string> in_vain = opened_in_vain(program, keys, unconvertible_in(lowered));
+    const std::set<std::string> in_vain = opened_in_vain(program, keys, unconvertible_in(lowered.program));
     if (in_vain.empty()) break;
     for (const std::string& key : in_vain) keys.erase(key);
-    if (keys.empty()) {
-      own_failures.clear(), own_notes.clear();
-      lowered = lower(program);
-    }
+    if (keys.empty()) lowered = lower(program, {}, {});
   }
-  if (!keys.empty()) warn_of_long_forms(program, lowered, keys, refused_before, own_notes);
-  failures.insert(failures.end(), own_failures.begin(), own_failures.end());
-  notes.insert(notes.end(), own_notes.begin(), own_notes.end());
+  if (!keys.empty()) warn_of_long_forms(program, lowered.program, keys, refused_before, lowered.notes);
   return lowered;
 }
 
@@ -222,28 +226,35 @@ std::vector<ScopeId> scopes_of(const Program& program) {
 }
 
 struct Converted {
-  Graph graph;
+  Graph graph;  // whole if nothing failed
+  Failures failures;
   std::unordered_map<ValueId, GraphValueId> values;  // by value of the lowered program
   convert::AskedOpset opset;
 };
 
-Converted convert_lowered(const Program& lowered, const ExportOptions& options, Diagnostics failures) {
+Converted convert_lowered(const Program& lowered, const ExportOptions& options, Failures failures) {
   Graph graph;
   convert::ConvertSession session(lowered, graph, options);
-  session.convert(std::move(failures));
-  return {std::move(graph), session.take_outermost_values(), session.opset()};
+  failures = session.convert(std::move(failures));
+  return {std::move(graph), std::move(failures), session.take_outermost_values(), session.opset()};
 }
 
-Graph convert_once(const Program& program, const ExportOptions& options, const Refused& refused_before,
-                   Diagnostics& notes) {
-  Diagnostics failures;
-  const Program lowered =
-      options.weights_as_inputs
-          ? lower_for_conversion(with_weights_as_inputs(program), options, refused_before, failures, notes)
-          : lower_for_conversion(program, options, refused_before, failures, notes);
-  Graph graph = convert_lowered(lowered, options, std::move(failures)).graph;
-  tell_of_absent(options.kept_operators, program, lowered, notes);
-  return graph;
+// One way to convert a program, and how far it leads.
+struct Attempt {
+  Graph graph;
+  Failures failures;
+  Diagnostics notes;
+
+  bool is_whole() const { return failures.empty(); }
+};
+
+Attempt attempt(const Program& program, const ExportOptions& options, const Refused& refused_before) {
+  Lowered lowered = options.weights_as_inputs
+                        ? lower_for_conversion(with_weights_as_inputs(program), options, refused_before)
+                        : lower_for_conversion(program, options, refused_before);
+  Converted converted = convert_lowered(lowered.program, options, std::move(lowered.failures));
+  tell_of_absent(options.kept_operators, program, lowered.program, lowered.notes);
+  return {std::move(converted.graph), std::move(converted.failures), std::move(lowered.notes)};
 }
 
 // Values that rewritten nodes make are the program's still.
@@ -253,54 +264,37 @@ void follow_rewrites(const Graph& graph, std::unordered_map<ValueId, GraphValueI
   }
 }
 
-// The first refusal of each operator, such as "aten::lstm.input" with proj_size. Not of reshapes, nor casts: whether
-// one is a view or a copy would be that of the tensors with which ATen is asked.
-Refused refused_operators(const Diagnostics& diagnostics) {
+// The first refusal of each operator, such as "aten::lstm.input" with proj_size.
+Refused refused_operators(const Failures& failures) {
   Refused refused;
-  for (const Diagnostic& each : diagnostics) {
-    const bool may_be_opened = each.code == Code::converter_refused || each.code == Code::unsupported_feature;
-    if (each.severity != Severity::error || !may_be_opened || each.where.op.empty()) continue;
-    const std::string target = each.where.op.substr(0, each.where.op.find('.'));
-    const OperatorFacts& facts = facts_of(target);
-    const bool cast = facts.memory == ResultMemory::argument && facts.identity == Identity::same_dtype;
-    if (facts.memory != ResultMemory::by_strides && !cast) refused.emplace(each.where.op, each);
+  for (const Failure& each : failures) {
+    if (each.may_open) refused.emplace(each.op, each.diagnostic);
   }
   return refused;
 }
 
 // A converter comes first; where it refuses, what ATen defines the operator by.
-Graph converted_as_it_is(const Program& program, const ExportOptions& options, Diagnostics& notes) {
-  Diagnostics first_notes;
-  std::optional<Error> failure;
-  try {
-    Graph graph = convert_once(program, options, {}, first_notes);
-    notes = std::move(first_notes);
-    return graph;
-  } catch (const Error& error) {
-    failure = error;
-  }
-  const Refused refused = refused_operators(failure->diagnostics());
-  if (refused.empty() || !options.trace_composite) throw *failure;
-  try {
-    return convert_once(program, options, refused, notes);
-  } catch (const Error&) {
-    throw *failure;
-  }
+Attempt opened_if_needed(const Program& program, const ExportOptions& options) {
+  Attempt as_it_is = attempt(program, options, {});
+  if (as_it_is.is_whole() || !options.trace_composite) return as_it_is;
+  const Refused refused = refused_operators(as_it_is.failures);
+  if (refused.empty()) return as_it_is;
+  Attempt opened = attempt(program, options, refused);
+  return opened.is_whole() ? std::move(opened) : std::move(as_it_is);
 }
 
 // A branch that leaves tensors of two ranks has that of the example where its result could not be converted otherwise.
 Graph converted(const Program& program, const ExportOptions& options, Diagnostics& notes) {
+  Attempt found = opened_if_needed(program, options);
   Diagnostics rank_notes;
-  std::optional<Program> settled;
-  try {
-    return converted_as_it_is(program, options, notes);
-  } catch (const Error&) {
-    settled = lower::with_example_ranks(program, rank_notes);
-    if (!settled) throw;
+  if (!found.is_whole()) {
+    const std::optional<Program> settled = lower::with_example_ranks(program, rank_notes);
+    if (settled) found = opened_if_needed(*settled, options);
   }
-  Graph graph = converted_as_it_is(*settled, options, notes);
+  if (!found.is_whole()) throw Error(diagnostics_of(found.failures));
+  notes = std::move(found.notes);
   notes.insert(notes.end(), rank_notes.begin(), rank_notes.end());
-  return graph;
+  return std::move(found.graph);
 }
 
 void run_without_bfloat16(Graph& graph, Diagnostics& notes) {
@@ -343,8 +337,7 @@ namespace {
 class Conversions {
  public:
   Conversions(const Program& program, const ExportOptions& options) : options_(options) {
-    Diagnostics notes;
-    lowered_ = lower_for_conversion(program, options, {}, failures_, notes);
+    lowered_ = lower_for_conversion(program, options, {});
   }
 
   // The same object for opsets at which the program converts the same.
@@ -356,7 +349,8 @@ class Conversions {
     ExportOptions options = options_;
     options.opset = form.opset;
     options.operators = form.operators;
-    auto converted = std::make_shared<Converted>(convert_lowered(lowered_, options, failures_));
+    auto converted = std::make_shared<Converted>(convert_lowered(lowered_.program, options, lowered_.failures));
+    if (!converted->failures.empty()) throw Error(diagnostics_of(converted->failures));
     separate_outputs(converted->graph, 0);
     check_distinct(converted->graph);
     converted->graph.compact();
@@ -371,8 +365,7 @@ class Conversions {
   };
 
   const ExportOptions& options_;
-  Program lowered_;
-  Diagnostics failures_;
+  Lowered lowered_;
   std::vector<Made> made_;
 };
 

@@ -20,7 +20,7 @@ struct Reach {
 
 class Finder {
  public:
-  Finder(const Program& program, Memory& memory, const Diagnostic& unclear)
+  Finder(const Program& program, Memory& memory, const Failure& unclear)
       : program_(program), memory_(memory), unclear_(unclear) {}
 
   BlockEnds find(const std::vector<Argument>& outputs) {
@@ -185,7 +185,7 @@ class Finder {
 
   const Program& program_;
   Memory& memory_;
-  const Diagnostic& unclear_;
+  const Failure& unclear_;
   std::vector<ValueId> names_;                       // by result
   std::vector<std::optional<std::size_t>> same_as_;  // an earlier result that is the same tensor
   std::vector<std::vector<Reach>> reached_;
@@ -196,7 +196,7 @@ class Finder {
 }  // namespace
 
 BlockEnds block_ends(const Program& program, Memory& memory, const std::vector<Argument>& outputs,
-                     const Diagnostic& unclear) {
+                     const Failure& unclear) {
   return Finder(program, memory, unclear).find(outputs);
 }
 

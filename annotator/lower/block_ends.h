@@ -32,7 +32,7 @@ struct UnclearEnd {
   std::size_t result = 0;
   std::optional<std::size_t> other;  // a result
   ValueId tensor = none_id;          // or a tensor
-  Diagnostic why;
+  Failure why;
 };
 
 struct BlockEnds {
@@ -44,7 +44,7 @@ struct BlockEnds {
 // Called at the end of the block, inside it, before its outputs are resolved; may add nodes that join conditions.
 // `unclear`: said where memory is shared in a way that nothing tells.
 BlockEnds block_ends(const Program& program, Memory& memory, const std::vector<Argument>& outputs,
-                     const Diagnostic& unclear);
+                     const Failure& unclear);
 
 // Calls `visit(id)` for each value that the steps read besides what they view.
 void each_step_value(std::vector<Memory::View>& steps, const auto& visit) {

@@ -239,13 +239,13 @@ class ComplexPairs {
   }
 
   void refuse(const std::string& why, const Node& node) {
-    failures_.push_back({Code::unsupported_feature,
-                         Severity::error,
-                         why + ", and ONNX operators know no complex tensors",
-                         program::place_of(program_, node, "lower"),
-                         PairSteps::remedy,
-                         1,
-                         {}});
+    failures_.push_back(failure_of(node, {Code::unsupported_feature,
+                                          Severity::error,
+                                          why + ", and ONNX operators know no complex tensors",
+                                          program::place_of(program_, node, "lower"),
+                                          PairSteps::remedy,
+                                          1,
+                                          {}}));
   }
 
   bool touches(const Node& node) const {
@@ -278,7 +278,7 @@ class ComplexPairs {
       replaced.emplace(node.outputs.front(), result);
       return true;
     } catch (const Error& error) {
-      failures_.insert(failures_.end(), error.diagnostics().begin(), error.diagnostics().end());
+      add_failures(failures_, node, error);
       return false;
     }
   }
@@ -307,7 +307,7 @@ class ComplexPairs {
   }
 
   Program& program_;
-  Diagnostics& failures_;
+  Failures& failures_;
   std::unordered_set<ValueId> pairs_;
 };
 

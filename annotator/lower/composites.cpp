@@ -339,7 +339,7 @@ class Expansion {
     try {
       if (!opening.run() || opening.results().size() != node.outputs.size()) return false;
     } catch (const Error& error) {
-      failures_.insert(failures_.end(), error.diagnostics().begin(), error.diagnostics().end());
+      add_failures(failures_, node, error);
       return false;
     }
     std::ranges::move(opening.nodes(), std::back_inserter(to));
@@ -348,7 +348,7 @@ class Expansion {
   }
 
   Program& program_;
-  Diagnostics& failures_;
+  Failures& failures_;
   const std::set<std::string>& keys_;
   const TraceComposite& trace_;
   program::Replacements replaced_;

@@ -137,13 +137,13 @@ class Decomposer {
       }
       return true;
     } catch (const Error& error) {
-      failures_.insert(failures_.end(), error.diagnostics().begin(), error.diagnostics().end());
+      add_failures(failures_, node, error);
       return false;
     }
   }
 
   Program& program_;
-  Diagnostics& failures_;
+  Failures& failures_;
   const std::set<std::string>& untouched_;
   std::unordered_set<ValueId> used_;
   program::Replacements replaced_;
@@ -172,7 +172,8 @@ void decompose(Lowering& lowering) {
 
 void write_out_kernels(Program& program) {
   if (!program::any_node(program.body, composite)) return;
-  Diagnostics left_to_lower, notes;
+  Failures left_to_lower;
+  Diagnostics notes;
   Lowering lowering{program, left_to_lower, notes};
   Decomposer(lowering).run();
   renumber(program);

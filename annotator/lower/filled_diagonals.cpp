@@ -63,7 +63,7 @@ void open_filled_diagonals(Lowering& lowering) {
       for (const ValueId output : node.outputs) replaced.emplace(output, self);
       return true;
     } catch (const Error& error) {
-      lowering.failures.insert(lowering.failures.end(), error.diagnostics().begin(), error.diagnostics().end());
+      add_failures(lowering.failures, node, error);
       return false;
     }
   });

@@ -53,6 +53,7 @@ void Functionalizer::run() {
     if (const auto* value = output.value.as<ValueRef>()) reports_.withdraw_write(memory_.renamed(value->id));
     memory_.resolve(output.value);
   }
+  reports_.finish();
 }
 
 // Leaves the block's outputs as they are: what they mean is asked before they are resolved.

@@ -38,7 +38,7 @@ class Functionalizer {
 
   // ---- control flow
   void branch(Node node);
-  void join(Node& branch, const std::array<BlockEnds, 2>& ends, const Diagnostic& unclear);
+  void join(Node& branch, const std::array<BlockEnds, 2>& ends, const Failure& unclear);
   void loop(Node node);
 
   Program& program_;

@@ -60,7 +60,7 @@ int Memory::writes_to(ValueId id) const {
   return count == state_.writes.end() ? 0 : count->second;
 }
 
-const Diagnostic* Memory::lost(ValueId id) const {
+const Failure* Memory::lost(ValueId id) const {
   for (const ValueId memory : memories(id)) {
     if (const auto why = state_.lost.find(memory); why != state_.lost.end()) return &why->second;
   }
@@ -257,7 +257,7 @@ void Memory::fork(Node& branch, const std::function<void(std::size_t side)>& eva
     left.push_back(std::exchange(state_, before));
   }
   for (const ValueId memory : written_since(count)) {
-    std::optional<Diagnostic> why;
+    std::optional<Failure> why;
     for (const State& side : left) {
       if (const auto lost = side.lost.find(memory); lost != side.lost.end()) why = lost->second;
     }
@@ -305,7 +305,7 @@ Argument Memory::select(const Guard& guard, const Argument& first, const Argumen
 
 void Memory::add_views(const Node& node, const std::vector<ValueId>& bases, const ViewInfo& view) {
   if (view.kind == ViewKind::perhaps) {
-    const Diagnostic why = reports_.refusal(
+    const Failure why = reports_.refusal(
         node,
         "what it was made from or its result is written to, the other of the two is read later, and whether they "
         "share memory depends on sizes or strides");
@@ -374,17 +374,17 @@ void Memory::put(ValueId self, ValueId written) {
   ValueId value = written;
   for (const View* at = view(self); at != nullptr; at = view(self)) {
     const View through = *at;
-    if (const Diagnostic* known = lost(memory); known != nullptr && !holds_all_writes(through.base)) {
-      const Diagnostic why = *known;  // a copy: it may move
+    if (const Failure* known = lost(memory); known != nullptr && !holds_all_writes(through.base)) {
+      const Failure why = *known;  // a copy: it may move
       for (const ValueId each : memories(memory)) state_.lost.emplace(each, why);
       keep_other_parts(first);
       break;
     }
     const std::optional<ValueId> base = written_base(through, value);
     if (!base) {
-      const Diagnostic why = reports_.refusal(through.node,
-                                              "a write through this view changes its base, which is read "
-                                              "later, and no operator expresses that");
+      const Failure why = reports_.refusal(through.node,
+                                           "a write through this view changes its base, which is read "
+                                           "later, and no operator expresses that");
       for (const ValueId each : memories(memory)) state_.lost.emplace(each, why);
       std::erase_if(renewed, [&](const auto& each) { return repeats_elements(each.first); });
       keep_other_parts(first);
@@ -561,7 +561,7 @@ std::vector<Memory::Suspect> Memory::perhaps_the_same(ValueId value) const {
   if (state_.doubts.empty()) return found;
   const std::vector<ValueId> own = memories(value);
   for (const ValueId memory : own) found.push_back({memory, value, {}});
-  const auto add = [&](ValueId through, const Diagnostic& why) {
+  const auto add = [&](ValueId through, const Failure& why) {
     for (const ValueId memory : memories(through)) {
       const auto known = [&](const Suspect& each) { return each.through == through && each.memory == memory; };
       if (std::ranges::none_of(found, known)) found.push_back({memory, through, why});
@@ -612,7 +612,7 @@ void Memory::count_write(ValueId written) {
   log_.push_back(memory);
 }
 
-void Memory::lose(ValueId value, const Diagnostic& why) {
+void Memory::lose(ValueId value, const Failure& why) {
   forget_suspects(value);
   forget(value);
   for (const ValueId memory : memories(value)) state_.lost.insert_or_assign(memory, why);

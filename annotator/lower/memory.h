@@ -57,7 +57,7 @@ class Memory {
   // Two memories that may be one.
   struct Doubt {
     ValueId result = none_id, argument = none_id;  // a reshape and its base, or two results of a branch or loop
-    Diagnostic why;
+    Failure why;
   };
   // The current name of an original value, and how many writes to its memory that name takes account of.
   struct Version {
@@ -71,11 +71,11 @@ class Memory {
     std::unordered_map<ValueId, View> views;
     std::unordered_map<ValueId, Choice> choices;
     std::unordered_map<ValueId, Version> versions;
-    std::unordered_map<ValueId, int> writes;       // by owner of the memory
-    std::unordered_map<ValueId, Diagnostic> lost;  // by owner: why its newest value cannot be expressed
+    std::unordered_map<ValueId, int> writes;    // by owner of the memory
+    std::unordered_map<ValueId, Failure> lost;  // by owner: why its newest value cannot be expressed
     std::vector<Doubt> doubts;
-    std::unordered_map<ValueId, Diagnostic> repeating;  // memory in which several elements may be one: expanded axes
-    std::unordered_map<ValueId, ValueId> renamed;       // unsqueeze_(x): x means another view from there on
+    std::unordered_map<ValueId, Failure> repeating;  // memory in which several elements may be one: expanded axes
+    std::unordered_map<ValueId, ValueId> renamed;    // unsqueeze_(x): x means another view from there on
   };
   Memory(Program& program, WriteReports& reports) : program_(program), reports_(reports) {}
 
@@ -108,7 +108,7 @@ class Memory {
   // Other memory that may be the value's, which of its values may be in it, and why that is not known.
   struct Suspect {
     ValueId memory = none_id, through = none_id;
-    Diagnostic why;
+    Failure why;
   };
   std::vector<Suspect> perhaps_the_same(ValueId value) const;
   bool same_place(ValueId one, ValueId other) const;
@@ -121,7 +121,7 @@ class Memory {
   // Its place in memory, by real strides.
   std::optional<MemoryPlace> place(ValueId id) const;
   // Why the newest value of a memory cannot be expressed.
-  const Diagnostic* lost(ValueId value) const;
+  const Failure* lost(ValueId value) const;
   ValueId newest(ValueId memory) const;  // its content, unless that is lost
 
   // ---- names and views
@@ -130,16 +130,14 @@ class Memory {
   void add_view(ValueId name, View view) { state_.views.insert_or_assign(name, std::move(view)); }
   // From here on the name is one of these; `value`: what it holds now.
   void choose(ValueId name, Choice choice, ValueId value);
-  void doubt(ValueId result, ValueId argument, const Diagnostic& why) {
-    state_.doubts.push_back({result, argument, why});
-  }
+  void doubt(ValueId result, ValueId argument, const Failure& why) { state_.doubts.push_back({result, argument, why}); }
   // The memory, which has no name in the program as recorded, lies as `tensor` would if it were no view.
   void lie_as(ValueId memory, ValueId tensor) { lies_as_[memory] = tensor; }
   // From here on `name`, the result of the view `node`, shares the base's memory where `guard` holds.
   void perhaps_view(const Node& node, ValueId base, const std::string& argument, const Guard& guard);
   // Several elements of the memory may be one: what else a write to it changes is unknown.
   bool is_repeating(ValueId memory) const { return state_.repeating.contains(memory); }
-  void repeat(ValueId memory, const Diagnostic& why) { state_.repeating.insert_or_assign(memory, why); }
+  void repeat(ValueId memory, const Failure& why) { state_.repeating.insert_or_assign(memory, why); }
   void alias(ValueId result, ValueId self);              // result, where there is one, is self
   void stand_for(ValueId name, ValueId other);           // from here on the name means the other one
   void rename(ValueId self, ValueId result, Node view);  // both mean this view of what self was
@@ -147,8 +145,8 @@ class Memory {
   // ---- writing
   void put(ValueId self, ValueId written);  // gives it, and with it all that it is a view of, another value
   void now_holds(ValueId memory, ValueId value);
-  void begin(ValueId memory, ValueId value);        // new memory, which holds the value
-  void lose(ValueId value, const Diagnostic& why);  // and what shares its memory
+  void begin(ValueId memory, ValueId value);     // new memory, which holds the value
+  void lose(ValueId value, const Failure& why);  // and what shares its memory
   void recover(ValueId memory) { state_.lost.erase(memory); }
   ValueId fresh_like(ValueId like);
   ValueId fresh(const std::string& name, Type type);

@@ -7,6 +7,7 @@
 #include <set>
 #include <string>
 
+#include "annotator/program/failure.h"
 #include "annotator/program/program_edit.h"
 #include "annotator/program/program_facts.h"
 #include "schema/program.h"
@@ -16,7 +17,7 @@ namespace whence::lower {
 
 struct Lowering {
   Program& program;
-  Diagnostics& failures;                 // errors; lowering goes on after one, so that a run shows all
+  Failures& failures;                    // lowering goes on after one, so that a run shows all
   Diagnostics& notes;                    // notes for users on a program that was lowered
   std::set<std::string> untouched = {};  // operators that stay as they are, for named_in()
   bool fold = true;                      // tensors that are known become constants

@@ -5,7 +5,7 @@
 
 namespace whence::lower {
 
-Program lower(const Program& program, Diagnostics& failures, Diagnostics& notes, const std::set<std::string>& untouched,
+Program lower(const Program& program, Failures& failures, Diagnostics& notes, const std::set<std::string>& untouched,
               bool fold) {
   Program lowered = program;
   Lowering lowering{lowered, failures, notes, untouched, fold};

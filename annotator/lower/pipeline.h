@@ -6,6 +6,7 @@
 #include <set>
 #include <string>
 
+#include "annotator/program/failure.h"
 #include "schema/program.h"
 #include "whence/diagnostics.h"
 
@@ -16,7 +17,7 @@ namespace whence::lower {
 // (state_not_kept). `untouched`: operators that are converted elsewhere, "aten::dropout" or "aten::add.Tensor". They
 // are neither dropped nor written as other operators. `fold`: tensors that PyTorch computed while recording become
 // constants.
-Program lower(const Program& program, Diagnostics& failures, Diagnostics& notes,
+Program lower(const Program& program, Failures& failures, Diagnostics& notes,
               const std::set<std::string>& untouched = {}, bool fold = true);
 
 // A copy in which a branch whose sides leave tensors of different ranks leaves that of the side which the example

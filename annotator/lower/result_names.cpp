@@ -56,7 +56,7 @@ void ResultNames::doubt(const std::vector<UnclearEnd>& unclear) {
   }
 }
 
-void ResultNames::repeat(const std::vector<std::size_t>& repeating, const Diagnostic& why) {
+void ResultNames::repeat(const std::vector<std::size_t>& repeating, const Failure& why) {
   for (const std::size_t i : repeating) memory_.repeat(memory_of(i), why);
 }
 

@@ -21,7 +21,7 @@ class ResultNames {
   // `targets`: by name, each with its condition, valid where the names are.
   void bind(const std::vector<std::vector<Target>>& targets, const OutsideValue& outside_value);
   void doubt(const std::vector<UnclearEnd>& unclear);
-  void repeat(const std::vector<std::size_t>& repeating, const Diagnostic& why);
+  void repeat(const std::vector<std::size_t>& repeating, const Failure& why);
 
  private:
   ValueId memory_of(std::size_t i) const { return own_[i] == none_id ? names_[i] : own_[i]; }

@@ -8,24 +8,25 @@ namespace whence::lower {
 
 using program::place_of;
 
-Diagnostic WriteReports::refusal(const Node& node, const std::string& why) const {
+Failure WriteReports::refusal(const Node& node, const std::string& why) const {
   const Program& program = lowering_.program;
-  return {Code::unsupported_feature,
-          Severity::error,
-          qualified(node) + ": " + why,
-          place_of(program, node, "lower"),
-          program.source.kind == "torch.export" && !node.target.starts_with("aten::")
-              ? "program.run_decompositions() before torch.export.save, which says what is written"
-              : "write the model without in-place operations here, e.g. with .clone() or torch.where",
-          1,
-          {}};
+  return failure_of(node, {Code::unsupported_feature,
+                           Severity::error,
+                           qualified(node) + ": " + why,
+                           place_of(program, node, "lower"),
+                           program.source.kind == "torch.export" && !node.target.starts_with("aten::")
+                               ? "program.run_decompositions() before torch.export.save, which says what is written"
+                               : "write the model without in-place operations here, e.g. with .clone() or torch.where",
+                           1,
+                           {}});
 }
 
-void WriteReports::report(const Diagnostic& diagnostic) {
-  for (const Diagnostic& known : lowering_.failures) {
-    if (known.message == diagnostic.message && known.where == diagnostic.where) return;
+void WriteReports::report(const Failure& failure) {
+  const Diagnostic& added = failure.diagnostic;
+  for (const auto& [op, may_open, known] : lowering_.failures) {
+    if (known.message == added.message && known.where == added.where) return;
   }
-  lowering_.failures.push_back(diagnostic);
+  lowering_.failures.push_back(failure);
 }
 
 void WriteReports::warn_of_write(const Node& node, ValueId memory) {
@@ -34,7 +35,7 @@ void WriteReports::warn_of_write(const Node& node, ValueId memory) {
   const Value& value = program.values[memory];
   if (value.index < 0) return;
   const auto say = [&](WrittenTo kind, const std::string& name) {
-    warn(lost_write(kind, name, place_of(program, node, "lower")));
+    warn(memory, lost_write(kind, name, place_of(program, node, "lower")));
   };
   if (value.source == ValueSource::parameter) say(WrittenTo::state, program.parameters[ParameterId(value.index)].name);
   if (value.source == ValueSource::constant) say(WrittenTo::constant, program.constants[ConstantId(value.index)].name);
@@ -42,34 +43,37 @@ void WriteReports::warn_of_write(const Node& node, ValueId memory) {
 }
 
 void WriteReports::withdraw_write(ValueId returned) {
-  const Program& program = lowering_.program;
-  const Value& value = program.values[returned];
-  if (value.source != ValueSource::input || value.index < 0) return;
-  const std::string earlier_message = lost_write(WrittenTo::input, program.inputs[value.index].name, {}).message;
-  std::erase_if(lowering_.notes, [&](const Diagnostic& each) { return each.message == earlier_message; });
+  if (lowering_.program.values[returned].source != ValueSource::input) return;
+  std::erase_if(warnings_, [&](const Warning& each) { return each.memory == returned; });
 }
 
 void WriteReports::wind_back(Mark mark) {
   lowering_.failures = std::move(mark.failures);
-  lowering_.notes = std::move(mark.notes);
+  warnings_ = std::move(mark.warnings);
 }
 
 void WriteReports::warn_of_overlap(const Node& node) {
-  warn(warning(
-      Code::unsupported_feature,
-      qualified(node) +
-          " reads memory that it writes to at another place: what PyTorch computes then depends on the order in which "
-          "it goes through memory; the ONNX file computes with what was there before the write",
-      "write y[:, 1:] = y[:, :-1].clone(), if that is what is meant", place_of(lowering_.program, node, "lower")));
+  warn(none_id,
+       warning(Code::unsupported_feature,
+               qualified(node) + " reads memory that it writes to at another place: what PyTorch computes then depends "
+                                 "on the order in which "
+                                 "it goes through memory; the ONNX file computes with what was there before the write",
+               "write y[:, 1:] = y[:, :-1].clone(), if that is what is meant",
+               place_of(lowering_.program, node, "lower")));
 }
 
-void WriteReports::warn(Diagnostic warning) {
-  for (Diagnostic& known : lowering_.notes) {
-    if (known.message != warning.message) continue;
-    ++known.count;
+void WriteReports::warn(ValueId memory, Diagnostic diagnostic) {
+  for (Warning& known : warnings_) {
+    if (known.memory != memory || known.diagnostic.message != diagnostic.message) continue;
+    ++known.diagnostic.count;
     return;
   }
-  lowering_.notes.push_back(std::move(warning));
+  warnings_.push_back({memory, std::move(diagnostic)});
+}
+
+void WriteReports::finish() {
+  for (Warning& each : warnings_) lowering_.notes.push_back(std::move(each.diagnostic));
+  warnings_.clear();
 }
 
 }  // namespace whence::lower

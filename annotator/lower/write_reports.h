@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "annotator/lower/pass.h"
 #include "schema/lost_writes.h"
@@ -12,26 +13,35 @@ class WriteReports {
  public:
   explicit WriteReports(Lowering& lowering) : lowering_(lowering) {}
 
-  Diagnostic refusal(const Node& node, const std::string& why) const;
-  void report(const Diagnostic& diagnostic);  // once for each place
+  Failure refusal(const Node& node, const std::string& why) const;
+  void report(const Failure& failure);  // once for each place
   // A write to what outlives the call (a parameter, a buffer, a constant of the archive, an input) is followed within
   // the run and warned of. `memory`: the owner of what is written.
   void warn_of_write(const Node& node, ValueId memory);
-  // Drops the report on an input that the program returns as a whole: the caller gets the new value.
+  // Drops the warning of writes to an input that the program returns as a whole: the caller gets the new value.
   void withdraw_write(ValueId returned);
-  // Drops what was reported since.
-  struct Mark {
-    Diagnostics failures, notes;
-  };
-  Mark mark() const { return {lowering_.failures, lowering_.notes}; }
-  void wind_back(Mark mark);
   // A write to memory that the operation reads as well, at another place.
   void warn_of_overlap(const Node& node);
+  // Adds the warnings to the notes on the program.
+  void finish();
+
+  // Drops what was reported since.
+  struct Warning {
+    ValueId memory = none_id;  // that is written; none for an overlap
+    Diagnostic diagnostic;
+  };
+  struct Mark {
+    Failures failures;
+    std::vector<Warning> warnings;
+  };
+  Mark mark() const { return {lowering_.failures, warnings_}; }
+  void wind_back(Mark mark);
 
  private:
-  void warn(Diagnostic warning);  // once, with the number of writes
+  void warn(ValueId memory, Diagnostic diagnostic);  // once for each text, with the number of writes
 
   Lowering& lowering_;
+  std::vector<Warning> warnings_;
 };
 
 }  // namespace whence::lower

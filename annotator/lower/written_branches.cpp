@@ -18,7 +18,7 @@ Memory::Guard opposite(const Memory::Guard& guard) { return {guard.condition, !g
 }  // namespace
 
 void Functionalizer::branch(Node node) {
-  const Diagnostic unclear = reports_.refusal(
+  const Failure unclear = reports_.refusal(
       node, "results of this branch share memory in a way that its condition does not tell, and are written to later");
   for (NamedArgument& argument : node.arguments) memory_.resolve(argument.value);
   std::array<BlockEnds, 2> ends;
@@ -34,7 +34,7 @@ void Functionalizer::branch(Node node) {
   memory_.sink->push_back(std::move(node));
 }
 
-void Functionalizer::join(Node& branch, const std::array<BlockEnds, 2>& ends, const Diagnostic& unclear) {
+void Functionalizer::join(Node& branch, const std::array<BlockEnds, 2>& ends, const Failure& unclear) {
   const std::size_t results = ends[0].results.size();
   const std::vector<ValueId> names(branch.outputs.begin(),
                                    branch.outputs.begin() + static_cast<std::ptrdiff_t>(results));

@@ -191,7 +191,7 @@ class LoopAttempt {
   // Sets the values that the next iteration begins with.
   void leave_everything(const BlockEnds& ends) {
     for (std::size_t i = 0; i < head_.written.size(); ++i) {
-      const Diagnostic* lost = memory_.lost(head_.written[i]);
+      const Failure* lost = memory_.lost(head_.written[i]);
       lost_.push_back(lost == nullptr ? std::nullopt : std::optional(*lost));
       carried_[i].next = {ValueRef{memory_.newest(head_.written[i])}};
     }
@@ -247,10 +247,10 @@ class LoopAttempt {
   std::vector<ValueId> variables_, results_, starts_;
   std::vector<std::vector<Target>> targets_;     // by variable, with flags as conditions
   std::vector<std::vector<std::size_t>> flags_;  // by variable and target: which of `carried_`
-  Diagnostic unclear_;
+  Failure unclear_;
   std::vector<Number> numbers_;
-  std::vector<Carried> carried_;                 // written memory first
-  std::vector<std::optional<Diagnostic>> lost_;  // by written memory
+  std::vector<Carried> carried_;              // written memory first
+  std::vector<std::optional<Failure>> lost_;  // by written memory
 };
 
 }  // namespace

@@ -18,9 +18,10 @@ std::vector<std::string> targets(const Program& program) {
 using Names = std::vector<std::string>;
 
 Program lowered(const Program& program) {
-  Diagnostics failures, notes;
+  Failures failures;
+  Diagnostics notes;
   Program result = lower::lower(program, failures, notes);
-  EXPECT_TRUE(failures.empty()) << to_text(failures.front());
+  EXPECT_TRUE(failures.empty()) << to_text(failures.front().diagnostic);
   return result;
 }
 
@@ -108,7 +109,8 @@ TEST(Lower, AWriteThroughPerhapsAViewMattersOnlyWhenTheBaseIsRead) {
     const ValueId flat = p.op("aten::reshape", {{"self", v(base)}, {"shape", list({n(6)})}}, f32({6}));
     p.op("aten::relu_", {{"self", v(flat)}}, f32({6}));
     p.output(base_is_read ? base : flat);
-    Diagnostics failures, notes;
+    Failures failures;
+    Diagnostics notes;
     const Program program = lower::lower(p.program, failures, notes);
     if (!base_is_read) {
       EXPECT_TRUE(failures.empty());
@@ -116,10 +118,10 @@ TEST(Lower, AWriteThroughPerhapsAViewMattersOnlyWhenTheBaseIsRead) {
       continue;
     }
     ASSERT_EQ(failures.size(), 1u);
-    EXPECT_EQ(failures[0].code, Code::unsupported_feature);
-    EXPECT_EQ(failures[0].where.module, "layer");
-    EXPECT_EQ(failures[0].where.source, "model.py:7 forward");
-    EXPECT_EQ(failures[0].where.op, "aten::reshape");
+    EXPECT_EQ(failures[0].diagnostic.code, Code::unsupported_feature);
+    EXPECT_EQ(failures[0].diagnostic.where.module, "layer");
+    EXPECT_EQ(failures[0].diagnostic.where.source, "model.py:7 forward");
+    EXPECT_EQ(failures[0].diagnostic.where.op, "aten::reshape");
   }
 }
 
@@ -266,10 +268,11 @@ TEST(Lower, AShapeThatABranchGivesAnOuterTensorIsRefused) {
   Node& branch = p.nest("prim::If", {{"condition", v(condition)}}, {}, 2);
   p.fill(branch.blocks[0], [&] { p.op("aten::unsqueeze_", {{"self", v(y)}, {"dim", n(0)}}, f32({1, 2})); });
   p.output(y);
-  Diagnostics failures, notes;
+  Failures failures;
+  Diagnostics notes;
   lower::lower(p.program, failures, notes);
   ASSERT_EQ(failures.size(), 1u);
-  EXPECT_EQ(failures[0].where.op, "aten::unsqueeze_");
+  EXPECT_EQ(failures[0].diagnostic.where.op, "aten::unsqueeze_");
 }
 
 TEST(Lower, ASettledBranchIsInlined) {
@@ -391,7 +394,8 @@ TEST(Lower, NothingIsKnownButNumbersWhereNothingIsFolded) {
   const ValueId ones = p.op("aten::ones", {}, f32({2}));
   p.known(ones, zeros(DType::float32, {2}));
   p.output(p.op("aten::add.Tensor", {{"self", v(x)}, {"other", v(ones)}}, f32({2})));
-  Diagnostics failures, notes;
+  Failures failures;
+  Diagnostics notes;
   EXPECT_EQ(targets(lower::lower(p.program, failures, notes, {}, false)), (Names{"aten::ones", "aten::add.Tensor"}));
 }
 

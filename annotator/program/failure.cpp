@@ -1,0 +1,33 @@
+#include "annotator/program/failure.h"
+
+#include "schema/operator_facts.h"
+
+namespace whence {
+
+namespace {
+
+// False for reshapes and casts: whether one is a view or a copy would be that of the tensors with which ATen is asked.
+bool is_copy_or_not(const OperatorFacts& facts) {
+  const bool cast = facts.memory == ResultMemory::argument && facts.identity == Identity::same_dtype;
+  return facts.memory == ResultMemory::by_strides || cast;
+}
+
+}  // namespace
+
+Failure failure_of(const Node& node, Diagnostic diagnostic) {
+  const bool refused = diagnostic.code == Code::converter_refused || diagnostic.code == Code::unsupported_feature;
+  const bool may_open = refused && !is_copy_or_not(facts_of(node.target));
+  return {qualified(node), may_open, std::move(diagnostic)};
+}
+
+void add_failures(Failures& failures, const Node& node, const Error& error) {
+  for (const Diagnostic& each : error.diagnostics()) failures.push_back(failure_of(node, each));
+}
+
+Diagnostics diagnostics_of(const Failures& failures) {
+  Diagnostics found;
+  for (const Failure& each : failures) found.push_back(each.diagnostic);
+  return found;
+}
+
+}  // namespace whence

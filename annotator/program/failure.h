@@ -1,0 +1,24 @@
+// What could not be written as ONNX. An export decides by it what to try next; users read the diagnostic in it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "schema/program.h"
+#include "whence/diagnostics.h"
+
+namespace whence {
+
+struct Failure {
+  std::string op;         // the operator that failed, "aten::lstm.input"; empty if none is to blame
+  bool may_open = false;  // written as what ATen defines it by, the operator may do what its converter refuses
+  Diagnostic diagnostic;
+};
+using Failures = std::vector<Failure>;
+
+Failure failure_of(const Node& node, Diagnostic diagnostic);
+void add_failures(Failures& failures, const Node& node, const Error& error);
+
+Diagnostics diagnostics_of(const Failures& failures);
+
+}  // namespace whence
