@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from .errors import WhenceError, error
-from .placing import write_whole
+from .files.atomic_files import write_whole
 from .surroundings import log
 
 _TITLE = "# Export"

@@ -15,22 +15,22 @@ from typing import Any
 
 import torch
 
-from . import (autograd, caches, calls, capturing, decompositions, exported, lasting_writes, nested, recorders, symbolics,
-               windows, wishes)
+from . import (autograd, caches, calls, capturing, decompositions, exported, lasting_writes, nested, recorders,
+               symbolics, windows, wishes)
 from .artifacts import Artifacts
 from .axes import Axes
 from .command import run_json
 from .errors import Diagnostic, WhenceError, WhenceWarning, error, in_python
 from .expansion import expand
+from .files.atomic_files import draft_folder, folder_of, place
 from .keeping import state_restored
 from .options import Options, shapes_for_torch_export
-from .placing import draft_folder, folder_of, place
 from .plugin import record
 from .program import Exported
 from .reports import annotate, validate
 from .surroundings import log, quiet
-from .tracing import (Trace, at_usual_sizes, baked_at_long_sizes, baked_by_export, excludes, library_words, of_libraries,
-                      run_of, size_baked, traced, traced_otherwise, without_guards)
+from .tracing import (Trace, at_usual_sizes, baked_at_long_sizes, baked_by_export, excludes, library_words,
+                      of_libraries, run_of, size_baked, traced, traced_otherwise, without_guards)
 
 BACKENDS = ("native", "native-export", "torch-dynamo", "torch-torchscript")
 

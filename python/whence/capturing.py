@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.fx.experimental.symbolic_shapes import free_symbols
 
-from .errors import WhenceError, WhenceWarning, error
+from .errors import WhenceWarning, error
 from .surroundings import log, quiet
 from .tracing import alike, computed, stretched
 

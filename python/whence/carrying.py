@@ -14,7 +14,7 @@ from typing import Union
 
 from .command import run_json
 from .errors import WhenceError, error, require_path
-from .model_files import Model, takes_models
+from .files.model_files import Model, takes_models
 from .reports import AnnotateReport
 
 Function = Callable[[str, str], object]

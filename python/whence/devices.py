@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from .base.report_printing import Bar, Printed, Table, counted
 from .command import run_json
 from .errors import Diagnostic, require_list
-from .model_files import Model, takes_models
-from .printed import Bar, Printed, Table, counted
+from .files.model_files import Model, takes_models
 
 
 @dataclass(frozen=True)

@@ -1,20 +1,17 @@
-"""Changes of an onnx.ModelProto that an ONNXProgram offers: other weights, other names for sizes, weights beside it."""
+"""Changes of an onnx.ModelProto that an ONNXProgram offers: other weights, other names for sizes."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import torch
 
 from . import nested
+from .base.optional_packages import needs
 from .errors import error
-from .optional_packages import needs
-
-
-_BESIDE_FROM = 1024  # bytes, as torch.onnx and onnx.save_model have it
+from .files.onnx_graphs import graphs
 
 
 def replace_weights(model: Any, weights: Mapping[str, torch.Tensor]) -> None:
@@ -60,35 +57,7 @@ def rename_sizes(model: Any, names: Mapping[Any, str]) -> None:
             entry.value = renamed(entry.value)
 
 
-def save_with_weights_beside(model: Any, path: Path) -> None:
-    """Weights of 1024 bytes and more go into ``path`` with ``.data`` at its end, in a folder that has no such file.
-
-    onnx.save_model(location=...) is not asked to do that: it looks for a file of that name in the current folder, not
-    in the one of ``path``, and refuses where there is one.
-    """
-    onnx, helper = (needs(name, "weights beside a model") for name in ("onnx", "onnx.external_data_helper"))
-    for graph in graphs(model.graph):
-        for tensor in graph.initializer:
-            if len(tensor.raw_data) >= _BESIDE_FROM:
-                helper.set_external_data(tensor, path.name + ".data")
-    onnx.save_model(model, str(path))
-
-
 def _dims(outermost: Any) -> Iterator[Any]:
     for graph in graphs(outermost):
         for value in [*graph.input, *graph.output, *graph.value_info]:
             yield from value.type.tensor_type.shape.dim
-
-
-def graphs(graph: Any) -> Iterator[Any]:
-    """It, and the bodies of its nodes, and of theirs."""
-    yield graph
-    for node in graph.node:
-        yield from bodies(node)
-
-
-def bodies(node: Any) -> Iterator[Any]:
-    """The graphs of branches and loops inside of a node."""
-    for attribute in node.attribute:
-        if attribute.HasField("g"):
-            yield from graphs(attribute.g)

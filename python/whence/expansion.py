@@ -17,9 +17,9 @@ from typing import Any
 
 import torch
 
-from .editing import bodies, graphs
+from .base.optional_packages import needs
+from .files.onnx_graphs import bodies, graphs
 from .errors import WhenceError, error
-from .optional_packages import needs
 
 _PREFIX = "whence."
 

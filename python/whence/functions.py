@@ -7,9 +7,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from .base.report_printing import Printed, Table, counted
 from .command import run_json
-from .model_files import Model, takes_models
-from .printed import Printed, Table, counted
+from .files.model_files import Model, takes_models
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ from . import symbolics
 from .axes import Axes
 from .errors import error
 from .expansion import Maker
+from .files.atomic_files import require_model_name
 from .nested import identifier
-from .placing import require_model_name
 from .python_translations import PythonTranslation, part_of
 from .surroundings import log
 from .translations import NEWEST_OPSET, OLDEST_OPSET, write_functions

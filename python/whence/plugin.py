@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from . import library_warnings, recorders
+from . import recorders
+from .base import library_warnings
+from .base.report_printing import Printed, Table, counted
 from .errors import Diagnostic, WhenceError, WhenceWarning, error, from_operator, require_list
-from .placing import require_apart, require_sidecar_place
-from .printed import Printed, Table, counted
+from .files.atomic_files import require_apart, require_sidecar_place
 
 if TYPE_CHECKING:
     from .exported import Captured

@@ -15,10 +15,12 @@ from typing import Any, BinaryIO
 
 import torch
 
-from . import calls, editing, fixed_values, library_warnings, nested, running, windows
+from . import calls, editing, fixed_values, nested, running, windows
+from .base import library_warnings
 from .errors import WhenceError, WhenceWarning, error
+from .files.atomic_files import draft_folder, folder_of, place, require_model_name, write_whole
+from .files.onnx_graphs import save_with_weights_beside
 from .functions import FunctionsReport
-from .placing import draft_folder, folder_of, place, require_model_name, write_whole
 from .reports import AnnotateReport, ValidationReport
 from .surroundings import select_model_mode_for_export
 from .verifying import Verification, verify
@@ -244,7 +246,7 @@ class ONNXProgram:
             write_whole(target, lambda path: path.write_bytes(model.SerializeToString()))
             return
         with draft_folder(folder_of(target)) as folder:
-            editing.save_with_weights_beside(model, folder / target.name)
+            save_with_weights_beside(model, folder / target.name)
             place(folder, target, overwrite)
 
     def apply_weights(self, state_dict: Mapping[str, torch.Tensor]) -> None:
@@ -267,7 +269,7 @@ class ONNXProgram:
         folder = Folder()
         path = Path(folder.name) / "model.onnx"
         if outside:
-            editing.save_with_weights_beside(model, path)
+            save_with_weights_beside(model, path)
         else:
             running.needs("onnx", "changing a model").save_model(model, str(path))
         self.release()

@@ -9,11 +9,11 @@ from __future__ import annotations
 import inspect
 import types
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .editing import bodies
+from .files.onnx_graphs import bodies
 from .errors import WhenceError
 from .expansion import Call, Input, Keyword
 

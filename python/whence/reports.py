@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .base.report_printing import Bar, Printed, Table, counted, module_labels
 from .command import run_json
 from .errors import Diagnostic, error, require_list
-from .model_files import Model, takes_models
-from .printed import Bar, Printed, Table, counted, module_labels
+from .files.model_files import Model, takes_models
 
 if TYPE_CHECKING:
     from .numerics.feeding import ExtraInputs, InputNames

@@ -14,14 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from .editing import graphs
+from .base.optional_packages import needs
+from .base.report_printing import Printed
+from .files.onnx_graphs import BESIDE_FROM, graphs
 from .errors import WhenceError, error
-from .printed import Printed
-from .placing import draft_folder, folder_of, place_together
-from .optional_packages import needs
+from .files.atomic_files import draft_folder, folder_of, place_together
 
 _LONGEST_NAME = 255  # bytes, of a file
-_BESIDE_FROM = 1024  # bytes, as torch.onnx and onnx.save_model have it
 _NUMBERS = ("float_data", "int32_data", "int64_data", "double_data", "uint64_data")  # fields of a TensorProto
 _LARGE, _PAGE, _WORD = 1 << 16, 4096, 64  # large weights begin at a page, which a runtime can map
 
@@ -131,7 +130,7 @@ class _Store:
             if tensor.data_location == tensor.EXTERNAL:
                 content, source = _outside(path, tensor)
                 sources.add(source)
-            elif len(content := self._inside(tensor)) < _BESIDE_FROM:
+            elif len(content := self._inside(tensor)) < BESIDE_FROM:
                 continue
             self._move(tensor, content)
         self._models += 1

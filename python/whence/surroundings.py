@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import torch
 
-from . import library_warnings
+from .base import library_warnings
 from .errors import WhenceWarning, error
 
 log = logging.getLogger("whence")

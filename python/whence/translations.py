@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from .base.optional_packages import needs
 from .errors import error
 from .python_translations import PythonTranslation
-from .optional_packages import needs
 
 OLDEST_OPSET, NEWEST_OPSET = 13, 28  # the range of `whence export --opset`
 DEFAULT_OPSET = 20  # the default of torch.onnx.export

@@ -9,10 +9,11 @@ from typing import Any
 
 import torch
 
-from . import calls, library_warnings, nested, running
+from . import calls, nested, running
+from .base import library_warnings
+from .base.report_printing import Printed, Table, counted
 from .errors import WhenceError, error
-from .model_files import Model, as_file
-from .printed import Printed, Table, counted
+from .files.model_files import Model, as_file
 from .keeping import refuse_results_without_data, state_restored
 from .numerics import feeding, origins
 from .numerics.api import accuracy_on

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from .base.report_printing import Bar, Printed, Table, counted, module_labels
 from .command import run_json
-from .model_files import Model, takes_models
-from .printed import Bar, Printed, Table, counted, module_labels
+from .files.model_files import Model, takes_models
 
 
 @dataclass(frozen=True)

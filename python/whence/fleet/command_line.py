@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..command_lines import Parser, show_progress
-from ..placing import write_text
+from ..files.atomic_files import write_text
 from . import journal
 from .engines import ENGINES
 from .one_model import Row, Wishes

@@ -10,9 +10,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ..beside import sidecar_beside, weights_beside
 from ..command import run_json
 from ..errors import WhenceError
+from ..files.sidecar_paths import sidecar_beside, weights_beside
 from ..reports import CONFIDENCES
 from .registry import Model
 

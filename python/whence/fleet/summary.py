@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from ..page_style import STYLE
-from ..printed import CONFIDENCE_COLOURS
+from ..base.page_style import STYLE
+from ..base.report_printing import CONFIDENCE_COLOURS
 from ..reports import CONFIDENCES
 from .one_model import Row
 

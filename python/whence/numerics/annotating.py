@@ -14,7 +14,7 @@ from typing import Any
 from .. import command
 from ..command_lines import Parser
 from ..errors import error, require_path
-from ..placing import require_apart
+from ..files.atomic_files import require_apart
 from . import feeding, pairing
 from .feeding import Supplied
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import torch
 
+from ..base.keyword_spelling import also_spelled
 from ..errors import error, require_list, require_path
-from ..model_files import Model, takes_models
-from ..spelling import also_spelled
+from ..files.model_files import Model, takes_models
 from ..values import container
 from ..values.container import Run, Values
 from ..values.globs import matcher, require_matches
@@ -24,8 +24,8 @@ from .feeding import ExtraInputs, Feed, InputNames, Supplied
 from .flow import Flow
 from .measuring import MEMORY
 from .origins import File
-from .recorded_program import RecordedProgram
 from .proof import Evidence
+from .recorded_program import RecordedProgram
 from .report import AccuracyReport, ModuleAccuracy
 from .runtimes import Runtime
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..command_lines import Parser
-from ..placing import require_apart
+from ..files.atomic_files import require_apart
 from . import feeding, forms, light
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from typing import Any
 
 import torch
 
+from ..base.optional_packages import needs
 from ..errors import error, require_list
-from ..optional_packages import needs
 from ..values import archives
 from .origins import File
 

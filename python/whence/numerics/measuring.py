@@ -8,11 +8,10 @@ from dataclasses import dataclass
 
 import torch
 
+from ..base.optional_packages import needs
 from ..errors import error
-from ..optional_packages import needs
 from ..values.container import Recorded, Run, Values
-from . import feeding
-from . import points as finding
+from . import feeding, points as finding
 from .feeding import Feed, Supplied
 from .figures import Figures, compare
 from .origins import File

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import math
 
-from ..page_style import STYLE
+from ..base.page_style import STYLE
 from .report import AccuracyReport, ModuleAccuracy, head, in_order, labels, paths
 
 _WIDTH, _HEIGHT, _LEFT, _BOTTOM = 1100, 280, 60, 24

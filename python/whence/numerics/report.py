@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from ..printed import Bar, Printed, Table
+from ..base.report_printing import Bar, Printed, Table
 from . import light
 from .proof import Contradiction
 from .source_lines import Stack

@@ -16,9 +16,9 @@ from typing import Any
 import torch
 
 from .. import running
+from ..base.keyword_spelling import also_spelled
 from ..errors import error, require_list
-from ..model_files import Model, takes_models
-from ..spelling import also_spelled
+from ..files.model_files import Model, takes_models
 from ..numerics import feeding, light, origins
 from ..numerics.feeding import ExtraInputs, InputNames, Supplied
 from . import choosing, groups, keeping, quantisers, timing, trial

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..command_lines import Parser, show_progress
-from ..placing import require_apart, write_text
+from ..files.atomic_files import require_apart, write_text
 from ..numerics import feeding, light
 from . import quantisers
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import WhenceError
-from ..placing import write_text
+from ..files.atomic_files import write_text
 from .trial import Outcome
 
 _VERSION = 1

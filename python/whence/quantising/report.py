@@ -7,9 +7,9 @@ import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from ..base.report_printing import Bar, Printed, Table, counted
 from ..numerics import light
 from ..numerics.report import number_or_none
-from ..printed import Bar, Printed, Table, counted
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..command_lines import Parser
-from ..placing import require_apart, require_writable, write_text
+from ..files.atomic_files import require_apart, require_writable, write_text
 from . import archives
 
 if TYPE_CHECKING:

@@ -18,11 +18,11 @@ from typing import Any
 
 import torch
 
+from ..base.optional_packages import needs
+from ..base.report_printing import Printed, Table, counted
 from ..errors import WhenceError, error, require_path
-from ..printed import Printed, Table, counted
-from ..placing import require_writable, write_whole
-from ..optional_packages import needs
-from .sketch import MOMENTS, PARTS, SAMPLES, BUCKETS, Sketch
+from ..files.atomic_files import require_writable, write_whole
+from .sketch import BUCKETS, MOMENTS, PARTS, SAMPLES, Sketch
 
 VERSION = 1
 _REMEDY = "record the values again: whence.record_values"

@@ -13,7 +13,8 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from .. import calls, library_warnings, nested
+from .. import calls, nested
+from ..base import library_warnings
 from ..errors import WhenceError, WhenceWarning, error, require_list
 from ..keeping import state_restored
 from ..surroundings import without_fast_path

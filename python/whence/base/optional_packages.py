@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from types import ModuleType
 
-from .errors import error
+from ..errors import error
 
 
 def needs(name: str, what: str) -> ModuleType:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from .errors import error
+from ..errors import error
 
 
 def folder_of(target: Path) -> Path:

@@ -18,16 +18,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, Union
 
-from .errors import WhenceError, error
+from ..errors import WhenceError, error
 
 if TYPE_CHECKING:
     import onnx
     import onnx_ir
     import torch
 
-    from .program import ONNXProgram
-
-    Model = Union[str, os.PathLike[str], ONNXProgram, onnx.ModelProto, onnx_ir.Model, torch.onnx.ONNXProgram]
+    # A whence.ONNXProgram is a path: it has __fspath__.
+    Model = Union[str, os.PathLike[str], onnx.ModelProto, onnx_ir.Model, torch.onnx.ONNXProgram]
 else:
     Model = Any
 
@@ -108,7 +107,7 @@ def _write_proto(model: onnx.ModelProto, path: Path) -> None:
         return
     import onnx as library
 
-    from .editing import save_with_weights_beside
+    from .onnx_graphs import save_with_weights_beside
 
     copy = library.ModelProto()
     copy.CopyFrom(model)  # the caller's stays as it is

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from .errors import error
+from ..errors import error
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
