@@ -73,20 +73,11 @@ def __dir__() -> list[str]:
     return [*__all__, "__version__", *(name for name in globals() if name.startswith("__"))]
 
 
-def _version() -> str:
-    """The version of the source tree, else of the distribution: CMakeLists.txt is the one place that has it."""
-    import re
-    from importlib import metadata
-    from pathlib import Path
-
-    source = Path(__file__).resolve().parents[2] / "CMakeLists.txt"
-    found = re.search(r"project\(whence VERSION ([0-9.]+)", source.read_text()) if source.exists() else None
-    return found[1] if found else metadata.version("whence-onnx")
-
-
 def __getattr__(name: str) -> object:
     if name == "__version__":
-        return _version()
+        from .base.version import package_version
+
+        return package_version()
     if name in _REMOVED:
         raise AttributeError(f"whence.{name} was removed: {_REMOVED[name]}")
     if name not in _LATER:

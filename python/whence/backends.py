@@ -15,11 +15,12 @@ from typing import Any
 
 import torch
 
-from . import (autograd, caches, calls, capturing, decompositions, exported, lasting_writes, nested, recorders,
-               symbolics, windows, wishes)
+from . import (autograd, caches, calls, capturing, decompositions, exported, lasting_writes, nested, symbolics,
+               windows, wishes)
 from .artifacts import Artifacts
 from .axes import Axes
-from .command import run_json
+from .command import recorder_library
+from .command.process import run_json
 from .errors import Diagnostic, WhenceError, WhenceWarning, error, in_python
 from .expansion import expand
 from .files.atomic_files import draft_folder, folder_of, place
@@ -160,7 +161,7 @@ def _native(job: Job, call: calls.Call, axes: Axes) -> Exported:
     if not job.autograd_inlining:
         raise error("E0303", "unsupported_feature", "a trace cannot keep a torch.autograd.Function",
                     "backend='native-export', or autograd_inlining=True")
-    if not recorders.is_installed():
+    if not recorder_library.is_installed():
         return _without_recorder(job, call, axes)
     try:
         with job.stage("trace"), autograd.inlined():
@@ -202,11 +203,11 @@ def _native(job: Job, call: calls.Call, axes: Axes) -> Exported:
 
 def _without_recorder(job: Job, call: calls.Call, axes: Axes) -> Exported:
     """torch.export reads the model. Where it cannot, a trace may do, which is said beside the failure."""
-    log.info("torch.export reads the model: %s", recorders.missing())
+    log.info("torch.export reads the model: %s", recorder_library.missing())
     try:
         return replace(_native_export(job, call, axes), backend="native-export")
     except Exception:  # PyTorch raises of every kind
-        warnings.warn(f"the model is not traced: {recorders.missing()}", WhenceWarning, stacklevel=5)
+        warnings.warn(f"the model is not traced: {recorder_library.missing()}", WhenceWarning, stacklevel=5)
         raise
 
 
@@ -523,8 +524,8 @@ def _scripted(backend: str, job: Job) -> Exported:
     if backend in ("torch-dynamo", "native-export"):
         raise error("E0303", "unsupported_feature", "torch.export takes no scripted module",
                     "backend='native' or 'torch-torchscript'")
-    if not recorders.is_installed():
-        raise recorders.missing()
+    if not recorder_library.is_installed():
+        raise recorder_library.missing()
     job.call = call = calls.opened(calls.signature_of(job.model), job.args, job.kwargs)
     given = call.arguments
     axes = named_by_pytorch(job.axes_of(call))

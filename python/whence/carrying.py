@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Union
 
-from .command import run_json
+from .command.process import run_json
 from .errors import WhenceError, error, require_path
 from .files.model_files import Model, takes_models
 from .reports import AnnotateReport

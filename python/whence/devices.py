@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from .base.report_printing import Bar, Printed, Table, counted
-from .command import run_json
+from .command.process import run_json
 from .errors import Diagnostic, require_list
 from .files.model_files import Model, takes_models
 

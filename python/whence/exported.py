@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from .command import run_json
+from .command.process import run_json
 from .errors import Diagnostic, WhenceError, error
 
 

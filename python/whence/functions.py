@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .base.report_printing import Printed, Table, counted
-from .command import run_json
+from .command.process import run_json
 from .files.model_files import Model, takes_models
 
 

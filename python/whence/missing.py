@@ -10,8 +10,9 @@ from typing import Any
 
 import torch
 
-from . import autograd, calls, exported, recorders, torch_failures
-from .command import run_json
+from . import autograd, calls, exported, torch_failures
+from .command import recorder_library
+from .command.process import run_json
 from .errors import Diagnostic, WhenceError, error
 from .options import check_opset
 from .surroundings import exporting, onnx_export_flag
@@ -69,7 +70,7 @@ def _archive(folder: Path, model: Any, args: Any, kwargs: Any, backend: str) -> 
         calls.save_inputs(calls.opened(calls.signature_of(model), args, kwargs).arguments, inputs)
         return archive, inputs
     with calls.tensors_only(model, args, kwargs) as call, autograd.inlined():
-        traces = backend == "native" and recorders.is_installed()
+        traces = backend == "native" and recorder_library.is_installed()
         trace = calls.trace(model, call.tensors) if traces else None
         if trace is None or of_libraries(trace):
             with torch.no_grad():

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from . import recorders
 from .base import library_warnings
 from .base.report_printing import Printed, Table, counted
+from .command import recorder_library
 from .errors import Diagnostic, WhenceError, WhenceWarning, error, from_operator, require_list
 from .files.atomic_files import require_apart, require_sidecar_place
 
@@ -52,9 +52,9 @@ class Recording(Printed):
 
 def library() -> Path:
     """The plugin that fits this PyTorch. Raises WhenceError E0307 when there is none."""
-    path = recorders.fitting()
+    path = recorder_library.fitting()
     if path is None:
-        raise recorders.missing()
+        raise recorder_library.missing()
     return path
 
 
@@ -105,12 +105,12 @@ class _WithoutPlugin:
 
     @staticmethod
     def _refuse(*args: object, **kwargs: object) -> NoReturn:
-        raise recorders.missing()
+        raise recorder_library.missing()
 
 
 def _operators_or_stand_in():
     """Raises WhenceError E0307 for a recorder that does not fit, and without PyTorch."""
-    if recorders.torch_version() is not None and not recorders.is_installed():
+    if recorder_library.torch_version() is not None and not recorder_library.is_installed():
         return _WithoutPlugin()
     return operators()
 

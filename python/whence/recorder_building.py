@@ -17,8 +17,9 @@ import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from . import __version__, recorders
-from .command_lines import Parser, show_progress
+from .base.version import package_version
+from .command import recorder_library
+from .command.arguments import Parser, show_progress
 from .errors import WhenceError, error
 
 _PARTS = ("whence/bin/", "whence/lib/")
@@ -45,28 +46,28 @@ def main(arguments: Sequence[str]) -> int:
     given = parser().parse_args(arguments)
     library = build(given.source)
     if given.json:
-        print(json.dumps({"torch": recorders.torch_version(), "library": str(library)}, indent=2))
+        print(json.dumps({"torch": recorder_library.torch_version(), "library": str(library)}, indent=2))
     else:
-        print(f"{library}: the recorder for PyTorch {recorders.torch_version()}")
+        print(f"{library}: the recorder for PyTorch {recorder_library.torch_version()}")
     return 0
 
 
 def build(source: str | None = None) -> Path:
     """The library. Raises WhenceError E0307 with what is missing."""
-    if recorders.torch_version() is None:
+    if recorder_library.torch_version() is None:
         raise error("E0307", "needs_libtorch", "PyTorch is not installed", "pip install torch")
-    folder = recorders.built_folder()
+    folder = recorder_library.built_folder()
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".whence-") as made:
         _keep_parts(_wheel(source, Path(made)), Path(made) / "recorder")
         if folder.exists():
             folder.rename(Path(made) / "old")
         (Path(made) / "recorder").rename(folder)
-    return folder / "lib" / recorders.LIBRARY
+    return folder / "lib" / recorder_library.LIBRARY
 
 
 def _wheel(source: str | None, folder: Path) -> Path:
-    words = [source] if source else ["--no-binary", "whence-onnx", f"whence-onnx=={__version__}"]
+    words = [source] if source else ["--no-binary", "whence-onnx", f"whence-onnx=={package_version()}"]
     # Not in the source, where another build may be at work.
     words += ["--config-settings", f"build-dir={folder / 'build'}"]
     torch = importlib.util.find_spec("torch")
@@ -102,7 +103,7 @@ def _failure(lines: list[str]) -> WhenceError:
     if "No module named pip" in said:
         return error("E0307", "needs_libtorch", f"{sys.executable} has no pip, which builds the recorder",
                      f"{sys.executable} -m ensurepip")
-    log = recorders.built_folder().parent / "build.log"
+    log = recorder_library.built_folder().parent / "build.log"
     log.write_text("".join(lines))
     found = _REASON.search("".join(lines))
     reason = next(filter(None, found.groups())) if found else lines[-1] if lines else "no output"
@@ -118,5 +119,5 @@ def _keep_parts(wheel: Path, folder: Path) -> None:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 target.write_bytes(file.read(entry))
                 target.chmod(0o755)
-    if not (folder / "lib" / recorders.LIBRARY).exists():
+    if not (folder / "lib" / recorder_library.LIBRARY).exists():
         raise error("E0307", "needs_libtorch", "the source was built without the recorder", "build it with WHENCE_RECORDER=ON")

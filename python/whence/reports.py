@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .base.report_printing import Bar, Printed, Table, counted, module_labels
-from .command import run_json
+from .command.process import run_json
 from .errors import Diagnostic, error, require_list
 from .files.model_files import Model, takes_models
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .base.report_printing import Printed, Table, counted
-from .command import run_json
+from .command.process import run_json
 from .errors import Diagnostic, require_list
 from .files.model_files import Model, takes_models
 

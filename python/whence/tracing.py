@@ -13,8 +13,9 @@ from typing import Any
 
 import torch
 
-from . import calls, nested, recorders, turning_points
+from . import calls, nested, turning_points
 from .axes import Axes, Axis
+from .command import recorder_library
 from .errors import Diagnostic, WhenceWarning
 from .keeping import state_restored
 from .plugin import listening
@@ -105,7 +106,7 @@ def library_words(scripted: torch.jit.ScriptModule) -> list[str]:
     """For the command, a process of its own: the libraries of this one where a scripted module needs such operators."""
     if not of_libraries(scripted):
         return []
-    return [word for each in sorted(torch.ops.loaded_libraries) if Path(each).name != recorders.LIBRARY
+    return [word for each in sorted(torch.ops.loaded_libraries) if Path(each).name != recorder_library.LIBRARY
             for word in ("--library", each)]
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from .base.report_printing import Bar, Printed, Table, counted, module_labels
-from .command import run_json
+from .command.process import run_json
 from .files.model_files import Model, takes_models
 
 

@@ -442,7 +442,7 @@ def test_several_runs_are_all_compared(encoder, exported, tmp_path):
 
 
 def run(*arguments):
-    from whence.command_lines import run_guarded
+    from whence.command.arguments import run_guarded
     from whence.numerics.command_line import main
 
     return run_guarded([str(each) for each in arguments], main)

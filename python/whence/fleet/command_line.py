@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..command_lines import Parser, show_progress
+from ..command.arguments import Parser, show_progress
 from ..files.atomic_files import write_text
 from . import journal
 from .engines import ENGINES

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ..command import run_json
+from ..command.process import run_json
 from ..errors import WhenceError
 from ..files.sidecar_paths import sidecar_beside, weights_beside
 from ..reports import CONFIDENCES

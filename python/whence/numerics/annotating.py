@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from .. import command
-from ..command_lines import Parser
+from ..command import process
+from ..command.arguments import Parser
+from ..command.binary import binary
 from ..errors import error, require_path
 from ..files.atomic_files import require_apart
 from . import feeding, pairing
@@ -70,8 +71,8 @@ def main(arguments: Sequence[str]) -> int:
     others += ["--sidecar", given.sidecar] if given.sidecar else []
     with tempfile.TemporaryDirectory(prefix="whence-") as folder:
         pairs = pairs_for(Path(folder), given.model, given.values, given.sidecar, given.outputs, said)
-        result = command.run([str(command.binary()), "annotate", given.model, "-o", given.output, *others, *pairs],
-                             command.environment())
+        result = process.run([str(binary()), "annotate", given.model, "-o", given.output, *others, *pairs],
+                             process.environment())
     print(result.stdout, end="")
     print(result.stderr, end="", file=sys.stderr)
     return result.returncode

@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ..command_lines import Parser
+from ..command.arguments import Parser
 from ..files.atomic_files import require_apart
 from . import feeding, forms, light
 

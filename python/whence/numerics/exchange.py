@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import math
 import os
 import re
@@ -10,6 +9,7 @@ import urllib.parse
 from pathlib import Path
 from typing import Any
 
+from ..base.version import package_version
 from . import origins
 from .report import AccuracyReport
 from .source_lines import SourceRoot, Stack
@@ -33,7 +33,7 @@ def to_sarif(report: AccuracyReport, source_root: str | os.PathLike | None = Non
     if report.first is not None:
         results.append(_result(1, "note", f"{report.path.name}: {report.verdict}, by {report.first.relative:.3g}",
                                report.first.module, report.first.source, report.first.stack, report, root))
-    driver = {"name": "whence", "version": importlib.import_module("whence").__version__, "rules": _RULES}
+    driver = {"name": "whence", "version": package_version(), "rules": _RULES}
     return {"$schema": "https://json.schemastore.org/sarif-2.1.0.json", "version": "2.1.0",
             "runs": [{"tool": {"driver": driver}, "results": results}]}
 

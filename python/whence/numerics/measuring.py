@@ -10,7 +10,7 @@ import torch
 
 from ..base.optional_packages import needs
 from ..errors import error
-from ..values.container import Recorded, Run, Values
+from ..values.container import Run, Values
 from . import feeding, points as finding
 from .feeding import Feed, Supplied
 from .figures import Figures, compare

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from ..command import run_json
+from ..command.process import run_json
 from ..errors import Diagnostic, error, require_path
 from . import light
 

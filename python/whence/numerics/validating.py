@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from .. import command
-from ..command_lines import Parser
+from ..command import process
+from ..command.arguments import Parser
 from ..errors import error
 from . import feeding, forms
 from .feeding import ExtraInputs, InputNames
@@ -72,8 +72,8 @@ def main(arguments: Sequence[str]) -> int:
     others += ["--sidecar", given.sidecar] if given.sidecar else []
     results = {}
     for form, _ in written:
-        results[form] = command.run([str(command.binary()), "validate", given.file, *others, "--format", form],
-                                    command.environment())
+        results[form] = process.run([str(process.binary()), "validate", given.file, *others, "--format", form],
+                                    process.environment())
         result = results[form]
         if result.returncode not in (0, 1):
             print(result.stdout, end="")

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..command_lines import Parser, show_progress
+from ..command.arguments import Parser, show_progress
 from ..files.atomic_files import require_apart, write_text
 from ..numerics import feeding, light
 from . import quantisers

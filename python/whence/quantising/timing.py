@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..command import run_json
+from ..command.process import run_json
 from ..numerics import origins
 from .groups import Group
 from .trial import Arrays

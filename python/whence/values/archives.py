@@ -12,7 +12,7 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-from ..command import run_json
+from ..command.process import run_json
 from ..errors import error
 
 

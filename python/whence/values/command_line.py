@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..command_lines import Parser
+from ..command.arguments import Parser
 from ..files.atomic_files import require_apart, require_writable, write_text
 from . import archives
 

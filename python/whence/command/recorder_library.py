@@ -8,8 +8,9 @@ import os
 import platform
 from pathlib import Path
 
-from .command import binary
-from .errors import WhenceError, error
+from ..base.version import package_version
+from ..errors import WhenceError, error
+from .binary import binary
 
 LIBRARY = "libwhence_recorder.so"
 MISSING = "WHENCE_RECORDER_MISSING"  # read by tools/whence/static/recorder_process.cpp
@@ -29,10 +30,8 @@ def minor(version: str) -> str:
 
 def built_folder() -> Path:
     """The folder of what `whence recorder build` compiled for this PyTorch."""
-    from . import __version__
-
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return cache / "whence" / f"recorder-{__version__}" / f"torch-{torch_version()}"
+    return cache / "whence" / f"recorder-{package_version()}" / f"torch-{torch_version()}"
 
 
 def candidates() -> list[Path]:

@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
-from .errors import WhenceError, error
+from ..errors import WhenceError, error
 
 
 class Parser(argparse.ArgumentParser):

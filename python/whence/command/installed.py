@@ -47,7 +47,7 @@ DEVICES = {
     "openvino": "import openvino; print('\\n'.join(openvino.Core().available_devices))",
 }
 # Prints the variables that tell a command which recorder fits.
-RECORDER = "import json; from whence.recorders import for_command; print(json.dumps(for_command()))"
+RECORDER = "import json; from whence.command.recorder_library import for_command; print(json.dumps(for_command()))"
 
 
 def version_of(distributions):
