@@ -23,15 +23,15 @@ from .views import (
 from .selecting import SelectedNode, Selection, select
 
 if TYPE_CHECKING:
-    from .numerics.api import accuracy
-    from .numerics.report import AccuracyReport, FirstDifference, ModuleAccuracy
     from .exporting import export
     from .missing import UnconvertibleOp, unconvertible_ops
+    from .numerics.api import accuracy
+    from .numerics.report import AccuracyReport, FirstDifference, ModuleAccuracy
     from .program import ONNXProgram
     from .quantising.api import sensitivity
     from .quantising.report import Choice, ModuleSensitivity, SensitivityReport
     from .shared_weights import SharedWeights, share_weights
-    from .surroundings import is_in_onnx_export, select_model_mode_for_export
+    from .state.export_settings import is_in_onnx_export, select_model_mode_for_export
     from .translations import register_custom_op, unregister_custom_op
     from .values.container import Values
     from .values.recording import record_values
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 # Names whose modules import torch are imported on first use: the command's own start goes through this file.
 _LATER = {
     "export": "exporting", "UnconvertibleOp": "missing", "unconvertible_ops": "missing", "ONNXProgram": "program",
-    "is_in_onnx_export": "surroundings", "select_model_mode_for_export": "surroundings",
+    "is_in_onnx_export": "state.export_settings", "select_model_mode_for_export": "state.export_settings",
     "register_custom_op": "translations", "unregister_custom_op": "translations",
     "OutputDifference": "verifying", "Verification": "verifying", "verify": "verifying",
     "accuracy": "numerics.api", "AccuracyReport": "numerics.report", "FirstDifference": "numerics.report",

@@ -12,7 +12,7 @@ from typing import Any
 
 from .errors import WhenceError, error
 from .files.atomic_files import write_whole
-from .surroundings import log
+from .state.export_settings import log
 
 _TITLE = "# Export"
 

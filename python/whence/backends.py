@@ -15,21 +15,22 @@ from typing import Any
 
 import torch
 
-from . import (autograd, caches, calls, capturing, decompositions, exported, lasting_writes, nested, symbolics,
-               windows, wishes)
+from . import autograd, capturing, decompositions, exported, lasting_writes, symbolics
+from .arguments import caches, calls, trees
 from .artifacts import Artifacts
-from .axes import Axes
+from .axes import optional_axes, sliding_windows
+from .axes.dynamic_axes import Axes
 from .command import recorder_library
 from .command.process import run_json
 from .errors import Diagnostic, WhenceError, WhenceWarning, error, in_python
 from .expansion import expand
 from .files.atomic_files import draft_folder, folder_of, place
-from .keeping import state_restored
 from .options import Options, shapes_for_torch_export
 from .plugin import record
 from .program import Exported
 from .reports import annotate, validate
-from .surroundings import log, quiet
+from .state.export_settings import log, quiet
+from .state.model_state import state_restored
 from .tracing import (Trace, at_usual_sizes, baked_at_long_sizes, baked_by_export, excludes, library_words,
                       of_libraries, run_of, size_baked, traced, traced_otherwise, without_guards)
 
@@ -132,10 +133,10 @@ def export_by(backend: str, job: Job) -> Exported:
         return _given_program(backend, job)
     if isinstance(job.model, torch.jit.ScriptModule):
         return _scripted(backend, job)
-    if any(True for _ in nested.caches_in((job.args, job.kwargs))):
+    if any(True for _ in trees.caches_in((job.args, job.kwargs))):
         whole = calls.opened(job.model.forward, job.args, job.kwargs)
-        windows.keep_all_keys(whole, job.axes_of(whole))
-        if counted := windows.counts_in_python(whole):
+        sliding_windows.keep_all_keys(whole, job.axes_of(whole))
+        if counted := sliding_windows.counts_in_python(whole):
             warnings.warn(str(counted), WhenceWarning, stacklevel=4)
     with calls.tensors_only(job.model, job.args, job.kwargs) as call, warnings.catch_warnings():
         job.call = call
@@ -264,7 +265,7 @@ def _at_any_size(job: Job, call: calls.Call, axes: Axes, trace: Trace,
         return (size_baked(job.model, trace.module, call.tensors, chosen, trace.of_sizes)
                 or baked_at_long_sizes(job.model, run_of(trace.module, call.tensors), call.tensors, chosen))
 
-    right = wishes.without_baked(axes, lambda chosen: wrong(chosen) is None) if _all_wishes(axes) else {}
+    right = optional_axes.without_baked(axes, lambda chosen: wrong(chosen) is None) if _all_wishes(axes) else {}
     is_right = _all_wishes(axes) and wrong(right) is None
     try:
         return _instead_of_trace(job, call, axes, WhenceError([replace(trace.baked_size, severity="error")]),
@@ -273,7 +274,7 @@ def _at_any_size(job: Job, call: calls.Call, axes: Axes, trace: Trace,
         if not _all_wishes(axes):
             raise
     fixed = [(name, axis) for name, each in axes.items() for axis in each if axis not in right[name]]
-    wishes.tell_of_fixed(axes, fixed, WhenceError([trace.baked_size]))
+    optional_axes.tell_of_fixed(axes, fixed, WhenceError([trace.baked_size]))
     if not is_right:
         warnings.warn(str(trace.baked_size), WhenceWarning, stacklevel=5)
     return _traced(job, trace.module, example, named_by_pytorch(right))
@@ -325,7 +326,7 @@ def _traced(job: Job, archive: torch.jit.ScriptModule, inputs: Mapping[str, Any]
         job.archive = str(archive.graph)
         calls.save_inputs(inputs, given)
         words = ["--inputs", given, *_default_dtype(), *library_words(archive)]
-        wishes.honoured(axes, lambda chosen: job.command(saved, *words, axes=chosen, folder=Path(folder)),
+        optional_axes.honoured(axes, lambda chosen: job.command(saved, *words, axes=chosen, folder=Path(folder)),
                         lambda name, axis: inputs[name].shape[axis])
     return job.finish()
 
@@ -354,8 +355,8 @@ def _native_export(job: Job, call: calls.Call, axes: Axes, least_open: int = 0) 
                                          lambda: program.module(check_guards=False), lasting_writes.EXPORTED)
     name_in_program = dict(zip(call.tensors, program.graph_signature.user_inputs))
     fixed = _fixed_wishes(program, shapes, call, axes)
-    wishes.tell_of_fixed(axes, fixed, WhenceError([captured.why_fixed]) if captured.why_fixed else None)
-    left_dynamic = wishes.without(axes, fixed)
+    optional_axes.tell_of_fixed(axes, fixed, WhenceError([captured.why_fixed]) if captured.why_fixed else None)
+    left_dynamic = optional_axes.without(axes, fixed)
     if _open_axes(left_dynamic) < least_open:
         raise error("E0304", "baked_size", "torch.export fixes as many sizes as a trace", "export the trace")
     own_name = {theirs: name for name, theirs in name_in_program.items()}
@@ -389,15 +390,15 @@ def _captured(job: Job, call: calls.Call, axes: Axes) -> _Captured:
     fixed = _fixed_wishes(program, shapes, call, axes)
     if fixed:
         try:
-            firm, firm_shapes = attempt(wishes.promised(axes, fixed))
+            firm, firm_shapes = attempt(optional_axes.promised(axes, fixed))
             if _baked_anywhere(job, firm, call, axes) is None:
                 return _Captured(firm, firm_shapes)
         except Exception as failure:  # PyTorch raises of every kind where the model fixes a size
             log.info("torch.export fixes sizes: %s", failure)
-    left = wishes.without(axes, fixed)
+    left = optional_axes.without(axes, fixed)
     baked = _baked_anywhere(job, program, call, left)
-    if baked and any(True for _ in wishes.automatic(left)):
-        right = wishes.without_baked(left, lambda chosen: _baked_anywhere(job, program, call, chosen) is None)
+    if baked and any(True for _ in optional_axes.automatic(left)):
+        right = optional_axes.without_baked(left, lambda chosen: _baked_anywhere(job, program, call, chosen) is None)
         program, shapes = attempt(right)
         return _Captured(program, shapes, _baked_anywhere(job, program, call, right), baked)
     return _Captured(program, shapes, baked)
@@ -405,7 +406,7 @@ def _captured(job: Job, call: calls.Call, axes: Axes) -> _Captured:
 
 def _fixed_wishes(program: Any, shapes: tuple, call: calls.Call, axes: Axes) -> list[tuple[str, int]]:
     left = dict(zip(call.tensors, capturing.left_open(program, shapes)))
-    return [(name, axis) for name, axis, _ in wishes.automatic(axes) if axis not in left[name]]
+    return [(name, axis) for name, axis, _ in optional_axes.automatic(axes) if axis not in left[name]]
 
 
 def _baked_anywhere(job: Job, program: Any, call: calls.Call, axes: Axes) -> Diagnostic | None:
@@ -437,7 +438,7 @@ def _saved(job: Job, program: Any, axes: Axes, folder: Path) -> None:
         size = inputs[name].shape[axis]
         return size if isinstance(size, int) else size.node.hint or 0
 
-    wishes.honoured(axes, lambda chosen: job.command(saved, axes=chosen, folder=folder), length)
+    optional_axes.honoured(axes, lambda chosen: job.command(saved, axes=chosen, folder=folder), length)
 
 
 def _decomposed(job: Job, program: Any, axes: Axes, folder: Path, failure: WhenceError,
@@ -492,7 +493,7 @@ def _torch_export(job: Job, model: Any, tensors: Mapping, axes: Axes, dynamo: bo
     with job.stage("torch.onnx.export"), torch.no_grad(), \
             draft_folder(folder_of(job.target)) as made:
         target = made / job.target.name
-        program = torch.onnx.export(model, nested.copied_apart(tuple(tensors.values())), str(target), **options)
+        program = torch.onnx.export(model, trees.copied_apart(tuple(tensors.values())), str(target), **options)
         if dynamo and _returned_as_given(program.model.graph):
             program.save(str(target), include_initializers=options["export_params"],
                          keep_initializers_as_inputs=options["keep_initializers_as_inputs"],

@@ -10,7 +10,7 @@ import torch
 from torch.fx.experimental.symbolic_shapes import free_symbols
 
 from .errors import WhenceWarning, error
-from .surroundings import log, quiet
+from .state.export_settings import log, quiet
 from .tracing import alike, computed, stretched
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from . import nested
+from .arguments import trees
 from .base.optional_packages import needs
 from .errors import error
 from .files.onnx_graphs import graphs
@@ -22,7 +22,7 @@ def replace_weights(model: Any, weights: Mapping[str, torch.Tensor]) -> None:
     helper = needs("onnx", "apply_weights").numpy_helper
     known = {each.name: each for each in model.graph.initializer}
     new = {}
-    for name, tensor in nested.with_tensors(dict(weights)).items():
+    for name, tensor in trees.with_tensors(dict(weights)).items():
         if name not in known:
             raise error("E0105", "unknown_node", f"the file has no weight '{name}'",
                         "export with optimize=False, which keeps each weight as it is; names are those of state_dict()")

@@ -13,17 +13,19 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
-from . import caches, nested, options as checked, proposals, torch_failures
+from . import options as checked, torch_failures
+from .arguments import caches, trees
+from .arguments.calls import Call, as_module
 from .artifacts import Artifacts, require_report_place
-from .axes import Axes, check_outputs, from_dynamic_axes, from_dynamic_shapes
+from .axes import proposed_axes
+from .axes.dynamic_axes import Axes, check_outputs, from_dynamic_axes, from_dynamic_shapes
 from .backends import BACKENDS, Job, export_by
-from .calls import Call, as_module
 from .errors import WhenceError, WhenceWarning, error
 from .files.atomic_files import require_sidecar_place
 from .functions import FunctionsReport, functions
 from .options import Options
 from .program import Folder, ONNXProgram, Source
-from .surroundings import Training, exporting, log, onnx_export_flag, training_word
+from .state.export_settings import Training, exporting, log, onnx_export_flag, training_word
 from .translations import DEFAULT_OPSET, registered, translation_table
 
 Backend = Literal["native", "native-export", "torch-dynamo", "torch-torchscript"]
@@ -120,7 +122,7 @@ def export(model: Any, args: Any = (), f: str | os.PathLike | BinaryIO | None = 
     options = _options(requested, chain)
     checked.log_decisions(requested, options)
     # The inputs are copied now, for the program too: what the caller does with a cache later belongs to another call.
-    requested["args"], requested["kwargs"] = nested.copied((requested["args"], requested["kwargs"]))
+    requested["args"], requested["kwargs"] = trees.copied((requested["args"], requested["kwargs"]))
     folder = None if isinstance(f, (str, os.PathLike)) else Folder()
     target = Path(f) if folder is None else Path(folder.name) / "model.onnx"
     record_file = Path(sidecar) if sidecar else target.with_suffix(".whence.json")
@@ -140,8 +142,8 @@ def export(model: Any, args: Any = (), f: str | os.PathLike | BinaryIO | None = 
         try:
             program = _by_one_of(chain, job, training, folder)
             _tell_of_outputs(program, requested, options)
-            if job.call and proposals.wanted(requested["dynamic_shapes"], requested["dynamic_axes"], job.call):
-                proposals.report(job.call, job.options.input_names, program.dynamic_axes)
+            if job.call and proposed_axes.wanted(requested["dynamic_shapes"], requested["dynamic_axes"], job.call):
+                proposed_axes.report(job.call, job.options.input_names, program.dynamic_axes)
             if function_modules:
                 with job.stage("functions"):
                     program.functions = _cut(program.path, model, function_modules)
@@ -189,7 +191,7 @@ def _ask_the_model(requested: dict[str, Any]) -> None:
 
     model = requested["model"]
     args = requested["args"]
-    args_given = isinstance(args, torch.Tensor) or nested.is_array(args) or args or requested["kwargs"]
+    args_given = isinstance(args, torch.Tensor) or trees.is_array(args) or args or requested["kwargs"]
     if args_given or not isinstance(model, torch.onnx.ExportableModule):
         return
     requested["args"], requested["kwargs"] = model.example_arguments()
@@ -231,8 +233,8 @@ def _axes(requested: Mapping[str, Any], options: Options, call: Call) -> Axes:
     if len(options.input_names) > len(call.tensors):
         raise error("E0104", "input_mismatch", f"input_names holds {len(options.input_names)} names, the call has "
                     f"{len(call.tensors)} tensors", f"its tensors are: {', '.join(call.tensors)}")
-    if proposals.wanted(requested["dynamic_shapes"], requested["dynamic_axes"], call):
-        return proposals.proposed(call)
+    if proposed_axes.wanted(requested["dynamic_shapes"], requested["dynamic_axes"], call):
+        return proposed_axes.proposed(call)
     if requested["dynamic_shapes"] is not None and requested["dynamic_axes"]:
         raise error("E0101", "usage", "dynamic_shapes and dynamic_axes say the same", "give one of them")
     if requested["dynamic_shapes"] is not None:

@@ -20,10 +20,10 @@ from typing import Any
 
 import torch
 
-from . import nested
+from .arguments import trees
 from .errors import Diagnostic, WhenceError, WhenceWarning, error
-from .keeping import Change, changes, refuse_results_without_data, state_restored
-from .surroundings import log
+from .state.export_settings import log
+from .state.model_state import Change, changes, refuse_results_without_data, state_restored
 from .tracing import alike, computed
 
 TRACE, EXPORTED = "trace", "exported program"  # the two forms in which a model is captured
@@ -56,16 +56,16 @@ def observed(holder: Any, run: Callable, tensors: Mapping[str, torch.Tensor]) ->
     Raises WhenceError E0303 where tensors that share memory are written to, E0207 where an earlier export left the
     model without its data.
     """
-    copies = nested.copied(tuple(tensors.values()))
+    copies = trees.copied(tuple(tensors.values()))
     try:
         result, changed = _run(holder, run, copies)
     except Exception as failure:  # the model raises of every kind
         log.info("the model does not run by itself: %s", failure)
         return None
-    refuse_results_without_data(nested.tensors_in(result), holder, copies)
+    refuse_results_without_data(trees.tensors_in(result), holder, copies)
     written = frozenset(name for (name, before), after in zip(tensors.items(), copies) if _is_changed(before, after))
     _refuse_shared(holder, run, tensors, copies, result, written)
-    returned = {_place(each) for each in nested.tensors_in(result)}
+    returned = {_place(each) for each in trees.tensors_in(result)}
     return Observed(result, changed, tuple(tensors), written,
                     frozenset(name for name, each in zip(tensors, copies) if _place(each) in returned),
                     _is_repeatable(holder, run, tensors, result))
@@ -74,7 +74,7 @@ def observed(holder: Any, run: Callable, tensors: Mapping[str, torch.Tensor]) ->
 def observed_script(model: torch.jit.ScriptModule, tensors: Mapping[str, Any]) -> Observed | None:
     """Runs a copy, for its attributes are not in Python. Only its parameters and buffers can be compared."""
     other = copy.deepcopy(model)
-    return _observed_call(other, lambda given: other(**given), dict(tensors), nested.named)
+    return _observed_call(other, lambda given: other(**given), dict(tensors), trees.named)
 
 
 def observed_program(program: torch.export.ExportedProgram) -> Observed | None:
@@ -82,7 +82,7 @@ def observed_program(program: torch.export.ExportedProgram) -> Observed | None:
         positional, keywords = arguments
         return program.module(check_guards=False)(*positional, **keywords)
 
-    def names_of(paths: list[nested.Path]) -> Iterable[Any]:
+    def names_of(paths: list[trees.Path]) -> Iterable[Any]:
         names = program.graph_signature.user_inputs
         return names if len(names) == len(paths) else range(len(paths))
 
@@ -91,9 +91,9 @@ def observed_program(program: torch.export.ExportedProgram) -> Observed | None:
 
 
 def _observed_call(holder: Any, call: Callable, arguments: Any,
-                   names_of: Callable[[list[nested.Path]], Iterable[Any]]) -> Observed | None:
+                   names_of: Callable[[list[trees.Path]], Iterable[Any]]) -> Observed | None:
     """``call`` gets the arguments with copies of their tensors, which are named by ``names_of`` the paths of leaves."""
-    found, close = nested.flatten(arguments)
+    found, close = trees.flatten(arguments)
     names = names_of([path for path, _ in found])
     tensors = {str(name): leaf for name, (_, leaf) in zip(names, found) if isinstance(leaf, torch.Tensor)}
 
@@ -112,9 +112,9 @@ def _run(holder: Any, run: Callable, copies: tuple) -> tuple[Any, list[Change]]:
 
 
 def _is_repeatable(holder: Any, run: Callable, tensors: Mapping[str, torch.Tensor], result: Any) -> bool:
-    before = nested.tensors_in(result)
+    before = trees.tensors_in(result)
     try:
-        return alike(nested.tensors_in(_run(holder, run, nested.copied(tuple(tensors.values())))[0]), before)
+        return alike(trees.tensors_in(_run(holder, run, trees.copied(tuple(tensors.values())))[0]), before)
     except (NotImplementedError, RuntimeError):  # dtypes and layouts that cannot be compared
         return True
     except Exception as failure:  # an iterator may have ended: exceptions of any kind
@@ -139,13 +139,13 @@ def _place(tensor: torch.Tensor) -> tuple:
 def _refuse_shared(holder: Any, run: Callable, tensors: Mapping[str, torch.Tensor], copies: tuple, result: Any,
                    written: Iterable[str]) -> None:
     names = list(tensors)
-    shared = [[names[each] for each in group] for group in nested.sharing(tensors.values())]
+    shared = [[names[each] for each in group] for group in trees.sharing(tensors.values())]
     shared = [group for group in shared if set(group) & set(written)]
     if not shared:
         return
-    apart = nested.copied_apart(tuple(tensors.values()))
+    apart = trees.copied_apart(tuple(tensors.values()))
     other = _run(holder, run, apart)[0]
-    if alike(nested.tensors_in(other), nested.tensors_in(result)) and alike(list(apart), list(copies)):
+    if alike(trees.tensors_in(other), trees.tensors_in(result)) and alike(list(apart), list(copies)):
         return  # parts that do not overlap
     raise error("E0303", "unsupported_feature", f"{' and '.join(repr(name) for name in shared[0])} share memory, and "
                 "the model writes to it; the inputs of a file are separate tensors",
@@ -179,7 +179,7 @@ def warn_of_other_results(seen: Observed | None, model: torch.nn.Module, tensors
     whether a model is captured, and take another way then. Models that draw random numbers are not compared."""
     if seen is None or seen.in_place or not seen.repeatable:
         return
-    tensors, wanted = tuple(tensors), nested.tensors_in(seen.result)
+    tensors, wanted = tuple(tensors), trees.tensors_in(seen.result)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the model has said all that
         found = _results(model, program, tensors)
@@ -244,7 +244,7 @@ def diagnostics_of(seen: Observed | None, by_exporter: Sequence[Diagnostic], inp
     unnamed: list[int] = []  # positions of diagnostics on tensors whose names the exporter does not know
     for each in by_exporter:
         if "its input '" in each.message:
-            name = next((name for name in input_names if _names(each, name) or _names(each, nested.identifier(name))),
+            name = next((name for name in input_names if _names(each, name) or _names(each, trees.identifier(name))),
                         None)
             named.add(name)
             if name not in seen.returned_inputs:

@@ -10,12 +10,13 @@ from typing import Any
 
 import torch
 
-from . import autograd, calls, exported, torch_failures
+from . import autograd, exported, torch_failures
+from .arguments import calls
 from .command import recorder_library
 from .command.process import run_json
 from .errors import Diagnostic, WhenceError, error
 from .options import check_opset
-from .surroundings import exporting, onnx_export_flag
+from .state.export_settings import exporting, onnx_export_flag
 from .tracing import library_words, of_libraries
 from .translations import DEFAULT_OPSET
 

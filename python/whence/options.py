@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from . import symbolics
-from .axes import Axes
+from .arguments.trees import identifier
+from .axes.dynamic_axes import Axes
 from .errors import error
 from .expansion import Maker
 from .files.atomic_files import require_model_name
-from .nested import identifier
 from .python_translations import PythonTranslation, part_of
-from .surroundings import log
+from .state.export_settings import log
 from .translations import NEWEST_OPSET, OLDEST_OPSET, write_functions
 
 

@@ -15,14 +15,16 @@ from typing import Any, BinaryIO
 
 import torch
 
-from . import calls, editing, fixed_values, nested, running, windows
+from . import editing, running
+from .arguments import calls, fixed_values, trees
+from .axes import sliding_windows
 from .base import library_warnings
 from .errors import WhenceError, WhenceWarning, error
 from .files.atomic_files import draft_folder, folder_of, place, require_model_name, write_whole
 from .files.onnx_graphs import save_with_weights_beside
 from .functions import FunctionsReport
 from .reports import AnnotateReport, ValidationReport
-from .surroundings import select_model_mode_for_export
+from .state.export_settings import select_model_mode_for_export
 from .verifying import Verification, verify
 
 
@@ -146,10 +148,10 @@ class ONNXProgram:
         return tuple(torch.as_tensor(each) for each in results)
 
     def _feed(self, session: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, torch.Tensor]:
-        args, kwargs = nested.with_tensors((tuple(args), dict(kwargs)))
+        args, kwargs = trees.with_tensors((tuple(args), dict(kwargs)))
         known = self._source.call
         if known is None:
-            tensors = {str(number): leaf for number, leaf in enumerate(nested.tensors_in((args, kwargs)))}
+            tensors = {str(number): leaf for number, leaf in enumerate(trees.tensors_in((args, kwargs)))}
             return running.inputs_of(session, tensors, str(self.path), self._source.model)
         try:
             tensors = _tensors_of_call(known, args, kwargs)
@@ -289,7 +291,7 @@ class ONNXProgram:
 
 def _tensors_of_call(known: calls.Call, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, torch.Tensor]:
     """Raises WhenceError E0104 for another call than the one that was exported."""
-    args, kwargs = windows.as_exported(known, (args, kwargs))
+    args, kwargs = sliding_windows.as_exported(known, (args, kwargs))
     call = calls.opened(known.signature, args, kwargs)
     if list(call.tensors) != list(known.tensors):
         raise error("E0104", "input_mismatch", "the call's tensors are " + (", ".join(call.tensors) or "none"),

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from . import calls, nested
+from .arguments import calls, trees
 from .errors import WhenceError, WhenceWarning, error
 
 _LIBRARIES = ("torch", "functorch", "onnx", "onnx_ir", "onnxscript", "onnxruntime")
@@ -79,7 +79,7 @@ def own_failure(model: Any, args: Any, kwargs: Mapping[str, Any] | None) -> Exce
 
 def _does_not_run(own: Exception, failure: Exception, model: Any, args: Any,
                   kwargs: Mapping[str, Any] | None) -> WhenceError:
-    doubles = any(tensor.dtype is torch.float64 for tensor in nested.tensors_in(nested.with_tensors((args, kwargs))))
+    doubles = any(tensor.dtype is torch.float64 for tensor in trees.tensors_in(trees.with_tensors((args, kwargs))))
     remedy = "give float32, as x.astype('float32') or x.float() does: some arguments are float64" \
         if doubles and re.search("dtype|Double", str(own)) else "give arguments that the model accepts"
     return error("E0207", "run_failed", f"PyTorch does not run the model on these arguments: {_text(own)}", remedy,

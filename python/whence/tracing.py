@@ -13,12 +13,13 @@ from typing import Any
 
 import torch
 
-from . import calls, nested, turning_points
-from .axes import Axes, Axis
+from . import turning_points
+from .arguments import calls, trees
+from .axes.dynamic_axes import Axes, Axis
 from .command import recorder_library
 from .errors import Diagnostic, WhenceWarning
-from .keeping import state_restored
 from .plugin import listening
+from .state.model_state import state_restored
 
 Tensors = Mapping[str, torch.Tensor]
 
@@ -425,7 +426,7 @@ def computed(model: torch.nn.Module, run: Callable, tensors: tuple, seed: int = 
     """The tensors that ``run`` returns, the same each time: restores generators and the model's state."""
     with torch.no_grad(), state_restored(model):
         torch.manual_seed(seed)
-        return nested.tensors_in(run(*nested.copied_apart(tensors)))
+        return trees.tensors_in(run(*trees.copied_apart(tensors)))
 
 
 def alike(found: list[torch.Tensor], wanted: list[torch.Tensor]) -> bool:

@@ -9,16 +9,17 @@ from typing import Any
 
 import torch
 
-from . import calls, nested, running
+from . import running
+from .arguments import calls, trees
 from .base import library_warnings
 from .base.report_printing import Printed, Table, counted
 from .errors import WhenceError, error
 from .files.model_files import Model, as_file
-from .keeping import refuse_results_without_data, state_restored
 from .numerics import feeding, origins
 from .numerics.api import accuracy_on
 from .numerics.feeding import ExtraInputs
-from .surroundings import without_fast_path
+from .state.export_settings import without_fast_path
+from .state.model_state import refuse_results_without_data, state_restored
 from .values.recording import Recorder, modules_of
 
 
@@ -137,23 +138,23 @@ def _called(model, args, kwargs, recorder: Recorder) -> tuple[dict[str, torch.Te
     """The call's tensors, and those that the model returns for copies of them."""
     with torch.no_grad(), without_fast_path():  # the file was made so, too
         if isinstance(model, torch.export.ExportedProgram):
-            args, kwargs = nested.with_tensors((args, kwargs))
+            args, kwargs = trees.with_tensors((args, kwargs))
             if kwargs is None and isinstance(args, (tuple, list)) and not args:
                 args, kwargs = model.example_inputs
             args = args if isinstance(args, (tuple, list)) else (args,)
-            positional, keywords = nested.copied((args, dict(kwargs or {})))
+            positional, keywords = trees.copied((args, dict(kwargs or {})))
             with state_restored([model.state_dict, model.constants]):
                 output = model.module()(*positional, **keywords)
-            given = enumerate(nested.tensors_in((args, kwargs)))
-            return {str(at): each for at, each in given}, nested.tensors_in(output)
+            given = enumerate(trees.tensors_in((args, kwargs)))
+            return {str(at): each for at, each in given}, trees.tensors_in(output)
         if isinstance(model, torch.jit.ScriptModule):
             call = calls.opened(calls.signature_of(model), args, kwargs)
             # A copy, for its state is not in Python.
-            return call.tensors, nested.tensors_in(copy.deepcopy(model)(**nested.copied(call.arguments)))
+            return call.tensors, trees.tensors_in(copy.deepcopy(model)(**trees.copied(call.arguments)))
         with calls.tensors_only(model, args, kwargs) as call:
             given = dict(zip(call.tensors, call.copies()))
             with recorder.run(modules_of(model), given):
-                return call.tensors, nested.tensors_in(model(*given.values()))
+                return call.tensors, trees.tensors_in(model(*given.values()))
 
 
 def _difference(name: str, got, wanted, rtol: float, atol: float) -> OutputDifference:

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from .. import nested
+from ..arguments import trees
 from ..errors import error, require_path
 from ..values import archives
 from ..values.container import Recorded, Run, Values
@@ -180,7 +180,7 @@ class _Alone(Recorder):
              tensors: list[torch.Tensor | None]) -> list[torch.Tensor]:
         if not isinstance(owner, torch.nn.Module):  # a scripted one tells its tensors alone
             return self._ran_scripted(path, number, given, tensors)
-        leaves, close = nested.flatten(given)
+        leaves, close = trees.flatten(given)
         left = iter(_replaced(tensors_of(given), tensors))
         args, kwargs = close(iter([next(left) if isinstance(leaf, torch.Tensor) else leaf for _, leaf in leaves]))
         with _buffers_restored(owner):

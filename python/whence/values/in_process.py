@@ -16,10 +16,10 @@ from typing import Any
 
 import torch
 
-from .. import calls
+from ..arguments import calls
+from ..arguments.hidden_frames import leave_out_of_stacks
 from ..errors import Diagnostic, WhenceError, error
 from ..exported import Captured
-from ..frames import leave_out_of_stacks
 from .container import Run, content
 from .globs import require_matches
 from .recording import Recorder, modules_of, run_recorded, untraced

@@ -13,11 +13,11 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from .. import calls, nested
+from ..arguments import calls, trees
 from ..base import library_warnings
 from ..errors import WhenceError, WhenceWarning, error, require_list
-from ..keeping import state_restored
-from ..surroundings import without_fast_path
+from ..state.export_settings import without_fast_path
+from ..state.model_state import state_restored
 from . import container, dispatched, scripted
 from .container import ModuleCall, Operation, Recorded, Run, Values
 from .globs import matcher, require_matches
@@ -233,7 +233,7 @@ def untraced() -> Iterator[None]:
 
 def tensors_of(value: Any) -> list[torch.Tensor]:
     """The tensors in a value, however deep, in the order in which they are recorded."""
-    return [leaf for _, leaf in nested.flatten(value)[0] if isinstance(leaf, torch.Tensor)]
+    return [leaf for _, leaf in trees.flatten(value)[0] if isinstance(leaf, torch.Tensor)]
 
 
 def modules_of(model: torch.nn.Module) -> dict[torch.nn.Module, tuple[str, int | None]]:
@@ -318,8 +318,8 @@ def _in_eval(model: torch.nn.Module) -> Iterator[None]:
 
 def _run_scripted(recorder: Recorder, model: torch.jit.ScriptModule, args: Any, kwargs: Mapping[str, Any] | None) -> Any:
     call = calls.opened(calls.signature_of(model), args, kwargs)
-    given = nested.copied(call.arguments)
-    tensors = dict(zip(call.tensors, nested.tensors_in(given)))
+    given = trees.copied(call.arguments)
+    tensors = dict(zip(call.tensors, trees.tensors_in(given)))
     types = {path: scripted.class_of(each) for path, each in model.named_modules()}
     telling = scripted.telling(model).eval()
     with torch.no_grad(), recorder.run_scripted(types, tensors) as run:
@@ -334,7 +334,7 @@ def _run_exported(recorder: Recorder, program: torch.export.ExportedProgram, arg
     """Modules of the program are rebuilt; what one returns are the values that others read, in order."""
     names = [spec.arg.name for spec in program.graph_signature.input_specs
              if spec.kind is torch.export.graph_signature.InputKind.USER_INPUT]
-    positional, keywords = nested.copied(_arguments_of(program, names, args, kwargs))
+    positional, keywords = trees.copied(_arguments_of(program, names, args, kwargs))
     if pytree.tree_structure((positional, keywords)) != program.call_spec.in_spec:
         raise error("E0104", "input_mismatch", "the inputs are not what the program takes",
                     f"give the arguments that it was exported with, or all of its inputs by name: {', '.join(names)}")
@@ -344,7 +344,7 @@ def _run_exported(recorder: Recorder, program: torch.export.ExportedProgram, arg
         plain, _, call = path.partition("@")  # "layer@1": the second call of "layer"
         if "." not in call:
             modules[each] = (plain, int(call) if call.isdigit() else None)
-    tensors = nested.tensors_in((positional, keywords))
+    tensors = trees.tensors_in((positional, keywords))
     with torch.no_grad(), state_restored([program.state_dict, program.constants]), \
             recorder.run(modules, dict(zip(names, tensors))):
         return module(*positional, **keywords)
@@ -353,7 +353,7 @@ def _run_exported(recorder: Recorder, program: torch.export.ExportedProgram, arg
 def _arguments_of(program: torch.export.ExportedProgram, names: list[str], args: Any,
                   kwargs: Mapping[str, Any] | None) -> tuple[tuple, dict]:
     """args and kwargs as the program was exported with; a dict alone has all of them by their names in the program."""
-    args, kwargs = nested.with_tensors((args, kwargs))
+    args, kwargs = trees.with_tensors((args, kwargs))
     positional = tuple(args) if isinstance(args, (tuple, list)) else (args,)
     if not positional and kwargs is None:
         if program.example_inputs is None:

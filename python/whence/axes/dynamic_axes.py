@@ -11,9 +11,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from . import caches, nested
-from .calls import Call
-from .errors import WhenceError, error
+from ..arguments import caches, trees
+from ..arguments.calls import Call
+from ..errors import WhenceError, error
 
 
 @dataclass(frozen=True)
@@ -226,7 +226,7 @@ def from_dynamic_shapes(dynamic_shapes: Any, call: Call) -> Axes:
         for key, each in held.items():
             walk_cache(_part(shape, key, list(held.items()), what), each, f"{what}[{key!r}]")
 
-    def walk(shape: Any, value: Any, path: nested.Path, what: str) -> None:
+    def walk(shape: Any, value: Any, path: trees.Path, what: str) -> None:
         if path in call.names:
             set_axes(shape, call.names[path])
         elif caches.is_cache(value):
@@ -234,7 +234,7 @@ def from_dynamic_shapes(dynamic_shapes: Any, call: Call) -> Axes:
                     if each[:len(path)] == path and name in call.tensors}
             walk_cache(caches.by_layer(shape), caches.tree(held), what)
         elif path in on_the_way:
-            children = nested.opened(value).children
+            children = trees.opened(value).children
             for key, child in children:
                 walk(_part(shape, key, children, what), child, (*path, key), f"{what}[{key!r}]")
 

@@ -20,11 +20,11 @@ from typing import Any
 
 import torch
 
-from . import caches, nested
-from .errors import WhenceWarning, error
-from .frames import leave_out_of_stacks
-from .keeping import state_restored
-from .surroundings import log
+from ..errors import WhenceWarning, error
+from ..state.export_settings import log
+from ..state.model_state import state_restored
+from . import caches, trees
+from .hidden_frames import leave_out_of_stacks
 
 
 @dataclass(frozen=True)
@@ -32,17 +32,17 @@ class Call:
     """The arguments of one call of ``forward``, opened to their leaves."""
 
     arguments: dict[str, Any]           # by name, in the order of forward's signature; *args is one of them, a tuple
-    names: dict[nested.Path, str]       # names of all leaves, in order
+    names: dict[trees.Path, str]       # names of all leaves, in order
     tensors: dict[str, torch.Tensor]    # the inputs of the exported file
     constants: dict[str, Any]           # leaves that are fixed in it
     changeable: dict[str, Any]          # the leaves that forward may change
-    close: nested.Close
+    close: trees.Close
     signature: inspect.Signature
 
     @property
     def identifiers(self) -> list[str]:
         """The names of the tensors, as the arguments of a function."""
-        return list(map(nested.identifier, self.tensors))
+        return list(map(trees.identifier, self.tensors))
 
     def input_names(self, chosen: Sequence[str]) -> Sequence[str]:
         """The names of the file's inputs: the caller's for the first of them, then those of the call's tensors. Inputs
@@ -52,17 +52,17 @@ class Call:
 
     def copies(self) -> tuple[torch.Tensor, ...]:
         """Copies of the tensors, in order: for a run that may write to them."""
-        return nested.copied(tuple(self.tensors.values()))
+        return trees.copied(tuple(self.tensors.values()))
 
     def copies_apart(self) -> tuple[torch.Tensor, ...]:
         """Copies that share no memory with each other, like the inputs of a file."""
-        return nested.copied_apart(tuple(self.tensors.values()))
+        return trees.copied_apart(tuple(self.tensors.values()))
 
     def with_tensors(self, tensors: Sequence[Any]) -> dict[str, Any]:
         """``arguments`` of the same call with other tensors; no object in them is the caller's."""
         filled = {**dict(zip(self.tensors, tensors)), **self.constants}
         if self.changeable:
-            filled |= nested.copied(self.changeable)
+            filled |= trees.copied(self.changeable)
         return self.close(iter([filled[name] for name in self.names.values()]))
 
     def as_passed(self, arguments: Mapping[str, Any]) -> tuple[tuple, dict]:
@@ -126,9 +126,9 @@ def bound_to(signature: inspect.Signature, positional: tuple, keywords: Mapping[
             arguments.update(value)
         else:
             arguments[name] = value
-    arguments = nested.with_tensors(arguments)
-    found, close = nested.flatten(arguments)
-    names = dict(zip((path for path, _ in found), nested.named(path for path, _ in found)))
+    arguments = trees.with_tensors(arguments)
+    found, close = trees.flatten(arguments)
+    names = dict(zip((path for path, _ in found), trees.named(path for path, _ in found)))
     by_name = dict(zip(names.values(), (leaf for _, leaf in found)))
     tensors = {name: leaf for name, leaf in by_name.items() if isinstance(leaf, torch.Tensor)}
     constants = {name: leaf for name, leaf in by_name.items() if name not in tensors}
@@ -137,8 +137,8 @@ def bound_to(signature: inspect.Signature, positional: tuple, keywords: Mapping[
             layout = str(tensor.layout).removeprefix("torch.")
             raise error("E0104", "input_mismatch", f"the argument '{name}' is a tensor of layout {layout}, which no input "
                         "of an ONNX model has", f"pass it as a dense tensor: {name}.to_dense()")
-    nested.refuse_hidden_tensors(arguments)
-    changeable = {name: leaf for name, leaf in constants.items() if nested.copied(leaf) is not leaf}
+    trees.refuse_hidden_tensors(arguments)
+    changeable = {name: leaf for name, leaf in constants.items() if trees.copied(leaf) is not leaf}
     return Call(arguments, names, tensors, constants, changeable, close, signature)
 
 
@@ -174,7 +174,7 @@ def _signature(arguments: Sequence[torch._C.Argument]) -> inspect.Signature:
         for each in arguments])
 
 
-def plain(output: Any, inputs: Iterable[nested.Path] = ()) -> Any:
+def plain(output: Any, inputs: Iterable[trees.Path] = ()) -> Any:
     """A result as tracers take it: a tensor, a tuple of them, or a dict of tensors, which names them.
 
     None is left out, as PyTorch does. Numbers become tensors; anything else is told and left out. Of a cache, which
@@ -186,15 +186,15 @@ def plain(output: Any, inputs: Iterable[nested.Path] = ()) -> Any:
         kept = {key: plain(value) for key, value in output.items() if value is not None}
         if all(isinstance(key, str) and isinstance(value, torch.Tensor) for key, value in kept.items()):
             return kept
-    if nested.opened(output) is None:
+    if trees.opened(output) is None:
         return _plain_leaf(output)
-    found = nested.flatten(output)[0]
+    found = trees.flatten(output)[0]
     if any(caches.head_of(path) is not None for path, _ in found):
         return _named_results(found, set(map(caches.tail_of, inputs)))
     return tuple(each for each in map(_plain_leaf, (leaf for _, leaf in found)) if each is not None)
 
 
-def _named_results(found: list[tuple[nested.Path, Any]], given: set[nested.Path | None]) -> dict[str, torch.Tensor]:
+def _named_results(found: list[tuple[trees.Path, Any]], given: set[trees.Path | None]) -> dict[str, torch.Tensor]:
     """With a cache among them, the name of each says what it is.
 
     While a trace runs, a number that was computed of sizes is a tensor. One that is a tensor anyway was given as one.
@@ -205,7 +205,7 @@ def _named_results(found: list[tuple[nested.Path, Any]], given: set[nested.Path 
         number = not isinstance(leaf, torch.Tensor) or leaf.dim() == 0 and caches.tail_of(path) not in given
         if not (of_cache and number) and (kept_leaf := _plain_leaf(leaf)) is not None:
             results[path] = kept_leaf
-    return dict(zip(nested.named(caches.as_results(results)), results.values()))
+    return dict(zip(trees.named(caches.as_results(results)), results.values()))
 
 
 def _plain_leaf(leaf: Any) -> Any:
@@ -227,7 +227,7 @@ def tensors_only(model: torch.nn.Module, args: Sequence[Any] | torch.Tensor,
     """
     call = opened(model.forward, args, kwargs)
     original, identifiers = model.forward, call.identifiers
-    is_nested = any(nested.opened(each) is not None for each in call.arguments.values())
+    is_nested = any(trees.opened(each) is not None for each in call.arguments.values())
     tensor_paths = [path for path, name in call.names.items() if name in call.tensors]
 
     def forward(*given, **by_name):
@@ -257,13 +257,13 @@ def tensors_only(model: torch.nn.Module, args: Sequence[Any] | torch.Tensor,
             model.forward = overridden
 
 
-def _tensors_by_path(arguments: dict[str, Any]) -> dict[nested.Path, torch.Tensor]:
-    return {path: leaf for path, leaf in nested.flatten(arguments)[0] if isinstance(leaf, torch.Tensor)}
+def _tensors_by_path(arguments: dict[str, Any]) -> dict[trees.Path, torch.Tensor]:
+    return {path: leaf for path, leaf in trees.flatten(arguments)[0] if isinstance(leaf, torch.Tensor)}
 
 
-def _warn_of_lost(before: Mapping[nested.Path, Any], after: Mapping[nested.Path, Any], result: Any) -> None:
+def _warn_of_lost(before: Mapping[trees.Path, Any], after: Mapping[trees.Path, Any], result: Any) -> None:
     """Warns of other tensors in the lists, dicts and objects of the call, except those that forward returns."""
-    returned = {id(each) for each in nested.tensors_in(result)}
+    returned = {id(each) for each in trees.tensors_in(result)}
     lost = dict.fromkeys(path[0] for path in (*before, *after)
                          if before.get(path) is not after.get(path) and id(after.get(path)) not in returned)
     for name in lost:
@@ -276,7 +276,7 @@ def trace(model: torch.nn.Module, tensors: Mapping[str, torch.Tensor]) -> torch.
     with torch.no_grad(), state_restored(model):
         if not tensors:
             return torch.jit.trace(model, (), strict=False, check_trace=False)
-        return torch.jit.trace(model, example_kwarg_inputs=nested.copied_apart(by_identifier(tensors)), strict=False,
+        return torch.jit.trace(model, example_kwarg_inputs=trees.copied_apart(by_identifier(tensors)), strict=False,
                                check_trace=False)
 
 
@@ -286,20 +286,20 @@ def reloaded(traced: torch.jit.ScriptModule, tensors: Iterable[str]) -> Callable
     archive = io.BytesIO()
     torch.jit.save(traced, archive)
     archive.seek(0)
-    module, names = torch.jit.load(archive), list(map(nested.identifier, tensors))
+    module, names = torch.jit.load(archive), list(map(trees.identifier, tensors))
     return lambda *given: module(**dict(zip(names, given)))
 
 
 def by_identifier(tensors: Mapping[str, Any]) -> dict[str, Any]:
-    return {nested.identifier(name): each for name, each in tensors.items()}
+    return {trees.identifier(name): each for name, each in tensors.items()}
 
 
 def save_inputs(inputs: Mapping[str, Any], path: Path) -> None:
     """Copies of them for LibTorch, which knows no classes of Python, and reads tensors of the newer dtypes (float8)
     only as its own pickler writes them."""
-    given = nested.without_classes(nested.copied_apart(by_identifier(inputs)))
+    given = trees.without_classes(trees.copied_apart(by_identifier(inputs)))
     storages = torch.storage._dtype_to_storage_type_map()
-    if all(tensor.dtype in storages for tensor in nested.tensors_in(given)):
+    if all(tensor.dtype in storages for tensor in trees.tensors_in(given)):
         torch.save(given, path)
     else:
         path.write_bytes(torch._C._pickle_save(given))

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from . import nested
+from . import trees
 
 # Types whose values are compared by identity.
 _ITSELF = (type, torch.dtype, torch.layout, torch.memory_format, types.ModuleType)
@@ -66,7 +66,7 @@ class _Comparison:
         structural = dataclasses.is_dataclass(a) or isinstance(a, types.SimpleNamespace)  # == of what they hold
         if type(a).__eq__ is not object.__eq__ and not structural:
             return bool(a == b)
-        states = [nested.state_of(each) for each in (a, b)]
+        states = [trees.state_of(each) for each in (a, b)]
         if not states[0] and not _is_of_python(type(a)):
             return False
         return states[0].keys() == states[1].keys() and all(

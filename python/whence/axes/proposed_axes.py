@@ -18,11 +18,11 @@ from typing import Any
 
 import torch
 
-from . import caches, nested
-from .axes import Axes, Axis
-from .calls import Call
-from .errors import WhenceWarning
-from .surroundings import log
+from ..arguments import caches, trees
+from ..arguments.calls import Call
+from ..errors import WhenceWarning
+from ..state.export_settings import log
+from .dynamic_axes import Axes, Axis
 
 AUTO = "auto"  # in the place of dynamic_shapes
 BATCH, SEQUENCE, PAST, TOTAL, ENCODED, MASKED = \
@@ -42,7 +42,7 @@ _ENCODED_BESIDE_DECODER = {"input_ids": 1, "inputs_embeds": 1, "attention_mask":
 def wanted(dynamic_shapes: Any, dynamic_axes: Any, call: Call) -> bool:
     """True where the caller asks for a proposal, or says nothing of sizes and gives a cache."""
     if dynamic_shapes is None and dynamic_axes is None:
-        return any(True for _ in nested.caches_in(call.arguments))
+        return any(True for _ in trees.caches_in(call.arguments))
     return isinstance(dynamic_shapes, str) and dynamic_shapes == AUTO and not dynamic_axes
 
 
@@ -63,7 +63,7 @@ class _Roles:
         self._batch = None if first is None else first.shape[0]
         self._arguments = call.arguments
         self._past = next((each.shape[2] for path, each in held.items() if self._grows(path)), None)
-        self._has_dropped = any(caches.has_dropped(nested.at(call.arguments, path[:-1])) for path in held)
+        self._has_dropped = any(caches.has_dropped(trees.at(call.arguments, path[:-1])) for path in held)
         self._has_decoder = any(caches.of_encoder(path) for path in held) or any(
             str(path[0]).startswith("decoder_") for path in tensors)
         self._sequence = next((tensor.shape[axis] for path, tensor in tensors.items()
@@ -79,7 +79,7 @@ class _Roles:
         axis = _OF_TOKENS[argument]
         return axis % tensor.dim() if -tensor.dim() <= axis < tensor.dim() else None
 
-    def of(self, path: nested.Path, tensor: torch.Tensor) -> dict[int, str]:
+    def of(self, path: trees.Path, tensor: torch.Tensor) -> dict[int, str]:
         if not tensor.dim():
             return {}
         # Positions of several kinds (time, height, width) stand before the batch.
@@ -116,10 +116,10 @@ class _Roles:
             sizes[last] = MASKED
         return sizes
 
-    def _grows(self, path: nested.Path, of_encoder: bool = False) -> bool:
+    def _grows(self, path: trees.Path, of_encoder: bool = False) -> bool:
         """True for the keys and values of a layer that becomes longer with each call."""
         return str(path[-1]) in ("keys", "values") and caches.of_encoder(path) == of_encoder \
-            and caches.grows(nested.at(self._arguments, path[:-1]))
+            and caches.grows(trees.at(self._arguments, path[:-1]))
 
 
 def shown(axes: Mapping[str, Mapping[int, Any]]) -> str:

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import caches, nested
-from .axes import Axes
-from .calls import Call
-from .errors import Diagnostic, WhenceError, error
+from ..arguments import caches, trees
+from ..arguments.calls import Call
+from ..errors import Diagnostic, WhenceError, error
+from .dynamic_axes import Axes
 
 
 def keep_all_keys(call: Call, axes: Axes) -> None:
@@ -22,7 +22,7 @@ def keep_all_keys(call: Call, axes: Axes) -> None:
     for path, name in call.names.items():
         if caches.head_of(path) is None or 2 not in axes.get(name, {}):
             continue
-        layer = nested.at(call.arguments, path[:-1])
+        layer = trees.at(call.arguments, path[:-1])
         if caches.is_window(layer):
             if caches.has_dropped(layer) or not caches.keep_all(layer):
                 raise _refused(name, layer, "E0304", "baked_size")
@@ -44,7 +44,7 @@ def as_exported(known: Call, given: Any) -> Any:
     WhenceError E0104 for one that has dropped keys: the file would count its tokens wrong."""
     if any(map(caches.is_window, _layers(known.arguments))) or not any(map(caches.is_window, _layers(given))):
         return given
-    copy = nested.copied(given)
+    copy = trees.copied(given)
     for layer in filter(caches.is_window, _layers(copy)):
         if caches.has_dropped(layer) or not caches.keep_all(layer):
             raise _refused("the cache", layer, "E0104", "input_mismatch")
@@ -52,7 +52,7 @@ def as_exported(known: Call, given: Any) -> Any:
 
 
 def _layers(arguments: Any) -> list[Any]:
-    return [layer for cache in nested.caches_in(arguments) for layer in getattr(cache, "layers", ())]
+    return [layer for cache in trees.caches_in(arguments) for layer in getattr(cache, "layers", ())]
 
 
 def _refused(name: str, layer: Any, code: str, kind: str) -> WhenceError:

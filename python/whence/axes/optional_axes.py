@@ -8,10 +8,10 @@ from itertools import combinations, islice
 from dataclasses import replace
 from typing import Any
 
-from .axes import Axes, Axis
-from .command import recorder_library
-from .errors import Diagnostic, WhenceError, WhenceWarning
-from .surroundings import log
+from ..command import recorder_library
+from ..errors import Diagnostic, WhenceError, WhenceWarning
+from ..state.export_settings import log
+from .dynamic_axes import Axes, Axis
 
 _MOST_CHOICES = 40  # choices of sizes to fix: for each one the model runs several times
 
@@ -97,7 +97,7 @@ def without_baked(axes: Axes, is_right: Callable[[Axes], bool]) -> Axes:
 def tell_of_fixed(axes: Axes, fixed: Collection[tuple[str, int]], why: Any = None) -> None:
     """An axis that was asked for is reported by a warning; under Dim.AUTO nothing was asked for."""
     wished = [f"axis {axis} of '{name}'" for name, axis in fixed
-              if axes[name][axis].wished and not axes[name][axis].proposed]  # ``proposals`` reports those
+              if axes[name][axis].wished and not axes[name][axis].proposed]  # ``proposed_axes`` reports those
     for name, axis in fixed:
         log.info("axis %d of '%s' is fixed by the model: %s", axis, name, why)
     if wished:

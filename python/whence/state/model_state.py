@@ -1,6 +1,6 @@
 """Restores what a model holds: an export runs the caller's own model, and leaves no trace of that in it.
 
-Kept is what can be reached from the model (``reachable``): parameters, buffers and tensors in attributes with their
+Kept is what can be reached from the model (``reachable_values``): parameters, buffers and tensors in attributes with their
 contents, whether they require gradients, the gradients; the modes, hooks and other attributes of every module; lists,
 dicts, sets and objects that it fills while it runs; the attributes of their classes; globals and attributes of other
 classes and functions that forward names; and the generators of random numbers.
@@ -23,9 +23,9 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
-from .errors import error
-from .reachable import (NUMBERS, ClassAttributes, GlobalVariable, OwnedVariable, Slots, WithoutTensors, holds_tensors,
-                        reached)
+from ..errors import error
+from .reachable_values import (ClassAttributes, GlobalVariable, NUMBERS, OwnedVariable, Slots, WithoutTensors,
+                               holds_tensors, reached)
 
 _held: ContextVar[tuple[Snapshot, ...]] = ContextVar("held", default=())
 

@@ -12,8 +12,8 @@ from typing import Any, Literal
 
 import torch
 
-from .base import library_warnings
-from .errors import WhenceWarning, error
+from ..base import library_warnings
+from ..errors import WhenceWarning, error
 
 log = logging.getLogger("whence")
 

@@ -23,8 +23,8 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+from ..errors import error
 from . import caches
-from .errors import error
 
 Path = tuple[Any, ...]  # the keys from the whole to a leaf
 Close = Callable[[Iterator[Any]], Any]

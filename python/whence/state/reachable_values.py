@@ -32,8 +32,10 @@ _OF_THE_PROCESS = frozenset({"asyncio", "concurrent", "logging", "multiprocessin
 # The code of these names nothing of a model's.
 _LIBRARIES = sys.stdlib_module_names | {"numpy", "onnx", "onnxruntime", "onnxscript", "torch"}
 
+_OWN_PACKAGE = __name__.partition(".")[0]
+
 # Classes of these hold nothing of a model's.
-_CLASSES_OF_LIBRARIES = _LIBRARIES | {__package__}
+_CLASSES_OF_LIBRARIES = _LIBRARIES | {_OWN_PACKAGE}
 
 _NO_STATE = (type, enum.Enum, types.ModuleType, types.BuiltinFunctionType, str, bytes)
 
@@ -244,7 +246,7 @@ def _of_function(function: types.FunctionType, owner: type | None) -> list[Item]
         return []
     names = _names_in(function.__code__)
     cells = list(zip(function.__code__.co_freevars, function.__closure__ or ()))
-    if package == __package__:  # a wrapper of this package in place of a user's forward
+    if package == _OWN_PACKAGE:  # a wrapper of this package in place of a user's forward
         return [(name, cell.cell_contents, owner) for name, cell in cells
                 if _is_full(cell) and isinstance(cell.cell_contents, (types.FunctionType, types.MethodType))]
     held: list[Item] = [(name, cell, _ELEMENTS) for name, cell in cells if _is_full(cell) and (
