@@ -15,14 +15,14 @@ from .carrying import carry
 from .devices import Crossing, DeviceShare, PlaceReport, PlacementDifference, place
 from .errors import Diagnostic, WhenceError, WhenceWarning
 from .functions import Function, FunctionsReport, functions, inline
-from .plugin import Recording, record
+from .recording.record import Recording, record
 from .reports import AnnotateReport, Comparison, Coverage, ValidationReport, annotate, compare, validate
-from .views import (
-    Difference, Explanation, ModuleChange, ModuleRow, ModuleRows, ModuleTime, Profile, diff, explain, extract, profile, show,
-)
 from .selecting import SelectedNode, Selection, select
+from .views import (Difference, Explanation, ModuleChange, ModuleRow, ModuleRows, ModuleTime, Profile, diff, explain,
+                    extract, profile, show)
 
 if TYPE_CHECKING:
+    from .converters.custom_translations import register_custom_op, unregister_custom_op
     from .exporting import export
     from .missing import UnconvertibleOp, unconvertible_ops
     from .numerics.api import accuracy
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from .quantising.report import Choice, ModuleSensitivity, SensitivityReport
     from .shared_weights import SharedWeights, share_weights
     from .state.export_settings import is_in_onnx_export, select_model_mode_for_export
-    from .translations import register_custom_op, unregister_custom_op
     from .values.container import Values
     from .values.recording import record_values
     from .verifying import OutputDifference, Verification, verify
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
 _LATER = {
     "export": "exporting", "UnconvertibleOp": "missing", "unconvertible_ops": "missing", "ONNXProgram": "program",
     "is_in_onnx_export": "state.export_settings", "select_model_mode_for_export": "state.export_settings",
-    "register_custom_op": "translations", "unregister_custom_op": "translations",
+    "register_custom_op": "converters.custom_translations", "unregister_custom_op": "converters.custom_translations",
     "OutputDifference": "verifying", "Verification": "verifying", "verify": "verifying",
     "accuracy": "numerics.api", "AccuracyReport": "numerics.report", "FirstDifference": "numerics.report",
     "ModuleAccuracy": "numerics.report", "sensitivity": "quantising.api", "Choice": "quantising.report",

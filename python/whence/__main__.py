@@ -20,7 +20,7 @@ def _in_python(name: str, options: list[str]) -> str | None:
             return None
         return {"annotate": "numerics.annotating", "record": "values.command_line", "validate": "numerics.validating"}[name]
     return {"accuracy": "numerics.command_line", "sensitivity": "quantising.command_line",
-            "fleet": "fleet.command_line", "recorder": "recorder_building"}.get(name)
+            "fleet": "fleet.command_line", "recorder": "recorder.build"}.get(name)
 
 
 def main() -> int:

@@ -15,24 +15,25 @@ from typing import Any
 
 import torch
 
-from . import autograd, capturing, decompositions, exported, lasting_writes, symbolics
 from .arguments import caches, calls, trees
 from .artifacts import Artifacts
 from .axes import optional_axes, sliding_windows
 from .axes.dynamic_axes import Axes
+from .capture import decompositions, exported_programs, lasting_writes, torch_export
+from .capture.traces import (Trace, at_usual_sizes, baked_at_long_sizes, baked_by_export, excludes, library_words,
+                             of_libraries, run_of, size_baked, traced, traced_otherwise, without_guards)
 from .command import recorder_library
 from .command.process import run_json
+from .converters import autograd_functions, torch_symbolics
+from .converters.call_expansion import expand
 from .errors import Diagnostic, WhenceError, WhenceWarning, error, in_python
-from .expansion import expand
 from .files.atomic_files import draft_folder, folder_of, place
 from .options import Options, shapes_for_torch_export
-from .plugin import record
 from .program import Exported
+from .recording.record import record
 from .reports import annotate, validate
 from .state.export_settings import log, quiet
 from .state.model_state import state_restored
-from .tracing import (Trace, at_usual_sizes, baked_at_long_sizes, baked_by_export, excludes, library_words,
-                      of_libraries, run_of, size_baked, traced, traced_otherwise, without_guards)
 
 BACKENDS = ("native", "native-export", "torch-dynamo", "torch-torchscript")
 
@@ -165,7 +166,7 @@ def _native(job: Job, call: calls.Call, axes: Axes) -> Exported:
     if not recorder_library.is_installed():
         return _without_recorder(job, call, axes)
     try:
-        with job.stage("trace"), autograd.inlined():
+        with job.stage("trace"), autograd_functions.inlined():
             trace = traced(job.model, call.tensors, axes)
         example, trace = _usual_example(job, call, axes, trace)
     except WhenceError:
@@ -237,7 +238,7 @@ def _usual_example(job: Job, call: calls.Call, axes: Axes, trace: Trace) -> tupl
     if usual is None or not size_baked(job.model, trace.module, call.tensors, axes):
         return call.tensors, trace
     try:
-        with job.stage("trace"), autograd.inlined():
+        with job.stage("trace"), autograd_functions.inlined():
             other = traced(job.model, usual, axes)
         if size_baked(job.model, other.module, call.tensors, axes) is None:
             return usual, other
@@ -308,7 +309,7 @@ def _instead_of_trace(job: Job, call: calls.Call, axes: Axes, failure: Exception
 
 def _symbolics(job: Job) -> frozenset[str]:
     """Operators that a user's symbolic functions convert, and no translation does."""
-    return symbolics.registered(job.options.opset) - set(job.options.translations)
+    return torch_symbolics.registered(job.options.opset) - set(job.options.translations)
 
 
 def named_by_pytorch(axes: Axes) -> Axes:
@@ -341,16 +342,16 @@ def _native_export(job: Job, call: calls.Call, axes: Axes, least_open: int = 0) 
     def run() -> None:
         job.model(*call.copies_apart())
 
-    functions = autograd.inlined() if job.autograd_inlining else autograd.functions_kept_as_operators(run)
+    functions = autograd_functions.inlined() if job.autograd_inlining else autograd_functions.functions_kept_as_operators(run)
     with job.stage("torch.export"), state_restored(job.model), functions, torch.no_grad():
         captured = _captured(job, call, axes)
     program, shapes = captured.program, captured.shapes
     if captured.baked:
         raise WhenceError([replace(captured.baked, severity="error")])
-    exported.refuse_constants_without_data(program)
+    exported_programs.refuse_constants_without_data(program)
     lasting_writes.refuse_what_was_missed(job.observed, job.model, call.tensors.values(),
                                           [lambda: program.module(check_guards=False),
-                                           lambda: exported.reloaded(program)], lasting_writes.EXPORTED)
+                                           lambda: exported_programs.reloaded(program)], lasting_writes.EXPORTED)
     lasting_writes.warn_of_other_results(job.observed, job.model, call.tensors.values(),
                                          lambda: program.module(check_guards=False), lasting_writes.EXPORTED)
     name_in_program = dict(zip(call.tensors, program.graph_signature.user_inputs))
@@ -360,7 +361,7 @@ def _native_export(job: Job, call: calls.Call, axes: Axes, least_open: int = 0) 
     if _open_axes(left_dynamic) < least_open:
         raise error("E0304", "baked_size", "torch.export fixes as many sizes as a trace", "export the trace")
     own_name = {theirs: name for name, theirs in name_in_program.items()}
-    for name, axis, sizes in capturing.bounds(program, shapes):
+    for name, axis, sizes in torch_export.bounds(program, shapes):
         warnings.warn(str(Diagnostic("E0304", "baked_size", "warning", f"the file holds where axis {axis} of "
                                      f"'{own_name[name]}' is {sizes}: the model has a condition on that size",
                                      "script the module, so that the condition stays")), WhenceWarning, stacklevel=5)
@@ -384,7 +385,7 @@ def _captured(job: Job, call: calls.Call, axes: Axes) -> _Captured:
     with which the program is wrong is fixed."""
     def attempt(chosen: Axes) -> tuple[Any, tuple]:
         shapes = shapes_for_torch_export(call.tensors, chosen)
-        return capturing.captured(job.model, call.copies_apart(), shapes), shapes
+        return torch_export.captured(job.model, call.copies_apart(), shapes), shapes
 
     program, shapes = attempt(axes)
     fixed = _fixed_wishes(program, shapes, call, axes)
@@ -405,7 +406,7 @@ def _captured(job: Job, call: calls.Call, axes: Axes) -> _Captured:
 
 
 def _fixed_wishes(program: Any, shapes: tuple, call: calls.Call, axes: Axes) -> list[tuple[str, int]]:
-    left = dict(zip(call.tensors, capturing.left_open(program, shapes)))
+    left = dict(zip(call.tensors, torch_export.left_open(program, shapes)))
     return [(name, axis) for name, axis, _ in optional_axes.automatic(axes) if axis not in left[name]]
 
 
@@ -431,7 +432,7 @@ def _program(job: Job, program: Any, name_in_program: Mapping[str, str], axes: A
 
 def _saved(job: Job, program: Any, axes: Axes, folder: Path) -> None:
     with job.stage("torch.export.save"):
-        saved = exported.save(program, folder / "model.pt2")
+        saved = exported_programs.save(program, folder / "model.pt2")
     inputs = {node.name: node.meta.get("val") for node in program.graph.nodes if node.op == "placeholder"}
 
     def length(name: str, axis: int) -> int:
@@ -478,7 +479,7 @@ def _given_program(backend: str, job: Job) -> Exported:
     if backend not in ("native-export", "torch-dynamo"):
         raise error("E0303", "unsupported_feature", f"backend='{backend}' exports modules, not exported programs",
                     "backend='native-export', or 'torch-dynamo'")
-    exported.refuse_constants_without_data(job.model)
+    exported_programs.refuse_constants_without_data(job.model)
     if backend == "native-export":
         return _program(job, job.model, {}, {})
     job.observed = lasting_writes.observed_program(job.model)

@@ -13,20 +13,21 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
-from . import options as checked, torch_failures
+from . import options as checked
 from .arguments import caches, trees
 from .arguments.calls import Call, as_module
 from .artifacts import Artifacts, require_report_place
 from .axes import proposed_axes
 from .axes.dynamic_axes import Axes, check_outputs, from_dynamic_axes, from_dynamic_shapes
 from .backends import BACKENDS, Job, export_by
+from .capture import torch_failures
+from .converters.custom_translations import DEFAULT_OPSET, registered, translation_table
 from .errors import WhenceError, WhenceWarning, error
 from .files.atomic_files import require_sidecar_place
 from .functions import FunctionsReport, functions
 from .options import Options
 from .program import Folder, ONNXProgram, Source
 from .state.export_settings import Training, exporting, log, onnx_export_flag, training_word
-from .translations import DEFAULT_OPSET, registered, translation_table
 
 Backend = Literal["native", "native-export", "torch-dynamo", "torch-torchscript"]
 

@@ -10,15 +10,16 @@ from typing import Any
 
 import torch
 
-from . import autograd, exported, torch_failures
 from .arguments import calls
+from .capture import exported_programs, torch_failures
+from .capture.traces import library_words, of_libraries
 from .command import recorder_library
 from .command.process import run_json
+from .converters import autograd_functions
+from .converters.custom_translations import DEFAULT_OPSET
 from .errors import Diagnostic, WhenceError, error
 from .options import check_opset
 from .state.export_settings import exporting, onnx_export_flag
-from .tracing import library_words, of_libraries
-from .translations import DEFAULT_OPSET
 
 
 class UnconvertibleOp(str):
@@ -64,19 +65,19 @@ def unconvertible_ops(model: Any, args: Any = (), opset_version: int = DEFAULT_O
 
 def _archive(folder: Path, model: Any, args: Any, kwargs: Any, backend: str) -> tuple[Path, Path | None]:
     if isinstance(model, torch.export.ExportedProgram):
-        return exported.save(model, folder / "model.pt2"), None
+        return exported_programs.save(model, folder / "model.pt2"), None
     archive, inputs = folder / "model.pt", folder / "inputs.pt"
     if isinstance(model, torch.jit.ScriptModule):
         model.save(str(archive))
         calls.save_inputs(calls.opened(calls.signature_of(model), args, kwargs).arguments, inputs)
         return archive, inputs
-    with calls.tensors_only(model, args, kwargs) as call, autograd.inlined():
+    with calls.tensors_only(model, args, kwargs) as call, autograd_functions.inlined():
         traces = backend == "native" and recorder_library.is_installed()
         trace = calls.trace(model, call.tensors) if traces else None
         if trace is None or of_libraries(trace):
             with torch.no_grad():
                 program = torch.export.export(model, call.copies_apart())
-            return exported.save(program, folder / "model.pt2"), None
+            return exported_programs.save(program, folder / "model.pt2"), None
         trace.save(str(archive))
         calls.save_inputs(call.tensors, inputs)
     return archive, inputs

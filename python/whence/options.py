@@ -11,15 +11,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from . import symbolics
 from .arguments.trees import identifier
 from .axes.dynamic_axes import Axes
+from .converters import torch_symbolics
+from .converters.call_expansion import Maker
+from .converters.custom_translations import NEWEST_OPSET, OLDEST_OPSET, write_functions
+from .converters.python_functions import PythonTranslation, part_of
 from .errors import error
-from .expansion import Maker
 from .files.atomic_files import require_model_name
-from .python_translations import PythonTranslation, part_of
 from .state.export_settings import log
-from .translations import NEWEST_OPSET, OLDEST_OPSET, write_functions
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Options:
 
     def makers(self) -> dict[str, Maker]:
         """The operators that Python converts call by call: "mylib::op" -> the function that does it."""
-        made: dict[str, Maker] = {name: lambda call: symbolics.part_of(call, self.opset, self.custom_opsets)
+        made: dict[str, Maker] = {name: lambda call: torch_symbolics.part_of(call, self.opset, self.custom_opsets)
                                   for name in self.symbolics}
         for name, each in self.translations.items():
             if isinstance(each, PythonTranslation):

@@ -9,14 +9,14 @@ from __future__ import annotations
 import argparse
 import json
 
-from whence import recorder_building
 from whence.fleet import command_line as fleet
 from whence.numerics import annotating, command_line as accuracy, validating
 from whence.quantising import command_line as sensitivity
+from whence.recorder import build as recorder
 from whence.values import command_line as record
 
 PARSERS = (record.parser, annotating.parser, validating.parser, accuracy.parser, sensitivity.parser, fleet.parser,
-           recorder_building.parser)
+           recorder.parser)
 
 
 def described(parser: argparse.ArgumentParser) -> dict:

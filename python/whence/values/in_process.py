@@ -18,8 +18,8 @@ import torch
 
 from ..arguments import calls
 from ..arguments.hidden_frames import leave_out_of_stacks
+from ..capture.exported_programs import Captured
 from ..errors import Diagnostic, WhenceError, error
-from ..exported import Captured
 from .container import Run, content
 from .globs import require_matches
 from .recording import Recorder, modules_of, run_recorded, untraced

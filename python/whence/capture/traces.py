@@ -13,13 +13,13 @@ from typing import Any
 
 import torch
 
-from . import turning_points
-from .arguments import calls, trees
-from .axes.dynamic_axes import Axes, Axis
-from .command import recorder_library
-from .errors import Diagnostic, WhenceWarning
-from .plugin import listening
-from .state.model_state import state_restored
+from ..arguments import calls, trees
+from ..axes.dynamic_axes import Axes, Axis
+from ..command import recorder_library
+from ..errors import Diagnostic, WhenceWarning
+from ..recorder.plugin import listening
+from ..state.model_state import state_restored
+from . import size_conditions
 
 Tensors = Mapping[str, torch.Tensor]
 
@@ -37,7 +37,7 @@ class SizeUse:
 
     file: str
     line: int
-    turns: tuple[turning_points.TurningPoint, ...] = ()
+    turns: tuple[size_conditions.TurningPoint, ...] = ()
 
 
 # PyTorch's words for values that leave for other libraries, where no operator tells of it.
@@ -75,7 +75,7 @@ def traced(model: torch.nn.Module, tensors: Tensors, axes: Axes) -> Trace:
 
     def note(message: Any, category: type[Warning], filename: str, lineno: int, *_: Any) -> None:
         by_pytorch.append(warnings.WarningMessage(message, category, filename, lineno))
-        turns.append(tuple(turning_points.of_last_condition()))
+        turns.append(tuple(size_conditions.of_last_condition()))
 
     with warnings.catch_warnings(), listening() as told:
         warnings.simplefilter("always", torch.jit.TracerWarning)
@@ -358,7 +358,7 @@ def at_turning_points(model: torch.nn.Module, tensors: Tensors, axes: Axes,
     parameters = sum(each.numel() for each in model.parameters())
     sizes = {what.name: tensors[name].shape[axis] for name, each in axes.items() for axis, what in each.items()
              if not what.parts}
-    for chosen, other in itertools.islice(turning_points.sizes_of_axes(points, sizes), most):
+    for chosen, other in itertools.islice(size_conditions.sizes_of_axes(points, sizes), most):
         given = _at_sizes(tensors, axes, lambda what, own: other if what.name == chosen else own)
         if _in_bounds(axes, given) and _is_little_work(given, parameters):
             yield given

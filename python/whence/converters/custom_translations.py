@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .base.optional_packages import needs
-from .errors import error
-from .python_translations import PythonTranslation
+from ..base.optional_packages import needs
+from ..errors import error
+from .python_functions import PythonTranslation
 
 OLDEST_OPSET, NEWEST_OPSET = 13, 28  # the range of `whence export --opset`
 DEFAULT_OPSET = 20  # the default of torch.onnx.export
@@ -71,7 +71,7 @@ def registered(opset: int) -> dict[str, Any]:
 def operator_name(operator: Any) -> str:
     """"mylib::op", or "mylib::op.Tensor" of one of several overloads; of an operator, of its name, or of a
     torch.autograd.Function. Raises WhenceError E0104."""
-    from .autograd import is_function, operator_of
+    from .autograd_functions import is_function, operator_of
 
     if isinstance(operator, type) and is_function(operator):
         return operator_of(operator)

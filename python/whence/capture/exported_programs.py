@@ -19,8 +19,8 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from .command.process import run_json
-from .errors import Diagnostic, WhenceError, error
+from ..command.process import run_json
+from ..errors import Diagnostic, WhenceError, error
 
 
 @dataclasses.dataclass(eq=False)

@@ -16,13 +16,13 @@ from typing import Any
 
 import torch
 
-from .arguments import calls, trees
-from .errors import WhenceError, WhenceWarning, error
+from ..arguments import calls, trees
+from ..errors import WhenceError, WhenceWarning, error
 
 _LIBRARIES = ("torch", "functorch", "onnx", "onnx_ir", "onnxscript", "onnxruntime")
 # Files that are not the model's: PyTorch, whence, and the standard library without the packages that lie in it.
 _PACKAGES = Path(torch.__file__).parents[1]
-_NOT_OF_THE_MODEL = tuple(f"{folder}/" for folder in (*(_PACKAGES / name for name in _LIBRARIES), Path(__file__).parent))
+_NOT_OF_THE_MODEL = tuple(f"{folder}/" for folder in (*(_PACKAGES / name for name in _LIBRARIES), Path(__file__).parents[1]))
 _STANDARD = tuple({sysconfig.get_path("stdlib") + "/", sysconfig.get_path("platstdlib") + "/"})
 _LONGEST = 600  # letters of PyTorch's text that the message repeats
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import torch
 
-from .errors import Diagnostic, WhenceError
+from ..errors import Diagnostic, WhenceError
 
 # Operations more than before from which on users are warned: a runtime takes as long for them as for a model.
 LONG_FORM = 100

@@ -1,26 +1,25 @@
-"""The recorder inside this process: loads the plugin and starts and stops recordings."""
+"""``whence.record``: a recording of whatever is traced or exported inside a block."""
 
 from __future__ import annotations
 
 import json
 import os
-import tempfile
 import warnings
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
-from .base import library_warnings
-from .base.report_printing import Printed, Table, counted
-from .command import recorder_library
-from .errors import Diagnostic, WhenceError, WhenceWarning, error, from_operator, require_list
-from .files.atomic_files import require_apart, require_sidecar_place
+from ..base import library_warnings
+from ..base.report_printing import Printed, Table, counted
+from ..errors import Diagnostic, WhenceError, WhenceWarning, error, from_operator, require_list
+from ..files.atomic_files import require_apart, require_sidecar_place
+from ..recorder.plugin import operators_or_stand_in
 
 if TYPE_CHECKING:
-    from .exported import Captured
-    from .values.recording import Recorder
+    from ..capture.exported_programs import Captured
+    from ..values.recording import Recorder
 
 
 @dataclass(repr=False)
@@ -50,71 +49,6 @@ class Recording(Printed):
             (Path(each["file"]).name, each["operations"], each["modules"], each["complete"]) for each in self.files])
 
 
-def library() -> Path:
-    """The plugin that fits this PyTorch. Raises WhenceError E0307 when there is none."""
-    path = recorder_library.fitting()
-    if path is None:
-        raise recorder_library.missing()
-    return path
-
-
-_refused: dict[str, WhenceError] = {}  # by path; loaded again they seem to be there, and have no operators
-
-
-def operators():
-    """``torch.ops.whence``, loaded when it is first needed. Raises WhenceError E0307 when it does not fit this torch.
-    """
-    try:
-        import torch
-    except ImportError:
-        raise error("E0307", "needs_libtorch", "PyTorch is not installed", "pip install torch") from None
-    path = str(library())
-    if path in _refused:
-        raise _refused[path]
-    try:
-        torch.ops.load_library(path)
-    except OSError as failure:
-        failed = from_operator(failure.__cause__ or failure)
-        if not isinstance(failed, WhenceError):
-            failed = error("E0307", "needs_libtorch", f"the plugin could not be loaded: {failed}",
-                         "whence recorder build")
-        _refused[path] = failed
-        raise failed from failure
-    return torch.ops.whence
-
-
-class _WithoutPlugin:
-    """Takes the place of ``torch.ops.whence`` where no recorder is installed: programs of torch.export need none. A trace
-    does, and is refused where it begins."""
-
-    _TRACERS = ("trace", "_get_trace_graph")  # torch.jit.trace; torch.onnx.export(dynamo=False)
-
-    def start(self, path: str) -> None:
-        import torch
-
-        self.originals = {name: getattr(torch.jit, name) for name in self._TRACERS}
-        for name in self._TRACERS:
-            setattr(torch.jit, name, self._refuse)
-
-    def stop(self) -> str:
-        import torch
-
-        for name, original in self.originals.items():
-            setattr(torch.jit, name, original)
-        return json.dumps({"files": [], "diagnostics": []})
-
-    @staticmethod
-    def _refuse(*args: object, **kwargs: object) -> NoReturn:
-        raise recorder_library.missing()
-
-
-def _operators_or_stand_in():
-    """Raises WhenceError E0307 for a recorder that does not fit, and without PyTorch."""
-    if recorder_library.torch_version() is not None and not recorder_library.is_installed():
-        return _WithoutPlugin()
-    return operators()
-
-
 @contextmanager
 def record(path: str | os.PathLike, values: str | os.PathLike | None = None, *,
            full: Collection[str] = ()) -> Iterator[Recording]:
@@ -137,10 +71,11 @@ def record(path: str | os.PathLike, values: str | os.PathLike | None = None, *,
     exported), E0307 (PyTorch, or for a trace the recorder, is not installed), E0401; with ``values`` what ``record_values`` raises. Warns (WhenceWarning) of programs that cannot be
     recorded, such as one that PyTorch cannot save (E0303), and of branches on the values of tensors, with the source line.
     """
-    whence = _operators_or_stand_in()
-    from . import exported, module_calls
+    whence = operators_or_stand_in()
+    from ..capture import exported_programs
+    from . import module_names
     if values is not None:  # numpy and safetensors are needed for these alone
-        from .values import container, in_process
+        from ..values import container, in_process
 
     _require_writable(path, values, full)
     recording = Recording(Path(path))
@@ -149,7 +84,7 @@ def record(path: str | os.PathLike, values: str | os.PathLike | None = None, *,
     except RuntimeError as raised:
         raise from_operator(raised) from None
     try:
-        with exported.captured() as programs, module_calls.named(), \
+        with exported_programs.captured() as programs, module_names.named(), \
                 nullcontext([]) if values is None else in_process.watching(full) as recorders:
             yield recording
         runs: dict[Path, Recorder] = {}
@@ -185,54 +120,27 @@ def record(path: str | os.PathLike, values: str | os.PathLike | None = None, *,
 
 def _write_program(recording: Recording, program: Captured, place: Path) -> None:
     """Raises WhenceError E0401. What PyTorch cannot save, or the command not record, is a warning: the block's work is done."""
-    from . import exported
+    from ..capture import exported_programs
 
     if place != recording.path:
         require_sidecar_place(place, "move that file, or record into another folder")
     try:
-        file, diagnostics = exported.write(program, place)
+        file, diagnostics = exported_programs.write(program, place)
     except WhenceError as failure:
         if failure.code == "E0401":
             raise
         recording.unrecorded += 1
-        diagnostics = exported.unrecorded(program, failure, place)
+        diagnostics = exported_programs.unrecorded(program, failure, place)
     else:
         recording.files.append(file)
     recording.diagnostics += diagnostics
-
-
-@contextmanager
-def listening() -> Iterator[list[Diagnostic] | None]:
-    """Yields a list that afterwards holds what the plugin has to say of what was traced inside; nothing is kept.
-
-    None where there is no plugin that could listen. A recording that is running already tells, so the list stays empty.
-    """
-    try:
-        whence = operators()
-    except WhenceError:
-        yield None
-        return
-    diagnostics: list[Diagnostic] = []
-    if json.loads(whence.status()).get("recording"):
-        yield diagnostics
-        return
-    with tempfile.TemporaryDirectory(prefix="whence-") as folder:
-        whence.start(str(Path(folder) / "trace.whence.json"))
-        try:
-            yield diagnostics
-        finally:
-            try:
-                report = json.loads(whence.stop())
-                diagnostics += [Diagnostic.from_json(entry) for entry in report["diagnostics"]]
-            except RuntimeError:
-                pass  # nothing that it could record: nothing to tell
 
 
 def _require_writable(path: str | os.PathLike, values: str | os.PathLike | None, full: Collection[str]) -> None:
     """Raises WhenceError before anything runs where the values could not be written."""
     require_list(full)
     if values is not None:
-        from .values.container import require_place
+        from ..values.container import require_place
 
         require_place(values)
         require_apart({"path": path, "values": values}, [])
@@ -243,7 +151,7 @@ def _require_writable(path: str | os.PathLike, values: str | os.PathLike | None,
 
 def _placed(path: Path, recorders: list[Recorder]) -> dict[Path, Recorder]:
     """The file of each. Raises WhenceError E0401 where one whose name no caller gave would replace something else."""
-    from .values.container import is_values
+    from ..values.container import is_values
 
     places = [_beside(path, number + 1) for number in range(len(recorders))]
     for place in places[1:]:

@@ -17,10 +17,10 @@ import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from .base.version import package_version
-from .command import recorder_library
-from .command.arguments import Parser, show_progress
-from .errors import WhenceError, error
+from ..base.version import package_version
+from ..command import recorder_library
+from ..command.arguments import Parser, show_progress
+from ..errors import WhenceError, error
 
 _PARTS = ("whence/bin/", "whence/lib/")
 _STEP = re.compile(r"\[(\d+)/(\d+)\]")

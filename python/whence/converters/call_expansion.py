@@ -17,9 +17,9 @@ from typing import Any
 
 import torch
 
-from .base.optional_packages import needs
-from .files.onnx_graphs import bodies, graphs
-from .errors import WhenceError, error
+from ..base.optional_packages import needs
+from ..errors import WhenceError, error
+from ..files.onnx_graphs import bodies, graphs
 
 _PREFIX = "whence."
 

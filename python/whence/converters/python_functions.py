@@ -13,9 +13,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .files.onnx_graphs import bodies
-from .errors import WhenceError
-from .expansion import Call, Input, Keyword
+from ..errors import WhenceError
+from ..files.onnx_graphs import bodies
+from .call_expansion import Call, Input, Keyword
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 import torch
 
-from .arguments.hidden_frames import leave_out_of_stacks
+from ..arguments.hidden_frames import leave_out_of_stacks
 
 
 @contextmanager

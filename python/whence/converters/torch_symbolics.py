@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from .expansion import Call, Input, Keyword
+from .call_expansion import Call, Input, Keyword
 
 
 def registered(opset: int) -> frozenset[str]:

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from .errors import error
+from ..errors import error
 
 NAMESPACE = "whence_autograd"
 _KINDS = ((torch.Tensor, "Tensor"), (bool, "bool"), (int, "int"), (float, "float"), (str, "str"))

@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch.fx.experimental.symbolic_shapes import free_symbols
 
-from .errors import WhenceWarning, error
-from .state.export_settings import log, quiet
-from .tracing import alike, computed, stretched
+from ..errors import WhenceWarning, error
+from ..state.export_settings import log, quiet
+from .traces import alike, computed, stretched
 
 
 def captured(model: torch.nn.Module, tensors: tuple, shapes: Any) -> Any:

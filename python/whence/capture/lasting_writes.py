@@ -20,11 +20,11 @@ from typing import Any
 
 import torch
 
-from .arguments import trees
-from .errors import Diagnostic, WhenceError, WhenceWarning, error
-from .state.export_settings import log
-from .state.model_state import Change, changes, refuse_results_without_data, state_restored
-from .tracing import alike, computed
+from ..arguments import trees
+from ..errors import Diagnostic, WhenceError, WhenceWarning, error
+from ..state.export_settings import log
+from ..state.model_state import Change, changes, refuse_results_without_data, state_restored
+from .traces import alike, computed
 
 TRACE, EXPORTED = "trace", "exported program"  # the two forms in which a model is captured
 

@@ -15,7 +15,7 @@ import onnx_ir as ir
 import torch
 from onnxscript import values
 
-from .files.onnx_graphs import bodies
+from ..files.onnx_graphs import bodies
 
 # The opset at which the same call of an operator began to mean something else. Other changes are of dtypes, or of what
 # is an attribute and what an input, which a call by name does not see. annotator/write/user_functions.cpp has the same.
