@@ -11,41 +11,42 @@ or all of it at once: ``whence.export(model, args, "model.onnx")``.
 import importlib
 from typing import TYPE_CHECKING
 
-from .carrying import carry
-from .devices import Crossing, DeviceShare, PlaceReport, PlacementDifference, place
+from .annotation.carry import carry
+from .annotation.reports import AnnotateReport, Comparison, Coverage, ValidationReport, annotate, compare, validate
+from .editing.device_placement import Crossing, DeviceShare, PlaceReport, PlacementDifference, place
+from .editing.model_functions import Function, FunctionsReport, functions, inline
 from .errors import Diagnostic, WhenceError, WhenceWarning
-from .functions import Function, FunctionsReport, functions, inline
+from .inspection.modules import (Difference, Explanation, ModuleChange, ModuleRow, ModuleRows, ModuleTime, Profile,
+                                 diff, explain, extract, profile, show)
+from .inspection.selection import SelectedNode, Selection, select
 from .recording.record import Recording, record
-from .reports import AnnotateReport, Comparison, Coverage, ValidationReport, annotate, compare, validate
-from .selecting import SelectedNode, Selection, select
-from .views import (Difference, Explanation, ModuleChange, ModuleRow, ModuleRows, ModuleTime, Profile, diff, explain,
-                    extract, profile, show)
 
 if TYPE_CHECKING:
     from .converters.custom_translations import register_custom_op, unregister_custom_op
-    from .exporting import export
-    from .missing import UnconvertibleOp, unconvertible_ops
+    from .editing.shared_weights import SharedWeights, share_weights
+    from .exporting.export import export
+    from .exporting.program import ONNXProgram
+    from .exporting.unconvertible import UnconvertibleOp, unconvertible_ops
     from .numerics.api import accuracy
     from .numerics.report import AccuracyReport, FirstDifference, ModuleAccuracy
-    from .program import ONNXProgram
+    from .numerics.verification import OutputDifference, Verification, verify
     from .quantising.api import sensitivity
     from .quantising.report import Choice, ModuleSensitivity, SensitivityReport
-    from .shared_weights import SharedWeights, share_weights
     from .state.export_settings import is_in_onnx_export, select_model_mode_for_export
     from .values.container import Values
     from .values.recording import record_values
-    from .verifying import OutputDifference, Verification, verify
 
 # Names whose modules import torch are imported on first use: the command's own start goes through this file.
 _LATER = {
-    "export": "exporting", "UnconvertibleOp": "missing", "unconvertible_ops": "missing", "ONNXProgram": "program",
+    "export": "exporting.export", "ONNXProgram": "exporting.program", "UnconvertibleOp": "exporting.unconvertible",
+    "unconvertible_ops": "exporting.unconvertible",
     "is_in_onnx_export": "state.export_settings", "select_model_mode_for_export": "state.export_settings",
     "register_custom_op": "converters.custom_translations", "unregister_custom_op": "converters.custom_translations",
-    "OutputDifference": "verifying", "Verification": "verifying", "verify": "verifying",
+    "OutputDifference": "numerics.verification", "Verification": "numerics.verification", "verify": "numerics.verification",
     "accuracy": "numerics.api", "AccuracyReport": "numerics.report", "FirstDifference": "numerics.report",
     "ModuleAccuracy": "numerics.report", "sensitivity": "quantising.api", "Choice": "quantising.report",
     "ModuleSensitivity": "quantising.report", "SensitivityReport": "quantising.report",
-    "SharedWeights": "shared_weights", "share_weights": "shared_weights",
+    "SharedWeights": "editing.shared_weights", "share_weights": "editing.shared_weights",
     "Values": "values.container", "record_values": "values.recording",
 }
 

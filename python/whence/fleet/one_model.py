@@ -10,10 +10,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from ..annotation.reports import CONFIDENCES
 from ..command.process import run_json
 from ..errors import WhenceError
 from ..files.sidecar_paths import sidecar_beside, weights_beside
-from ..reports import CONFIDENCES
 from .registry import Model
 
 Row = dict[str, Any]

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from ..annotation.reports import CONFIDENCES
 from ..base.page_style import STYLE
 from ..base.report_printing import CONFIDENCE_COLOURS
-from ..reports import CONFIDENCES
 from .one_model import Row
 
 _STYLE = STYLE + """

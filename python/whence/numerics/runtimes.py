@@ -15,9 +15,8 @@ from typing import Any
 
 import torch
 
-from .. import running
 from ..errors import WhenceError, error
-from . import light
+from . import light, ort_session
 from .origins import File
 
 # Runs the file on a feed and gives the values of these names; those that it does not have are left out.
@@ -32,7 +31,7 @@ class Runtime:
 
 
 def onnxruntime(file: File, provider: str = "CPUExecutionProvider", optimized: bool = False) -> Runtime:
-    runtime = running.needs("onnxruntime", "running a file")
+    runtime = ort_session.needs("onnxruntime", "running a file")
     if provider not in runtime.get_available_providers():
         raise error("E0101", "usage", f"this ONNX Runtime has no provider '{provider}'",
                     "one of " + ", ".join(runtime.get_available_providers()))
@@ -49,19 +48,19 @@ def onnxruntime(file: File, provider: str = "CPUExecutionProvider", optimized: b
                                                  os.path.dirname(os.path.abspath(file.path)))
             session = _started(lambda: runtime.InferenceSession(given, options, providers=[provider]), file,
                                given if isinstance(given, str) else "")
-            arrays = {name: running._given(tensor) for name, tensor in feed.items()}
+            arrays = {name: ort_session._given(tensor) for name, tensor in feed.items()}
             made = {each.name for each in session.get_outputs() if each.type.startswith("tensor(")}
             asked = [name for name in names if name in made]
             results = _ran(lambda: session.run_with_ort_values(asked, arrays), file)
         for name, value in zip(asked, results):
-            yield name, running._result(value)
+            yield name, ort_session._result(value)
 
     level = "as the runtime optimises it" if optimized else "session optimisation off"
     return Runtime(f"ONNX Runtime {runtime.__version__}, {provider}, {level}", take, True)
 
 
 def openvino(file: File) -> Runtime:
-    library = running.needs("openvino", "running a file in OpenVINO")
+    library = ort_session.needs("openvino", "running a file in OpenVINO")
 
     def take(feed: Mapping[str, torch.Tensor], names: list[str]) -> Iterator[tuple[str, torch.Tensor]]:
         wanted = [name for name in names if name not in file.outputs]
@@ -81,7 +80,7 @@ def openvino(file: File) -> Runtime:
 
 
 def reference(file: File) -> Runtime:
-    onnx = running.needs("onnx", "onnx's reference evaluator")
+    onnx = ort_session.needs("onnx", "onnx's reference evaluator")
 
     def take(feed: Mapping[str, torch.Tensor], names: list[str]) -> Iterator[tuple[str, torch.Tensor]]:
         from onnx.reference import ReferenceEvaluator
@@ -181,7 +180,7 @@ def _with_outputs(file: File, names: Iterable[str]) -> Iterator[str | bytes]:
 
 def _with_small_weights(file: File) -> bytes:
     """The file with its small weights inside: sizes and axes, which ONNX Runtime reads before it opens other files."""
-    onnx = running.needs("onnx", "reading a model")
+    onnx = ort_session.needs("onnx", "reading a model")
     from onnx.external_data_helper import load_external_data_for_tensor, uses_external_data
 
     model = onnx.load(file.path, load_external_data=False)

@@ -15,11 +15,10 @@ from typing import Any
 
 import torch
 
-from .. import running
 from ..base.keyword_spelling import also_spelled
 from ..errors import error, require_list
 from ..files.model_files import Model, takes_models
-from ..numerics import feeding, light, origins
+from ..numerics import feeding, light, origins, ort_session
 from ..numerics.feeding import ExtraInputs, InputNames, Supplied
 from . import choosing, groups, keeping, quantisers, timing, trial
 from .groups import Group
@@ -67,7 +66,7 @@ def sensitivity(path: Model, inputs: Sequence[Any], *, quantize: str = "int8-dyn
     wanted = choosing.parsed(budget) if budget else None
     if wanted and leave_out:
         raise error("E0101", "usage", "a budget is kept by modules that were quantised alone", "without leave_out")
-    running.needs("onnxruntime", "quantising")
+    ort_session.needs("onnxruntime", "quantising")
     said = feeding.supplied(input_names, extra_inputs)
     file = origins.read(path)
     light.require_weights(path, file.model)

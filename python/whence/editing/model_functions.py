@@ -7,9 +7,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from .base.report_printing import Printed, Table, counted
-from .command.process import run_json
-from .files.model_files import Model, takes_models
+from ..base.report_printing import Printed, Table, counted
+from ..command.process import run_json
+from ..files.model_files import Model, takes_models
 
 
 @dataclass(frozen=True)

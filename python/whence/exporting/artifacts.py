@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .errors import WhenceError, error
-from .files.atomic_files import write_whole
-from .state.export_settings import log
+from ..errors import WhenceError, error
+from ..files.atomic_files import write_whole
+from ..state.export_settings import log
 
 _TITLE = "# Export"
 

@@ -8,10 +8,10 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .base.report_printing import Printed, Table, counted
-from .command.process import run_json
-from .errors import Diagnostic, require_list
-from .files.model_files import Model, takes_models
+from ..base.report_printing import Printed, Table, counted
+from ..command.process import run_json
+from ..errors import Diagnostic, require_list
+from ..files.model_files import Model, takes_models
 
 
 @dataclass(frozen=True)

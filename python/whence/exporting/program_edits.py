@@ -8,10 +8,10 @@ from typing import Any
 
 import torch
 
-from .arguments import trees
-from .base.optional_packages import needs
-from .errors import error
-from .files.onnx_graphs import graphs
+from ..arguments import trees
+from ..base.optional_packages import needs
+from ..errors import error
+from ..files.onnx_graphs import graphs
 
 
 def replace_weights(model: Any, weights: Mapping[str, torch.Tensor]) -> None:

@@ -13,21 +13,21 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
+from ..arguments import caches, trees
+from ..arguments.calls import Call, as_module
+from ..axes import proposed_axes
+from ..axes.dynamic_axes import Axes, check_outputs, from_dynamic_axes, from_dynamic_shapes
+from ..capture import torch_failures
+from ..converters.custom_translations import DEFAULT_OPSET, registered, translation_table
+from ..editing.model_functions import FunctionsReport, functions
+from ..errors import WhenceError, WhenceWarning, error
+from ..files.atomic_files import require_sidecar_place
+from ..state.export_settings import Training, exporting, log, onnx_export_flag, training_word
 from . import options as checked
-from .arguments import caches, trees
-from .arguments.calls import Call, as_module
 from .artifacts import Artifacts, require_report_place
-from .axes import proposed_axes
-from .axes.dynamic_axes import Axes, check_outputs, from_dynamic_axes, from_dynamic_shapes
 from .backends import BACKENDS, Job, export_by
-from .capture import torch_failures
-from .converters.custom_translations import DEFAULT_OPSET, registered, translation_table
-from .errors import WhenceError, WhenceWarning, error
-from .files.atomic_files import require_sidecar_place
-from .functions import FunctionsReport, functions
 from .options import Options
 from .program import Folder, ONNXProgram, Source
-from .state.export_settings import Training, exporting, log, onnx_export_flag, training_word
 
 Backend = Literal["native", "native-export", "torch-dynamo", "torch-torchscript"]
 
@@ -291,7 +291,7 @@ def _cut(path: Path, model: Any, chosen: dict[str, Any]) -> FunctionsReport | No
 
 def _classes_in(path: Path) -> set[str]:
     """The classes of the modules that nodes of the file belong to, by the last part of their names."""
-    from .base.optional_packages import needs
+    from ..base.optional_packages import needs
 
     graph = needs("onnx", "export_modules_as_functions").load(str(path), load_external_data=False).graph
     entries = (entry.value for node in graph.node for entry in node.metadata_props
@@ -317,7 +317,7 @@ def _tell_of_outputs(program: ONNXProgram, requested: Mapping[str, Any], options
     """dynamic_axes may name outputs, whose sizes cannot be chosen."""
     if not any(name in options.output_names or caches.is_output(name) for name in requested["dynamic_axes"] or ()):
         return
-    from .base.optional_packages import needs
+    from ..base.optional_packages import needs
 
     outputs = needs("onnx", "dynamic_axes of outputs").load(str(program.path), load_external_data=False).graph.output
     dims = {each.name: [dim.dim_param or dim.dim_value for dim in each.type.tensor_type.shape.dim] for each in outputs}

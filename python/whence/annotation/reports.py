@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .base.report_printing import Bar, Printed, Table, counted, module_labels
-from .command.process import run_json
-from .errors import Diagnostic, error, require_list
-from .files.model_files import Model, takes_models
+from ..base.report_printing import Bar, Printed, Table, counted, module_labels
+from ..command.process import run_json
+from ..errors import Diagnostic, error, require_list
+from ..files.model_files import Model, takes_models
 
 if TYPE_CHECKING:
-    from .numerics.feeding import ExtraInputs, InputNames
-    from .numerics.validating import Proof
-    from .values.container import Values
+    from ..numerics.feeding import ExtraInputs, InputNames
+    from ..numerics.validating import Proof
+    from ..values.container import Values
 
 CONFIDENCES = ("exact", "matched", "inferred", "ancestor", "unattributed")
 
@@ -103,8 +103,8 @@ def annotate(model: Model, sidecar: str | os.PathLike | None = None, *,
         raise error("E0101", "usage", "a run and its values say nothing without recorded ones", "give values too")
     with tempfile.TemporaryDirectory(prefix="whence-") as folder:
         if values is not None:
-            from .numerics import feeding
-            from .numerics.annotating import pairs_for
+            from ..numerics import feeding
+            from ..numerics.annotating import pairs_for
 
             said = feeding.supplied(input_names, extra_inputs)
             options += pairs_for(Path(folder), model, values, sidecar, outputs, said)
@@ -152,7 +152,7 @@ class ValidationReport(Printed):
                 f"<h1>{html.escape(self.path.name)}</h1><p>{self.coverage.covered} of {self.coverage.nodes} nodes "
                 f"({self.coverage.percent:.1f} %) have a module; {len(self.findings)} findings.</p>"
                 f"<table><tr>{head}</tr>{rows}</table>\n")
-        from .numerics import light
+        from ..numerics import light
 
         return light.write_about(self.path, "the page", path, text)
 
@@ -214,7 +214,7 @@ def validate(model: Model, sidecar: str | os.PathLike | None = None, *, min_cove
     raw = run_json("validate", model, *options, accepted=(0, 1))
     proof = None
     if values is not None:
-        from .numerics.validating import prove
+        from ..numerics.validating import prove
 
         proof = prove(model, values, sidecar, input_names, extra_inputs)
     clean = raw["clean"] and (proof is None or not proof.contradictions)

@@ -15,25 +15,25 @@ from typing import Any
 
 import torch
 
-from .arguments import caches, calls, trees
+from ..annotation.reports import annotate, validate
+from ..arguments import caches, calls, trees
+from ..axes import optional_axes, sliding_windows
+from ..axes.dynamic_axes import Axes
+from ..capture import decompositions, exported_programs, lasting_writes, torch_export
+from ..capture.traces import (Trace, at_usual_sizes, baked_at_long_sizes, baked_by_export, excludes, library_words,
+                              of_libraries, run_of, size_baked, traced, traced_otherwise, without_guards)
+from ..command import recorder_library
+from ..command.process import run_json
+from ..converters import autograd_functions, torch_symbolics
+from ..converters.call_expansion import expand
+from ..errors import Diagnostic, WhenceError, WhenceWarning, error, in_python
+from ..files.atomic_files import draft_folder, folder_of, place
+from ..recording.record import record
+from ..state.export_settings import log, quiet
+from ..state.model_state import state_restored
 from .artifacts import Artifacts
-from .axes import optional_axes, sliding_windows
-from .axes.dynamic_axes import Axes
-from .capture import decompositions, exported_programs, lasting_writes, torch_export
-from .capture.traces import (Trace, at_usual_sizes, baked_at_long_sizes, baked_by_export, excludes, library_words,
-                             of_libraries, run_of, size_baked, traced, traced_otherwise, without_guards)
-from .command import recorder_library
-from .command.process import run_json
-from .converters import autograd_functions, torch_symbolics
-from .converters.call_expansion import expand
-from .errors import Diagnostic, WhenceError, WhenceWarning, error, in_python
-from .files.atomic_files import draft_folder, folder_of, place
 from .options import Options, shapes_for_torch_export
 from .program import Exported
-from .recording.record import record
-from .reports import annotate, validate
-from .state.export_settings import log, quiet
-from .state.model_state import state_restored
 
 BACKENDS = ("native", "native-export", "torch-dynamo", "torch-torchscript")
 

@@ -11,15 +11,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from .arguments.trees import identifier
-from .axes.dynamic_axes import Axes
-from .converters import torch_symbolics
-from .converters.call_expansion import Maker
-from .converters.custom_translations import NEWEST_OPSET, OLDEST_OPSET, write_functions
-from .converters.python_functions import PythonTranslation, part_of
-from .errors import error
-from .files.atomic_files import require_model_name
-from .state.export_settings import log
+from ..arguments.trees import identifier
+from ..axes.dynamic_axes import Axes
+from ..converters import torch_symbolics
+from ..converters.call_expansion import Maker
+from ..converters.custom_translations import NEWEST_OPSET, OLDEST_OPSET, write_functions
+from ..converters.python_functions import PythonTranslation, part_of
+from ..errors import error
+from ..files.atomic_files import require_model_name
+from ..state.export_settings import log
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from .base.optional_packages import needs
-from .errors import error
+from ..base.optional_packages import needs
+from ..errors import error
 
 # Dtypes that numpy lacks: their bits travel as an unsigned integer, with ONNX's number for the dtype.
 _AS_BITS = {torch.bfloat16: (torch.uint16, 16), torch.float8_e4m3fn: (torch.uint8, 17),

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from .base.optional_packages import needs
-from .base.report_printing import Printed
-from .files.onnx_graphs import BESIDE_FROM, graphs
-from .errors import WhenceError, error
-from .files.atomic_files import draft_folder, folder_of, place_together
+from ..base.optional_packages import needs
+from ..base.report_printing import Printed
+from ..errors import WhenceError, error
+from ..files.atomic_files import draft_folder, folder_of, place_together
+from ..files.onnx_graphs import BESIDE_FROM, graphs
 
 _LONGEST_NAME = 255  # bytes, of a file
 _NUMBERS = ("float_data", "int32_data", "int64_data", "double_data", "uint64_data")  # fields of a TensorProto

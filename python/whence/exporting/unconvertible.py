@@ -10,16 +10,16 @@ from typing import Any
 
 import torch
 
-from .arguments import calls
-from .capture import exported_programs, torch_failures
-from .capture.traces import library_words, of_libraries
-from .command import recorder_library
-from .command.process import run_json
-from .converters import autograd_functions
-from .converters.custom_translations import DEFAULT_OPSET
-from .errors import Diagnostic, WhenceError, error
+from ..arguments import calls
+from ..capture import exported_programs, torch_failures
+from ..capture.traces import library_words, of_libraries
+from ..command import recorder_library
+from ..command.process import run_json
+from ..converters import autograd_functions
+from ..converters.custom_translations import DEFAULT_OPSET
+from ..errors import Diagnostic, WhenceError, error
+from ..state.export_settings import exporting, onnx_export_flag
 from .options import check_opset
-from .state.export_settings import exporting, onnx_export_flag
 
 
 class UnconvertibleOp(str):

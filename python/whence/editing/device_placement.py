@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .base.report_printing import Bar, Printed, Table, counted
-from .command.process import run_json
-from .errors import Diagnostic, require_list
-from .files.model_files import Model, takes_models
+from ..base.report_printing import Bar, Printed, Table, counted
+from ..command.process import run_json
+from ..errors import Diagnostic, require_list
+from ..files.model_files import Model, takes_models
 
 
 @dataclass(frozen=True)

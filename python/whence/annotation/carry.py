@@ -12,9 +12,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Union
 
-from .command.process import run_json
-from .errors import WhenceError, error, require_path
-from .files.model_files import Model, takes_models
+from ..command.process import run_json
+from ..errors import WhenceError, error, require_path
+from ..files.model_files import Model, takes_models
 from .reports import AnnotateReport
 
 Function = Callable[[str, str], object]

@@ -9,18 +9,17 @@ from typing import Any
 
 import torch
 
-from . import running
-from .arguments import calls, trees
-from .base import library_warnings
-from .base.report_printing import Printed, Table, counted
-from .errors import WhenceError, error
-from .files.model_files import Model, as_file
-from .numerics import feeding, origins
-from .numerics.api import accuracy_on
-from .numerics.feeding import ExtraInputs
-from .state.export_settings import without_fast_path
-from .state.model_state import refuse_results_without_data, state_restored
-from .values.recording import Recorder, modules_of
+from ..arguments import calls, trees
+from ..base import library_warnings
+from ..base.report_printing import Printed, Table, counted
+from ..errors import WhenceError, error
+from ..files.model_files import Model, as_file
+from ..state.export_settings import without_fast_path
+from ..state.model_state import refuse_results_without_data, state_restored
+from ..values.recording import Recorder, modules_of
+from . import feeding, origins, ort_session
+from .api import accuracy_on
+from .feeding import ExtraInputs
 
 
 @dataclass(frozen=True)
@@ -78,7 +77,7 @@ def verify(path: Model, model, args: Sequence[Any] | Any = (), *,
     Raises WhenceError: E0104 when inputs or outputs do not fit, E0207 when the model does not run on the arguments,
     E0307 without onnxruntime or onnx.
     """
-    running.needs("onnx", "verifying")
+    ort_session.needs("onnx", "verifying")
     input_names = input_names or getattr(getattr(path, "_source", None), "input_names", ())
     with as_file(path, "path") as file, library_warnings.hidden():
         return _verified(file, model, args, kwargs, rtol, atol, input_names, extra_inputs)
@@ -86,7 +85,7 @@ def verify(path: Model, model, args: Sequence[Any] | Any = (), *,
 
 def _verified(path: str, model: Any, args: Any, kwargs: Mapping[str, Any] | None, rtol: float, atol: float,
               input_names: Sequence[str] | Mapping[str, str], extra_inputs: ExtraInputs | None) -> Verification:
-    session = running.session(path)
+    session = ort_session.session(path)
     recorder = Recorder()
     try:
         tensors, wanted = _called(model, args, kwargs, recorder)
@@ -96,9 +95,9 @@ def _verified(path: str, model: Any, args: Any, kwargs: Mapping[str, Any] | None
         raise error("E0207", "run_failed", f"PyTorch cannot run the model on these arguments: {failure}",
                     "give arguments that the model accepts") from failure
     refuse_results_without_data(wanted, model, tensors.values())
-    wanted = list(running.without_quantized(dict(zip(map(str, range(len(wanted))), wanted))).values())
+    wanted = list(ort_session.without_quantized(dict(zip(map(str, range(len(wanted))), wanted))).values())
     feed = _feed(path, session, tensors, model, input_names, extra_inputs)
-    got = _tensors_by_name(session, running.run(session, feed))
+    got = _tensors_by_name(session, ort_session.run(session, feed))
     if len(got) != len(wanted):
         raise error("E0104", "input_mismatch",
                     f"the file returns {len(got)} tensors, the model {len(wanted)}",
@@ -117,9 +116,9 @@ def _verified(path: str, model: Any, args: Any, kwargs: Mapping[str, Any] | None
 def _feed(path: Any, session: Any, tensors: Mapping[str, torch.Tensor], model: Any,
           input_names: Sequence[str] | Mapping[str, str], extra_inputs: ExtraInputs | None) -> dict[str, torch.Tensor]:
     if not isinstance(input_names, Mapping) and extra_inputs is None:
-        return running.inputs_of(session, running.renamed(tensors, input_names), str(path), model)
+        return ort_session.inputs_of(session, ort_session.renamed(tensors, input_names), str(path), model)
     pairs = input_names if isinstance(input_names, Mapping) else dict(zip(input_names, tensors))
-    return feeding.feed(origins.read(path, annotated=False), running.without_quantized(tensors),
+    return feeding.feed(origins.read(path, annotated=False), ort_session.without_quantized(tensors),
                         feeding.supplied(pairs, extra_inputs)).tensors
 
 

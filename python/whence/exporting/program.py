@@ -15,17 +15,18 @@ from typing import Any, BinaryIO
 
 import torch
 
-from . import editing, running
-from .arguments import calls, fixed_values, trees
-from .axes import sliding_windows
-from .base import library_warnings
-from .errors import WhenceError, WhenceWarning, error
-from .files.atomic_files import draft_folder, folder_of, place, require_model_name, write_whole
-from .files.onnx_graphs import save_with_weights_beside
-from .functions import FunctionsReport
-from .reports import AnnotateReport, ValidationReport
-from .state.export_settings import select_model_mode_for_export
-from .verifying import Verification, verify
+from ..annotation.reports import AnnotateReport, ValidationReport
+from ..arguments import calls, fixed_values, trees
+from ..axes import sliding_windows
+from ..base import library_warnings
+from ..editing.model_functions import FunctionsReport
+from ..errors import WhenceError, WhenceWarning, error
+from ..files.atomic_files import draft_folder, folder_of, place, require_model_name, write_whole
+from ..files.onnx_graphs import save_with_weights_beside
+from ..numerics import ort_session
+from ..numerics.verification import Verification, verify
+from ..state.export_settings import select_model_mode_for_export
+from . import program_edits
 
 
 @dataclass(frozen=True)
@@ -107,9 +108,9 @@ class ONNXProgram:
         with library_warnings.hidden():
             if self._session is None:
                 self.initialize_inference_session()
-            return running.run(self._session, self._feed(self._session, args, kwargs))
+            return ort_session.run(self._session, self._feed(self._session, args, kwargs))
 
-    def initialize_inference_session(self, initializer: Any = running.session) -> None:
+    def initialize_inference_session(self, initializer: Any = ort_session.session) -> None:
         """``initializer`` makes an onnxruntime.InferenceSession of the path."""
         self._session = initializer(str(self.path))
 
@@ -134,15 +135,15 @@ class ONNXProgram:
         asked = type(model.graph.output[0])
         del model.graph.output[:]
         model.graph.output.extend(asked(name=name) for name in value_names)
-        session = running.session(model.SerializeToString(), optimised=False)
+        session = ort_session.session(model.SerializeToString(), optimised=False)
         positional = args if isinstance(args, (tuple, list)) else (args,)
-        return running.run(session, self._feed(session, positional, kwargs or {}))
+        return ort_session.run(session, self._feed(session, positional, kwargs or {}))
 
     def call_reference(self, *args: Any, **kwargs: Any) -> tuple:
         """Runs the model like a call, by onnx's reference implementation in place of ONNX Runtime."""
-        running.needs("onnx", "call_reference")
-        evaluator = running.needs("onnx.reference", "call_reference").ReferenceEvaluator(self.model_proto)
-        feed = self._feed(running.session(self.path), args, kwargs)
+        ort_session.needs("onnx", "call_reference")
+        evaluator = ort_session.needs("onnx.reference", "call_reference").ReferenceEvaluator(self.model_proto)
+        feed = self._feed(ort_session.session(self.path), args, kwargs)
         with library_warnings.hidden():
             results = evaluator.run(None, {name: each.detach().cpu().numpy() for name, each in feed.items()})
         return tuple(torch.as_tensor(each) for each in results)
@@ -152,7 +153,7 @@ class ONNXProgram:
         known = self._source.call
         if known is None:
             tensors = {str(number): leaf for number, leaf in enumerate(trees.tensors_in((args, kwargs)))}
-            return running.inputs_of(session, tensors, str(self.path), self._source.model)
+            return ort_session.inputs_of(session, tensors, str(self.path), self._source.model)
         try:
             tensors = _tensors_of_call(known, args, kwargs)
         except WhenceError:  # the arguments of exported_program, perhaps: tensors in order, however forward nests them
@@ -160,8 +161,8 @@ class ONNXProgram:
                     isinstance(each, torch.Tensor) for each in args):
                 raise
             tensors = dict(zip(known.tensors, args))
-        tensors = running.renamed(tensors, self._source.input_names)
-        return running.inputs_of(session, tensors, str(self.path), self._source.model)
+        tensors = ort_session.renamed(tensors, self._source.input_names)
+        return ort_session.inputs_of(session, tensors, str(self.path), self._source.model)
 
     def verify(self, args: Any = None, kwargs: Mapping[str, Any] | None = None, *, rtol: float = 1e-3,
                atol: float = 1e-4) -> Verification:
@@ -188,12 +189,12 @@ class ONNXProgram:
     @property
     def model_proto(self) -> Any:
         """A new onnx.ModelProto. What is changed in it stays there."""
-        return running.needs("onnx", "model_proto").load(str(self.path))
+        return ort_session.needs("onnx", "model_proto").load(str(self.path))
 
     @property
     def dynamic_axes(self) -> dict[str, dict[int, str]]:
         """{"input_ids": {0: "batch", 1: "sequence"}}: the sizes of inputs that the file leaves open, by name."""
-        graph = running.needs("onnx", "dynamic_axes").load(str(self.path), load_external_data=False).graph
+        graph = ort_session.needs("onnx", "dynamic_axes").load(str(self.path), load_external_data=False).graph
         axes = {each.name: {axis: dim.dim_param for axis, dim in enumerate(each.type.tensor_type.shape.dim)
                             if dim.dim_param} for each in graph.input}
         return {name: each for name, each in axes.items() if each}
@@ -201,7 +202,7 @@ class ONNXProgram:
     @property
     def model(self) -> Any:
         """A new onnx_ir.Model, as torch.onnx.ONNXProgram has it. What is changed in it stays there."""
-        return running.needs("onnx_ir", "model").load(str(self.path))
+        return ort_session.needs("onnx_ir", "model").load(str(self.path))
 
     def save(self, destination: str | os.PathLike | BinaryIO, *, include_initializers: bool = True,
              keep_initializers_as_inputs: bool = False, external_data: bool | None = None,
@@ -235,7 +236,7 @@ class ONNXProgram:
         if include_initializers and not keep_initializers_as_inputs and not outside and not wanted:
             write_whole(target, lambda path: shutil.copyfile(self.path, path))
             return
-        onnx = running.needs("onnx", "saving with other options")
+        onnx = ort_session.needs("onnx", "saving with other options")
         model = self.model_proto
         if keep_initializers_as_inputs:
             known = {each.name for each in model.graph.input}
@@ -253,11 +254,11 @@ class ONNXProgram:
 
     def apply_weights(self, state_dict: Mapping[str, torch.Tensor]) -> None:
         """Other weights of the same shapes, by name. A file that ``f`` named stays as it is: save again."""
-        self._change(lambda model: editing.replace_weights(model, state_dict))
+        self._change(lambda model: program_edits.replace_weights(model, state_dict))
 
     def rename_axes(self, rename_mapping: Mapping[Any, str]) -> None:
         """{"s77": "batch"}: other names for sizes. A file that ``f`` named stays as it is: save again."""
-        self._change(lambda model: editing.rename_sizes(model, rename_mapping))
+        self._change(lambda model: program_edits.rename_sizes(model, rename_mapping))
 
     def optimize(self) -> None:
         """Raises WhenceError E0303: the export optimises, where provenance is known."""
@@ -273,7 +274,7 @@ class ONNXProgram:
         if outside:
             save_with_weights_beside(model, path)
         else:
-            running.needs("onnx", "changing a model").save_model(model, str(path))
+            ort_session.needs("onnx", "changing a model").save_model(model, str(path))
         self.release()
         self.path, self._folder = path, folder
 
@@ -284,7 +285,7 @@ class ONNXProgram:
 
         if not self.path.exists() or not any(beside()):
             return set()
-        graph = running.needs("onnx", "weights beside a model").load(str(self.path), load_external_data=False).graph
+        graph = ort_session.needs("onnx", "weights beside a model").load(str(self.path), load_external_data=False).graph
         named = {entry.value for each in graph.initializer for entry in each.external_data if entry.key == "location"}
         return {each.name for each in beside() if each.name in named}
 
