@@ -6,6 +6,7 @@ A report is a subclass of ``Printed`` and says what its lines and its table are;
 from __future__ import annotations
 
 import html
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -89,6 +90,18 @@ def _text(cell: object) -> str:
 def counted(count: int, noun: str) -> str:
     """"1 node", "1,200 nodes"."""
     return f"{count:,} {noun}" + ("" if count == 1 else "s")
+
+
+def short_number(number: float) -> str:
+    return f"{number:.2g}" if math.isfinite(number) else "inf"
+
+
+def size_text(count: float) -> str:
+    """"3 B", "1.2 MB"."""
+    for unit, step in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if abs(count) >= step:
+            return f"{count / step:.1f} {unit}"
+    return f"{count} B"
 
 
 def module_labels(paths: Sequence[str | None]) -> list[str]:

@@ -7,12 +7,14 @@ import os
 import re
 import urllib.parse
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..base.version import package_version
 from . import origins
-from .report import AccuracyReport
 from .source_lines import SourceRoot, Stack
+
+if TYPE_CHECKING:
+    from .report import AccuracyReport
 
 _RULES = [
     {"id": "A101", "name": "module_above_limit", "shortDescription": {"text": "modules whose error is above a limit"},

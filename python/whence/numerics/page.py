@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import html
 import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from ..base.page_style import STYLE
-from .report import AccuracyReport, ModuleAccuracy, head, in_order, labels, paths
+from .module_tree import in_order, labels, paths
+
+if TYPE_CHECKING:
+    from .report import AccuracyReport, ModuleAccuracy
 
 _WIDTH, _HEIGHT, _LEFT, _BOTTOM = 1100, 280, 60, 24
 
 
-def to_html(report: AccuracyReport) -> str:
-    said = "\n".join(head(report))
+def to_html(report: AccuracyReport, headlines: Sequence[str]) -> str:
+    said = "\n".join(headlines)
     return (f"<!doctype html><html lang=en><meta charset=utf-8><title>{html.escape(report.path.name)}: accuracy by module"
             f"</title><style>{STYLE}</style><h1>{html.escape(report.path.name)}: accuracy by module</h1>"
             f"<pre>{html.escape(said)}</pre>{_plot(report)}{_table(report)}</html>\n")

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from ..base.report_printing import Bar, Printed, Table
-from . import light
+from ..base.report_printing import Bar, Printed, Table, short_number
+from . import exchange, light, page
+from .module_tree import in_order, labels
 from .proof import Contradiction
 from .source_lines import Stack
 
@@ -134,23 +135,17 @@ class AccuracyReport(Printed):
 
     def to_html(self, path: str | os.PathLike) -> Path:
         """Writes one page without outside parts: the error along the model, and the tree in colours. Returns its path."""
-        from .page import to_html
-
-        return light.write_about(self.path, "the page", path, to_html(self))
+        return light.write_about(self.path, "the page", path, page.to_html(self, head(self)))
 
     def to_sarif(self, source_root: str | os.PathLike | None = None) -> dict:
         """SARIF 2.1.0, for code scanning: the findings, and the first module that differs, at lines of files below
         ``source_root``, by default the working folder, as far as the model has any there."""
-        from .exchange import to_sarif
-
-        return to_sarif(self, source_root)
+        return exchange.to_sarif(self, source_root)
 
     def to_model_explorer(self, path: str | os.PathLike) -> Path:
         """Writes node data for Model Explorer, which colours the file's nodes by their modules' error. Returns its path.
         """
-        from .exchange import to_model_explorer
-
-        return light.write_about(self.path, "the node data", path, json.dumps(to_model_explorer(self)))
+        return light.write_about(self.path, "the node data", path, json.dumps(exchange.to_model_explorer(self)))
 
     def __str__(self) -> str:
         return "\n".join([*head(self), "", *_tree(self)])
@@ -174,7 +169,7 @@ def _figures(each: ModuleAccuracy) -> tuple[str, ...]:
     """The cells of a row; the last says what is found."""
     if each.status == "not observable":
         return "", "", "", "", each.note
-    return (_short(each.relative), _short(each.largest), f"{each.sqnr:.1f}", f"{each.cosine:.5f}",
+    return (short_number(each.relative), short_number(each.largest), f"{each.sqnr:.1f}", f"{each.cosine:.5f}",
             "differs" if each.status == "differs" else "")
 
 
@@ -220,7 +215,7 @@ def head(report: AccuracyReport) -> list[str]:
     lines += [report.verdict + (f", {first.source}" if first.source else ""),
               f"  relative difference {_percent(first.relative)}, largest {first.largest:.3g}"
               + (" at least" if first.estimated else "") + "; what it is computed from "
-              + ("agrees" if first.inherited <= report.tolerance / 10 else f"is off by {_short(first.inherited)} at most")
+              + ("agrees" if first.inherited <= report.tolerance / 10 else f"is off by {short_number(first.inherited)} at most")
               + ("" if first.lasts else ", and what is computed from it agrees")]
     if first.made is not None:
         lines.append(f"  alone, on what the file gives it, it is off by {_percent(first.made)}")
@@ -273,40 +268,7 @@ def _tree(report: AccuracyReport) -> list[str]:
             lines.append(f"{label:<{width}}  {each.note}")
             continue
         mark = _MARKS[each.status] + (", first" if each is first else "")
-        alone = f"{'' if each.made is None else _short(each.made):>9}  " if ran_alone else ""
-        lines.append(f"{label:<{width}}  {_short(each.relative):>9}  {alone}{_short(each.largest):>9}  "
+        alone = f"{'' if each.made is None else short_number(each.made):>9}  " if ran_alone else ""
+        lines.append(f"{label:<{width}}  {short_number(each.relative):>9}  {alone}{short_number(each.largest):>9}  "
                      f"{each.sqnr:>8.1f}  {each.cosine:>8.5f}{mark}")
     return lines
-
-
-def in_order(modules: tuple[ModuleAccuracy, ...]) -> list[ModuleAccuracy]:
-    """Parents first, siblings in the order in which they ended."""
-    first: dict[str, int] = {}
-    for at, each in enumerate(modules):
-        for path in paths(each.module):
-            first.setdefault(path, at)
-    return sorted(modules, key=lambda each: ([first[path] for path in paths(each.module)], each.call))
-
-
-def paths(module: str) -> list[str]:
-    """encoder.layer.0 -> encoder, encoder.layer, encoder.layer.0"""
-    parts = module.split(".") if module else []
-    return [".".join(parts[:depth + 1]) for depth in range(len(parts))]
-
-
-def labels(rows: list[ModuleAccuracy]) -> list[str]:
-    """Each below the next module around it that has a row; a list of modules has none."""
-    shown = {each.module for each in rows}
-    depth = {"": 0 if "" in shown else -1}
-    labels = []
-    for each in rows:
-        around = next((path for path in reversed(paths(each.module)[:-1]) if path in shown), "")
-        name = each.module[len(around):].lstrip(".") if each.module else "(root)"
-        if each.module:
-            depth[each.module] = depth[around] + 1
-        labels.append("  " * depth[each.module] + name + (f" call {each.call}" if each.call else ""))
-    return labels
-
-
-def _short(number: float) -> str:
-    return f"{number:.2g}" if math.isfinite(number) else "inf"

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import html
 import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from ..base.page_style import STYLE
-from .report import ModuleSensitivity, SensitivityReport, head, size_text
+from ..base.report_printing import size_text
+
+if TYPE_CHECKING:
+    from .report import ModuleSensitivity, SensitivityReport
 
 _WIDTH, _HEIGHT, _LEFT, _BOTTOM = 1100, 320, 60, 40
 
 
-def to_html(report: SensitivityReport) -> str:
+def to_html(report: SensitivityReport, headlines: Sequence[str]) -> str:
     title = f"{html.escape(report.path.name)}: sensitivity by module"
     return (f"<!doctype html><html lang=en><meta charset=utf-8><title>{title}</title><style>{STYLE}</style>"
-            f"<h1>{title}</h1><pre>{html.escape(chr(10).join(head(report)))}</pre>{_plot(report)}{_table(report)}</html>\n")
+            f"<h1>{title}</h1><pre>{html.escape(chr(10).join(headlines))}</pre>{_plot(report)}{_table(report)}</html>\n")
 
 
 def _plot(report: SensitivityReport) -> str:
