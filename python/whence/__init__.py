@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from .quantising.api import sensitivity
     from .quantising.report import Choice, ModuleSensitivity, SensitivityReport
     from .state.export_settings import is_in_onnx_export, select_model_mode_for_export
-    from .values.container import Values
-    from .values.recording import record_values
+    from .values.value_file import Values
+    from .values.value_recorder import record_values
 
 # Names whose modules import torch are imported on first use: the command's own start goes through this file.
 _LATER = {
@@ -47,7 +47,7 @@ _LATER = {
     "ModuleAccuracy": "numerics.report", "sensitivity": "quantising.api", "Choice": "quantising.report",
     "ModuleSensitivity": "quantising.report", "SensitivityReport": "quantising.report",
     "SharedWeights": "editing.shared_weights", "share_weights": "editing.shared_weights",
-    "Values": "values.container", "record_values": "values.recording",
+    "Values": "values.value_file", "record_values": "values.value_recorder",
 }
 
 # Removed names, with their replacements.

@@ -16,9 +16,9 @@ from ..errors import Diagnostic, error, require_list
 from ..files.model_files import Model, takes_models
 
 if TYPE_CHECKING:
-    from ..numerics.feeding import ExtraInputs, InputNames
-    from ..numerics.validating import Proof
-    from ..values.container import Values
+    from ..numerics.file_inputs import ExtraInputs, InputNames
+    from ..numerics.validate_command import Proof
+    from ..values.value_file import Values
 
 CONFIDENCES = ("exact", "matched", "inferred", "ancestor", "unattributed")
 
@@ -103,10 +103,10 @@ def annotate(model: Model, sidecar: str | os.PathLike | None = None, *,
         raise error("E0101", "usage", "a run and its values say nothing without recorded ones", "give values too")
     with tempfile.TemporaryDirectory(prefix="whence-") as folder:
         if values is not None:
-            from ..numerics import feeding
-            from ..numerics.annotating import pairs_for
+            from ..numerics import file_inputs
+            from ..numerics.annotate_command import pairs_for
 
-            said = feeding.supplied(input_names, extra_inputs)
+            said = file_inputs.supplied(input_names, extra_inputs)
             options += pairs_for(Path(folder), model, values, sidecar, outputs, said)
         report = run_json("annotate", model, "-o", target, *options, accepted=(0, 1) if minima else (0,))
     return AnnotateReport.from_json(target, report)
@@ -152,9 +152,9 @@ class ValidationReport(Printed):
                 f"<h1>{html.escape(self.path.name)}</h1><p>{self.coverage.covered} of {self.coverage.nodes} nodes "
                 f"({self.coverage.percent:.1f} %) have a module; {len(self.findings)} findings.</p>"
                 f"<table><tr>{head}</tr>{rows}</table>\n")
-        from ..numerics import light
+        from ..numerics import without_weights
 
-        return light.write_about(self.path, "the page", path, text)
+        return without_weights.write_about(self.path, "the page", path, text)
 
     def _headline(self) -> str:
         found = "clean" if self.clean else counted(len(self.findings), "finding") if self.findings else "not clean"
@@ -214,7 +214,7 @@ def validate(model: Model, sidecar: str | os.PathLike | None = None, *, min_cove
     raw = run_json("validate", model, *options, accepted=(0, 1))
     proof = None
     if values is not None:
-        from ..numerics.validating import prove
+        from ..numerics.validate_command import prove
 
         proof = prove(model, values, sidecar, input_names, extra_inputs)
     clean = raw["clean"] and (proof is None or not proof.contradictions)

@@ -13,21 +13,22 @@ import torch
 from ..base.keyword_spelling import also_spelled
 from ..errors import error, require_list, require_path
 from ..files.model_files import Model, takes_models
-from ..values import container
-from ..values.container import Run, Values
-from ..values.globs import matcher, require_matches
-from . import alone, beginnings, feeding, light, measuring, operations, origins, recorded_program, runtimes
-from .alone import Made
+from ..values import value_file
+from ..values.module_globs import matcher, require_matches
+from ..values.value_file import Run, Values
+from . import (annotated_file, file_inputs, first_differences, first_operations, measurements, modules_alone,
+               recorded_program, runtimes, without_weights)
+from .annotated_file import File
 from .assembly import Part, modules_of, report_of
-from .beginnings import Limits
-from .feeding import ExtraInputs, Feed, InputNames, Supplied
-from .flow import Flow
-from .measuring import MEMORY
-from .origins import File
-from .proof import Evidence
+from .file_inputs import ExtraInputs, Feed, InputNames, Supplied
+from .first_differences import Limits
+from .measurements import MEMORY
+from .modules_alone import Made
 from .recorded_program import RecordedProgram
 from .report import AccuracyReport, ModuleAccuracy
 from .runtimes import Runtime
+from .value_flow import Flow
+from .value_proofs import Evidence
 
 
 @also_spelled(optimized="optimised")
@@ -66,14 +67,14 @@ def accuracy(path: Model, values: Values | str | os.PathLike, *,
     require_list(max_error)
     limits = [_limit(each) for each in max_error]
     _require_numbers(tolerance, memory)
-    said = feeding.supplied(input_names, extra_inputs)
-    file = origins.read(path)
+    said = file_inputs.supplied(input_names, extra_inputs)
+    file = annotated_file.read(path)
     recorded = recorded_of(values)
     program = recorded_program.read(sidecar) if sidecar is not None else None
     taken = runtime_of(file, runtime, provider, optimized, outputs, said)
     runs = recorded.runs if taken.rounds else recorded.runs[:1]
     if model is not None:
-        model = alone.model_of(model, recorded, runs[0])
+        model = modules_alone.model_of(model, recorded, runs[0])
     parts = [_part(file, recorded, run, taken, program, tolerance, memory, said, model=model) for run in runs]
     report = report_of(file, parts, recorded, taken, program)
     if not limits:
@@ -85,7 +86,7 @@ def accuracy(path: Model, values: Values | str | os.PathLike, *,
 def accuracy_on(path: str | os.PathLike, values: Values, feed: Mapping[str, torch.Tensor],
                 tolerance: float) -> AccuracyReport:
     """The same for a run that was just recorded, of a file that is given ``feed``. Raises as ``accuracy`` does."""
-    file = origins.read(path)
+    file = annotated_file.read(path)
     taken = runtimes.onnxruntime(file)
     part = _part(file, values, values.runs[0], taken, None, tolerance, MEMORY, feed=Feed(dict(feed)))
     return report_of(file, [part], values, taken, None)
@@ -94,24 +95,24 @@ def accuracy_on(path: str | os.PathLike, values: Values, feed: Mapping[str, torc
 def _part(file: File, recorded: Values, run: Run, runtime: Runtime, program: RecordedProgram | None,
           tolerance: float | None, memory: int, said: Supplied = Supplied(), feed: Feed | None = None,
           model: Any = None) -> Part:
-    kind = measuring.kind_of(file)
-    measurement = measuring.measure(file, recorded, run, runtime, program,
+    kind = measurements.kind_of(file)
+    measurement = measurements.measure(file, recorded, run, runtime, program,
                                     kind.least if tolerance is None else tolerance, memory, said, feed)
     flow = Flow(file, measurement)
-    limits = beginnings.limits(flow, kind) if tolerance is None else Limits(tolerance, tolerance)
-    beginnings.settle_layouts(flow, limits)
-    if beginnings.forget_impossible(flow, limits.whole):
+    limits = first_differences.limits(flow, kind) if tolerance is None else Limits(tolerance, tolerance)
+    first_differences.settle_layouts(flow, limits)
+    if first_differences.forget_impossible(flow, limits.whole):
         flow = Flow(file, measurement)
-    begun, made = beginnings.find(flow, limits), Made()
+    begun, made = first_differences.find(flow, limits), Made()
     if model is not None:
-        made = alone.measure(flow, recorded, run, model, runtime, limits.exact, memory)
-        begun = beginnings.corrected(flow, limits, begun, made)
+        made = modules_alone.measure(flow, recorded, run, model, runtime, limits.exact, memory)
+        begun = first_differences.corrected(flow, limits, begun, made)
     evidence = Evidence(flow, recorded)
     part = Part(flow, limits, kind.name if tolerance is None else "as given", begun, made, evidence,
                 evidence.contradictions(flow, limits, runtime))
     if program is None or part.first is None:
         return part
-    return replace(part, operation=operations.beginning_in(flow, part.first, limits, recorded, program, runtime, memory))
+    return replace(part, operation=first_operations.beginning_in(flow, part.first, limits, recorded, program, runtime, memory))
 
 
 def _limit(text: str) -> tuple[float, str]:
@@ -136,7 +137,7 @@ def recorded_of(values: Values | str | os.PathLike) -> Values:
     """The values, or those of the file, with one run at least. Raises WhenceError E0101, E02xx."""
     if not isinstance(values, Values):
         require_path(values, "values")
-        values = container.read(values)
+        values = value_file.read(values)
     if not values.runs:
         raise error("E0204", "corrupt_file", f"{values.place} holds no run", "record the values again")
     return values
@@ -150,7 +151,7 @@ def runtime_of(file: File, name: str | None = None, provider: str | None = None,
             raise error("E0101", "usage", "values that another runtime left are given, so that nothing runs",
                         "without runtime, provider, optimized and what inputs are given, or without outputs")
         return runtimes.dumped(outputs, file)
-    light.require_weights(file.path, file.model)
+    without_weights.require_weights(file.path, file.model)
     if name not in (None, "onnxruntime") and (provider is not None or optimized):
         raise error("E0101", "usage", f"providers and optimisation are ONNX Runtime's, and the runtime is {name}",
                     "without provider and optimized")

@@ -10,10 +10,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from ..base.report_printing import Bar, Printed, Table, short_number
-from . import exchange, light, page
+from . import report_page, tool_formats, without_weights
 from .module_tree import in_order, labels
-from .proof import Contradiction
 from .source_lines import Stack
+from .value_proofs import Contradiction
 
 
 @dataclass(frozen=True)
@@ -135,17 +135,17 @@ class AccuracyReport(Printed):
 
     def to_html(self, path: str | os.PathLike) -> Path:
         """Writes one page without outside parts: the error along the model, and the tree in colours. Returns its path."""
-        return light.write_about(self.path, "the page", path, page.to_html(self, head(self)))
+        return without_weights.write_about(self.path, "the page", path, report_page.to_html(self, head(self)))
 
     def to_sarif(self, source_root: str | os.PathLike | None = None) -> dict:
         """SARIF 2.1.0, for code scanning: the findings, and the first module that differs, at lines of files below
         ``source_root``, by default the working folder, as far as the model has any there."""
-        return exchange.to_sarif(self, source_root)
+        return tool_formats.to_sarif(self, source_root)
 
     def to_model_explorer(self, path: str | os.PathLike) -> Path:
         """Writes node data for Model Explorer, which colours the file's nodes by their modules' error. Returns its path.
         """
-        return light.write_about(self.path, "the node data", path, json.dumps(exchange.to_model_explorer(self)))
+        return without_weights.write_about(self.path, "the node data", path, json.dumps(tool_formats.to_model_explorer(self)))
 
     def __str__(self) -> str:
         return "\n".join([*head(self), "", *_tree(self)])

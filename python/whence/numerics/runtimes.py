@@ -16,8 +16,8 @@ from typing import Any
 import torch
 
 from ..errors import WhenceError, error
-from . import light, ort_session
-from .origins import File
+from . import ort_session, without_weights
+from .annotated_file import File
 
 # Runs the file on a feed and gives the values of these names; those that it does not have are left out.
 Taker = Callable[[Mapping[str, torch.Tensor], list[str]], Iterator[tuple[str, torch.Tensor]]]
@@ -65,7 +65,7 @@ def openvino(file: File) -> Runtime:
     def take(feed: Mapping[str, torch.Tensor], names: list[str]) -> Iterator[tuple[str, torch.Tensor]]:
         wanted = [name for name in names if name not in file.outputs]
         with tempfile.TemporaryDirectory(prefix="whence-") as folder:
-            path = light.with_outputs(file.path, wanted, Path(folder)) if light.is_embedded(file.model) else None
+            path = without_weights.with_outputs(file.path, wanted, Path(folder)) if without_weights.is_embedded(file.model) else None
             if path is None:
                 raise error("E0303", "unsupported_feature", "OpenVINO is given a copy of the file, and its weights lie "
                             "beside it", "use onnxruntime, or store the weights in the file", file=file.path)
@@ -171,11 +171,11 @@ def _array_text(entry: Any) -> str:
 @contextmanager
 def _with_outputs(file: File, names: Iterable[str]) -> Iterator[str | bytes]:
     """The file with more outputs, as ONNX Runtime loads it. Weights beside the file stay there; those in it are copied with it, by the kernel."""
-    if not light.is_embedded(file.model):
-        yield _with_small_weights(file) + light.more_outputs(names)
+    if not without_weights.is_embedded(file.model):
+        yield _with_small_weights(file) + without_weights.more_outputs(names)
         return
     with tempfile.TemporaryDirectory(prefix="whence-") as folder:
-        yield str(light.with_outputs(file.path, names, Path(folder)))
+        yield str(without_weights.with_outputs(file.path, names, Path(folder)))
 
 
 def _with_small_weights(file: File) -> bytes:

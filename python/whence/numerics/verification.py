@@ -16,10 +16,10 @@ from ..errors import WhenceError, error
 from ..files.model_files import Model, as_file
 from ..state.export_settings import without_fast_path
 from ..state.model_state import refuse_results_without_data, state_restored
-from ..values.recording import Recorder, modules_of
-from . import feeding, origins, ort_session
+from ..values.value_recorder import Recorder, modules_of
+from . import annotated_file, file_inputs, ort_session
 from .api import accuracy_on
-from .feeding import ExtraInputs
+from .file_inputs import ExtraInputs
 
 
 @dataclass(frozen=True)
@@ -118,8 +118,8 @@ def _feed(path: Any, session: Any, tensors: Mapping[str, torch.Tensor], model: A
     if not isinstance(input_names, Mapping) and extra_inputs is None:
         return ort_session.inputs_of(session, ort_session.renamed(tensors, input_names), str(path), model)
     pairs = input_names if isinstance(input_names, Mapping) else dict(zip(input_names, tensors))
-    return feeding.feed(origins.read(path, annotated=False), ort_session.without_quantized(tensors),
-                        feeding.supplied(pairs, extra_inputs)).tensors
+    return file_inputs.feed(annotated_file.read(path, annotated=False), ort_session.without_quantized(tensors),
+                        file_inputs.supplied(pairs, extra_inputs)).tensors
 
 
 def _tensors_by_name(session: Any, results: Sequence[Any]) -> list[tuple[str, Any]]:

@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from ..base.report_printing import Bar, Printed, Table, counted, short_number, size_text
-from ..numerics import light
+from ..numerics import without_weights
 from ..numerics.report import number_or_none
-from . import page
+from . import report_page
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class SensitivityReport(Printed):
 
     def to_html(self, path: str | os.PathLike) -> Path:
         """Writes one page without outside parts: error and bytes by module. Returns its path."""
-        return light.write_about(self.path, "the page", path, page.to_html(self, head(self)))
+        return without_weights.write_about(self.path, "the page", path, report_page.to_html(self, head(self)))
 
     def __str__(self) -> str:
         return "\n".join([*head(self), "", *_table(self)])

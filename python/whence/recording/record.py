@@ -19,7 +19,7 @@ from ..recorder.plugin import operators_or_stand_in
 
 if TYPE_CHECKING:
     from ..capture.exported_programs import Captured
-    from ..values.recording import Recorder
+    from ..values.value_recorder import Recorder
 
 
 @dataclass(repr=False)
@@ -75,7 +75,7 @@ def record(path: str | os.PathLike, values: str | os.PathLike | None = None, *,
     from ..capture import exported_programs
     from . import module_names
     if values is not None:  # numpy and safetensors are needed for these alone
-        from ..values import container, in_process
+        from ..values import traced_models, value_file
 
     _require_writable(path, values, full)
     recording = Recording(Path(path))
@@ -85,13 +85,13 @@ def record(path: str | os.PathLike, values: str | os.PathLike | None = None, *,
         raise from_operator(raised) from None
     try:
         with exported_programs.captured() as programs, module_names.named(), \
-                nullcontext([]) if values is None else in_process.watching(full) as recorders:
+                nullcontext([]) if values is None else traced_models.watching(full) as recorders:
             yield recording
         runs: dict[Path, Recorder] = {}
         diagnostics: list[Diagnostic] = []
         if values is not None:
             with library_warnings.hidden():
-                recorders, diagnostics = in_process.recorded(recorders, programs, full)
+                recorders, diagnostics = traced_models.recorded(recorders, programs, full)
             runs = _placed(Path(values), recorders)
     except BaseException:
         try:
@@ -110,7 +110,7 @@ def record(path: str | os.PathLike, values: str | os.PathLike | None = None, *,
         except WhenceError as failure:
             refused.append(failure)
     for place, recorder in runs.items():
-        container.write(place, recorder.runs, recorder.tensors)
+        value_file.write(place, recorder.runs, recorder.tensors)
         recording.values.append(place)
     for diagnostic in recording.diagnostics:
         warnings.warn(str(diagnostic), WhenceWarning, stacklevel=3)
@@ -140,7 +140,7 @@ def _require_writable(path: str | os.PathLike, values: str | os.PathLike | None,
     """Raises WhenceError before anything runs where the values could not be written."""
     require_list(full)
     if values is not None:
-        from ..values.container import require_place
+        from ..values.value_file import require_place
 
         require_place(values)
         require_apart({"path": path, "values": values}, [])
@@ -151,7 +151,7 @@ def _require_writable(path: str | os.PathLike, values: str | os.PathLike | None,
 
 def _placed(path: Path, recorders: list[Recorder]) -> dict[Path, Recorder]:
     """The file of each. Raises WhenceError E0401 where one whose name no caller gave would replace something else."""
-    from ..values.container import is_values
+    from ..values.value_file import is_values
 
     places = [_beside(path, number + 1) for number in range(len(recorders))]
     for place in places[1:]:

@@ -12,9 +12,9 @@ from typing import Any
 from ..command import process
 from ..command.arguments import Parser
 from ..errors import error
-from . import feeding, forms
-from .feeding import ExtraInputs, InputNames
-from .proof import Contradiction
+from . import file_inputs, format_options
+from .file_inputs import ExtraInputs, InputNames
+from .value_proofs import Contradiction
 
 
 @dataclass(frozen=True)
@@ -52,8 +52,8 @@ def parser() -> Parser:
     options.add_argument("file", help="an annotated ONNX file")
     options.add_argument("--values", required=True, metavar="FILE", help="recorded values, model.values.safetensors")
     options.add_argument("--sidecar", "-s", metavar="FILE", help="says which operation made each module's result, too")
-    forms.declare(options, ["text", "json"])
-    feeding.add_options(options)
+    format_options.declare(options, ["text", "json"])
+    file_inputs.add_options(options)
     for flag in ("--all", "--full"):
         options.add_argument(flag, action="append_const", const=flag, dest="others", help="as without --values")
     for option in ("--min-covered", "--min", "--require", "--baseline", "--conformance", "--config", "--allow", "--tolerance",
@@ -67,7 +67,7 @@ def parser() -> Parser:
 def main(arguments: Sequence[str]) -> int:
     options = parser()
     given = options.parse_args(arguments)
-    written = forms.forms_of(options, given)
+    written = format_options.forms_of(options, given)
     others = [word for each in given.others or () for word in (each if isinstance(each, tuple) else (each,))]
     others += ["--sidecar", given.sidecar] if given.sidecar else []
     results = {}
@@ -81,7 +81,7 @@ def main(arguments: Sequence[str]) -> int:
             return result.returncode
     print(result.stderr, end="", file=sys.stderr)
     proof = prove(given.file, given.values, given.sidecar, given.input_name, given.extra_inputs)
-    forms.write(given.file, written, lambda form: _with_proof(results[form].stdout, form, proof))
+    format_options.write(given.file, written, lambda form: _with_proof(results[form].stdout, form, proof))
     return 1 if proof.contradictions else result.returncode
 
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from ..values.container import ModuleCall, Recorded, Run
-from .origins import File, Node
+from ..values.value_file import ModuleCall, Recorded, Run
+from .annotated_file import File, Node
 from .recorded_program import RecordedProgram, Result
 
 _MOST = 8  # candidates for one point

@@ -19,11 +19,11 @@ import torch
 
 from ..errors import error
 from ..values import sketch
-from ..values.container import Recorded, Run, Values
-from . import api, figures, measuring, operations, origins, points, recorded_program
-from .feeding import Supplied
-from .measuring import MEMORY
-from .origins import File
+from ..values.value_file import Recorded, Run, Values
+from . import annotated_file, api, candidates, first_operations, measurements, recorded_program, tensor_differences
+from .annotated_file import File
+from .file_inputs import Supplied
+from .measurements import MEMORY
 from .recorded_program import RecordedProgram
 from .runtimes import Runtime
 
@@ -47,7 +47,7 @@ class _Result:
     output: int
     recorded: Recorded
     moments: torch.Tensor  # float64[5]: sum, sum of magnitudes, length, least, largest
-    samples: torch.Tensor  # float64, at the places of ``figures.samples_of``
+    samples: torch.Tensor  # float64, at the places of ``tensor_differences.samples_of``
 
     @property
     def length(self) -> float:
@@ -58,8 +58,8 @@ def find(file: File, values: Values, run: Run, runtime: Runtime, program: Record
          memory: int = MEMORY, said: Supplied = Supplied()) -> list[Pair]:
     """Runs the file on what was recorded. Raises WhenceError as ``whence.accuracy`` does."""
     known = _by_count(_telling(values, _results(run, program), program))
-    feed = measuring.feed_of(file, values, run, said).tensors if runtime.rounds else {}
-    limit = measuring.kind_of(file).most / 2
+    feed = measurements.feed_of(file, values, run, said).tensors if runtime.rounds else {}
+    limit = measurements.kind_of(file).most / 2
     found: list[Pair] = []
     for name, tensor in _observed(file, runtime, feed, known, memory):
         nearest = _nearest(values, known[tensor.numel()], tensor, limit)
@@ -71,11 +71,11 @@ def find(file: File, values: Values, run: Run, runtime: Runtime, program: Record
 def _results(run: Run, program: RecordedProgram) -> dict[str, tuple[int, int, Recorded]]:
     """Results of recorded operations by the key of the tensor, of several operations the first."""
     found: dict[str, tuple[int, int, Recorded]] = {}
-    stated = [(number, output, recorded) for number, operation in operations.recorded_by_number(program, run).items()
+    stated = [(number, output, recorded) for number, operation in first_operations.recorded_by_number(program, run).items()
               for output, recorded in enumerate(operation.results)]
     for call in run.calls:
         for recorded in call.results:
-            result = points.program_result(recorded, call, program.results.get((call.module, call.call), []))
+            result = candidates.program_result(recorded, call, program.results.get((call.module, call.call), []))
             if result is not None:
                 stated.append((result.operation, result.output, recorded))
     for each in sorted(stated, key=lambda each: each[:2]):
@@ -85,7 +85,7 @@ def _results(run: Run, program: RecordedProgram) -> dict[str, tuple[int, int, Re
 
 def _telling(values: Values, results: Mapping[str, tuple[int, int, Recorded]], program: RecordedProgram) -> Iterator[_Result]:
     given = [_result(values, *each) for each in results.values()
-             if figures.is_number(each[2]) and each[2].count >= _FEWEST and "complex" not in each[2].dtype]
+             if tensor_differences.is_number(each[2]) and each[2].count >= _FEWEST and "complex" not in each[2].dtype]
     varying = [each for each in given if math.isfinite(each.length) and each.length > 0
                and float(each.samples.max() - each.samples.min()) > _ALIKE * float(each.samples.abs().max())]
     for group in _alike(varying):
@@ -97,7 +97,7 @@ def _telling(values: Values, results: Mapping[str, tuple[int, int, Recorded]], p
 
 
 def _result(values: Values, operation: int, output: int, recorded: Recorded) -> _Result:
-    samples = figures.samples_of(values, recorded)[1].double()
+    samples = tensor_differences.samples_of(values, recorded)[1].double()
     kept = values.sketch(recorded).moments if recorded.form != "whole" else sketch.moments(values.whole(recorded).reshape(-1))
     return _Result(operation, output, recorded, _moments(kept), samples)
 
@@ -159,7 +159,7 @@ def _nearest(values: Values, results: Sequence[_Result], tensor: torch.Tensor,
         lengths = torch.stack([each.moments[2] for each in results])
         distances = (torch.stack([each.moments for each in results]) - moments)[:, 1:].abs().amax(1) / lengths
     near = [int(at) for at in distances.argsort()[:_NEAREST] if distances[at] <= limit]
-    compared = sorted((found.nearest, at) for at in near if (found := figures.compare(
+    compared = sorted((found.nearest, at) for at in near if (found := tensor_differences.compare(
         values, results[at].recorded, tensor, as_it_is=in_order)) is not None)
     if not compared or not compared[0][0] <= limit:
         return None
@@ -193,7 +193,7 @@ def write(path: Path, model: str | os.PathLike, values: Values | str | os.PathLi
     without a run, E0206 where no value is a recorded one: they are of another model, or of other inputs."""
     recorded = api.recorded_of(values)
     program = recorded_program.read(sidecar)
-    file = origins.read(model, annotated=False)
+    file = annotated_file.read(model, annotated=False)
     taken = api.runtime_of(file, outputs=outputs, said=said)
     found = find(file, recorded, recorded.runs[0], taken, program, said=said)
     if not found:

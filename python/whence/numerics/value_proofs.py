@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 import torch
 
-from ..values.container import Recorded, Values
-from . import figures
-from .beginnings import Limits
-from .flow import Flow
-from .measuring import Measured
+from ..values.value_file import Recorded, Values
+from . import tensor_differences
+from .first_differences import Limits
+from .measurements import Measured
 from .runtimes import Runtime
+from .value_flow import Flow
 
 _MOST = 64       # values that are looked at again for what else they are
 _ALIKE = 1e-3    # relative difference below which two recorded tensors do not tell modules apart
@@ -51,13 +51,13 @@ class Evidence:
     def _by_count(self) -> dict[int, list[Recorded]]:
         groups: dict[int, list[Recorded]] = {}
         for each in self._points:
-            if figures.is_number(each.point.recorded):
+            if tensor_differences.is_number(each.point.recorded):
                 groups.setdefault(each.point.recorded.count, []).append(each.point.recorded)
         return groups
 
     def _apart(self, group: Sequence[Recorded]) -> Iterator[str]:
         """Keys of those that vary, and that none of the others is like."""
-        rows = torch.stack([figures.samples_of(self._values, each)[1].double() for each in group]).nan_to_num(0, 0, 0)
+        rows = torch.stack([tensor_differences.samples_of(self._values, each)[1].double() for each in group]).nan_to_num(0, 0, 0)
         lengths = rows.square().sum(1)
         # The squared distances of all pairs at once.
         distances = lengths[:, None] + lengths[None, :] - 2 * rows @ rows.T
@@ -90,7 +90,7 @@ class Evidence:
         return found
 
     def _other(self, each: Measured, tensor: torch.Tensor) -> tuple[Measured | None, float]:
-        compared = ((other, figures.compare(self._values, other.point.recorded, tensor, as_it_is=True))
+        compared = ((other, tensor_differences.compare(self._values, other.point.recorded, tensor, as_it_is=True))
                     for other in self._points if other is not each and other.point.recorded.key in self._telling
                     and other.point.recorded.count == each.point.recorded.count)
         near = [(other, found.relative) for other, found in compared if found is not None]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cached_property
 
-from .measuring import QUANTISING, Measured, Measurement
-from .origins import File, Node
+from .annotated_file import File, Node
+from .measurements import Measured, Measurement, QUANTISING
 
 
 class Flow:

@@ -10,14 +10,14 @@ import torch
 
 from ..base.optional_packages import needs
 from ..errors import error
-from ..values.container import Run, Values
-from . import feeding, points as finding
-from .feeding import Feed, Supplied
-from .figures import Figures, compare
-from .origins import File
-from .points import Calls, Point
+from ..values.value_file import Run, Values
+from . import candidates as finding, file_inputs
+from .annotated_file import File
+from .candidates import Calls, Point
+from .file_inputs import Feed, Supplied
 from .recorded_program import RecordedProgram
 from .runtimes import Runtime
+from .tensor_differences import Figures, compare
 
 _LIKE = 0.9        # cosine above which the value of a fused node is one of its modules' results, however far it is off
 _NEAR = 0.5        # relative difference below which a constant may be a result that was computed while exporting
@@ -188,7 +188,7 @@ def _made_last(file: File, calls: Calls, value: str, call: int) -> bool:
 
 def feed_of(file: File, values: Values, run: Run, said: Supplied) -> Feed:
     """The recorded inputs, and those that are supplied, under the file's names and in its dtypes."""
-    return feeding.feed(file, {name: values.whole(each) for name, each in run.inputs.items()}, said)
+    return file_inputs.feed(file, {name: values.whole(each) for name, each in run.inputs.items()}, said)
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 import torch
 
 from ..values import sketch as sketching
-from ..values.container import Recorded, Values
 from ..values.sketch import Sketch
+from ..values.value_file import Recorded, Values
 
 _MOST_LAYOUTS = 130  # orders of axes that are tried; five axes have 120
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from ..numerics.origins import File, Node
-from ..values.globs import matcher
+from ..numerics.annotated_file import File, Node
+from ..values.module_globs import matcher
 from .quantisers import Quantiser
 
 

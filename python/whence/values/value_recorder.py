@@ -18,10 +18,10 @@ from ..base import library_warnings
 from ..errors import WhenceError, WhenceWarning, error, require_list
 from ..state.export_settings import without_fast_path
 from ..state.model_state import state_restored
-from . import container, dispatched, scripted
-from .container import ModuleCall, Operation, Recorded, Run, Values
-from .globs import matcher, require_matches
+from . import dispatched_operations, scripted_models, value_file
+from .module_globs import matcher, require_matches
 from .sketch import PARTS, WHOLE, sketch
+from .value_file import ModuleCall, Operation, Recorded, Run, Values
 
 
 @dataclass
@@ -132,7 +132,7 @@ class Recorder:
 
     @contextmanager
     def run_scripted(self, types: Mapping[str, str], inputs: Mapping[str, torch.Tensor]) -> Iterator[_Calls]:
-        """The same for a module of ``scripted.telling``; ``types``: classes by qualified name. The block enters and leaves
+        """The same for a module of ``scripted_models.telling``; ``types``: classes by qualified name. The block enters and leaves
         the module itself."""
         with self.one_run(inputs) as calls:
             way: list[str] = []
@@ -145,7 +145,7 @@ class Recorder:
                 calls.leave(len(way), results)
                 way.pop()
 
-            with scripted.listening(scripted.Listener(enter, leave)):
+            with scripted_models.listening(scripted_models.Listener(enter, leave)):
                 yield calls
 
     @contextmanager
@@ -172,7 +172,7 @@ class Recorder:
             if not self._is_recording:
                 calls.returned(operator, result, wrote)
 
-        with dispatched.seen(returned) if self._with_operations else nullcontext():
+        with dispatched_operations.seen(returned) if self._with_operations else nullcontext():
             yield
 
     def _all(self, prefix: str, path: str, value: Any, known: _Known, anew: bool) -> tuple[Recorded, ...]:
@@ -209,7 +209,7 @@ class Recorder:
         return recorded
 
     def values(self) -> Values:
-        return container.in_memory(self.runs, self.tensors)
+        return value_file.in_memory(self.runs, self.tensors)
 
 
 def _is_size(tensor: torch.Tensor) -> bool:
@@ -259,7 +259,7 @@ def record_values(model: Any, args: Any = (), path: str | os.PathLike | None = N
     """
     require_list(full)
     if path is not None:
-        container.require_place(path)
+        value_file.require_place(path)
     if not isinstance(model, (torch.nn.Module, torch.export.ExportedProgram)):
         raise error("E0101", "usage", f"a {type(model).__name__} is not a model", "give a module, or what torch.jit.load or "
                     "torch.export.load returns")
@@ -270,8 +270,8 @@ def record_values(model: Any, args: Any = (), path: str | os.PathLike | None = N
     require_matches(full, {each.module for run in recorder.runs for each in run.calls})
     if path is None:
         return recorder.values()
-    container.write(path, recorder.runs, recorder.tensors)
-    return container.read(path)
+    value_file.write(path, recorder.runs, recorder.tensors)
+    return value_file.read(path)
 
 
 def run_recorded(recorder: Recorder, model: Any, args: Any, kwargs: Mapping[str, Any] | None) -> Any:
@@ -320,8 +320,8 @@ def _run_scripted(recorder: Recorder, model: torch.jit.ScriptModule, args: Any, 
     call = calls.opened(calls.signature_of(model), args, kwargs)
     given = trees.copied(call.arguments)
     tensors = dict(zip(call.tensors, trees.tensors_in(given)))
-    types = {path: scripted.class_of(each) for path, each in model.named_modules()}
-    telling = scripted.telling(model).eval()
+    types = {path: scripted_models.class_of(each) for path, each in model.named_modules()}
+    telling = scripted_models.telling(model).eval()
     with torch.no_grad(), recorder.run_scripted(types, tensors) as run:
         run.enter(0, "", types.get("", ""), given)
         result = telling(**given)

@@ -19,7 +19,7 @@ import torch
 from ..base.optional_packages import needs
 from ..errors import error, require_list
 from ..values import archives
-from .origins import File
+from .annotated_file import File
 
 _MOST = 10_000  # ways to pair inputs by position that are looked at
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..base.version import package_version
-from . import origins
+from . import annotated_file
 from .source_lines import SourceRoot, Stack
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def _artifact(path: str) -> dict[str, str]:
 def to_model_explorer(report: AccuracyReport) -> dict[str, Any]:
     """Node data: for each node the relative difference of the innermost module around it that is observable, from
     green to red on a logarithmic scale. Where one of the two is not finite, the largest number stands for infinite."""
-    file = origins.read(report.path)
+    file = annotated_file.read(report.path)
     known = {(each.module, each.call): each for each in report.modules if each.status != "not observable"}
     results: dict[str, Any] = {}
     for node in file.nodes:
@@ -73,7 +73,7 @@ def to_model_explorer(report: AccuracyReport) -> dict[str, Any]:
     return {file.model.graph.name or "main_graph": {"name": "relative difference from PyTorch", "results": results}}
 
 
-def _around(node: origins.Node):
+def _around(node: annotated_file.Node):
     """The node's module and those around it, of the node's call and of the first."""
     module = node.modules[0] if node.modules else ""
     while True:

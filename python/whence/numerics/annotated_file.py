@@ -12,7 +12,7 @@ from typing import Any
 
 from ..command.process import run_json
 from ..errors import Diagnostic, error, require_path
-from . import light
+from . import without_weights
 
 _KEY, _TRACEBACK = "pkg.whence.", "pkg.torch.onnx.stack_trace"
 _KEYS_OF_PYTORCH = {"pkg.torch.onnx.name_scopes", "namespace"}
@@ -88,10 +88,10 @@ class File:
 
 
 def read(path: str | os.PathLike, annotated: bool = True) -> File:
-    """Raises WhenceError: what ``light.without_weights`` raises, E0203 when no node says where it comes from, unless it need not
+    """Raises WhenceError: what ``without_weights`` raises, E0203 when no node says where it comes from, unless it need not
     be ``annotated``."""
     require_path(path, "the model")
-    model = light.without_weights(path)
+    model = without_weights.without_weights(path)
     try:
         nodes = [_node(at, node) for at, node in enumerate(model.graph.node)]
     except (TypeError, UnicodeDecodeError):  # by protobuf's version, for text that is not UTF-8

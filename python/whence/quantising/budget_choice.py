@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from ..errors import error
-from .groups import Group
+from .module_groups import Group
 from .report import Choice, ModuleSensitivity
 from .trial import Outcome
 

@@ -15,12 +15,12 @@ import torch
 from ..arguments import trees
 from ..errors import error, require_path
 from ..values import archives
-from ..values.container import Recorded, Run, Values
-from ..values.recording import Recorder, run_recorded, tensors_of
-from . import figures
-from .flow import Flow
-from .measuring import Measured, Measurement
+from ..values.value_file import Recorded, Run, Values
+from ..values.value_recorder import Recorder, run_recorded, tensors_of
+from . import tensor_differences
+from .measurements import Measured, Measurement
 from .runtimes import Runtime
+from .value_flow import Flow
 
 _SAME = 1e-2  # relative difference of two runs of one model, in bfloat16 on another number of threads, too
 
@@ -72,7 +72,7 @@ def measure(flow: Flow, values: Values, run: Run, model: Any, runtime: Runtime, 
 def _require_recorded(values: Values, run: Run, result: Any) -> None:
     """Another model would make errors of its own."""
     for recorded, tensor in zip(run.calls[-1].results, tensors_of(result)):
-        found = figures.compare(values, recorded, tensor)
+        found = tensor_differences.compare(values, recorded, tensor)
         if found is None or not found.relative <= _SAME:
             raise error("E0206", "sidecar_mismatch", f"the model does not compute the values in {values.place}",
                         "give the model that they were recorded of, or record them again")
@@ -126,7 +126,7 @@ def _taken(measurement: Measurement, values: Values, suspects: Mapping[CallKey, 
     for name, tensor in runtime.take(measurement.feed.tensors, list(wanted)):
         for recorded in wanted[name]:
             layout = seen[recorded.key].figures.layout
-            taken[recorded.key] = figures.as_recorded(values, recorded, tensor, layout)
+            taken[recorded.key] = tensor_differences.as_recorded(values, recorded, tensor, layout)
     return taken
 
 
@@ -155,7 +155,7 @@ class _Alone(Recorder):
         except (RuntimeError, TypeError, ValueError, IndexError, AttributeError) as failure:
             self._made.failed[path, number] = str(failure).splitlines()[0] if str(failure) else type(failure).__name__
             return
-        off = [figures.relative(wanted, self._taken[each.point.recorded.key])
+        off = [tensor_differences.relative(wanted, self._taken[each.point.recorded.key])
                for wanted, each in zip(results, suspect.results)]
         self._made.relative[path, number] = max(off, default=0.0)
 
@@ -173,7 +173,7 @@ class _Alone(Recorder):
         return taken
 
     def _equals(self, recorded: Recorded, tensor: torch.Tensor) -> bool:
-        found = figures.compare(self._values, recorded, tensor, as_it_is=True)
+        found = tensor_differences.compare(self._values, recorded, tensor, as_it_is=True)
         return found is not None and found.relative <= _SAME
 
     def _ran(self, owner: Any, path: str, number: int, given: Any,

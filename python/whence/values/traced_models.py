@@ -20,9 +20,9 @@ from ..arguments import calls
 from ..arguments.hidden_frames import leave_out_of_stacks
 from ..capture.exported_programs import Captured
 from ..errors import Diagnostic, WhenceError, error
-from .container import Run, content
-from .globs import require_matches
-from .recording import Recorder, modules_of, run_recorded, untraced
+from .module_globs import require_matches
+from .value_file import Run, content
+from .value_recorder import Recorder, modules_of, run_recorded, untraced
 
 Leave = Callable[[Any], None]  # takes what the module returned
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from ..command.process import run_json
-from ..numerics import origins
-from .groups import Group
+from ..numerics import annotated_file
+from .module_groups import Group
 from .trial import Arrays
 
 _LEAST_RUNS, _MOST_RUNS, _SECONDS = 5, 200, 1.0  # runs of each file, and how long they should take
@@ -50,7 +50,7 @@ def _times(path: Path, feed: Arrays, prefix: Path) -> dict[str, float]:
             break
         session.run(None, dict(feed))
     told = run_json("profile", path, "--profile", session.end_profiling(), "--optimized", optimized)
-    modules = {node.name: node.modules[0] for node in origins.read(path).nodes if node.name and node.modules}
+    modules = {node.name: node.modules[0] for node in annotated_file.read(path).nodes if node.name and node.modules}
     times: dict[str, float] = {}
     for operator in told["nodes"]:
         module = _module_of(operator, modules)

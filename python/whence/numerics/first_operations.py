@@ -10,13 +10,13 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ..values.container import Operation, Run, Values
-from . import beginnings, measuring
-from .beginnings import Beginning, Limits
-from .flow import Flow
-from .points import Point, nodes_by_operation, values_of
+from ..values.value_file import Operation, Run, Values
+from . import first_differences, measurements
+from .candidates import Point, nodes_by_operation, values_of
+from .first_differences import Beginning, Limits
 from .recorded_program import RecordedProgram
 from .runtimes import Runtime
+from .value_flow import Flow
 
 
 def beginning_in(flow: Flow, first: Beginning, limits: Limits, values: Values, program: RecordedProgram, runtime: Runtime,
@@ -27,10 +27,10 @@ def beginning_in(flow: Flow, first: Beginning, limits: Limits, values: Values, p
     points = list(_points(flow, first, program))
     if not points:
         return None
-    measured, _ = measuring.observed(file, values, measurement.calls, points, runtime, measurement.feed, limits.whole, memory)
-    finer = Flow(file, replace(measurement, points=measuring.in_order(file, [*measurement.points, *measured])))
+    measured, _ = measurements.observed(file, values, measurement.calls, points, runtime, measurement.feed, limits.whole, memory)
+    finer = Flow(file, replace(measurement, points=measurements.in_order(file, [*measurement.points, *measured])))
     within = {first.measured.value, *(each.value for each in measured)}
-    begun = [each for each in beginnings.find(finer, limits) if each.measured.value in within]
+    begun = [each for each in first_differences.find(finer, limits) if each.measured.value in within]
     return next(iter([each for each in begun if each.lasts] or begun), None)
 
 

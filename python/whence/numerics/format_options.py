@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from itertools import zip_longest
 from pathlib import Path
 
-from . import light
+from . import without_weights
 
 
 def declare(options: argparse.ArgumentParser, formats: Sequence[str], more: str = "") -> None:
@@ -36,4 +36,4 @@ def write(model: str | os.PathLike, forms: Sequence[tuple[str, str | None]], tex
         if target is None:
             print(text(form))
         else:
-            light.write_about(Path(model), "--output", target, text(form) + "\n")
+            without_weights.write_about(Path(model), "--output", target, text(form) + "\n")

@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from .alone import Made
-from .flow import Flow
-from .measuring import Kind, Measured, Measurement
-from .origins import Node
+from .annotated_file import Node
+from .measurements import Kind, Measured, Measurement
+from .modules_alone import Made
+from .value_flow import Flow
 
 REARRANGING = {"Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Identity", "Cast", "Shape", "Expand",
                "Slice", "Gather", "Concat", "Split", "Constant", "ConstantOfShape"}

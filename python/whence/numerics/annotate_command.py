@@ -16,8 +16,8 @@ from ..command.arguments import Parser
 from ..command.binary import binary
 from ..errors import error, require_path
 from ..files.atomic_files import require_apart
-from . import feeding, pairing
-from .feeding import Supplied
+from . import file_inputs, value_pairs
+from .file_inputs import Supplied
 
 
 def pairs_for(folder: Path, model: str | os.PathLike, values: Any, sidecar: str | os.PathLike | None,
@@ -31,7 +31,7 @@ def pairs_for(folder: Path, model: str | os.PathLike, values: Any, sidecar: str 
         raise error("E0101", "usage", "values are compared with a recorded program, and a sidecar is missing",
                     "give the sidecar of the model that the values were recorded of")
     file = folder / "value_pairs.json"
-    pairing.write(file, model, values, known, outputs, said)
+    value_pairs.write(file, model, values, known, outputs, said)
     return ["--value-pairs", str(file)]
 
 
@@ -47,7 +47,7 @@ def parser() -> Parser:
     options.add_argument("--output", "-o", required=True, metavar="FILE", help="the annotated file")
     options.add_argument("--outputs", metavar="DUMP", help="instead of running the file: values that another runtime left, .npz, "
                          "a folder of .npy or JSON of Polygraphy, by the file's names")
-    feeding.add_options(options)
+    file_inputs.add_options(options)
     for flag in ("--allow-different-weights", "--no-names", "--carry", "--overwrite", "--copy-data", "--json"):
         options.add_argument(flag, action="append_const", const=[flag], dest="others", help="as without --values")
     for option in ("--keys", "--functions", "--min"):
@@ -64,7 +64,7 @@ def main(arguments: Sequence[str]) -> int:
         if getattr(given, option) is not None:
             raise error("E0101", "usage", f"--{option} and --values exclude each other",
                         "values are of operations that a sidecar records: give that with --sidecar")
-    said = feeding.supplied(given.input_name, given.extra_inputs)
+    said = file_inputs.supplied(given.input_name, given.extra_inputs)
     require_apart({"--output": given.output},
                   [each for each in (given.values, given.sidecar, given.outputs, *given.extra_inputs) if each])
     others = [word for each in given.others or () for word in each]
