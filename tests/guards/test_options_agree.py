@@ -119,16 +119,11 @@ def test_every_field_of_pythons_options_reaches_the_command():
 
 
 def test_every_keyword_of_export_does_something():
-    """What export.py does with a keyword is in its code, beyond the signature and the docstring."""
-    source = (command.ROOT / "python" / "whence" / "exporting" / "export.py").read_text()
-    body = source[source.index('"""', source.index('"""', source.index("def export(")) + 3):]
-    keywords = set(inspect.signature(whence.export).parameters)
-    assert not [each for each in sorted(keywords)
-                if not re.search(rf'\b{each}\b|"{each}"', body) and each not in taken_elsewhere()]
+    """It is a field of the request, and one of the files of exporting/ reads that field."""
+    from whence.exporting.request import ExportRequest
 
-
-def taken_elsewhere() -> set[str]:
-    """Keywords that other modules take from what was requested."""
+    found = [field.name for field in dataclasses.fields(ExportRequest)]
+    assert [*found, "unknown"] == list(inspect.signature(whence.export).parameters)
     folder = command.ROOT / "python" / "whence" / "exporting"
-    return {name for path in folder.glob("*.py")
-            for name in re.findall(r'requested(?:\.get\(|\[)"(\w+)"', path.read_text())}
+    sources = "".join(path.read_text() for path in folder.glob("*.py"))
+    assert not [each for each in found if not re.search(rf"\b(request|self)\.{each}\b", sources)]

@@ -34,24 +34,19 @@ from ..state.model_state import state_restored
 from .artifacts import Artifacts
 from .options import Options, shapes_for_torch_export
 from .program import Exported
-
-BACKENDS = ("native", "native-export", "torch-dynamo", "torch-torchscript")
+from .request import ExportRequest
 
 
 @dataclass
 class Job:
     """One export: what is asked, where it goes, and what was learnt on the way."""
 
-    model: Any
-    args: Any
-    kwargs: Mapping[str, Any] | None
+    request: ExportRequest
     target: Path
     sidecar: Path
     options: Options
     artifacts: Artifacts
-    autograd_inlining: bool
     axes_of: Callable[[calls.Call], Axes]
-    for_torch: dict[str, Any]  # options that torch.onnx.export serves itself
     call: calls.Call | None = None
     observed: lasting_writes.Observed | None = None
     lost_writes: list[Diagnostic] = field(default_factory=list)  # in the exporter's words
@@ -130,20 +125,20 @@ def _staged(job: Job, is_staged: bool) -> Iterator[tuple[Path, Path]]:
 
 
 def export_by(backend: str, job: Job) -> Exported:
-    if isinstance(job.model, torch.export.ExportedProgram):
+    if isinstance(job.request.model, torch.export.ExportedProgram):
         return _given_program(backend, job)
-    if isinstance(job.model, torch.jit.ScriptModule):
+    if isinstance(job.request.model, torch.jit.ScriptModule):
         return _scripted(backend, job)
-    if any(True for _ in trees.caches_in((job.args, job.kwargs))):
-        whole = calls.opened(job.model.forward, job.args, job.kwargs)
+    if any(True for _ in trees.caches_in((job.request.args, job.request.kwargs))):
+        whole = calls.opened(job.request.model.forward, job.request.args, job.request.kwargs)
         sliding_windows.keep_all_keys(whole, job.axes_of(whole))
         if counted := sliding_windows.counts_in_python(whole):
             warnings.warn(str(counted), WhenceWarning, stacklevel=4)
-    with calls.tensors_only(job.model, job.args, job.kwargs) as call, warnings.catch_warnings():
+    with calls.tensors_only(job.request.model, job.request.args, job.request.kwargs) as call, warnings.catch_warnings():
         job.call = call
         axes = job.axes_of(call)
         job.options = replace(job.options, input_names=call.input_names(job.options.input_names))
-        job.observed = lasting_writes.observed(job.model, job.model, call.tensors)
+        job.observed = lasting_writes.observed(job.request.model, job.request.model, call.tensors)
         warnings.filterwarnings("ignore", category=torch.jit.TracerWarning)  # reported with their source lines
         if backend == "native":
             return _native(job, call, axes)
@@ -151,7 +146,7 @@ def export_by(backend: str, job: Job) -> Exported:
             return _native_export(job, call, axes)
         job.options = replace(job.options, output_names=_output_names(job))
         with record(job.sidecar) as recording:
-            _torch_export(job, job.model, call.tensors, axes, dynamo=backend == "torch-dynamo")
+            _torch_export(job, job.request.model, call.tensors, axes, dynamo=backend == "torch-dynamo")
         if not recording.complete:
             message = "; ".join(map(str, recording.diagnostics)) or "the sidecar is incomplete"
             raise error("E0106", "recording_state", message, "backend='native' reads the trace itself",
@@ -160,14 +155,14 @@ def export_by(backend: str, job: Job) -> Exported:
 
 
 def _native(job: Job, call: calls.Call, axes: Axes) -> Exported:
-    if not job.autograd_inlining:
+    if not job.request.autograd_inlining:
         raise error("E0303", "unsupported_feature", "a trace cannot keep a torch.autograd.Function",
                     "backend='native-export', or autograd_inlining=True")
     if not recorder_library.is_installed():
         return _without_recorder(job, call, axes)
     try:
         with job.stage("trace"), autograd_functions.inlined():
-            trace = traced(job.model, call.tensors, axes)
+            trace = traced(job.request.model, call.tensors, axes)
         example, trace = _usual_example(job, call, axes, trace)
     except WhenceError:
         raise
@@ -185,11 +180,11 @@ def _native(job: Job, call: calls.Call, axes: Axes) -> Exported:
         return replace(_native_export(job, call, axes), backend="native-export")
     try:
         lasting_writes.refuse_what_was_missed(
-            job.observed, job.model, call.tensors.values(), [lambda: calls.reloaded(trace.module, call.tensors)],
+            job.observed, job.request.model, call.tensors.values(), [lambda: calls.reloaded(trace.module, call.tensors)],
             lasting_writes.TRACE)
     except WhenceError as failure:
         return _instead_of_trace(job, call, axes, failure)
-    lasting_writes.warn_of_other_results(job.observed, job.model, call.tensors.values(),
+    lasting_writes.warn_of_other_results(job.observed, job.request.model, call.tensors.values(),
                                          lambda: run_of(trace.module, call.tensors), lasting_writes.TRACE)
     if not trace.baked_size:
         trace = replace(trace, baked_size=_wrong_elsewhere(job, call, axes, trace))
@@ -215,8 +210,8 @@ def _without_recorder(job: Job, call: calls.Call, axes: Axes) -> Exported:
 
 def _wrong_elsewhere(job: Job, call: calls.Call, axes: Axes, trace: Trace) -> Diagnostic | None:
     """E0304 where the trace, which is right near the example's sizes, fails or is wrong at others."""
-    return (trace.fails and size_baked(job.model, trace.module, call.tensors, axes, trace.of_sizes)
-            or baked_at_long_sizes(job.model, run_of(trace.module, call.tensors), call.tensors, axes, trace.of_sizes))
+    return (trace.fails and size_baked(job.request.model, trace.module, call.tensors, axes, trace.of_sizes)
+            or baked_at_long_sizes(job.request.model, run_of(trace.module, call.tensors), call.tensors, axes, trace.of_sizes))
 
 
 def _with_all_inputs(job: Job, call: calls.Call, axes: Axes) -> Exported | None:
@@ -235,12 +230,12 @@ def _usual_example(job: Job, call: calls.Call, axes: Axes, trace: Trace) -> tupl
     """The example and its trace; those at usual sizes where a step of one token, or one that nothing precedes, has
     been traced and is not right at others, and that trace is."""
     usual = at_usual_sizes(call.tensors, axes)
-    if usual is None or not size_baked(job.model, trace.module, call.tensors, axes):
+    if usual is None or not size_baked(job.request.model, trace.module, call.tensors, axes):
         return call.tensors, trace
     try:
         with job.stage("trace"), autograd_functions.inlined():
-            other = traced(job.model, usual, axes)
-        if size_baked(job.model, other.module, call.tensors, axes) is None:
+            other = traced(job.request.model, usual, axes)
+        if size_baked(job.request.model, other.module, call.tensors, axes) is None:
             return usual, other
     except Exception as failure:  # the model does not run at these sizes, with errors of every kind
         log.info("the model is not traced at other sizes than the example's: %s", failure)
@@ -263,8 +258,8 @@ def _at_any_size(job: Job, call: calls.Call, axes: Axes, trace: Trace,
     """torch.export keeps what a trace bakes in, or says that the model fixes the size. Where it does neither, promised
     sizes are refused, and of sizes that are wishes those are fixed with which the trace is wrong, and that is said."""
     def wrong(chosen: Axes) -> Diagnostic | None:
-        return (size_baked(job.model, trace.module, call.tensors, chosen, trace.of_sizes)
-                or baked_at_long_sizes(job.model, run_of(trace.module, call.tensors), call.tensors, chosen))
+        return (size_baked(job.request.model, trace.module, call.tensors, chosen, trace.of_sizes)
+                or baked_at_long_sizes(job.request.model, run_of(trace.module, call.tensors), call.tensors, chosen))
 
     right = optional_axes.without_baked(axes, lambda chosen: wrong(chosen) is None) if _all_wishes(axes) else {}
     is_right = _all_wishes(axes) and wrong(right) is None
@@ -340,19 +335,19 @@ def _default_dtype() -> list[str]:
 
 def _native_export(job: Job, call: calls.Call, axes: Axes, least_open: int = 0) -> Exported:
     def run() -> None:
-        job.model(*call.copies_apart())
+        job.request.model(*call.copies_apart())
 
-    functions = autograd_functions.inlined() if job.autograd_inlining else autograd_functions.functions_kept_as_operators(run)
-    with job.stage("torch.export"), state_restored(job.model), functions, torch.no_grad():
+    functions = autograd_functions.inlined() if job.request.autograd_inlining else autograd_functions.functions_kept_as_operators(run)
+    with job.stage("torch.export"), state_restored(job.request.model), functions, torch.no_grad():
         captured = _captured(job, call, axes)
     program, shapes = captured.program, captured.shapes
     if captured.baked:
         raise WhenceError([replace(captured.baked, severity="error")])
     exported_programs.refuse_constants_without_data(program)
-    lasting_writes.refuse_what_was_missed(job.observed, job.model, call.tensors.values(),
+    lasting_writes.refuse_what_was_missed(job.observed, job.request.model, call.tensors.values(),
                                           [lambda: program.module(check_guards=False),
                                            lambda: exported_programs.reloaded(program)], lasting_writes.EXPORTED)
-    lasting_writes.warn_of_other_results(job.observed, job.model, call.tensors.values(),
+    lasting_writes.warn_of_other_results(job.observed, job.request.model, call.tensors.values(),
                                          lambda: program.module(check_guards=False), lasting_writes.EXPORTED)
     name_in_program = dict(zip(call.tensors, program.graph_signature.user_inputs))
     fixed = _fixed_wishes(program, shapes, call, axes)
@@ -366,7 +361,7 @@ def _native_export(job: Job, call: calls.Call, axes: Axes, least_open: int = 0) 
                                      f"'{own_name[name]}' is {sizes}: the model has a condition on that size",
                                      "script the module, so that the condition stays")), WhenceWarning, stacklevel=5)
     return _program(job, program, name_in_program, left_dynamic,
-                    lambda parts: baked_by_export(job.model, parts, call.tensors, left_dynamic) is not None)
+                    lambda parts: baked_by_export(job.request.model, parts, call.tensors, left_dynamic) is not None)
 
 
 @dataclass(frozen=True)
@@ -385,7 +380,7 @@ def _captured(job: Job, call: calls.Call, axes: Axes) -> _Captured:
     with which the program is wrong is fixed."""
     def attempt(chosen: Axes) -> tuple[Any, tuple]:
         shapes = shapes_for_torch_export(call.tensors, chosen)
-        return torch_export.captured(job.model, call.copies_apart(), shapes), shapes
+        return torch_export.captured(job.request.model, call.copies_apart(), shapes), shapes
 
     program, shapes = attempt(axes)
     fixed = _fixed_wishes(program, shapes, call, axes)
@@ -411,8 +406,8 @@ def _fixed_wishes(program: Any, shapes: tuple, call: calls.Call, axes: Axes) -> 
 
 
 def _baked_anywhere(job: Job, program: Any, call: calls.Call, axes: Axes) -> Diagnostic | None:
-    return (baked_by_export(job.model, program, call.tensors, axes)
-            or baked_at_long_sizes(job.model, without_guards(program), call.tensors, axes, holder="exported program",
+    return (baked_by_export(job.request.model, program, call.tensors, axes)
+            or baked_at_long_sizes(job.request.model, without_guards(program), call.tensors, axes, holder="exported program",
                                    excluded=partial(excludes, program)))
 
 
@@ -479,18 +474,18 @@ def _given_program(backend: str, job: Job) -> Exported:
     if backend not in ("native-export", "torch-dynamo"):
         raise error("E0303", "unsupported_feature", f"backend='{backend}' exports modules, not exported programs",
                     "backend='native-export', or 'torch-dynamo'")
-    exported_programs.refuse_constants_without_data(job.model)
+    exported_programs.refuse_constants_without_data(job.request.model)
     if backend == "native-export":
-        return _program(job, job.model, {}, {})
-    job.observed = lasting_writes.observed_program(job.model)
+        return _program(job, job.request.model, {}, {})
+    job.observed = lasting_writes.observed_program(job.request.model)
     with record(job.sidecar), torch.no_grad():
-        torch.onnx.export(job.model, (), str(job.target), **job.options.for_torch({}, {}, True) | job.for_torch)
-    return job.finish(job.model)
+        torch.onnx.export(job.request.model, (), str(job.target), **job.options.for_torch({}, {}, True) | job.request.for_torch_alone())
+    return job.finish(job.request.model)
 
 
 def _torch_export(job: Job, model: Any, tensors: Mapping, axes: Axes, dynamo: bool = False) -> None:
     options = job.options.for_torch(tensors, axes, dynamo)
-    options |= job.for_torch if dynamo else {"autograd_inlining": job.autograd_inlining}
+    options |= job.request.for_torch_alone() if dynamo else {"autograd_inlining": job.request.autograd_inlining}
     with job.stage("torch.onnx.export"), torch.no_grad(), \
             draft_folder(folder_of(job.target)) as made:
         target = made / job.target.name
@@ -528,16 +523,16 @@ def _scripted(backend: str, job: Job) -> Exported:
                     "backend='native' or 'torch-torchscript'")
     if not recorder_library.is_installed():
         raise recorder_library.missing()
-    job.call = call = calls.opened(calls.signature_of(job.model), job.args, job.kwargs)
+    job.call = call = calls.opened(calls.signature_of(job.request.model), job.request.args, job.request.kwargs)
     given = call.arguments
     axes = named_by_pytorch(job.axes_of(call))
-    job.observed = lasting_writes.observed_script(job.model, given)
+    job.observed = lasting_writes.observed_script(job.request.model, given)
     if backend == "native":
-        return _traced(job, job.model, given, axes)
+        return _traced(job, job.request.model, given, axes)
     with tempfile.TemporaryDirectory(prefix="whence-") as folder:
         saved, inputs = Path(folder) / "model.pt", Path(folder) / "inputs.pt"
-        job.model.save(str(saved))
+        job.request.model.save(str(saved))
         calls.save_inputs(given, inputs)
-        run_json("record", saved, "-o", job.sidecar, "--inputs", inputs, *_default_dtype(), *library_words(job.model))
-    _torch_export(job, copy.deepcopy(job.model), given, axes)  # it runs the model, whose state is not in Python
+        run_json("record", saved, "-o", job.sidecar, "--inputs", inputs, *_default_dtype(), *library_words(job.request.model))
+    _torch_export(job, copy.deepcopy(job.request.model), given, axes)  # it runs the model, whose state is not in Python
     return job.finish()

@@ -1,15 +1,12 @@
-"""Record, export, annotate and validate in one call, whichever exporter does the work.
-
-The options are those of torch.onnx.export under the same names. None is ignored: what a backend cannot do is refused.
-"""
+"""Record, export, annotate and validate in one call, whichever exporter does the work."""
 
 from __future__ import annotations
 
 import ast
-import inspect
 import os
 import warnings
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
@@ -18,18 +15,16 @@ from ..arguments.calls import Call, as_module
 from ..axes import proposed_axes
 from ..axes.dynamic_axes import Axes, check_outputs, from_dynamic_axes, from_dynamic_shapes
 from ..capture import torch_failures
-from ..converters.custom_translations import DEFAULT_OPSET, registered, translation_table
 from ..editing.model_functions import FunctionsReport, functions
 from ..errors import WhenceError, WhenceWarning, error
 from ..files.atomic_files import require_sidecar_place
-from ..state.export_settings import Training, exporting, log, onnx_export_flag, training_word
-from . import options as checked
+from ..state.export_settings import Training, exporting, log, onnx_export_flag
 from .artifacts import Artifacts, require_report_place
-from .backends import BACKENDS, Job, export_by
-from .options import Options
+from .backends import Job, export_by
+from .options import Options, log_decisions, options_of
 from .program import Folder, ONNXProgram, Source
-
-Backend = Literal["native", "native-export", "torch-dynamo", "torch-torchscript"]
+from .request import (Backend, ExportRequest, check_apart, check_file, check_function_modules, refuse_unknown,
+                      refuse_what_backends_lack)
 
 
 def export(model: Any, args: Any = (), f: str | os.PathLike | BinaryIO | None = None,
@@ -111,44 +106,34 @@ def export(model: Any, args: Any = (), f: str | os.PathLike | BinaryIO | None = 
     arguments, E0304 and E0303, from PyTorch's exception. What the model's own code raises passes through.
     """
     model, args, kwargs = as_module(model, args, kwargs)
-    requested = dict(locals())
-    checked.refuse_unknown(unknown, [name for name in inspect.signature(export).parameters if name != "unknown"])
-    function_modules = checked.check_function_modules(export_modules_as_functions)
-    requested["training"] = training = training_word(training)
-    chain = _chain(model, backend, dynamo)
-    checked.check_file(f)
-    _ask_the_model(requested)
-    requested["dynamic_shapes"] = _as_nested(requested)
-    checked.refuse_what_backends_lack(chain, requested)
-    options = _options(requested, chain)
-    checked.log_decisions(requested, options)
-    # The inputs are copied now, for the program too: what the caller does with a cache later belongs to another call.
-    requested["args"], requested["kwargs"] = trees.copied((requested["args"], requested["kwargs"]))
+    request = ExportRequest(model=model, args=args, f=f, backend=backend, kwargs=kwargs, verbose=verbose,
+                            input_names=input_names, output_names=output_names, opset_version=opset_version,
+                            dynamo=dynamo, external_data=external_data, dynamic_shapes=dynamic_shapes,
+                            dynamic_axes=dynamic_axes, custom_translation_table=custom_translation_table,
+                            custom_opsets=custom_opsets, report=report, optimize=optimize,
+                            do_constant_folding=do_constant_folding, verify=verify, profile=profile,
+                            dump_exported_program=dump_exported_program, artifacts_dir=artifacts_dir,
+                            export_params=export_params, keep_initializers_as_inputs=keep_initializers_as_inputs,
+                            keep_bfloat16=keep_bfloat16, training=training, operator_export_type=operator_export_type,
+                            autograd_inlining=autograd_inlining,
+                            export_modules_as_functions=export_modules_as_functions, operators=operators,
+                            sidecar=sidecar, overwrite=overwrite)
+    refuse_unknown(unknown, [each.name for each in fields(ExportRequest)])
+    request, options, chain = _checked(request)
+    function_modules = check_function_modules(request.export_modules_as_functions)
     folder = None if isinstance(f, (str, os.PathLike)) else Folder()
-    target = Path(f) if folder is None else Path(folder.name) / "model.onnx"
-    record_file = Path(sidecar) if sidecar else target.with_suffix(".whence.json")
-    if not sidecar:
-        require_sidecar_place(record_file, "name another one: sidecar='...'", overwrite)
-    report_file = None if isinstance(report, bool) or report is None else Path(report)
-    one_file = options.external_data is not None and not options.external_data.get("per_tensor")
-    checked.check_apart(f=target, sidecar=record_file, report=report_file,
-                        external_data=target.with_name(target.name + ".data") if one_file else None)
-    if report_file is not None:
-        require_report_place(report_file, target, overwrite)
-    job = Job(model, requested["args"], requested["kwargs"], target, record_file, options,
-              Artifacts.asked(artifacts_dir, report, dump_exported_program), autograd_inlining,
-              lambda call: _axes(requested, options, call), checked.for_torch_alone(requested))
+    job = _job(request, options, folder)
     failure, program = None, None
-    with exporting(model, training, shown=bool(verbose or profile)):
+    with exporting(request.model, request.training, shown=bool(request.verbose or request.profile)):
         try:
-            program = _by_one_of(chain, job, training, folder)
-            _tell_of_outputs(program, requested, options)
-            if job.call and proposed_axes.wanted(requested["dynamic_shapes"], requested["dynamic_axes"], job.call):
+            program = _by_one_of(chain, job, folder)
+            _tell_of_outputs(program, request, options)
+            if job.call and proposed_axes.wanted(request.dynamic_shapes, request.dynamic_axes, job.call):
                 proposed_axes.report(job.call, job.options.input_names, program.dynamic_axes)
             if function_modules:
                 with job.stage("functions"):
-                    program.functions = _cut(program.path, model, function_modules)
-            if verify:
+                    program.functions = _cut(program.path, request.model, function_modules)
+            if request.verify:
                 _verify(program, job)
         except BaseException as raised:
             failure = raised
@@ -156,108 +141,74 @@ def export(model: Any, args: Any = (), f: str | os.PathLike | BinaryIO | None = 
         finally:
             if any(each.startswith("native") for each in chain):
                 job.artifacts.finish(failure, program and program.verification, job.archive,
-                                     in_memory=folder and target)
+                                     in_memory=folder and job.target)
         program.seconds = dict(job.seconds)
-        for name, seconds in job.seconds.items() if profile else ():
+        for name, seconds in job.seconds.items() if request.profile else ():
             log.info("%8.3f s  %s", seconds, name)
     if hasattr(f, "write"):
         f.write(program.model_bytes)
     return program
 
 
-def _chain(model: Any, backend: Any, dynamo: bool | None) -> tuple[str, ...]:
-    import torch
-
-    if not isinstance(model, (torch.nn.Module, torch.export.ExportedProgram)):
-        raise error("E0104", "input_mismatch", f"the model is a {type(model).__name__}, not a torch.nn.Module",
-                    "wrap what computes in a module: its forward is what is exported")
-    if isinstance(model, torch.nn.DataParallel):
-        raise error("E0104", "input_mismatch", "the model is a torch.nn.DataParallel", "export its model.module")
-    if dynamo is not None and backend != "native":
-        raise error("E0101", "usage", "dynamo and backend say the same", "give one of them")
-    if dynamo or dynamo is None and backend == "native" and isinstance(model, torch.export.ExportedProgram):
-        return ("native-export",)
-    chain = (backend,) if isinstance(backend, str) else tuple(backend)
-    for each in chain:
-        if each not in BACKENDS:
-            raise error("E0101", "usage", f"there is no backend '{each}'", "one of " + ", ".join(BACKENDS))
-    if not chain:
-        raise error("E0101", "usage", "there is no backend in the chain", "one or more of " + ", ".join(BACKENDS))
-    return chain
+def _checked(request: ExportRequest) -> tuple[ExportRequest, Options, tuple[str, ...]]:
+    """The complete request, its options and its backends. Raises WhenceError for what none of the backends does."""
+    check_function_modules(request.export_modules_as_functions)
+    chain = request.chain()
+    check_file(request.f)
+    request = request.completed()
+    refuse_what_backends_lack(chain, request)
+    options = options_of(request, chain)
+    log_decisions(request, options)
+    # The inputs are copied now, for the program too: what the caller does with a cache later belongs to another call.
+    args, kwargs = trees.copied((request.args, request.kwargs))
+    return replace(request, args=args, kwargs=kwargs), options, chain
 
 
-def _ask_the_model(requested: dict[str, Any]) -> None:
-    """A torch.onnx.ExportableModule brings its example, and what is otherwise not given."""
-    import torch
-
-    model = requested["model"]
-    args = requested["args"]
-    args_given = isinstance(args, torch.Tensor) or trees.is_array(args) or args or requested["kwargs"]
-    if args_given or not isinstance(model, torch.onnx.ExportableModule):
-        return
-    requested["args"], requested["kwargs"] = model.example_arguments()
-    for name in ("input_names", "output_names", "dynamic_shapes"):
-        if requested[name] is None:
-            requested[name] = getattr(model, name)()
-
-
-def _options(requested: Mapping[str, Any], chain: Sequence[str]) -> Options:
-    opset = checked.check_opset(DEFAULT_OPSET if requested["opset_version"] is None else requested["opset_version"])
-    # PyTorch's exporter runs the functions itself, whatever Python is in them.
-    table = None if set(chain) == {"torch-dynamo"} else requested["custom_translation_table"]
-    return Options(opset=opset, input_names=checked.check_names(requested["input_names"], "input_names"),
-                   output_names=checked.check_names(requested["output_names"], "output_names"),
-                   optimize=requested["optimize"], fold=requested["do_constant_folding"],
-                   export_params=requested["export_params"],
-                   keep_initializers_as_inputs=bool(requested["keep_initializers_as_inputs"]),
-                   keep_bfloat16=bool(requested["keep_bfloat16"]),
-                   external_data=checked.check_external_data(requested["external_data"]),
-                   translations=registered(opset) | translation_table(table),
-                   custom_opsets=checked.check_custom_opsets(requested["custom_opsets"]),
-                   unsupported_as_domain=checked.unsupported_as_domain(requested["operator_export_type"]),
-                   operators=checked.check_operators(requested["operators"]),
-                   overwrite=bool(requested["overwrite"]))
+def _job(request: ExportRequest, options: Options, folder: Folder | None) -> Job:
+    """The export with the places of its files, in ``folder`` for a program in memory. Raises WhenceError E0101, E0401 for
+    files that would replace others."""
+    target = Path(request.f) if folder is None else Path(folder.name) / "model.onnx"
+    record_file = Path(request.sidecar) if request.sidecar else target.with_suffix(".whence.json")
+    if not request.sidecar:
+        require_sidecar_place(record_file, "name another one: sidecar='...'", request.overwrite)
+    report_file = None if isinstance(request.report, bool) or request.report is None else Path(request.report)
+    one_file = options.external_data is not None and not options.external_data.get("per_tensor")
+    check_apart(f=target, sidecar=record_file, report=report_file,
+                external_data=target.with_name(target.name + ".data") if one_file else None)
+    if report_file is not None:
+        require_report_place(report_file, target, request.overwrite)
+    artifacts = Artifacts.asked(request.artifacts_dir, request.report, request.dump_exported_program)
+    return Job(request, target, record_file, options, artifacts, lambda call: _axes(request, options, call))
 
 
-def _as_nested(requested: Mapping[str, Any]) -> Any:
-    """torch.export.ShapesCollection and AdditionalInputs make their shapes of the arguments."""
-    import torch
-
-    shapes = requested["dynamic_shapes"]
-    if not isinstance(shapes, (torch.export.ShapesCollection, torch.export.AdditionalInputs)):
-        return shapes
-    args = requested["args"] if isinstance(requested["args"], (tuple, list)) else (requested["args"],)
-    return shapes.dynamic_shapes(requested["model"], tuple(args), dict(requested["kwargs"] or {}))
-
-
-def _axes(requested: Mapping[str, Any], options: Options, call: Call) -> Axes:
+def _axes(request: ExportRequest, options: Options, call: Call) -> Axes:
     if len(options.input_names) > len(call.tensors):
         raise error("E0104", "input_mismatch", f"input_names holds {len(options.input_names)} names, the call has "
                     f"{len(call.tensors)} tensors", f"its tensors are: {', '.join(call.tensors)}")
-    if proposed_axes.wanted(requested["dynamic_shapes"], requested["dynamic_axes"], call):
+    if proposed_axes.wanted(request.dynamic_shapes, request.dynamic_axes, call):
         return proposed_axes.proposed(call)
-    if requested["dynamic_shapes"] is not None and requested["dynamic_axes"]:
+    if request.dynamic_shapes is not None and request.dynamic_axes:
         raise error("E0101", "usage", "dynamic_shapes and dynamic_axes say the same", "give one of them")
-    if requested["dynamic_shapes"] is not None:
-        return from_dynamic_shapes(requested["dynamic_shapes"], call)
-    return from_dynamic_axes(requested["dynamic_axes"], call.tensors, options.input_names, options.output_names)
+    if request.dynamic_shapes is not None:
+        return from_dynamic_shapes(request.dynamic_shapes, call)
+    return from_dynamic_axes(request.dynamic_axes, call.tensors, options.input_names, options.output_names)
 
 
-def _by_one_of(chain: Sequence[str], job: Job, training: str,
-               folder: Folder | None) -> ONNXProgram:
+def _by_one_of(chain: Sequence[str], job: Job, folder: Folder | None) -> ONNXProgram:
+    request = job.request
     fell_back: list[tuple[str, str]] = []
     for each in chain:
         try:
             with onnx_export_flag():
                 done = export_by(each, job)
-            source = Source(job.model, job.args, job.kwargs, job.call, training, tuple(job.options.input_names))
+            source = Source(request.model, request.args, request.kwargs, job.call, request.training, tuple(job.options.input_names))
             program = ONNXProgram(done, source, each, fell_back, folder)
             job.warn_of_writes(program.verify)
             if job.call and job.observed is None:
-                torch_failures.warn_of_own_failure(job.model, job.args, job.kwargs)
+                torch_failures.warn_of_own_failure(request.model, request.args, request.kwargs)
             return program
         except Exception as raised:  # PyTorch's exporters raise of every kind
-            failure = torch_failures.translated(raised, job.model, job.args, job.kwargs)
+            failure = torch_failures.translated(raised, request.model, request.args, request.kwargs)
             if each == chain[-1] or isinstance(failure, WhenceError) and failure.code in ("E0101", "E0104"):
                 if failure is raised:
                     raise
@@ -313,13 +264,13 @@ def _verify(program: ONNXProgram, job: Job) -> None:
         warnings.warn(f"ONNX Runtime and PyTorch differ: {program.verification}", WhenceWarning, stacklevel=3)
 
 
-def _tell_of_outputs(program: ONNXProgram, requested: Mapping[str, Any], options: Options) -> None:
+def _tell_of_outputs(program: ONNXProgram, request: ExportRequest, options: Options) -> None:
     """dynamic_axes may name outputs, whose sizes cannot be chosen."""
-    if not any(name in options.output_names or caches.is_output(name) for name in requested["dynamic_axes"] or ()):
+    if not any(name in options.output_names or caches.is_output(name) for name in request.dynamic_axes or ()):
         return
     from ..base.optional_packages import needs
 
     outputs = needs("onnx", "dynamic_axes of outputs").load(str(program.path), load_external_data=False).graph.output
     dims = {each.name: [dim.dim_param or dim.dim_value for dim in each.type.tensor_type.shape.dim] for each in outputs}
-    for warning in check_outputs(requested["dynamic_axes"], dims, options.output_names):
+    for warning in check_outputs(request.dynamic_axes, dims, options.output_names):
         warnings.warn(warning, WhenceWarning, stacklevel=3)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-import io
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,11 +13,12 @@ from ..arguments.trees import identifier
 from ..axes.dynamic_axes import Axes
 from ..converters import torch_symbolics
 from ..converters.call_expansion import Maker
-from ..converters.custom_translations import NEWEST_OPSET, OLDEST_OPSET, write_functions
+from ..converters.custom_translations import (DEFAULT_OPSET, NEWEST_OPSET, OLDEST_OPSET, registered, translation_table,
+                                              write_functions)
 from ..converters.python_functions import PythonTranslation, part_of
 from ..errors import error
-from ..files.atomic_files import require_model_name
 from ..state.export_settings import log
+from .request import ExportRequest
 
 
 @dataclass(frozen=True)
@@ -116,29 +115,6 @@ def check_opset(opset: Any) -> int:
     return opset
 
 
-def check_file(f: Any) -> None:
-    """A path, None, or what bytes can be written to."""
-    named = isinstance(f, (str, os.PathLike))
-    if named:
-        require_model_name(Path(f))
-    if named and Path(f).name or f is None or not named and hasattr(f, "write") and not isinstance(f, io.TextIOBase):
-        return
-    raise error("E0101", "usage", f"f={f!r} is neither a file's path nor a binary stream",
-                "give 'model.onnx', a BytesIO, open(path, 'wb'), or nothing for a program in memory")
-
-
-def check_apart(**files: str | os.PathLike | None) -> None:
-    """Files that an export writes, by the option that names them."""
-    seen: dict[str, str] = {}
-    for option, file in files.items():
-        if file is None or Path(file).exists() and not Path(file).is_file():
-            continue
-        other = seen.setdefault(os.path.realpath(file), option)
-        if other != option:
-            raise error("E0101", "usage", f"{other} and {option} would be one file: {file}",
-                        "name another file for one of them", file=str(file))
-
-
 def check_external_data(external_data: Any) -> dict[str, Any] | None:
     """None for False; {} for True; the entries of a dict ("threshold", "alignment", "per_tensor") that are not
     False."""
@@ -191,99 +167,36 @@ def unsupported_as_domain(operator_export_type: Any) -> bool:
                 "ONNX_ATEN_FALLBACK keeps those that have no converter, in a domain of their own")
 
 
-def check_function_modules(asked: Any) -> dict[str, Any] | None:
-    """The choice for ``functions``: every module for True, classes by their names; None for no functions."""
-    if asked is True:
-        return {"modules": ["**"]}
-    if not asked:
-        return None
-    wrong = [each for each in asked if not isinstance(each, type)] if not isinstance(asked, str) else [asked]
-    if wrong:
-        raise error("E0101", "usage", f"export_modules_as_functions holds {wrong[0]!r}, which is not a class",
-                    "give True, or the classes of modules: {torch.nn.Linear}")
-    return {"types": sorted({each.__name__ for each in asked})}
+def options_of(request: ExportRequest, chain: Sequence[str]) -> Options:
+    """Raises WhenceError E0101 for what no export can do, E0303."""
+    opset = check_opset(DEFAULT_OPSET if request.opset_version is None else request.opset_version)
+    # PyTorch's exporter runs the functions itself, whatever Python is in them.
+    table = None if set(chain) == {"torch-dynamo"} else request.custom_translation_table
+    return Options(opset=opset, input_names=check_names(request.input_names, "input_names"),
+                   output_names=check_names(request.output_names, "output_names"),
+                   optimize=request.optimize, fold=request.do_constant_folding,
+                   export_params=request.export_params,
+                   keep_initializers_as_inputs=bool(request.keep_initializers_as_inputs),
+                   keep_bfloat16=bool(request.keep_bfloat16),
+                   external_data=check_external_data(request.external_data),
+                   translations=registered(opset) | translation_table(table),
+                   custom_opsets=check_custom_opsets(request.custom_opsets),
+                   unsupported_as_domain=unsupported_as_domain(request.operator_export_type),
+                   operators=check_operators(request.operators),
+                   overwrite=bool(request.overwrite))
 
 
-# Options that only some backends have: the value at which nothing is asked for, and which backends have it.
-_SERVED = {
-    "report": (None, "native", "native-export", "torch-dynamo"),
-    "dump_exported_program": (False, "native", "native-export", "torch-dynamo"),
-    "custom_translation_table": (None, "native", "native-export", "torch-dynamo"),
-    "custom_opsets": (None, "native", "native-export", "torch-torchscript"),
-    "operators": (None, "native", "native-export"),
-    "external_data": (False, "native", "native-export", "torch-dynamo"),
-    "operator_export_type": ("ONNX", "native", "native-export"),
-    "autograd_inlining": (True, "native-export", "torch-torchscript"),
-}
-
-
-def refuse_what_backends_lack(chain: Sequence[str], requested: Mapping[str, Any]) -> None:
-    for name, (nothing, *served) in _SERVED.items():
-        value = getattr(requested[name], "name", requested[name])
-        lacking = [each for each in chain if each not in served]
-        if value and value != nothing and lacking or nothing is True and not value and lacking:
-            raise error("E0101", "usage", f"the backend {lacking[0]} has no {name}", "these have: " + ", ".join(served))
-    if _is_program(requested["model"]):
-        for name, asked, why in (
-                ("dynamic_shapes", requested["dynamic_shapes"], "give them to torch.export.export"),
-                ("dynamic_axes", requested["dynamic_axes"], "give dynamic_shapes to torch.export.export"),
-                ("training", requested["training"] == "train", "export the module in that mode to a program"),
-                ("autograd_inlining", not requested["autograd_inlining"], "torch.export has inlined them")):
-            if asked:
-                raise error("E0101", "usage", f"{name} of a torch.export.ExportedProgram is settled already", why)
-    if "torch-dynamo" in chain and requested["report"] and not isinstance(requested["report"], bool):
-        raise error("E0101", "usage", "the path of a report is of the native backends",
-                    "report=True and artifacts_dir, or backend='native-export'")
-    if "torch-dynamo" in chain and requested["external_data"] and not isinstance(requested["external_data"], bool):
-        raise error("E0101", "usage", "how the weights are laid out is for the native backends to say",
-                    "external_data=True, or backend='native-export'")
-
-
-def _is_program(model: Any) -> bool:
-    import torch
-
-    return isinstance(model, torch.export.ExportedProgram)
-
-
-def for_torch_alone(requested: Mapping[str, Any]) -> dict[str, Any]:
-    """The options that torch.onnx.export(dynamo=True) serves itself."""
-    names = ("dump_exported_program", "artifacts_dir", "profile", "verbose", "custom_translation_table")
-    return {name: requested[name] for name in names} | {"report": bool(requested["report"])}
-
-
-# Options of older versions of torch.onnx.export, which no version of whence has, and what to do instead.
-_REMEDIES = {
-    "fallback": "backend=['native', 'native-export', 'torch-dynamo'] is a chain; which one did it is said",
-    "export_options": "give the options by name: dynamic_shapes=..., external_data=...",
-    "opset": "opset_version=20",
-    "use_external_data_format": "external_data=True",
-    "example_outputs": "leave it out: results are known from the call",
-    "enable_onnx_checker": "leave it out: whence.validate(path) checks a file",
-    "strip_doc_string": "leave it out: `whence strip` takes away what was written",
-    "add_node_names": "leave it out: nodes always have names",
-    "fixed_batch_size": "leave it out: sizes that dynamic_shapes does not name are fixed",
-    "path": "it is called f, as torch.onnx.export has it",
-}
-
-
-def refuse_unknown(unknown: Mapping[str, Any], known: Sequence[str]) -> None:
-    for name in unknown:
-        near = difflib.get_close_matches(name, known, 1)
-        raise error("E0101", "usage", f"there is no option '{name}'",
-                    _REMEDIES.get(name) or (f"did you mean {near[0]}?" if near else "help(whence.export) lists them"))
-
-
-def log_decisions(requested: Mapping[str, Any], options: Options) -> None:
+def log_decisions(request: ExportRequest, options: Options) -> None:
     """Logs where the file will differ from the wording of the request."""
-    if not requested["do_constant_folding"] and requested["optimize"]:
+    if not request.do_constant_folding and request.optimize:
         log.info("do_constant_folding=False: every weight is stored as the model holds it; by torch-dynamo, which folds "
                  "whenever it optimises, nothing is optimised")
-    if requested["keep_initializers_as_inputs"] is None:
+    if request.keep_initializers_as_inputs is None:
         log.info("keep_initializers_as_inputs=None: weights are not listed among the inputs")
-    if requested["keep_initializers_as_inputs"] and not options.export_params:
+    if request.keep_initializers_as_inputs and not options.export_params:
         log.info("keep_initializers_as_inputs with export_params=False: the weights are inputs already")
-    if requested["opset_version"] is None:
+    if request.opset_version is None:
         log.info("opset_version=None: opset %d", options.opset)
-    if requested["training"] != "eval" and options.optimize:
+    if request.training != "eval" and options.optimize:
         log.info("training='%s' with optimize=True: folding leaves dropout and batch normalisation as they are in "
-                 "that mode; optimize=False leaves every parameter as it is", requested["training"])
+                 "that mode; optimize=False leaves every parameter as it is", request.training)
