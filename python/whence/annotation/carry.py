@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import Union
+from typing import Any, Union
 
 from ..command.process import run_json
-from ..errors import WhenceError, error, require_path
+from ..errors import Diagnostic, WhenceError, error, require_path
 from ..files.model_files import Model, takes_models
 from .reports import AnnotateReport
 
@@ -29,7 +29,7 @@ _FIELDS = 3  # in a question: the number of the tool, where its model is, and wh
 
 
 @takes_models("model", written="output")
-def carry(model: Model, tool: Tool | Sequence[Tool], output: str | os.PathLike | None = None, *,
+def carry(model: Model, tool: Tool | Sequence[Tool], output: str | os.PathLike[str] | None = None, *,
           timeout: float | None = None, overwrite: bool = False) -> AnnotateReport:
     """Runs a tool on an annotated ONNX file and writes what it makes with the origins of its nodes on it.
 
@@ -98,7 +98,7 @@ class _Functions:
         name = getattr(tool, "__name__", "") or type(tool).__name__
         return re.sub(r"\W+", "", name) or "function"
 
-    def serve(self, run: Callable[[], dict]) -> dict:
+    def serve(self, run: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """Calls ``run``, which runs the command, and returns its result. Raises E0210 from what a function raised."""
         for name in ("ask", "answer"):
             os.mkfifo(self.folder / name)
@@ -129,7 +129,7 @@ class _Functions:
             text += os.read(ask, 65536)
         return [os.fsdecode(each) for each in text.split(b"\0")[:_FIELDS]]
 
-    def _result(self, running, failure: BaseException | None) -> dict:
+    def _result(self, running: Any, failure: BaseException | None) -> dict[str, Any]:
         if failure is not None and not isinstance(failure, Exception):
             raise failure
         try:
@@ -140,7 +140,7 @@ class _Functions:
                             "run it without whence to see whether it takes the model") from failure
             raise WhenceError([self._readable(each) for each in told.diagnostics]) from None
 
-    def _readable(self, diagnostic):
+    def _readable(self, diagnostic: Diagnostic) -> Diagnostic:
         """With the names of functions in the place of their scripts."""
         return replace(diagnostic, message=re.sub(rf"sh {re.escape(str(self.folder))}/\d+/", "", diagnostic.message))
 
@@ -152,7 +152,7 @@ def _call(function: Function, source: str, target: str) -> None:
         shutil.copyfile(source, target)
 
 
-def _state(path: str) -> tuple | None:
+def _state(path: str) -> tuple[Any, ...] | None:
     try:
         status = os.stat(path)
     except OSError:

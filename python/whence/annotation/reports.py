@@ -39,7 +39,7 @@ class AnnotateReport(Printed):
     shortfalls: tuple[str, ...] = ()  # minima that were not reached
 
     @classmethod
-    def from_json(cls, path: Path, report: dict) -> AnnotateReport:
+    def from_json(cls, path: Path, report: dict[str, Any]) -> AnnotateReport:
         return cls(path, report["nodes"], *(report[name] for name in CONFIDENCES), report["changed"],
                    tuple(map(Diagnostic.from_json, report["diagnostics"])), tuple(report.get("shortfalls", ())))
 
@@ -58,12 +58,12 @@ class AnnotateReport(Printed):
 
 
 @takes_models("model", "source", written="output")
-def annotate(model: Model, sidecar: str | os.PathLike | None = None, *,
-             output: str | os.PathLike | None = None, source: Model | None = None,
-             weights: str | os.PathLike | None = None, keys: Collection[str] = (), names: bool = True, carry: bool = False, functions: str | None = None,
+def annotate(model: Model, sidecar: str | os.PathLike[str] | None = None, *,
+             output: str | os.PathLike[str] | None = None, source: Model | None = None,
+             weights: str | os.PathLike[str] | None = None, keys: Collection[str] = (), names: bool = True, carry: bool = False, functions: str | None = None,
              minima: Collection[str] = (), allow_different_weights: bool = False, overwrite: bool = False, copy_data: bool = False,
-             values: Values | str | os.PathLike | None = None,
-             outputs: str | os.PathLike | None = None, input_names: InputNames | None = None,
+             values: Values | str | os.PathLike[str] | None = None,
+             outputs: str | os.PathLike[str] | None = None, input_names: InputNames | None = None,
              extra_inputs: ExtraInputs | None = None) -> AnnotateReport:
     """Writes on every node of an ONNX file where it comes from; in place, atomically, unless ``output`` is given.
 
@@ -136,11 +136,11 @@ class ValidationReport(Printed):
     path: Path
     clean: bool
     coverage: Coverage
-    findings: list[dict]
-    raw: dict
+    findings: list[dict[str, Any]]
+    raw: dict[str, Any]
     proof: Proof | None = None  # None without values
 
-    def to_html(self, path: str | os.PathLike) -> Path:
+    def to_html(self, path: str | os.PathLike[str]) -> Path:
         """Writes one page without outside parts: the coverage, and a table of modules. Returns its path."""
         head = "".join(f"<th>{name}</th>" for name in ("module", "nodes", *CONFIDENCES))
         rows = "".join(
@@ -177,10 +177,10 @@ _FINDINGS_SHOWN = 20
 
 
 @takes_models("model", "baseline", "conformance")
-def validate(model: Model, sidecar: str | os.PathLike | None = None, *, min_covered: float | None = None,
+def validate(model: Model, sidecar: str | os.PathLike[str] | None = None, *, min_covered: float | None = None,
              minima: Collection[str] = (), required: Collection[str] = (), baseline: Model | None = None,
              allowed: Collection[str] = (), tolerances: Collection[str] = (),
-             config: str | os.PathLike | None = None, conformance: Model | None = None, full: bool = False,
+             config: str | os.PathLike[str] | None = None, conformance: Model | None = None, full: bool = False,
              values: Any = None, input_names: InputNames | None = None,
              extra_inputs: ExtraInputs | None = None) -> ValidationReport:
     """Says how much is known of an annotated file, and what is wrong with it; ``clean`` is false when a check found fault.
@@ -228,7 +228,7 @@ class Comparison(Printed):
 
     baseline: dict[str, int]
     enhanced: dict[str, int]
-    diff: dict  # `whence diff --json`, schema/diff.schema.json
+    diff: dict[str, Any]  # `whence diff --json`, schema/diff.schema.json
 
     def _headline(self) -> str:
         return f"{counted(self.baseline['nodes'], 'node')} became {self.enhanced['nodes']:,}: " + _changes(self.diff["changes"])
@@ -245,7 +245,7 @@ def _changes(counts: dict[str, int]) -> str:
 
 @takes_models("baseline", "enhanced")
 def compare(baseline: Model, enhanced: Model,
-            sidecar: str | os.PathLike | None = None) -> Comparison:
+            sidecar: str | os.PathLike[str] | None = None) -> Comparison:
     """Compares two exports of one model: kinds of node names, what is known, size, and what became of the nodes.
 
     ``sidecar`` is that of the model, and is applied to both files. "bytes" is the size of the ONNX file alone, without
@@ -260,6 +260,6 @@ def compare(baseline: Model, enhanced: Model,
 _KINDS_OF_NAMES = ("full_hierarchies", "names_alone", "class_scopes", "simple_names")
 
 
-def _counts(report: dict, path: str | os.PathLike) -> dict[str, int]:
+def _counts(report: dict[str, Any], path: str | os.PathLike[str]) -> dict[str, int]:
     return {"nodes": report["coverage"]["nodes"], **{kind: report["naming"][kind] for kind in _KINDS_OF_NAMES},
             **{word: report["coverage"][word] for word in CONFIDENCES}, "bytes": Path(path).stat().st_size}

@@ -76,20 +76,20 @@ def words(path: Sequence[Any]) -> Iterator[str]:
     return iter([*words[:1], *part, *words[1:]])
 
 
-def head_of(path: tuple) -> tuple | None:
+def head_of(path: tuple[Any, ...]) -> tuple[Any, ...] | None:
     """The part of a path that leads to the cache; None if the path does not lead into one."""
     return next((path[:at] for at, key in enumerate(path) if isinstance(key, Key)), None)
 
 
-def tail_of(path: tuple) -> tuple | None:
+def tail_of(path: tuple[Any, ...]) -> tuple[Any, ...] | None:
     """The part that leads on within the cache."""
     head = head_of(path)
     return None if head is None else path[len(head):]
 
 
-def as_results(paths: Iterable[tuple]) -> Iterator[tuple]:
+def as_results(paths: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
     """Paths of results, with "present" in place of the part that leads to a cache, numbered from the second on."""
-    known: dict[tuple, str] = {}
+    known: dict[tuple[Any, ...], str] = {}
     for path in paths:
         head = head_of(path)
         if head is not None:
@@ -105,7 +105,7 @@ def is_output(name: str) -> bool:
     return re.match(r"present(_\d+)?\.\d+\.", name) is not None
 
 
-def tree(names: Mapping[tuple, str]) -> dict[Any, Any]:
+def tree(names: Mapping[tuple[Any, ...], str]) -> dict[Any, Any]:
     """{0: {"key": name, "value": name}}: the names of tensors by their paths in a cache, by layer and word."""
     layers: dict[Any, Any] = {}
     for path, name in names.items():

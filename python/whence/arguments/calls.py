@@ -65,10 +65,10 @@ class Call:
             filled |= trees.copied(self.changeable)
         return self.close(iter([filled[name] for name in self.names.values()]))
 
-    def as_passed(self, arguments: Mapping[str, Any]) -> tuple[tuple, dict]:
+    def as_passed(self, arguments: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """args and kwargs."""
         left = dict(arguments)
-        positional: list = []
+        positional: list[Any] = []
         keywords: dict[str, Any] = {}
         by_position = True
         for name, parameter in self.signature.parameters.items():
@@ -94,7 +94,7 @@ class Call:
             and kinds[name] is not inspect.Parameter.KEYWORD_ONLY
 
 
-def split(args: Any, kwargs: Mapping[str, Any] | None, signature: inspect.Signature) -> tuple[tuple, dict]:
+def split(args: Any, kwargs: Mapping[str, Any] | None, signature: inspect.Signature) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """args and kwargs; a dict at the end of args holds keyword arguments, as torch.onnx.export has it."""
     positional = tuple(args) if isinstance(args, (tuple, list)) else (args,)
     keywords = dict(kwargs or {})
@@ -113,7 +113,7 @@ def opened(forward: Any, args: Any, kwargs: Mapping[str, Any] | None) -> Call:
     return bound_to(signature, *split(args, kwargs, signature))
 
 
-def bound_to(signature: inspect.Signature, positional: tuple, keywords: Mapping[str, Any]) -> Call:
+def bound_to(signature: inspect.Signature, positional: tuple[Any, ...], keywords: Mapping[str, Any]) -> Call:
     """The call with just these arguments: a dict at their end is one of them. Raises as ``opened`` does."""
     try:
         bound = signature.bind(*positional, **keywords)
@@ -230,7 +230,7 @@ def tensors_only(model: torch.nn.Module, args: Sequence[Any] | torch.Tensor,
     is_nested = any(trees.opened(each) is not None for each in call.arguments.values())
     tensor_paths = [path for path, name in call.names.items() if name in call.tensors]
 
-    def forward(*given, **by_name):
+    def forward(*given: Any, **by_name: Any) -> Any:
         tensors = {**dict(zip(identifiers, given)), **by_name}
         arguments = call.with_tensors([tensors[name] for name in identifiers])
         compares = is_nested and not torch.compiler.is_dynamo_compiling()  # which follows every line of this
@@ -280,7 +280,7 @@ def trace(model: torch.nn.Module, tensors: Mapping[str, torch.Tensor]) -> torch.
                                check_trace=False)
 
 
-def reloaded(traced: torch.jit.ScriptModule, tensors: Iterable[str]) -> Callable:
+def reloaded(traced: torch.jit.ScriptModule, tensors: Iterable[str]) -> Callable[..., Any]:
     """A trace as it comes out of its archive, which is what is exported: LibTorch drops some writes when it reads one.
     Takes the tensors in order."""
     archive = io.BytesIO()

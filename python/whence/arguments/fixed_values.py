@@ -76,7 +76,7 @@ class _Comparison:
         first, second = list(first), list(second)
         return len(first) == len(second) and all(map(self.same, first, second))
 
-    def _same_elements(self, a: Iterator, b: Iterator) -> bool:
+    def _same_elements(self, a: Iterator[Any], b: Iterator[Any]) -> bool:
         """True if two iterators have the same elements left; takes none from them."""
         try:
             return self._same_items(copy.copy(a), copy.copy(b))

@@ -75,9 +75,9 @@ def _key(entry: Any) -> Any:
     return str(entry)
 
 
-def _mapping(value: Mapping) -> Opened:
+def _mapping(value: Mapping[Any, Any]) -> Opened:
     """A subclass of dict, such as a BatchEncoding. What cannot be written to becomes a dict."""
-    def build(given: list) -> Any:
+    def build(given: list[Any]) -> Any:
         other = _shell(value) if isinstance(value, MutableMapping) else {}
         for key, each in zip(value, given):
             other[key] = each
@@ -86,9 +86,9 @@ def _mapping(value: Mapping) -> Opened:
     return Opened(list(value.items()), build, rest=state_of(value))
 
 
-def _sequence(value: list | tuple) -> Opened:
+def _sequence(value: list[Any] | tuple[Any, ...]) -> Opened:
     """A subclass of list or tuple, such as torch.Size."""
-    def build(given: list) -> Any:
+    def build(given: list[Any]) -> Any:
         if isinstance(value, tuple):
             return type(value)(given)
         other = _shell(value)
@@ -111,7 +111,7 @@ def _object(value: Any) -> Opened | None:
         return None
     names = [name for name in state if not caches.is_fixed(value, name)]
 
-    def build(shell: Any, given: list) -> Any:
+    def build(shell: Any, given: list[Any]) -> Any:
         for name, each in zip(names, given):
             if name in getattr(shell, "__dict__", ()):
                 shell.__dict__[name] = each

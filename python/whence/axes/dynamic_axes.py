@@ -265,7 +265,7 @@ def _with_keywords(shapes: Mapping[str, Any], call: Call) -> dict[str, Any]:
     return opened
 
 
-def _part(shape: Any, key: Any, children: list, what: str) -> Any:
+def _part(shape: Any, key: Any, children: list[Any], what: str) -> Any:
     """The part of a container's shapes that belongs to one child."""
     if shape is None:
         return None

@@ -20,7 +20,7 @@ def honoured(axes: Axes, export: Callable[[Axes], None], length: Callable[[str, 
     """Exports with those automatic axes that the model does not fix, of one size all or none, and returns them;
     torch.export finds out by itself. Of two that differ, one whose ``length`` in the example is 1 is fixed: it is there
     to be broadcast."""
-    found: dict[Any, list] = {}  # by name; an axis without a name is a size of its own
+    found: dict[Any, list[Any]] = {}  # by name; an axis without a name is a size of its own
     for name, axis, what in automatic(axes):
         found.setdefault(what.name or (name, axis), []).append((name, axis))
     sizes = dict(sorted(found.items(), key=lambda each: all(length(*axis) != 1 for axis in each[1])))
@@ -33,7 +33,7 @@ def honoured(axes: Axes, export: Callable[[Axes], None], length: Callable[[str, 
             raise
         first = failure
 
-    def works(fixed: Collection) -> bool:
+    def works(fixed: Collection[Any]) -> bool:
         try:
             export(without(axes, [axis for size in fixed for axis in sizes[size]]))
         except WhenceError as failure:

@@ -11,7 +11,7 @@ import copy
 import dataclasses
 import functools
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -55,17 +55,17 @@ def captured() -> Iterator[list[Captured]]:
             programs.append(Captured(program, _copied(program), outer[0] if outer else call,
                                      "" if model is None else type(model).__qualname__))
 
-    def returning(function, call: str):
+    def returning(function: Callable[..., Any], call: str) -> Callable[..., Any]:
         @functools.wraps(function)
-        def remember(*args, **kwargs):
+        def remember(*args: Any, **kwargs: Any) -> Any:
             program = function(*args, **kwargs)
             keep(program, call, args[0] if args else kwargs.get("mod"))
             return program
         return remember
 
-    def given(function, call: str):
+    def given(function: Callable[..., Any], call: str) -> Callable[..., Any]:
         @functools.wraps(function)
-        def remember(model=None, *args, **kwargs):
+        def remember(model: Any = None, *args: Any, **kwargs: Any) -> Any:
             keep(model, call)
             outer.append(call)
             try:
@@ -203,7 +203,7 @@ def with_plain_containers(program: torch.export.ExportedProgram) -> torch.export
     return saved
 
 
-def write(made: Captured, sidecar: Path) -> tuple[dict, list[Diagnostic]]:
+def write(made: Captured, sidecar: Path) -> tuple[dict[str, Any], list[Diagnostic]]:
     """Writes the sidecar of a program; returns the row for Recording.files and the diagnostics to report.
 
     Raises WhenceError: E0303 for a program that PyTorch cannot save, E0401.

@@ -49,7 +49,7 @@ class Observed:
         return [each.name for each in self.changes if each.in_place]
 
 
-def observed(holder: Any, run: Callable, tensors: Mapping[str, torch.Tensor]) -> Observed | None:
+def observed(holder: Any, run: Callable[..., Any], tensors: Mapping[str, torch.Tensor]) -> Observed | None:
     """``run`` gets copies of the tensors; ``holder`` is what holds the state, and is afterwards as before.
 
     None where the model does not run: whatever exports it will say why.
@@ -78,7 +78,7 @@ def observed_script(model: torch.jit.ScriptModule, tensors: Mapping[str, Any]) -
 
 
 def observed_program(program: torch.export.ExportedProgram) -> Observed | None:
-    def call(arguments: tuple) -> Any:
+    def call(arguments: tuple[Any, ...]) -> Any:
         positional, keywords = arguments
         return program.module(check_guards=False)(*positional, **keywords)
 
@@ -90,7 +90,7 @@ def observed_program(program: torch.export.ExportedProgram) -> Observed | None:
                           names_of)
 
 
-def _observed_call(holder: Any, call: Callable, arguments: Any,
+def _observed_call(holder: Any, call: Callable[..., Any], arguments: Any,
                    names_of: Callable[[list[trees.Path]], Iterable[Any]]) -> Observed | None:
     """``call`` gets the arguments with copies of their tensors, which are named by ``names_of`` the paths of leaves."""
     found, close = trees.flatten(arguments)
@@ -104,14 +104,14 @@ def _observed_call(holder: Any, call: Callable, arguments: Any,
     return observed(holder, run, tensors)
 
 
-def _run(holder: Any, run: Callable, copies: tuple) -> tuple[Any, list[Change]]:
+def _run(holder: Any, run: Callable[..., Any], copies: tuple[Any, ...]) -> tuple[Any, list[Change]]:
     with warnings.catch_warnings(), torch.no_grad(), state_restored(holder):
         warnings.simplefilter("ignore")  # the export runs the model again
         result = run(*copies)
         return result, changes()
 
 
-def _is_repeatable(holder: Any, run: Callable, tensors: Mapping[str, torch.Tensor], result: Any) -> bool:
+def _is_repeatable(holder: Any, run: Callable[..., Any], tensors: Mapping[str, torch.Tensor], result: Any) -> bool:
     before = trees.tensors_in(result)
     try:
         return alike(trees.tensors_in(_run(holder, run, trees.copied(tuple(tensors.values())))[0]), before)
@@ -129,14 +129,14 @@ def _is_changed(before: torch.Tensor, after: torch.Tensor) -> bool:
         return False
 
 
-def _place(tensor: torch.Tensor) -> tuple:
+def _place(tensor: torch.Tensor) -> tuple[Any, ...]:
     try:
         return tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype
     except (NotImplementedError, RuntimeError):  # a layout without one memory
         return (id(tensor),)
 
 
-def _refuse_shared(holder: Any, run: Callable, tensors: Mapping[str, torch.Tensor], copies: tuple, result: Any,
+def _refuse_shared(holder: Any, run: Callable[..., Any], tensors: Mapping[str, torch.Tensor], copies: tuple[Any, ...], result: Any,
                    written: Iterable[str]) -> None:
     names = list(tensors)
     shared = [[names[each] for each in group] for group in trees.sharing(tensors.values())]
@@ -153,7 +153,7 @@ def _refuse_shared(holder: Any, run: Callable, tensors: Mapping[str, torch.Tenso
 
 
 def refuse_what_was_missed(seen: Observed | None, model: torch.nn.Module, tensors: Sequence[torch.Tensor],
-                           programs: Iterable[Callable[[], Callable]], what: str) -> None:
+                           programs: Iterable[Callable[[], Callable[..., Any]]], what: str) -> None:
     """Raises WhenceError E0303 where the model writes to what it holds, and one of ``programs``, which make a captured
     program, computes something else than the model on the example: what it lacks is the write. Models that draw random
     numbers are not compared."""
@@ -174,7 +174,7 @@ def refuse_what_was_missed(seen: Observed | None, model: torch.nn.Module, tensor
 
 
 def warn_of_other_results(seen: Observed | None, model: torch.nn.Module, tensors: Sequence[torch.Tensor],
-                          program: Callable[[], Callable], what: str) -> None:
+                          program: Callable[[], Callable[..., Any]], what: str) -> None:
     """Warns, E0303, where a captured program computes something else than the model on the example: libraries ask
     whether a model is captured, and take another way then. Models that draw random numbers are not compared."""
     if seen is None or seen.in_place or not seen.repeatable:
@@ -223,7 +223,7 @@ def _said_to_be_captured(what: str) -> Iterator[None]:
         torch.compiler._is_exporting_flag = before
 
 
-def _results(model: torch.nn.Module, program: Callable[[], Callable], tensors: tuple,
+def _results(model: torch.nn.Module, program: Callable[[], Callable[..., Any]], tensors: tuple[Any, ...],
              seed: int = 0) -> list[torch.Tensor] | None:
     try:
         return computed(model, program(), tensors, seed)

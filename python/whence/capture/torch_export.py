@@ -14,7 +14,7 @@ from ..state.export_settings import log, quiet
 from .traces import alike, computed, stretched
 
 
-def captured(model: torch.nn.Module, tensors: tuple, shapes: Any) -> Any:
+def captured(model: torch.nn.Module, tensors: tuple[Any, ...], shapes: Any) -> Any:
     """torch.export.export, for which 0 and 1 are sizes like others; bounds that the model has are told and taken."""
     small = [dim for tensor, axes in zip(tensors, shapes) for axis, dim in (axes or {}).items()
              if tensor.shape[axis] < 2]
@@ -31,7 +31,7 @@ def captured(model: torch.nn.Module, tensors: tuple, shapes: Any) -> Any:
     return program
 
 
-def _open_sizes(program: Any, shapes: tuple) -> list[dict[int, tuple[Any, Any]]]:
+def _open_sizes(program: Any, shapes: tuple[Any, ...]) -> list[dict[int, tuple[Any, Any]]]:
     """For each input {axis: (the user's Dim, its size in the program)}, where torch.export did not fix it."""
     values = {node.name: node.meta.get("val") for node in program.graph.nodes if node.op == "placeholder"}
     return [{axis: (dim, values[name].shape[axis]) for axis, dim in (axes or {}).items()
@@ -39,12 +39,12 @@ def _open_sizes(program: Any, shapes: tuple) -> list[dict[int, tuple[Any, Any]]]
             for name, axes in zip(program.graph_signature.user_inputs, shapes)]
 
 
-def left_open(program: Any, shapes: tuple) -> tuple:
+def left_open(program: Any, shapes: tuple[Any, ...]) -> tuple[Any, ...]:
     """The shapes without the axes that torch.export fixed, as it may those of Dim.AUTO."""
     return tuple({axis: dim for axis, (dim, _) in axes.items()} for axes in _open_sizes(program, shapes))
 
 
-def bounds(program: Any, shapes: tuple) -> list[tuple[str, int, str]]:
+def bounds(program: Any, shapes: tuple[Any, ...]) -> list[tuple[str, int, str]]:
     """The axes that torch.export left open but for which the program has bounds: (input, axis, range).
 
     It learns them from conditions on sizes. Bounds that the user's Dim has are not news.
@@ -66,7 +66,7 @@ def _finite(bound: Any) -> int | None:
     return int(bound) if bound.is_Integer and int(bound) < 2**31 else None
 
 
-def _with_bounds(model: torch.nn.Module, tensors: tuple, shapes: Any) -> Any:
+def _with_bounds(model: torch.nn.Module, tensors: tuple[Any, ...], shapes: Any) -> Any:
     try:
         with quiet():
             return torch.export.export(model, tensors, dynamic_shapes=shapes)
@@ -79,7 +79,7 @@ def _with_bounds(model: torch.nn.Module, tensors: tuple, shapes: Any) -> Any:
         return torch.export.export(model, tensors, dynamic_shapes=bounded)
 
 
-def _from_source(model: torch.nn.Module, tensors: tuple, shapes: Any, failure: Exception) -> Any:
+def _from_source(model: torch.nn.Module, tensors: tuple[Any, ...], shapes: Any, failure: Exception) -> Any:
     """Exports the model's bytecode, for a model that does not run on tensors without data.
 
     torch.onnx.export tries the two in the same order. Raises ``failure`` where both fail: it names the model's line.
@@ -93,7 +93,7 @@ def _from_source(model: torch.nn.Module, tensors: tuple, shapes: Any, failure: E
     return program
 
 
-def _check_small(model: torch.nn.Module, program: Any, tensors: tuple, shapes: tuple) -> None:
+def _check_small(model: torch.nn.Module, program: Any, tensors: tuple[Any, ...], shapes: tuple[Any, ...]) -> None:
     """Raises WhenceError E0304 where the program is another than the model, at the example's sizes or larger ones."""
     values = {node.name: node.meta.get("val") for node in program.graph.nodes}
     said = [each for each in map(values.get, program.graph_signature.user_outputs) if isinstance(each, torch.Tensor)]
@@ -108,7 +108,7 @@ def _check_small(model: torch.nn.Module, program: Any, tensors: tuple, shapes: t
                         "else there than at other sizes", "give an example whose dynamic sizes are 2 or more")
 
 
-def _grown(tensors: tuple, shapes: tuple) -> tuple:
+def _grown(tensors: tuple[Any, ...], shapes: tuple[Any, ...]) -> tuple[Any, ...]:
     """The tensors with sizes of 3 in the place of dynamic sizes of 0 and 1."""
     larger = []
     for tensor, axes in zip(tensors, shapes):

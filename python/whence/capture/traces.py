@@ -158,7 +158,7 @@ def _compared(model: torch.nn.Module, made: torch.jit.ScriptModule, tensors: Ten
     return None, False
 
 
-def run_of(made: torch.jit.ScriptModule, tensors: Tensors) -> Callable:
+def run_of(made: torch.jit.ScriptModule, tensors: Tensors) -> Callable[..., Any]:
     names = list(calls.by_identifier(tensors))
     return lambda *each: made(**dict(zip(names, each)))
 
@@ -170,7 +170,7 @@ class Found(Enum):
     NOTHING = auto()  # the model does not run
 
 
-def _as_the_model(model: torch.nn.Module, run: Callable, given: Tensors,
+def _as_the_model(model: torch.nn.Module, run: Callable[..., Any], given: Tensors,
                   state_of: torch.nn.Module | None = None) -> Found:
     try:
         wanted = computed(model, model, tuple(given.values()))
@@ -183,7 +183,7 @@ def _as_the_model(model: torch.nn.Module, run: Callable, given: Tensors,
     return Found.SAME if alike(found, wanted) else Found.DIFFERS
 
 
-def baked_at_long_sizes(model: torch.nn.Module, run: Callable, tensors: Tensors, axes: Axes,
+def baked_at_long_sizes(model: torch.nn.Module, run: Callable[..., Any], tensors: Tensors, axes: Axes,
                         of_sizes: Sequence[SizeUse] = (), holder: str = "trace",
                         excluded: Callable[[Tensors, Found], bool] = lambda *_: False
                         ) -> Diagnostic | None:
@@ -422,7 +422,7 @@ def stretched(tensor: torch.Tensor, axis: int, size: int) -> torch.Tensor:
     return tensor.index_select(axis, torch.arange(size, device=tensor.device) % tensor.shape[axis])
 
 
-def computed(model: torch.nn.Module, run: Callable, tensors: tuple, seed: int = 0) -> list[torch.Tensor]:
+def computed(model: torch.nn.Module, run: Callable[..., Any], tensors: tuple[Any, ...], seed: int = 0) -> list[torch.Tensor]:
     """The tensors that ``run`` returns, the same each time: restores generators and the model's state."""
     with torch.no_grad(), state_restored(model):
         torch.manual_seed(seed)

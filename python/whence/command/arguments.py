@@ -7,12 +7,13 @@ import json
 import os
 import sys
 from collections.abc import Callable, Sequence
+from typing import NoReturn
 
 from ..errors import WhenceError, error
 
 
 class Parser(argparse.ArgumentParser):
-    def error(self, message: str):
+    def error(self, message: str) -> NoReturn:
         raise error("E0101", "usage", message, f"`{self.prog} --help` lists the options")
 
 

@@ -6,6 +6,8 @@ imports nothing but the standard library, and of other packages those alone that
 the network, and does not import torch.
 """
 
+from __future__ import annotations
+
 import importlib.metadata
 import importlib.util
 import json
@@ -13,7 +15,9 @@ import platform
 import re
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 # (kind, name that is shown, its distributions, module). A distribution may be built for one kind of device.
 PACKAGES = (
@@ -50,7 +54,7 @@ DEVICES = {
 RECORDER = "import json; from whence.command.recorder_library import for_command; print(json.dumps(for_command()))"
 
 
-def version_of(distributions):
+def version_of(distributions: Iterable[str]) -> tuple[str | None, str | None]:
     for name in distributions:
         try:
             return name, importlib.metadata.version(name)
@@ -59,7 +63,7 @@ def version_of(distributions):
     return None, None
 
 
-def folder_of(module):
+def folder_of(module: str) -> str | None:
     try:
         found = importlib.util.find_spec(module)
     except (ImportError, ValueError):  # a package whose parent fails to load
@@ -68,13 +72,13 @@ def folder_of(module):
     return places[0] if places else None
 
 
-def start_devices(name):
+def start_devices(name: str) -> subprocess.Popen[str]:
     """Starts a process that lists the devices of a runtime."""
     return subprocess.Popen([sys.executable, "-c", DEVICES[name]], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                             stdin=subprocess.DEVNULL, text=True)
 
 
-def devices(process):
+def devices(process: subprocess.Popen[str]) -> tuple[list[str], str | None]:
     """Returns (devices, the reason why they are not known)."""
     try:
         output, errors = process.communicate(timeout=60)
@@ -88,7 +92,7 @@ def devices(process):
     return output.split(), None
 
 
-def packages():
+def packages() -> list[dict[str, Any]]:
     running = {name: start_devices(name) for _, name, distributions, module in PACKAGES
                if name in DEVICES and version_of(distributions)[1] and folder_of(module)}
     found = []
@@ -96,7 +100,7 @@ def packages():
         distribution, version = version_of(distributions)
         if version is None or folder_of(module) is None:
             continue
-        entry = {"name": name, "kind": kind, "version": version, "distribution": distribution}
+        entry: dict[str, Any] = {"name": name, "kind": kind, "version": version, "distribution": distribution}
         if name in running:
             entry["devices"], problem = devices(running[name])
             if problem:
@@ -105,7 +109,7 @@ def packages():
     return found
 
 
-def torch():
+def torch() -> dict[str, Any] | None:
     """The PyTorch of this environment; it is read and not imported, which would take seconds."""
     folder = folder_of("torch")
     if folder is None:
@@ -117,7 +121,7 @@ def torch():
             "libtorch": Path(folder, "lib", "libtorch_cpu.so").exists()}
 
 
-def package():
+def package() -> dict[str, Any] | None:
     """The package whence of this environment."""
     folder = folder_of("whence")
     if folder is None:
@@ -129,7 +133,7 @@ def package():
     return {"version": version[1] if version else version_of(("whence-onnx", "whence"))[1], "folder": folder}
 
 
-def recorder():
+def recorder() -> dict[str, str]:
     """The variables in which the package whence of this environment tells its command of the recorder."""
     done = subprocess.run([sys.executable, "-c", RECORDER], capture_output=True, stdin=subprocess.DEVNULL, text=True)
     return json.loads(done.stdout) if done.returncode == 0 else {}

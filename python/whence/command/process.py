@@ -10,6 +10,7 @@ import importlib.util
 import json
 import os
 import subprocess
+from typing import Any
 
 from ..errors import from_command
 from . import recorder_library
@@ -32,7 +33,7 @@ def run(arguments: list[str], variables: dict[str, str]) -> subprocess.Completed
                           check=False)
 
 
-def run_json(subcommand: str, *arguments: object, accepted: tuple[int, ...] = (0,)) -> dict:
+def run_json(subcommand: str, *arguments: object, accepted: tuple[int, ...] = (0,)) -> dict[str, Any]:
     """Runs the command with --json and returns what it printed. Raises WhenceError for other exit codes."""
     return json.loads(run_text(subcommand, "--json", *arguments, accepted=accepted))
 

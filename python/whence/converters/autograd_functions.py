@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import torch
@@ -21,7 +21,7 @@ NAMESPACE = "whence_autograd"
 _KINDS = ((torch.Tensor, "Tensor"), (bool, "bool"), (int, "int"), (float, "float"), (str, "str"))
 
 _library: list[torch.library.Library] = []
-_operators: dict[tuple[type, str], Callable] = {}
+_operators: dict[tuple[type, str], Callable[..., Any]] = {}
 
 
 def is_function(kind: type) -> bool:
@@ -33,7 +33,7 @@ def operator_of(function: type) -> str:
     return f"{NAMESPACE}::{function.__name__}"
 
 
-def _forward(function: type, arguments: tuple, keywords: dict) -> Any:
+def _forward(function: type, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
     """The result of ``apply``, without the values that it keeps for the backward pass."""
     base = torch.autograd.function._SingleLevelFunction
     if function.setup_context is not base.setup_context:
@@ -50,7 +50,7 @@ class _Replaced(threading.local):
     threads = 0
 
     def __init__(self):
-        self.by: list[Callable[[type, tuple, dict], Any]] = []
+        self.by: list[Callable[[type, tuple[Any, ...], dict[str, Any]], Any]] = []
 
 
 _replaced = _Replaced()
@@ -63,7 +63,7 @@ def _apply(function: type, *args: Any, **keywords: Any) -> Any:
 
 
 @contextmanager
-def _applied(by: Callable[[type, tuple, dict], Any]) -> Iterator[None]:
+def _applied(by: Callable[[type, tuple[Any, ...], dict[str, Any]], Any]) -> Iterator[None]:
     # Not Function.apply itself, which a model may hold from before: self.clip = Clip.apply. It ends in its base's.
     base = torch.autograd.function._SingleLevelFunction
     with _Replaced.lock:
@@ -80,7 +80,7 @@ def _applied(by: Callable[[type, tuple, dict], Any]) -> Iterator[None]:
                 del base.apply
 
 
-def inlined():
+def inlined() -> AbstractContextManager[None]:
     return _applied(_forward)
 
 
@@ -90,9 +90,9 @@ def functions_kept_as_operators(run: Callable[[], Any]) -> Iterator[None]:
 
     Raises WhenceError E0303 for arguments that operators cannot have.
     """
-    operators: dict[type, Callable] = {}
+    operators: dict[type, Callable[..., Any]] = {}
 
-    def see(function: type, args: tuple, keywords: dict) -> Any:
+    def see(function: type, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         results = _forward(function, args, keywords)
         operators[function] = _operator(function, args, keywords, results)
         return results
@@ -103,7 +103,7 @@ def functions_kept_as_operators(run: Callable[[], Any]) -> Iterator[None]:
         yield
 
 
-def _operator(function: type, arguments: tuple, keywords: dict, results: Any) -> Callable:
+def _operator(function: type, arguments: tuple[Any, ...], keywords: dict[str, Any], results: Any) -> Callable[..., Any]:
     if keywords:
         raise error("E0303", "unsupported_feature", f"{function.__name__} is called with keyword arguments",
                     "call apply with positional arguments, or export with autograd_inlining=True")
@@ -122,7 +122,7 @@ def _operator(function: type, arguments: tuple, keywords: dict, results: Any) ->
     return _operators[function, schema]
 
 
-def _parameters(function: type, arguments: tuple) -> str:
+def _parameters(function: type, arguments: tuple[Any, ...]) -> str:
     with_context = function.setup_context is torch.autograd.function._SingleLevelFunction.setup_context
     names = list(inspect.signature(function.forward).parameters)[1 if with_context else 0:]
     written = []

@@ -115,7 +115,7 @@ def _call(node: Any, types: Mapping[str, Any]) -> Call | None:
     return Call(node, arguments, tuple(map(types.get, node.input)), tuple(map(types.get, node.output)))
 
 
-def _argument(held: dict) -> Any:
+def _argument(held: dict[str, Any]) -> Any:
     """JSON objects of one key are what JSON has no word for; see annotator/convert/custom_nodes.h."""
     if len(held) == 1:
         (kind, value), = held.items()

@@ -77,7 +77,7 @@ class NodeRecorder:
         self.nodes: list[ir.Node] = []
         self.functions: dict[tuple[str, str], onnx.FunctionProto] = {}
         self.opset_imports: dict[str, int] = {"": opset}
-        self._constants: dict[tuple, Symbolic] = {}
+        self._constants: dict[tuple[Any, ...], Symbolic] = {}
         self._types: dict[str, onnx.TypeProto] = {}
 
     @property
@@ -122,7 +122,7 @@ class NodeRecorder:
         operands = self._operands(signature, inputs)
         return self._node(op.domain, op.name, operands, attributes, _count(signature, attributes, operands), schema)
 
-    def eval_function(self, function: values.OnnxFunction, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    def eval_function(self, function: values.OnnxFunction[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         signature = function.op_signature
         inputs, attributes = _bound(signature, args, kwargs)
         if function.traceable:
@@ -177,7 +177,7 @@ class NodeRecorder:
             operands.pop()
         return operands
 
-    def operand(self, given: Any, like: ir.Value | None, allowed: frozenset = frozenset()) -> ir.Value | None:
+    def operand(self, given: Any, like: ir.Value | None, allowed: frozenset[Any] = frozenset()) -> ir.Value | None:
         if given is None or isinstance(given, ir.Value):
             return given
         if isinstance(given, (list, tuple)) and any(isinstance(each, ir.Value) for each in given):
@@ -197,7 +197,7 @@ class NodeRecorder:
                                 _natural(given, allowed))
         return natural if like is None else self.opset.CastLike(natural, like)
 
-    def _node(self, domain: str, op_type: str, inputs: list, attributes: Mapping[str, Any], outputs: int,
+    def _node(self, domain: str, op_type: str, inputs: list[Any], attributes: Mapping[str, Any], outputs: int,
               schema: onnx.defs.OpSchema | None = None) -> Any:
         number = sum(each.op_type == op_type for each in self.nodes)
         name = f"{op_type}_{number}" if number else op_type
@@ -312,7 +312,7 @@ def _count(signature: ir.schemas.OpSignature, attributes: Mapping[str, Any], ope
     return len(signature.outputs)
 
 
-def _natural(value: Any, allowed: frozenset) -> ir.DataType:
+def _natural(value: Any, allowed: frozenset[Any]) -> ir.DataType:
     if len(allowed) == 1:
         return next(iter(allowed)).dtype
     for one in value if isinstance(value, (list, tuple)) else (value,):

@@ -22,7 +22,7 @@ from .call_expansion import Call, Input, Keyword
 class PythonTranslation:
     """Python functions for one operator: the first whose annotations allow the dtypes of the call is used."""
 
-    functions: tuple[Callable, ...]
+    functions: tuple[Callable[..., Any], ...]
 
 
 def part_of(translation: PythonTranslation, call: Call, opset: int) -> Any:
@@ -64,7 +64,7 @@ def _scalar(call: Call, index: int) -> Any:
 # ---- which function, and with what -----------------------------------------------------------------------------------
 
 
-def _chosen(translation: PythonTranslation, call: Call, inputs: Sequence[Any]) -> Callable:
+def _chosen(translation: PythonTranslation, call: Call, inputs: Sequence[Any]) -> Callable[..., Any]:
     if len(translation.functions) == 1:
         return translation.functions[0]
     for function in translation.functions:
@@ -99,7 +99,7 @@ def _dtypes(annotation: Any) -> set[int] | None:
     return None if not found or None in found else set().union(*found)
 
 
-def _bound(function: Callable, call: Call, inputs: Sequence[Any]) -> tuple[list, dict[str, Any]]:
+def _bound(function: Callable[..., Any], call: Call, inputs: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
     """The arguments in the order of the operator's schema. Those at the end that are at their defaults are given only
     where the function has no default of its own, as a torch.export program has it."""
     schema = call.schema
@@ -128,7 +128,7 @@ def _same(held: Any, default: Any) -> bool:
     return not isinstance(held, Input) and (held is default or type(held) is type(default) and held == default)
 
 
-def _demands(function: Callable) -> tuple[int, set[str]]:
+def _demands(function: Callable[..., Any]) -> tuple[int, set[str]]:
     """The number of arguments that it needs by position, and those that it needs by name."""
     try:
         parameters = inspect.signature(function).parameters.values()

@@ -67,7 +67,7 @@ def _graph(call: Call) -> torch._C.Graph:
     return graph
 
 
-def _argument(graph: torch._C.Graph, value: Any, inputs: list, kind: Any) -> Any:
+def _argument(graph: torch._C.Graph, value: Any, inputs: list[Any], kind: Any) -> Any:
     if isinstance(value, Input):
         return inputs[value.index]
     if isinstance(value, (list, tuple)):

@@ -78,7 +78,7 @@ class PlaceReport(Printed):
             for each in self.devices])
 
 
-def providers_of(session: Any) -> list[dict]:
+def providers_of(session: Any) -> list[dict[str, Any]]:
     """The providers that a session of ONNX Runtime chose, if its entry ``session.record_ep_graph_assignment_info`` is
     "1"."""
     return [{"provider": part.ep_name, "nodes": [{"name": node.name, "op_type": node.op_type} for node in part.get_nodes()]}
@@ -87,9 +87,9 @@ def providers_of(session: Any) -> list[dict]:
 
 @takes_models("model", "optimized")
 def place(model: Model, rules: Sequence[str] = (), *, default: str | None = None,
-          output: str | os.PathLike | None = None, assigned: Any = None,
-          profile: str | os.PathLike | None = None, optimized: Model | None = None,
-          sidecar: str | os.PathLike | None = None, overwrite: bool = False, copy_data: bool = False) -> PlaceReport:
+          output: str | os.PathLike[str] | None = None, assigned: Any = None,
+          profile: str | os.PathLike[str] | None = None, optimized: Model | None = None,
+          sidecar: str | os.PathLike[str] | None = None, overwrite: bool = False, copy_data: bool = False) -> PlaceReport:
     """Assigns modules of an annotated ONNX file to devices; nothing is written unless ``output`` is given.
 
     rules    "gpu=encoder.**": a device and a glob over qualified names. The first that holds a node's module decides.

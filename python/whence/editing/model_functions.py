@@ -44,7 +44,7 @@ class FunctionsReport(Printed):
 
 
 @takes_models("model", written="output")
-def functions(model: Model, *, output: str | os.PathLike | None = None, modules: Sequence[str] = (),
+def functions(model: Model, *, output: str | os.PathLike[str] | None = None, modules: Sequence[str] = (),
               types: Collection[str] = (), depth: int | None = None, overwrite: bool = False,
               copy_data: bool = False) -> FunctionsReport:
     """Cuts functions out of an annotated ONNX file; in place unless ``output`` is given.
@@ -71,7 +71,7 @@ def functions(model: Model, *, output: str | os.PathLike | None = None, modules:
 
 
 @takes_models("model", written="output")
-def inline(model: Model, *, output: str | os.PathLike | None = None, all: bool = False,
+def inline(model: Model, *, output: str | os.PathLike[str] | None = None, all: bool = False,
            overwrite: bool = False, copy_data: bool = False) -> Path:
     """Writes out the calls of functions that ``functions`` made, or of ``all``, with the metadata the nodes had;
     ``overwrite`` and ``copy_data`` as for ``functions``."""

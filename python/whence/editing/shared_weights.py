@@ -39,7 +39,7 @@ class SharedWeights(Printed):
         return f"{self.path}: {self.bytes:,} bytes, {self.saved:,} bytes less by {len(self.shared)} shared weights"
 
 
-def share_weights(models: Sequence[str | os.PathLike], data: str | os.PathLike, *,
+def share_weights(models: Sequence[str | os.PathLike[str]], data: str | os.PathLike[str], *,
                   overwrite: bool = False) -> SharedWeights:
     """Moves the weights of ``models``, all in one folder, into ``data``, a name in that folder; equal ones once.
 

@@ -28,7 +28,7 @@ class Artifacts:
     time: str = field(default_factory=lambda: datetime.datetime.now().strftime("%Y-%m-%d_%H-%M-%S-%f"))
 
     @classmethod
-    def asked(cls, folder: str | os.PathLike, report: bool | str | os.PathLike | None, dump: bool) -> Artifacts:
+    def asked(cls, folder: str | os.PathLike[str], report: bool | str | os.PathLike[str] | None, dump: bool) -> Artifacts:
         made = cls(Path(folder), Path(report) if report and not isinstance(report, bool) else bool(report), dump)
         if isinstance(made.report, Path) and _is_report(made.report):
             made.before = made.report.read_text(encoding="utf-8")

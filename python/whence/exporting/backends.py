@@ -370,7 +370,7 @@ class _Captured:
     have been if wishes were not fixed."""
 
     program: Any
-    shapes: tuple
+    shapes: tuple[Any, ...]
     baked: Diagnostic | None = None
     why_fixed: Diagnostic | None = None
 
@@ -378,7 +378,7 @@ class _Captured:
 def _captured(job: Job, call: calls.Call, axes: Axes) -> _Captured:
     """PyTorch fixes a wish that it would keep as a promise (float(x.shape[1])), so such a wish is asked for as one. A wish
     with which the program is wrong is fixed."""
-    def attempt(chosen: Axes) -> tuple[Any, tuple]:
+    def attempt(chosen: Axes) -> tuple[Any, tuple[Any, ...]]:
         shapes = shapes_for_torch_export(call.tensors, chosen)
         return torch_export.captured(job.request.model, call.copies_apart(), shapes), shapes
 
@@ -400,7 +400,7 @@ def _captured(job: Job, call: calls.Call, axes: Axes) -> _Captured:
     return _Captured(program, shapes, baked)
 
 
-def _fixed_wishes(program: Any, shapes: tuple, call: calls.Call, axes: Axes) -> list[tuple[str, int]]:
+def _fixed_wishes(program: Any, shapes: tuple[Any, ...], call: calls.Call, axes: Axes) -> list[tuple[str, int]]:
     left = dict(zip(call.tensors, torch_export.left_open(program, shapes)))
     return [(name, axis) for name, axis, _ in optional_axes.automatic(axes) if axis not in left[name]]
 
@@ -483,7 +483,7 @@ def _given_program(backend: str, job: Job) -> Exported:
     return job.finish(job.request.model)
 
 
-def _torch_export(job: Job, model: Any, tensors: Mapping, axes: Axes, dynamo: bool = False) -> None:
+def _torch_export(job: Job, model: Any, tensors: Mapping[Any, Any], axes: Axes, dynamo: bool = False) -> None:
     options = job.options.for_torch(tensors, axes, dynamo)
     options |= job.request.for_torch_alone() if dynamo else {"autograd_inlining": job.request.autograd_inlining}
     with job.stage("torch.onnx.export"), torch.no_grad(), \

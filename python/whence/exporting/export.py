@@ -27,20 +27,20 @@ from .request import (Backend, ExportRequest, check_apart, check_file, check_fun
                       refuse_what_backends_lack)
 
 
-def export(model: Any, args: Any = (), f: str | os.PathLike | BinaryIO | None = None,
+def export(model: Any, args: Any = (), f: str | os.PathLike[str] | BinaryIO | None = None,
            backend: Backend | Sequence[Backend] = "native", *, kwargs: Mapping[str, Any] | None = None,
            verbose: bool | None = None, input_names: Sequence[str] | None = None,
            output_names: Sequence[str] | None = None, opset_version: int | None = None, dynamo: bool | None = None,
            external_data: bool | Mapping[str, Any] = False, dynamic_shapes: Any = None,
            dynamic_axes: Mapping[str, Mapping[int, str] | Sequence[int]] | None = None,
            custom_translation_table: Mapping[Any, Any] | None = None, custom_opsets: Mapping[str, int] | None = None,
-           report: bool | str | os.PathLike | None = None, optimize: bool = True, do_constant_folding: bool = True,
+           report: bool | str | os.PathLike[str] | None = None, optimize: bool = True, do_constant_folding: bool = True,
            verify: bool = False, profile: bool = False, dump_exported_program: bool = False,
-           artifacts_dir: str | os.PathLike = ".", export_params: bool = True,
+           artifacts_dir: str | os.PathLike[str] = ".", export_params: bool = True,
            keep_initializers_as_inputs: bool | None = False, keep_bfloat16: bool = False,
            training: Training | Any = "eval", operator_export_type: Any = "ONNX", autograd_inlining: bool = True,
            export_modules_as_functions: bool | Collection[type] = False,
-           operators: Literal["fused", "plain"] | None = None, sidecar: str | os.PathLike | None = None,
+           operators: Literal["fused", "plain"] | None = None, sidecar: str | os.PathLike[str] | None = None,
            overwrite: bool = False, **unknown: Any) -> ONNXProgram:
     """Exports ``model`` called with ``args`` and ``kwargs``, with the origin of every node in the file.
 

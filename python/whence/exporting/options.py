@@ -41,9 +41,9 @@ class Options:
     operators: str | None = None
     symbolics: frozenset[str] = frozenset()  # "aten::gelu": operators for which torch.onnx has a function of the user's
 
-    def for_command(self, axes: Axes, folder: Path, report: str | os.PathLike | None) -> list:
+    def for_command(self, axes: Axes, folder: Path, report: str | os.PathLike[str] | None) -> list[Any]:
         """The words of the command; files that it needs go to ``folder``."""
-        words: list = ["--opset", self.opset]
+        words: list[Any] = ["--opset", self.opset]
         for name, each in axes.items():
             axis_names = ",".join(f"{axis}={what.word}" for axis, what in each.items() if what.name)
             words += ["--dynamic", f"{identifier(name)}:{axis_names}"] if axis_names else []
@@ -76,7 +76,7 @@ class Options:
                 made[name] = partial(part_of, each, opset=self.opset)
         return made
 
-    def for_torch(self, tensors: Mapping, axes: Axes, dynamo: bool) -> dict:
+    def for_torch(self, tensors: Mapping[Any, Any], axes: Axes, dynamo: bool) -> dict[str, Any]:
         import torch
 
         names = [*self.input_names, *list(tensors)[len(self.input_names):]]
@@ -102,7 +102,7 @@ class Options:
         return options
 
 
-def shapes_for_torch_export(tensors: Mapping, axes: Axes) -> tuple:
+def shapes_for_torch_export(tensors: Mapping[Any, Any], axes: Axes) -> tuple[Any, ...]:
     """dynamic_shapes of a forward that takes these tensors alone."""
     return tuple({axis: what.for_torch_export() for axis, what in axes[name].items()} if name in axes else None
                  for name in tensors)

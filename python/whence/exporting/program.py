@@ -57,8 +57,8 @@ class Source:
 class Folder:
     """A folder that goes with the object."""
 
-    def __init__(self):
-        self.name = tempfile.mkdtemp(prefix="whence-")
+    def __init__(self) -> None:
+        self.name: str = tempfile.mkdtemp(prefix="whence-")
         weakref.finalize(self, shutil.rmtree, self.name, ignore_errors=True)
 
 
@@ -75,15 +75,19 @@ class ONNXProgram:
     """
 
     def __init__(self, exported: Exported, source: Source, backend: str, fell_back: Sequence[tuple[str, str]] = (),
-                 folder: Folder | None = None):
-        self.path, self.sidecar = exported.path.absolute(), exported.sidecar.absolute()
-        self.annotated, self.validation = exported.annotated, exported.validation
-        self.exported_program = exported.exported_program
-        self.backend, self.fell_back = exported.backend or backend, tuple(fell_back)
+                 folder: Folder | None = None) -> None:
+        self.path: Path = exported.path.absolute()
+        self.sidecar: Path = exported.sidecar.absolute()
+        self.annotated: AnnotateReport = exported.annotated
+        self.validation: ValidationReport = exported.validation
+        self.exported_program: Any = exported.exported_program
+        self.backend: str = exported.backend or backend
+        self.fell_back: tuple[tuple[str, str], ...] = tuple(fell_back)
         self.seconds: dict[str, float] = {}
         self.verification: Verification | None = None
         self.functions: FunctionsReport | None = None
-        self._source, self._folder, self._session = source, folder, None
+        self._source, self._folder = source, folder
+        self._session: Any = None
 
     def __repr__(self) -> str:
         place = "in memory" if self._folder else str(self.path)
@@ -98,7 +102,7 @@ class ONNXProgram:
 
     # ---- running
 
-    def __call__(self, *args: Any, **kwargs: Any) -> tuple:
+    def __call__(self, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Runs ONNX Runtime on the arguments of the model's own forward, or of ``exported_program``: the outputs, in
         order.
 
@@ -119,7 +123,7 @@ class ONNXProgram:
         self._session = None
 
     def compute_values(self, value_names: Sequence[str], args: Any = (),
-                       kwargs: Mapping[str, Any] | None = None) -> tuple:
+                       kwargs: Mapping[str, Any] | None = None) -> tuple[Any, ...]:
         """Values inside the graph, by name: tensors in the order of ``value_names``, of the dtypes that the graph has.
 
         ``args`` and ``kwargs`` are those of a call of the model: a tuple or list of arguments, or the one argument.
@@ -139,7 +143,7 @@ class ONNXProgram:
         positional = args if isinstance(args, (tuple, list)) else (args,)
         return ort_session.run(session, self._feed(session, positional, kwargs or {}))
 
-    def call_reference(self, *args: Any, **kwargs: Any) -> tuple:
+    def call_reference(self, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Runs the model like a call, by onnx's reference implementation in place of ONNX Runtime."""
         ort_session.needs("onnx", "call_reference")
         evaluator = ort_session.needs("onnx.reference", "call_reference").ReferenceEvaluator(self.model_proto)
@@ -204,7 +208,7 @@ class ONNXProgram:
         """A new onnx_ir.Model, as torch.onnx.ONNXProgram has it. What is changed in it stays there."""
         return ort_session.needs("onnx_ir", "model").load(str(self.path))
 
-    def save(self, destination: str | os.PathLike | BinaryIO, *, include_initializers: bool = True,
+    def save(self, destination: str | os.PathLike[str] | BinaryIO, *, include_initializers: bool = True,
              keep_initializers_as_inputs: bool = False, external_data: bool | None = None,
              overwrite: bool = False) -> None:
         """Writes the model to another place, or as one file to a binary stream.

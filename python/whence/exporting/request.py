@@ -30,7 +30,7 @@ class ExportRequest:
 
     model: Any
     args: Any
-    f: str | os.PathLike | BinaryIO | None
+    f: str | os.PathLike[str] | BinaryIO | None
     backend: Backend | Sequence[Backend]
     kwargs: Mapping[str, Any] | None
     verbose: bool | None
@@ -43,13 +43,13 @@ class ExportRequest:
     dynamic_axes: Mapping[str, Mapping[int, str] | Sequence[int]] | None
     custom_translation_table: Mapping[Any, Any] | None
     custom_opsets: Mapping[str, int] | None
-    report: bool | str | os.PathLike | None
+    report: bool | str | os.PathLike[str] | None
     optimize: bool
     do_constant_folding: bool
     verify: bool
     profile: bool
     dump_exported_program: bool
-    artifacts_dir: str | os.PathLike
+    artifacts_dir: str | os.PathLike[str]
     export_params: bool
     keep_initializers_as_inputs: bool | None
     keep_bfloat16: bool
@@ -58,7 +58,7 @@ class ExportRequest:
     autograd_inlining: bool
     export_modules_as_functions: bool | Collection[type]
     operators: Literal["fused", "plain"] | None
-    sidecar: str | os.PathLike | None
+    sidecar: str | os.PathLike[str] | None
     overwrite: bool
 
     def chain(self) -> tuple[str, ...]:
@@ -183,7 +183,7 @@ def check_file(f: Any) -> None:
                 "give 'model.onnx', a BytesIO, open(path, 'wb'), or nothing for a program in memory")
 
 
-def check_apart(**files: str | os.PathLike | None) -> None:
+def check_apart(**files: str | os.PathLike[str] | None) -> None:
     """Files that an export writes, by the option that names them."""
     seen: dict[str, str] = {}
     for option, file in files.items():

@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from ..errors import error
 
@@ -24,7 +25,7 @@ def folder_of(target: Path) -> Path:
     return target.parent
 
 
-def require_writable(path: str | os.PathLike, example: str) -> None:
+def require_writable(path: str | os.PathLike[str], example: str) -> None:
     """Raises WhenceError E0401 before the work where a file could not be written."""
     if not os.fspath(path) or Path(path).is_dir():
         raise error("E0401", "cannot_write", f"'{path}' is not a file", f"name a file, such as {example}")
@@ -54,7 +55,7 @@ def write_whole(target: Path, write: Callable[[Path], object]) -> None:
         os.close(handle)
 
 
-def require_apart(targets: Mapping[str, str | os.PathLike | None], sources: Iterable[str | os.PathLike | None]) -> None:
+def require_apart(targets: Mapping[str, str | os.PathLike[str] | None], sources: Iterable[str | os.PathLike[str] | None]) -> None:
     """Raises WhenceError E0101 where one of ``targets``, by option, would replace a file that is read, or another target.
     """
     seen: dict[Path, str] = {}
@@ -84,7 +85,7 @@ def write_text(target: Path, text: str) -> None:
 @contextmanager
 def draft_folder(beside: Path) -> Iterator[Path]:
     """A folder for files that are not complete, in the folder ``beside``; gone in the end."""
-    def make() -> tuple[int, tempfile.TemporaryDirectory]:
+    def make() -> tuple[int, tempfile.TemporaryDirectory[str]]:
         folder = tempfile.TemporaryDirectory(prefix=".whence-", suffix=".parts", dir=beside)
         return os.open(folder.name, os.O_RDONLY), folder
 
@@ -96,7 +97,7 @@ def draft_folder(beside: Path) -> Iterator[Path]:
         os.close(handle)
 
 
-def _made(make: Callable) -> tuple:
+def _made(make: Callable[..., Any]) -> tuple[Any, ...]:
     """A new file or folder with a lock: made again where the command has taken it for a dead process's meanwhile."""
     while True:
         handle, made = make()

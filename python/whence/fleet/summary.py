@@ -41,7 +41,7 @@ class Totals:
     nodes: int = 0
     covered: int = 0
     by: dict[str, int] = field(default_factory=lambda: dict.fromkeys(CONFIDENCES, 0))
-    errors: Counter = field(default_factory=Counter)  # by code
+    errors: Counter[str] = field(default_factory=Counter)  # by code
 
     @property
     def percent(self) -> float:

@@ -148,7 +148,7 @@ class Profile(Printed):
 
 
 @takes_models("path")
-def show(path: Model, sidecar: str | os.PathLike | None = None, *, depth: int | None = None,
+def show(path: Model, sidecar: str | os.PathLike[str] | None = None, *, depth: int | None = None,
          select: str | None = None) -> ModuleRows:
     """Returns the module tree of an annotated model, a sidecar or an archive: a list of ``ModuleRow``.
 
@@ -169,8 +169,8 @@ def show(path: Model, sidecar: str | os.PathLike | None = None, *, depth: int | 
 
 
 @takes_models("model")
-def explain(model: Model, node: str, sidecar: str | os.PathLike | None = None, *,
-            source_root: str | os.PathLike | None = None) -> Explanation:
+def explain(model: Model, node: str, sidecar: str | os.PathLike[str] | None = None, *,
+            source_root: str | os.PathLike[str] | None = None) -> Explanation:
     """Says where a node comes from. ``node``: its name, or that of a value that it makes; ``sidecar`` adds the recorded
     operations. ``source_root``: the folder from which ``Explanation.file`` is given, by default the working folder. Raises
     WhenceError: E0105 for a name that the file does not have, E02xx."""
@@ -181,7 +181,7 @@ def explain(model: Model, node: str, sidecar: str | os.PathLike | None = None, *
 
 
 @takes_models("before", "after")
-def diff(before: Model, after: Model, sidecar: str | os.PathLike | None = None, *,
+def diff(before: Model, after: Model, sidecar: str | os.PathLike[str] | None = None, *,
          depth: int | None = None) -> Difference:
     """Returns what became of a file's nodes in another one, by module; all modules down to ``depth`` levels. ``sidecar``: of
     files that whence exported and that are not annotated. Raises WhenceError for files that cannot be read."""
@@ -194,7 +194,7 @@ def diff(before: Model, after: Model, sidecar: str | os.PathLike | None = None, 
 
 
 @takes_models("model")
-def extract(model: Model, module: str | Sequence[str], output: str | os.PathLike, *, call: int | None = None,
+def extract(model: Model, module: str | Sequence[str], output: str | os.PathLike[str], *, call: int | None = None,
             partial: bool = False, overwrite: bool = False, copy_data: bool = False) -> Path:
     """Writes a model of one call of one module, or of several together, and returns its path.
 
@@ -215,7 +215,7 @@ def extract(model: Model, module: str | Sequence[str], output: str | os.PathLike
 
 
 @takes_models("model", "optimized")
-def profile(model: Model, measured: str | os.PathLike, *further: str | os.PathLike,
+def profile(model: Model, measured: str | os.PathLike[str], *further: str | os.PathLike[str],
             optimized: Model | None = None, warmup: int | None = None) -> Profile:
     """Folds what a runtime measured up to the module tree of the annotated file that ran.
 

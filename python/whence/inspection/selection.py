@@ -65,7 +65,7 @@ class Selection(Printed):
 @takes_models("model")
 def select(model: Model, modules: Sequence[str] = (), *, types: Collection[str] = (), exclude: Sequence[str] = (),
            ops: Collection[str] = (), format: str | None = None, setting: str | None = None, partial: bool = False,
-           sidecar: str | os.PathLike | None = None) -> Selection:
+           sidecar: str | os.PathLike[str] | None = None) -> Selection:
     """The nodes of modules of an annotated ONNX file.
 
     modules  globs over qualified names, each a module and all below it; all by default. ``types``: by class, beside these.

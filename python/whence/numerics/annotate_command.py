@@ -20,8 +20,8 @@ from . import file_inputs, value_pairs
 from .file_inputs import Supplied
 
 
-def pairs_for(folder: Path, model: str | os.PathLike, values: Any, sidecar: str | os.PathLike | None,
-              outputs: str | os.PathLike | None = None, said: Supplied = Supplied()) -> list[str]:
+def pairs_for(folder: Path, model: str | os.PathLike[str], values: Any, sidecar: str | os.PathLike[str] | None,
+              outputs: str | os.PathLike[str] | None = None, said: Supplied = Supplied()) -> list[str]:
     """The words of the command for pairs that are written to ``folder``. Raises WhenceError as ``whence.accuracy`` does, and
     E0101 without a sidecar."""
     require_path(model, "the model")

@@ -87,7 +87,7 @@ class File:
         return [each.name for each in self.model.graph.output]
 
 
-def read(path: str | os.PathLike, annotated: bool = True) -> File:
+def read(path: str | os.PathLike[str], annotated: bool = True) -> File:
     """Raises WhenceError: what ``without_weights`` raises, E0203 when no node says where it comes from, unless it need not
     be ``annotated``."""
     require_path(path, "the model")
@@ -127,7 +127,7 @@ def _has_keys_of_pytorch(model: Any) -> bool:
     return any(each.key in _KEYS_OF_PYTORCH for node in model.graph.node for each in node.metadata_props)
 
 
-def _stated_by_pytorch(path: str | os.PathLike, nodes: list[Node]) -> tuple[list[Node], tuple[str, ...]]:
+def _stated_by_pytorch(path: str | os.PathLike[str], nodes: list[Node]) -> tuple[list[Node], tuple[str, ...]]:
     """The nodes with the modules that PyTorch's own metadata names, as the command reads it; and what it notes of that."""
     report = run_json("select", path)
     stated = [each for each in report["nodes"] if not each["nested"]]

@@ -33,9 +33,9 @@ from .value_proofs import Evidence
 
 @also_spelled(optimized="optimised")
 @takes_models("path")
-def accuracy(path: Model, values: Values | str | os.PathLike, *,
-             sidecar: str | os.PathLike | None = None, runtime: str | None = None,
-             provider: str | None = None, outputs: str | os.PathLike | None = None,
+def accuracy(path: Model, values: Values | str | os.PathLike[str], *,
+             sidecar: str | os.PathLike[str] | None = None, runtime: str | None = None,
+             provider: str | None = None, outputs: str | os.PathLike[str] | None = None,
              model: Any = None, tolerance: float | None = None, memory: int = MEMORY, optimized: bool = False,
              max_error: Collection[str] = (), input_names: InputNames | None = None,
              extra_inputs: ExtraInputs | None = None) -> AccuracyReport:
@@ -83,7 +83,7 @@ def accuracy(path: Model, values: Values | str | os.PathLike, *,
     return replace(report, limits=tuple(max_error), findings=_findings([modules_of(part, program) for part in parts], limits))
 
 
-def accuracy_on(path: str | os.PathLike, values: Values, feed: Mapping[str, torch.Tensor],
+def accuracy_on(path: str | os.PathLike[str], values: Values, feed: Mapping[str, torch.Tensor],
                 tolerance: float) -> AccuracyReport:
     """The same for a run that was just recorded, of a file that is given ``feed``. Raises as ``accuracy`` does."""
     file = annotated_file.read(path)
@@ -133,7 +133,7 @@ def _require_numbers(tolerance: float | None, memory: int) -> None:
         raise error("E0101", "usage", f"{memory!r} is not a number of bytes", "give an int, such as 2 << 30")
 
 
-def recorded_of(values: Values | str | os.PathLike) -> Values:
+def recorded_of(values: Values | str | os.PathLike[str]) -> Values:
     """The values, or those of the file, with one run at least. Raises WhenceError E0101, E02xx."""
     if not isinstance(values, Values):
         require_path(values, "values")
@@ -144,7 +144,7 @@ def recorded_of(values: Values | str | os.PathLike) -> Values:
 
 
 def runtime_of(file: File, name: str | None = None, provider: str | None = None, optimized: bool = False,
-               outputs: str | os.PathLike | None = None, said: Supplied = Supplied()) -> Runtime:
+               outputs: str | os.PathLike[str] | None = None, said: Supplied = Supplied()) -> Runtime:
     """Runs the file, or gives what another runtime left. Raises WhenceError E0101, E0307."""
     if outputs is not None:
         if name is not None or provider is not None or optimized or said != Supplied():
@@ -164,11 +164,11 @@ def runtime_of(file: File, name: str | None = None, provider: str | None = None,
     raise error("E0101", "usage", f"there is no runtime '{name}'", "one of onnxruntime, openvino, reference")
 
 
-def _findings(runs: list[tuple[ModuleAccuracy, ...]], limits: list[tuple[float, str]]) -> tuple[dict, ...]:
+def _findings(runs: list[tuple[ModuleAccuracy, ...]], limits: list[tuple[float, str]]) -> tuple[dict[str, Any], ...]:
     """The worst of all runs for each call of a module. The limit that was given last counts, of those whose glob matches.
     """
     matchers = [(limit, matcher([glob])) for limit, glob in limits]
-    found: dict[tuple[str, int], dict] = {}
+    found: dict[tuple[str, int], dict[str, Any]] = {}
     for number, each in ((number, each) for number, modules in enumerate(runs) for each in modules):
         limit = next((limit for limit, matches in reversed(matchers) if matches(each.module)), None)
         if limit is None or each.status == "not observable" or each.relative <= limit:

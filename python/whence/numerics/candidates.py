@@ -48,8 +48,8 @@ class Calls:
         self._counts: dict[str, int] = {}
         for each in run.calls:
             self._counts[each.module] = self._counts.get(each.module, 0) + 1
-        self.around = [frozenset(self._upward(at)) for at in range(len(run.calls))]
-        self.of_node = [self._of(node) for node in file.nodes]
+        self.around: list[frozenset[int]] = [frozenset(self._upward(at)) for at in range(len(run.calls))]
+        self.of_node: list[tuple[int, ...]] = [self._of(node) for node in file.nodes]
         self._names_others = any(module for node in file.nodes for module in node.modules)
 
     def _upward(self, at: int | None) -> Iterator[int]:

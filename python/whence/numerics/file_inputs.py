@@ -24,7 +24,7 @@ from .annotated_file import File
 _MOST = 10_000  # ways to pair inputs by position that are looked at
 
 InputNames = Mapping[str, str] | Collection[str]
-ExtraInputs = Mapping[str, Any] | str | os.PathLike | Collection[str | os.PathLike]
+ExtraInputs = Mapping[str, Any] | str | os.PathLike[str] | Collection[str | os.PathLike[str]]
 
 
 @dataclass(frozen=True)

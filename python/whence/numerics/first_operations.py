@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 from ..values.value_file import Operation, Run, Values
 from . import first_differences, measurements
@@ -50,7 +51,7 @@ def _points(flow: Flow, first: Beginning, program: RecordedProgram) -> Iterator[
 def recorded_by_number(program: RecordedProgram, run: Run) -> dict[int, Operation]:
     """Recorded operations by their numbers in the sidecar, where a call has as many of an operator there as in the values.
     A trace has operations on sizes, which are numbers of Python when the model runs: they have no axes."""
-    groups: dict[tuple, tuple[list[int], list[Operation]]] = {}
+    groups: dict[tuple[Any, ...], tuple[list[int], list[Operation]]] = {}
     for number, key in enumerate(zip(program.calls, map(_as_traced, program.targets), program.ranks, strict=True)):
         groups.setdefault(key, ([], []))[0].append(number)
     for call in run.calls:

@@ -31,7 +31,7 @@ def forms_of(options: argparse.ArgumentParser, given: argparse.Namespace) -> lis
     return list(zip_longest(forms, given.output))
 
 
-def write(model: str | os.PathLike, forms: Sequence[tuple[str, str | None]], text: Callable[[str], str]) -> None:
+def write(model: str | os.PathLike[str], forms: Sequence[tuple[str, str | None]], text: Callable[[str], str]) -> None:
     for form, target in forms:
         if target is None:
             print(text(form))

@@ -218,7 +218,7 @@ def _replaced(given: list[torch.Tensor], tensors: list[torch.Tensor | None]) -> 
 class _AloneCalls:
     """Counts calls; those that a module makes while it runs alone are none of the model's."""
 
-    def __init__(self, call) -> None:
+    def __init__(self, call: Any) -> None:
         self._call = call
         self._counts: dict[str, int] = {}
         self._is_alone = False

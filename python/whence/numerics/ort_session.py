@@ -17,7 +17,7 @@ _AS_BITS = {torch.bfloat16: (torch.uint16, 16), torch.float8_e4m3fn: (torch.uint
             torch.float8_e5m2fnuz: (torch.uint8, 20)}
 
 
-def session(file: str | os.PathLike | bytes, optimised: bool = True) -> Any:
+def session(file: str | os.PathLike[str] | bytes, optimised: bool = True) -> Any:
     runtime = needs("onnxruntime", "running a file")
     options = runtime.SessionOptions()
     options.log_severity_level = 3
@@ -58,7 +58,7 @@ def _of_arrays(value: Any) -> Any:
     return None if value is None else torch.as_tensor(value)
 
 
-def run(running: Any, tensors: Mapping[str, torch.Tensor]) -> tuple:
+def run(running: Any, tensors: Mapping[str, torch.Tensor]) -> tuple[Any, ...]:
     """The outputs in the file's order; a sequence is a list of tensors, an optional one a tensor or None."""
     given = {name: _given(tensor) for name, tensor in tensors.items()}
     arrays_alone = [each.name for each in running.get_outputs() if not each.type.startswith("tensor(")]

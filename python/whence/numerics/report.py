@@ -8,6 +8,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from ..base.report_printing import Bar, Printed, Table, short_number
 from . import report_page, tool_formats, without_weights
@@ -89,7 +90,7 @@ class AccuracyReport(Printed):
     contradictions: tuple[Contradiction, ...] = ()  # values that are another module's than the file says
     notes: tuple[str, ...] = ()
     limits: tuple[str, ...] = ()  # ``max_error``, as given
-    findings: tuple[dict, ...] = field(default=())  # modules above those
+    findings: tuple[dict[str, Any], ...] = field(default=())  # modules above those
 
     @property
     def observable(self) -> int:
@@ -123,7 +124,7 @@ class AccuracyReport(Printed):
     def of(self, module: str, call: int = 0) -> ModuleAccuracy:
         return next(each for each in self.modules if (each.module, each.call) == (module, call))
 
-    def to_json(self) -> dict:
+    def to_json(self) -> dict[str, Any]:
         """As schema/accuracy.schema.json describes it; infinite figures are null."""
         return {
             "model": self.path.name, "settings": self.settings, "tolerance": self.tolerance,
@@ -133,16 +134,16 @@ class AccuracyReport(Printed):
             "contradictions": [asdict(each) for each in self.contradictions], "notes": list(self.notes),
             "findings": list(self.findings)}
 
-    def to_html(self, path: str | os.PathLike) -> Path:
+    def to_html(self, path: str | os.PathLike[str]) -> Path:
         """Writes one page without outside parts: the error along the model, and the tree in colours. Returns its path."""
         return without_weights.write_about(self.path, "the page", path, report_page.to_html(self, head(self)))
 
-    def to_sarif(self, source_root: str | os.PathLike | None = None) -> dict:
+    def to_sarif(self, source_root: str | os.PathLike[str] | None = None) -> dict[str, Any]:
         """SARIF 2.1.0, for code scanning: the findings, and the first module that differs, at lines of files below
         ``source_root``, by default the working folder, as far as the model has any there."""
         return tool_formats.to_sarif(self, source_root)
 
-    def to_model_explorer(self, path: str | os.PathLike) -> Path:
+    def to_model_explorer(self, path: str | os.PathLike[str]) -> Path:
         """Writes node data for Model Explorer, which colours the file's nodes by their modules' error. Returns its path.
         """
         return without_weights.write_about(self.path, "the node data", path, json.dumps(tool_formats.to_model_explorer(self)))
@@ -184,7 +185,7 @@ def number_or_none(value: float | None) -> float | None:
     return value if value is not None and math.isfinite(value) else None
 
 
-def _beginning(each: FirstDifference) -> dict:
+def _beginning(each: FirstDifference) -> dict[str, Any]:
     return {"module": each.module, "call": each.call, "suspects": list(each.suspects), "operation": each.operation,
             "source": each.source, "value": each.value, "nodes": list(each.nodes),
             "inherited": number_or_none(each.inherited), "lasts": each.lasts, "made": number_or_none(each.made),
@@ -192,7 +193,7 @@ def _beginning(each: FirstDifference) -> dict:
                       "estimated": each.estimated}}
 
 
-def _module(each: ModuleAccuracy) -> dict:
+def _module(each: ModuleAccuracy) -> dict[str, Any]:
     entry = {"module": each.module, "call": each.call, "type": each.type, "status": each.status}
     if each.status == "not observable":
         return {**entry, "note": each.note}

@@ -107,7 +107,7 @@ def _arrays(feed: Mapping[str, torch.Tensor], who: str) -> dict[str, Any]:
     return {name: tensor.numpy() for name, tensor in feed.items()}
 
 
-def dumped(place: str | os.PathLike, file: File) -> Runtime:
+def dumped(place: str | os.PathLike[str], file: File) -> Runtime:
     """Values that another runtime left: an .npz, a folder of .npy, or JSON of Polygraphy, by the file's names."""
     arrays = _dump(Path(place))
     known = {_plain(name): name for name in arrays}

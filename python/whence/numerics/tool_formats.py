@@ -26,7 +26,7 @@ _RULES = [
 ]
 
 
-def to_sarif(report: AccuracyReport, source_root: str | os.PathLike | None = None) -> dict[str, Any]:
+def to_sarif(report: AccuracyReport, source_root: str | os.PathLike[str] | None = None) -> dict[str, Any]:
     """SARIF 2.1.0: a result for each finding, and one, a note, for the first module that differs. Places are source
     lines, where the file or the sidecar has them, else the ONNX file."""
     root, stacks = SourceRoot(source_root), {(each.module, each.call): each.stack for each in report.modules}

@@ -33,7 +33,7 @@ class Proof:
         return "\n".join(lines + [f"  {each}" for each in self.contradictions])
 
 
-def prove(model: str | os.PathLike, values: Any, sidecar: str | os.PathLike | None = None,
+def prove(model: str | os.PathLike[str], values: Any, sidecar: str | os.PathLike[str] | None = None,
           input_names: InputNames | None = None, extra_inputs: ExtraInputs | None = None) -> Proof:
     """Raises WhenceError as ``whence.accuracy`` does."""
     from .api import accuracy

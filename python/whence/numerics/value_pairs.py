@@ -187,8 +187,8 @@ def _mutual(pairs: Sequence[Pair]) -> list[Pair]:
             if each.relative <= max(2 * nearest[each.operation, each.output], _ALIKE)]
 
 
-def write(path: Path, model: str | os.PathLike, values: Values | str | os.PathLike, sidecar: str | os.PathLike,
-          outputs: str | os.PathLike | None = None, said: Supplied = Supplied()) -> list[Pair]:
+def write(path: Path, model: str | os.PathLike[str], values: Values | str | os.PathLike[str], sidecar: str | os.PathLike[str],
+          outputs: str | os.PathLike[str] | None = None, said: Supplied = Supplied()) -> list[Pair]:
     """Finds the pairs and writes them for ``whence annotate --value-pairs``. Raises WhenceError: what ``find`` raises, E0204
     without a run, E0206 where no value is a recorded one: they are of another model, or of other inputs."""
     recorded = api.recorded_of(values)

@@ -62,7 +62,7 @@ class Verification(Printed):
         return "\n".join(lines)
 
 
-def verify(path: Model, model, args: Sequence[Any] | Any = (), *,
+def verify(path: Model, model: Any, args: Sequence[Any] | Any = (), *,
            kwargs: Mapping[str, Any] | None = None, rtol: float = 1e-3, atol: float = 1e-4,
            input_names: Sequence[str] | Mapping[str, str] = (), extra_inputs: ExtraInputs | None = None) -> Verification:
     """Compares ``path`` in ONNX Runtime with ``model`` called with ``args`` and ``kwargs``, output by output.
@@ -133,7 +133,7 @@ def _tensors_by_name(session: Any, results: Sequence[Any]) -> list[tuple[str, An
     return found
 
 
-def _called(model, args, kwargs, recorder: Recorder) -> tuple[dict[str, torch.Tensor], list[torch.Tensor]]:
+def _called(model: Any, args: Any, kwargs: Any, recorder: Recorder) -> tuple[dict[str, torch.Tensor], list[torch.Tensor]]:
     """The call's tensors, and those that the model returns for copies of them."""
     with torch.no_grad(), without_fast_path():  # the file was made so, too
         if isinstance(model, torch.export.ExportedProgram):
@@ -156,7 +156,7 @@ def _called(model, args, kwargs, recorder: Recorder) -> tuple[dict[str, torch.Te
                 return call.tensors, trees.tensors_in(model(*given.values()))
 
 
-def _difference(name: str, got, wanted, rtol: float, atol: float) -> OutputDifference:
+def _difference(name: str, got: Any, wanted: torch.Tensor, rtol: float, atol: float) -> OutputDifference:
     tensor = got if isinstance(got, torch.Tensor) else torch.as_tensor(got)
     if wanted.is_complex() and not tensor.is_complex():
         wanted = torch.view_as_real(wanted.resolve_conj())

@@ -22,7 +22,7 @@ _BYTES_OF_TENSOR = {4, 5, 6, 7, 9, 10, 11}              # fields of TensorProto 
 _LARGEST = 4096                                         # bytes: smaller initializers keep their content
 
 
-def without_weights(path: str | os.PathLike) -> Any:
+def without_weights(path: str | os.PathLike[str]) -> Any:
     """The onnx.ModelProto, its initializers of more than 4 KiB without content.
 
     Raises WhenceError: E0102, E0201, E0202 and E0203 when the file is not ONNX, E0307 without onnx.
@@ -129,14 +129,14 @@ def is_embedded(model: Any) -> bool:
     return not any(each.data_location == 1 for each in model.graph.initializer)
 
 
-def files_of(path: str | os.PathLike, model: Any) -> list[Path]:
+def files_of(path: str | os.PathLike[str], model: Any) -> list[Path]:
     """The file itself, and those beside it that its weights lie in."""
     names = {entry.value for each in model.graph.initializer if each.data_location == 1
              for entry in each.external_data if entry.key == "location"}
     return [Path(path), *(Path(path).parent / name for name in sorted(names))]
 
 
-def weights_beside(path: str | os.PathLike) -> list[Path]:
+def weights_beside(path: str | os.PathLike[str]) -> list[Path]:
     """Files beside the model that hold its weights; none where it cannot be read, which is said elsewhere."""
     try:
         return files_of(path, without_weights(path))[1:]
@@ -144,14 +144,14 @@ def weights_beside(path: str | os.PathLike) -> list[Path]:
         return []
 
 
-def write_about(model: Path, what: str, target: str | os.PathLike, text: str) -> Path:
+def write_about(model: Path, what: str, target: str | os.PathLike[str], text: str) -> Path:
     """Writes a text about the model where neither that nor its weights lie. Returns the path."""
     require_apart({what: target}, [model, *weights_beside(model)])
     write_text(Path(target), text)
     return Path(target)
 
 
-def require_weights(path: str | os.PathLike, model: Any) -> None:
+def require_weights(path: str | os.PathLike[str], model: Any) -> None:
     """Raises WhenceError E0102 where a file with weights is not there."""
     for each in files_of(path, model)[1:]:
         if not each.is_file():
@@ -159,7 +159,7 @@ def require_weights(path: str | os.PathLike, model: Any) -> None:
                         "keep the two files together", file=str(path))
 
 
-def with_outputs(path: str | os.PathLike, names: Iterable[str], folder: Path) -> Path:
+def with_outputs(path: str | os.PathLike[str], names: Iterable[str], folder: Path) -> Path:
     """A copy of the file in ``folder`` with more outputs."""
     target = folder / "more_outputs.onnx"
     shutil.copyfile(path, target)  # by the kernel

@@ -6,6 +6,7 @@ import math
 import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from ..base.report_printing import Bar, Printed, Table, counted, short_number, size_text
 from ..numerics import without_weights
@@ -77,7 +78,7 @@ class SensitivityReport(Printed):
         """``quantiser``."""
         return self.quantiser
 
-    def to_json(self) -> dict:
+    def to_json(self) -> dict[str, Any]:
         """As schema/sensitivity.schema.json describes it; what is infinite or not known is null."""
         return {
             "model": self.path.name, "quantiser": self.quantiser, "left_out": self.left_out, "size": self.size,
@@ -90,7 +91,7 @@ class SensitivityReport(Printed):
                                        "nodes_to_exclude": list(self.choice.nodes_to_exclude)},
             "notes": list(self.notes)}
 
-    def to_html(self, path: str | os.PathLike) -> Path:
+    def to_html(self, path: str | os.PathLike[str]) -> Path:
         """Writes one page without outside parts: error and bytes by module. Returns its path."""
         return without_weights.write_about(self.path, "the page", path, report_page.to_html(self, head(self)))
 

@@ -10,6 +10,7 @@ import functools
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 
@@ -30,7 +31,7 @@ def named() -> Iterator[None]:
     names: weakref.WeakKeyDictionary[torch.nn.Module, dict[torch.nn.Module, str]] = weakref.WeakKeyDictionary()
 
     @functools.wraps(original)
-    def reporting(module, *args, **kwargs):
+    def reporting(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
         scopes = getattr(torch.jit._trace, "_trace_module_map", None)
         scope = scopes.get(module) if scopes and torch._C._get_tracing_state() is not None else None
         if scope and "::" in scope and not isinstance(module.forward, torch._C.ScriptMethod):

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any, TYPE_CHECKING
 
 from ..base import library_warnings
 from ..base.report_printing import Printed, Table, counted
@@ -27,7 +27,7 @@ class Recording(Printed):
     """The result of a recording; filled when it ends."""
 
     path: Path
-    files: list[dict] = field(default_factory=list)  # {"file", "operations", "modules", "complete"}
+    files: list[dict[str, Any]] = field(default_factory=list)  # {"file", "operations", "modules", "complete"}
     diagnostics: list[Diagnostic] = field(default_factory=list)
     values: list[Path] = field(default_factory=list)  # files of values, one a model
     unrecorded: int = 0  # programs that could not be recorded, of which ``diagnostics`` have warnings
@@ -50,7 +50,7 @@ class Recording(Printed):
 
 
 @contextmanager
-def record(path: str | os.PathLike, values: str | os.PathLike | None = None, *,
+def record(path: str | os.PathLike[str], values: str | os.PathLike[str] | None = None, *,
            full: Collection[str] = ()) -> Iterator[Recording]:
     """Records whatever is traced or exported inside the block: torch.jit.trace, torch.export.export, torch.onnx.export.
 
@@ -136,7 +136,7 @@ def _write_program(recording: Recording, program: Captured, place: Path) -> None
     recording.diagnostics += diagnostics
 
 
-def _require_writable(path: str | os.PathLike, values: str | os.PathLike | None, full: Collection[str]) -> None:
+def _require_writable(path: str | os.PathLike[str], values: str | os.PathLike[str] | None, full: Collection[str]) -> None:
     """Raises WhenceError before anything runs where the values could not be written."""
     require_list(full)
     if values is not None:
@@ -161,7 +161,7 @@ def _placed(path: Path, recorders: list[Recorder]) -> dict[Path, Recorder]:
     return dict(zip(places, recorders))
 
 
-def _stop(whence, recording: Recording, traced: bool = True) -> None:
+def _stop(whence: Any, recording: Recording, traced: bool = True) -> None:
     """``traced``: there must be something to write."""
     try:
         report = json.loads(whence.stop())

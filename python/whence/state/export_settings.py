@@ -15,7 +15,7 @@ import torch
 from ..base import library_warnings
 from ..errors import WhenceWarning, error
 
-log = logging.getLogger("whence")
+log: logging.Logger = logging.getLogger("whence")
 
 Training = Literal["eval", "preserve", "train"]
 _WORDS = {"EVAL": "eval", "PRESERVE": "preserve", "TRAINING": "train"}

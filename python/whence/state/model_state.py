@@ -289,7 +289,7 @@ def _undo_of_tensors(value: Any) -> Callable[[], None]:
     return undo_all
 
 
-def _dict_undo(value: dict) -> Callable[[], None]:
+def _dict_undo(value: dict[str, Any]) -> Callable[[], None]:
     before = list(value.items())
 
     def undo() -> None:

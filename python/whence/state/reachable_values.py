@@ -210,7 +210,7 @@ def _of(name: str, value: Any, naming: Any) -> list[Item]:
     return [*held, (name, Slots(value), _ELEMENTS)] if any(map(_names_of_slots, _mro(type(value)))) else held
 
 
-def _of_dict(name: str, value: dict, naming: Any) -> list[Item]:
+def _of_dict(name: str, value: dict[str, Any], naming: Any) -> list[Item]:
     held: list[Item] = [(None, key, _ELEMENTS) for key in value if not isinstance(key, (str, *NUMBERS))]
     for key, each in value.items():
         if naming == _OF_MODULE and key in ("_parameters", "_buffers", "_modules"):

@@ -32,7 +32,7 @@ class _Mode(TorchDispatchMode):
         super().__init__()
         self._returned = returned
 
-    def __torch_dispatch__(self, function: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
+    def __torch_dispatch__(self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
         if isinstance(function, HigherOrderOperator):  # it runs functions, whose operations count
             return function(*map(self._inside, args), **{name: self._inside(each) for name, each in (kwargs or {}).items()})
         result = function(*args, **(kwargs or {}))

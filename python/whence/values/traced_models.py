@@ -38,7 +38,7 @@ def watching(full: Collection[str]) -> Iterator[list[Recorder]]:
     original = torch.nn.Module._call_impl
 
     @functools.wraps(original)
-    def watched(module, *args, **kwargs):
+    def watched(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
         if torch.compiler.is_compiling():  # torch.export follows every line of this, and its tensors have no data
             return original(module, *args, **kwargs)
         with watch.called(module, args, kwargs) as leave:
@@ -62,10 +62,10 @@ class _Watch:
         self._full = full
         self._thread = threading.get_ident()
         self._by_model: dict[torch.nn.Module, Recorder] = {}
-        self._run: tuple[Any, dict] | None = None  # the one under way: its calls, and the paths of its modules
+        self._run: tuple[Any, dict[str, Any]] | None = None  # the one under way: its calls, and the paths of its modules
 
     @contextmanager
-    def called(self, module: torch.nn.Module, args: tuple, kwargs: Mapping[str, Any]) -> Iterator[Leave]:
+    def called(self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Iterator[Leave]:
         """The block runs the module, and hands its result to what is yielded."""
         if threading.get_ident() != self._thread:
             yield _ignored
@@ -84,7 +84,7 @@ class _Watch:
         return (is_tracing or module in self._by_model) and not type(module).__module__.startswith("torch.jit.")
 
     @contextmanager
-    def _inner(self, module: torch.nn.Module, args: tuple, kwargs: Mapping[str, Any]) -> Iterator[Leave]:
+    def _inner(self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Iterator[Leave]:
         run, modules = self._run
         if module not in modules:
             yield _ignored
@@ -93,7 +93,7 @@ class _Watch:
         yield functools.partial(run.leave, module)
 
     @contextmanager
-    def _outermost(self, model: torch.nn.Module, args: tuple, kwargs: Mapping[str, Any]) -> Iterator[Leave]:
+    def _outermost(self, model: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Iterator[Leave]:
         inputs = calls.bound_to(inspect.signature(model.forward), args, kwargs).tensors
         is_new = self._is_new(model, inputs)
         with self._recorder(model).one_run(inputs) if is_new else nullcontext() as run:

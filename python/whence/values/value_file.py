@@ -113,7 +113,7 @@ def in_memory(runs: list[Run], tensors: dict[str, torch.Tensor]) -> Values:
     return Values(runs, "values in memory", tensors.__getitem__)
 
 
-def write(path: str | os.PathLike, runs: list[Run], tensors: dict[str, torch.Tensor]) -> None:
+def write(path: str | os.PathLike[str], runs: list[Run], tensors: dict[str, torch.Tensor]) -> None:
     """Raises WhenceError: E0307 without safetensors, E0401."""
     needs("safetensors", "recorded values")
     from safetensors.torch import save_file
@@ -136,7 +136,7 @@ def _stated(run: Run) -> dict[str, Any]:
     return stated
 
 
-def require_place(path: str | os.PathLike) -> None:
+def require_place(path: str | os.PathLike[str]) -> None:
     """Raises WhenceError before a model runs where its values could not be written: E0101, E0307 without safetensors,
     E0401."""
     require_path(path, "the file of values")
@@ -153,7 +153,7 @@ def _check(tensor: torch.Tensor) -> int:
     return zlib.crc32(content(tensor).numpy())
 
 
-def is_values(path: str | os.PathLike) -> bool:
+def is_values(path: str | os.PathLike[str]) -> bool:
     """The path leads to a file of recorded values."""
     try:
         read(path)
@@ -162,7 +162,7 @@ def is_values(path: str | os.PathLike) -> bool:
     return True
 
 
-def read(path: str | os.PathLike) -> Values:
+def read(path: str | os.PathLike[str]) -> Values:
     """Opens a file of values; tensors are read when they are asked for.
 
     Raises WhenceError: E0102, E0202, E0203, E0204, E0205, E0307 without safetensors.
@@ -230,7 +230,7 @@ def _runs(text: str, path: str) -> tuple[list[Run], dict[str, int]]:
         raise _corrupt(path, f"its metadata 'whence' is not what was written there: {failure!r}") from None
 
 
-def _calls(entries: list[dict]) -> Iterator[ModuleCall]:
+def _calls(entries: list[dict[str, Any]]) -> Iterator[ModuleCall]:
     for at, entry in enumerate(entries):
         parent = entry["parent"]
         if parent is not None and not at < int(parent) < len(entries):  # a call ends before the one around it
@@ -240,7 +240,7 @@ def _calls(entries: list[dict]) -> Iterator[ModuleCall]:
                          _operations(entry["operations"]) if "operations" in entry else None)
 
 
-def _operations(entries: list[dict]) -> tuple[Operation, ...]:
+def _operations(entries: list[dict[str, Any]]) -> tuple[Operation, ...]:
     return tuple(Operation(str(entry["operator"]), tuple(map(_recorded, entry["results"]))) for entry in entries)
 
 

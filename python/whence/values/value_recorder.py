@@ -113,11 +113,11 @@ class Recorder:
         """Records the calls of ``modules`` inside the block. A number beside a qualified name is the call's, where one
         object stands for that call alone."""
         with self.one_run(inputs) as calls:
-            def enter(module: torch.nn.Module, args: tuple, kwargs: dict) -> None:
+            def enter(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
                 path, call = modules[module]
                 calls.enter(module, path, type(module), (args, kwargs), call)
 
-            def leave(module: torch.nn.Module, args: tuple, kwargs: dict, result: Any) -> None:
+            def leave(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
                 calls.leave(module, result)
 
             handles = []
@@ -240,7 +240,7 @@ def modules_of(model: torch.nn.Module) -> dict[torch.nn.Module, tuple[str, int |
     return {module: (path, None) for path, module in model.named_modules()}
 
 
-def record_values(model: Any, args: Any = (), path: str | os.PathLike | None = None, *,
+def record_values(model: Any, args: Any = (), path: str | os.PathLike[str] | None = None, *,
                   kwargs: Mapping[str, Any] | None = None, more: Sequence[Any] = (),
                   full: Collection[str] = (), operations: bool = False) -> Values:
     """Runs ``model`` and records what each call of each of its modules was given and returned.
@@ -351,7 +351,7 @@ def _run_exported(recorder: Recorder, program: torch.export.ExportedProgram, arg
 
 
 def _arguments_of(program: torch.export.ExportedProgram, names: list[str], args: Any,
-                  kwargs: Mapping[str, Any] | None) -> tuple[tuple, dict]:
+                  kwargs: Mapping[str, Any] | None) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """args and kwargs as the program was exported with; a dict alone has all of them by their names in the program."""
     args, kwargs = trees.with_tensors((args, kwargs))
     positional = tuple(args) if isinstance(args, (tuple, list)) else (args,)
