@@ -15,6 +15,7 @@ from .annotation.carry import carry
 from .annotation.reports import AnnotateReport, Comparison, Coverage, ValidationReport, annotate, compare, validate
 from .editing.device_placement import Crossing, DeviceShare, PlaceReport, PlacementDifference, place
 from .editing.model_functions import Function, FunctionsReport, functions, inline
+from .editing.shared_weights import SharedWeights, share_weights
 from .errors import Diagnostic, WhenceError, WhenceWarning
 from .inspection.modules import (Difference, Explanation, ModuleChange, ModuleRow, ModuleRows, ModuleTime, Profile,
                                  diff, explain, extract, profile, show)
@@ -23,7 +24,6 @@ from .recording.record import Recording, record
 
 if TYPE_CHECKING:
     from .converters.custom_translations import register_custom_op, unregister_custom_op
-    from .editing.shared_weights import SharedWeights, share_weights
     from .exporting.export import export
     from .exporting.program import ONNXProgram
     from .exporting.unconvertible import UnconvertibleOp, unconvertible_ops
@@ -46,7 +46,6 @@ _LATER = {
     "accuracy": "numerics.api", "AccuracyReport": "numerics.report", "FirstDifference": "numerics.report",
     "ModuleAccuracy": "numerics.report", "sensitivity": "quantising.api", "Choice": "quantising.report",
     "ModuleSensitivity": "quantising.report", "SensitivityReport": "quantising.report",
-    "SharedWeights": "editing.shared_weights", "share_weights": "editing.shared_weights",
     "Values": "values.value_file", "record_values": "values.value_recorder",
 }
 
