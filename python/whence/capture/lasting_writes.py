@@ -3,7 +3,7 @@
 PyTorch's tracers do not see all of it: an attribute that is set anew, a write through ``data``, or to a view that was
 made before. So the model runs by itself, and what it holds afterwards is compared with what it held before. That is
 done for every backend, and what an exporter has to say goes into the same warnings (E0308). It runs a second time from
-what was found of its state: where the results are others, it keeps state elsewhere, as in an iterator.
+what was found of its state: where the results are others, it keeps state elsewhere, as in a global or an iterator.
 
 What is known to give wrong results is refused (E0303): two arguments that share memory which the model writes to, for
 inputs of a file are separate; and a captured program whose own results on the example are others than the model's.
@@ -270,7 +270,7 @@ def diagnostics_of(seen: Observed | None, by_exporter: Sequence[Diagnostic], inp
         said.append(_warning(_of_constants(constants)))
     if not seen.repeatable and not seen.changes:
         said.append(_warning("the model's results change from call to call with the same arguments, random numbers and "
-                             "attributes: it keeps state elsewhere, as in an iterator, a cache or a context variable; "
+                             "attributes: it keeps state elsewhere, as in a global, an iterator or a context variable; "
                              "the ONNX file computes what one call did, and the model is a few calls further"))
     if anew := [change.name for change in left if not change.in_place]:
         said.append(_warning(f"the model sets {_list(anew)}, which lasts for one run of the ONNX file only; "

@@ -2,9 +2,8 @@
 
 Kept is what can be reached from the model (``reachable_values``): parameters, buffers and tensors in attributes with their
 contents, whether they require gradients, the gradients; the modes, hooks and other attributes of every module; lists,
-dicts, sets and objects that it fills while it runs; the attributes of their classes; globals and attributes of other
-classes and functions that forward names; and the generators of random numbers.
-One copy of all tensors is held meanwhile, so what a run changed can be said, too.
+dicts, sets and objects that it fills while it runs; the attributes of the modules' classes; and the generators of random
+numbers. One copy of all tensors is held meanwhile, so what a run changed can be said, too.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ from __future__ import annotations
 import collections
 import random
 import sys
-import types
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -24,8 +22,7 @@ import torch
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from ..errors import error
-from .reachable_values import (ClassAttributes, GlobalVariable, NUMBERS, OwnedVariable, Slots, WithoutTensors,
-                               holds_tensors, reached)
+from .reachable_values import NUMBERS, ClassAttributes, Slots, reached
 
 _held: ContextVar[tuple[Snapshot, ...]] = ContextVar("held", default=())
 
@@ -67,7 +64,7 @@ def refuse_results_without_data(results: Iterable[torch.Tensor], model: Any, inp
     tensors, and has left one in state that could not be put back."""
     if any(map(_is_fake, results)) and not any(map(_is_fake, (*inputs, *(value for _, value in reached(model))))):
         raise error("E0207", "run_failed", "the model returns a tensor without data: torch.export left one in what the "
-                    "model keeps where it cannot be put back, as in an iterator, a cache or a context variable",
+                    "model keeps where it cannot be put back, as in a global, an iterator or a context variable",
                     "make the model and that state anew; state in the model's attributes is put back")
 
 
@@ -154,22 +151,9 @@ class Snapshot:
                 self._keep_tensor(value)
         elif isinstance(value, torch.Generator):
             self._undo.append(partial(value.set_state, value.get_state()))
-        elif isinstance(value, types.CellType):
-            self._undo.append(_variable_undo(lambda: value.cell_contents, partial(setattr, value, "cell_contents"),
-                                             partial(delattr, value, "cell_contents")))
-        elif isinstance(value, GlobalVariable):
-            self._undo.append(_variable_undo(lambda: value.namespace[value.name],
-                                             partial(value.namespace.__setitem__, value.name),
-                                             partial(value.namespace.__delitem__, value.name)))
-        elif isinstance(value, OwnedVariable):
-            put, delete = _setters(value.owner)
-            self._undo.append(_variable_undo(lambda: value.namespace[value.name], partial(put, value.name),
-                                             partial(delete, value.name)))
         elif isinstance(value, ClassAttributes):
             self._classes.append(value.owner)
             self._undo.append(_class_undo(value))
-        elif isinstance(value, WithoutTensors):
-            self._undo.append(_undo_of_tensors(value.value))
         elif (undo := _undo_of_items(value)) is not None:
             self._undo.append(undo)
 
@@ -226,47 +210,17 @@ def _is_within(name: str, names: list[str]) -> bool:
     return any(name.startswith((f"{each}.", f"{each}[")) for each in names)
 
 
-def _setters(owner: Any) -> tuple[Callable[[str, Any], None], Callable[[str], None]]:
-    """Set and delete an attribute of a class, whatever its metaclass does, or of a function."""
-    kind = type if isinstance(owner, type) else type(owner)
-    return partial(kind.__setattr__, owner), partial(kind.__delattr__, owner)
-
-
-def _variable_undo(get: Callable[[], Any], put: Callable[[Any], None],
-                   delete: Callable[[], None]) -> Callable[[], None]:
-    """Restores one that holds tensors before or after: a number in which a user counts calls stays."""
-    def content() -> Any:
-        try:
-            return get()
-        except (KeyError, ValueError):  # ValueError: an empty cell
-            return _ABSENT
-
-    before = content()
-    was_state = holds_tensors(before)
-
-    def undo() -> None:
-        now = content()
-        if now is before or not (was_state or holds_tensors(now)):
-            return
-        if before is _ABSENT:
-            delete()
-        else:
-            put(before)
-    return undo
-
-
 def _class_undo(attributes: ClassAttributes) -> Callable[[], None]:
-    """All that was assigned: also a method, which is the same object where it was not, and is not called."""
+    """Restores all that was assigned, methods too."""
     before = attributes.values()
-    put, delete = _setters(attributes.owner)
 
     def undo() -> None:
         now = attributes.values()
         for name in now.keys() - before.keys():
-            delete(name)
+            delattr(attributes.owner, name)
         for name, value in before.items():
             if now.get(name, _ABSENT) is not value:
-                put(name, value)
+                setattr(attributes.owner, name, value)
     return undo
 
 
@@ -276,17 +230,6 @@ def _undo_of_items(value: Any) -> Callable[[], None] | None:
     if isinstance(value, dict):
         return _dict_undo(value)
     return _elements_undo(value) if isinstance(value, (list, set, collections.deque)) else None
-
-
-def _undo_of_tensors(value: Any) -> Callable[[], None]:
-    """Restores what holds no tensors now, if it holds some then: what else a user notes in it stays."""
-    undos = [undo for _, each in reached(value, ()) if (undo := _undo_of_items(each)) is not None]
-
-    def undo_all() -> None:
-        if holds_tensors(value):
-            for undo in undos:
-                undo()
-    return undo_all
 
 
 def _dict_undo(value: dict[str, Any]) -> Callable[[], None]:
