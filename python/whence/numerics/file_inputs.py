@@ -179,15 +179,6 @@ _NUMBERS = {torch.float16, torch.bfloat16, torch.float32, torch.float64}
 _WHOLE = {torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8}
 
 
-def require_fits(file: File, declared: Any, given: torch.Tensor) -> None:
-    """Raises WhenceError E0104 for a tensor of another dtype, or of other sizes, than the file declares."""
-    wanted = dtype_of(declared)
-    if wanted is not None and wanted != given.dtype:
-        raise error("E0104", "input_mismatch", f"the input '{declared.name}' is {_word(wanted)} in the file, "
-                    f"{_word(given.dtype)} was given", "give it in the file's dtype", file=file.path)
-    _require_sizes(file, declared, given.shape)
-
-
 def _require_sizes(file: File, declared: Any, given: Sequence[int]) -> None:
     if not _has_sizes(declared, given):
         sizes = ["?" if size is None else size for size in _sizes(declared) or ()]

@@ -17,23 +17,29 @@ _AS_BITS = {torch.bfloat16: (torch.uint16, 16), torch.float8_e4m3fn: (torch.uint
             torch.float8_e5m2fnuz: (torch.uint8, 20)}
 
 
-def session(file: str | os.PathLike[str] | bytes, optimised: bool = True) -> Any:
+def session_options(optimised: bool = True) -> Any:
+    """Options of a session that logs errors alone."""
     runtime = needs("onnxruntime", "running a file")
     options = runtime.SessionOptions()
     options.log_severity_level = 3
     if not optimised:
         options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    return options
+
+
+def session(file: str | os.PathLike[str] | bytes, optimised: bool = True) -> Any:
+    runtime = needs("onnxruntime", "running a file")
     given = file if isinstance(file, bytes) else str(file)
     if isinstance(given, str) and not os.path.exists(given):
         raise error("E0102", "missing_file", f"there is no file {given}", "check the path", file=given)
     try:
-        return runtime.InferenceSession(given, options, providers=["CPUExecutionProvider"])
+        return runtime.InferenceSession(given, session_options(optimised), providers=["CPUExecutionProvider"])
     except Exception as failure:  # ONNX Runtime has a class for each of its codes, and no common one
         raise error("E0207", "run_failed", f"ONNX Runtime does not take the file: {failure}",
                     "whence.validate says whether it is a valid one") from failure
 
 
-def _given(tensor: torch.Tensor) -> Any:
+def ort_value(tensor: torch.Tensor) -> Any:
     value = needs("onnxruntime", "running a file").OrtValue
     tensor = tensor.detach().cpu().resolve_conj()
     if tensor.is_complex():
@@ -44,7 +50,7 @@ def _given(tensor: torch.Tensor) -> Any:
     return value.ortvalue_from_numpy(tensor.resolve_neg().contiguous().numpy())
 
 
-def _result(value: Any) -> Any:
+def tensor_of(value: Any) -> Any:
     if not value.is_tensor():
         return value
     if value.element_type() in {number for _, number in _AS_BITS.values()}:
@@ -60,10 +66,10 @@ def _of_arrays(value: Any) -> Any:
 
 def run(running: Any, tensors: Mapping[str, torch.Tensor]) -> tuple[Any, ...]:
     """The outputs in the file's order; a sequence is a list of tensors, an optional one a tensor or None."""
-    given = {name: _given(tensor) for name, tensor in tensors.items()}
+    given = {name: ort_value(tensor) for name, tensor in tensors.items()}
     arrays_alone = [each.name for each in running.get_outputs() if not each.type.startswith("tensor(")]
     others = [each.name for each in running.get_outputs() if each.name not in arrays_alone]
-    found = dict(zip(others, map(_result, running.run_with_ort_values(others, given)))) if others else {}
+    found = dict(zip(others, map(tensor_of, running.run_with_ort_values(others, given)))) if others else {}
     if arrays_alone:  # ONNX Runtime gives sequences and optional values as Python objects
         arrays = {name: value.numpy() for name, value in given.items()}
         found |= dict(zip(arrays_alone, map(_of_arrays, running.run(arrays_alone, arrays))))

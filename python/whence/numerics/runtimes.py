@@ -37,10 +37,7 @@ def onnxruntime(file: File, provider: str = "CPUExecutionProvider", optimized: b
                     "one of " + ", ".join(runtime.get_available_providers()))
 
     def take(feed: Mapping[str, torch.Tensor], names: list[str]) -> Iterator[tuple[str, torch.Tensor]]:
-        options = runtime.SessionOptions()
-        options.log_severity_level = 3
-        if not optimized:
-            options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        options = ort_session.session_options(optimized)
         wanted = [name for name in names if name not in file.outputs]
         with _with_outputs(file, wanted) as given:
             if isinstance(given, bytes):
@@ -48,12 +45,12 @@ def onnxruntime(file: File, provider: str = "CPUExecutionProvider", optimized: b
                                                  os.path.dirname(os.path.abspath(file.path)))
             session = _started(lambda: runtime.InferenceSession(given, options, providers=[provider]), file,
                                given if isinstance(given, str) else "")
-            arrays = {name: ort_session._given(tensor) for name, tensor in feed.items()}
+            arrays = {name: ort_session.ort_value(tensor) for name, tensor in feed.items()}
             made = {each.name for each in session.get_outputs() if each.type.startswith("tensor(")}
             asked = [name for name in names if name in made]
             results = _ran(lambda: session.run_with_ort_values(asked, arrays), file)
         for name, value in zip(asked, results):
-            yield name, ort_session._result(value)
+            yield name, ort_session.tensor_of(value)
 
     level = "as the runtime optimises it" if optimized else "session optimisation off"
     return Runtime(f"ONNX Runtime {runtime.__version__}, {provider}, {level}", take, True)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..command.process import run_json
-from ..numerics import annotated_file
+from ..numerics import annotated_file, ort_session
 from .module_groups import Group
 from .trial import Arrays
 
@@ -38,8 +38,7 @@ def _times(path: Path, feed: Arrays, prefix: Path) -> dict[str, float]:
     import onnxruntime
 
     optimized = prefix.with_name(f"{prefix.name}.optimized.onnx")
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
+    options = ort_session.session_options()
     options.enable_profiling = True
     options.profile_file_prefix = str(prefix)
     options.optimized_model_filepath = str(optimized)

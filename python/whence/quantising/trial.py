@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from ..numerics import tensor_differences, without_weights
+from ..numerics import ort_session, tensor_differences, without_weights
 from . import quantisers
 from .quantisers import Example
 
@@ -72,8 +72,7 @@ def outputs(path: str, feeds: Sequence[Arrays], threads: int = 0) -> list[list[A
     """For each feed, the outputs that are tensors, in the file's order."""
     import onnxruntime
 
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
+    options = ort_session.session_options()
     options.intra_op_num_threads = threads
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     names = [each.name for each in session.get_outputs() if each.type.startswith("tensor(")]
