@@ -24,7 +24,7 @@ from ..arguments import trees
 from ..errors import Diagnostic, WhenceError, WhenceWarning, error
 from ..state.export_settings import log
 from ..state.model_state import Change, changes, refuse_results_without_data, state_restored
-from .traces import alike, computed
+from .comparisons import alike, computed
 
 TRACE, EXPORTED = "trace", "exported program"  # the two forms in which a model is captured
 

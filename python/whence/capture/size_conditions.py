@@ -41,6 +41,15 @@ class TurningPoint:
 
 
 @dataclass(frozen=True)
+class SizeUse:
+    """A line of Python that used a size as a number, and where it turns, if it is a condition."""
+
+    file: str
+    line: int
+    turns: tuple[TurningPoint, ...] = ()
+
+
+@dataclass(frozen=True)
 class _Number:
     value: float
     sizes: frozenset[int] = frozenset()

@@ -11,7 +11,8 @@ from torch.fx.experimental.symbolic_shapes import free_symbols
 
 from ..errors import WhenceWarning, error
 from ..state.export_settings import log, quiet
-from .traces import alike, computed, stretched
+from .comparisons import alike, computed
+from .other_inputs import stretched
 
 
 def captured(model: torch.nn.Module, tensors: tuple[Any, ...], shapes: Any) -> Any:

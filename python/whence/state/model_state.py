@@ -22,7 +22,7 @@ import torch
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from ..errors import error
-from .reachable_values import NUMBERS, ClassAttributes, Slots, reached
+from .reachable_values import ClassAttributes, NUMBERS, Slots, reached
 
 _held: ContextVar[tuple[Snapshot, ...]] = ContextVar("held", default=())
 
