@@ -18,7 +18,8 @@ def _in_python(name: str, options: list[str]) -> str | None:
     if name in ("annotate", "record", "validate"):
         if not any(each == "--values" or each.startswith("--values=") for each in options):
             return None
-        return {"annotate": "numerics.annotate_command", "record": "values.command_line", "validate": "numerics.validate_command"}[name]
+        return {"annotate": "numerics.annotate_command", "record": "values.command_line",
+                "validate": "numerics.validate_command"}[name]
     return {"accuracy": "numerics.command_line", "sensitivity": "quantising.command_line",
             "fleet": "fleet.command_line", "recorder": "recorder.build"}.get(name)
 

@@ -60,7 +60,8 @@ class AnnotateReport(Printed):
 @takes_models("model", "source", written="output")
 def annotate(model: Model, sidecar: str | os.PathLike[str] | None = None, *,
              output: str | os.PathLike[str] | None = None, source: Model | None = None,
-             weights: str | os.PathLike[str] | None = None, keys: Collection[str] = (), names: bool = True, carry: bool = False, functions: str | None = None,
+             weights: str | os.PathLike[str] | None = None, keys: Collection[str] = (), names: bool = True,
+             carry: bool = False, functions: str | None = None,
              minima: Collection[str] = (), allow_different_weights: bool = False, overwrite: bool = False, copy_data: bool = False,
              values: Values | str | os.PathLike[str] | None = None,
              outputs: str | os.PathLike[str] | None = None, input_names: InputNames | None = None,

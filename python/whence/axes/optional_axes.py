@@ -101,7 +101,8 @@ def tell_of_fixed(axes: Axes, fixed: Collection[tuple[str, int]], why: Any = Non
     for name, axis in fixed:
         log.info("axis %d of '%s' is fixed by the model: %s", axis, name, why)
     if wished:
-        traced = "" if recorder_library.is_installed() else f", or have it traced, which may keep it: {recorder_library.why_missing()[1]}"
+        traced = "" if recorder_library.is_installed() else \
+            f", or have it traced, which may keep it: {recorder_library.why_missing()[1]}"
         told = Diagnostic("E0304", "baked_size", "warning", f"the model fixes {', '.join(wished)}: the file has the "
                           "size of the example" + (f". {why.diagnostics[0].message}" if why else ""),
                           "compute it from the input's shape in the model, or leave the axis out of dynamic_axes" + traced)

@@ -53,6 +53,7 @@ def proposed(call: Call) -> Axes:
             if (tensor := call.tensors.get(name)) is not None}
     return {name: {axis: roles.axis(role) for axis, role in each.items()} for name, each in axes.items() if each}
 
+
 class _Roles:
     """The names of sizes in one call."""
 

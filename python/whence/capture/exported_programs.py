@@ -35,7 +35,6 @@ class Captured:
     def __str__(self) -> str:
         return f"the program that {self.call} made of {self.model}" if self.model else f"the program given to {self.call}"
 
-
     @property
     def remedy(self) -> str:
         """The way that is left to the caller where the program cannot be saved."""

@@ -136,8 +136,8 @@ def _place(tensor: torch.Tensor) -> tuple[Any, ...]:
         return (id(tensor),)
 
 
-def _refuse_shared(holder: Any, run: Callable[..., Any], tensors: Mapping[str, torch.Tensor], copies: tuple[Any, ...], result: Any,
-                   written: Iterable[str]) -> None:
+def _refuse_shared(holder: Any, run: Callable[..., Any], tensors: Mapping[str, torch.Tensor],
+                   copies: tuple[Any, ...], result: Any, written: Iterable[str]) -> None:
     names = list(tensors)
     shared = [[names[each] for each in group] for group in trees.sharing(tensors.values())]
     shared = [group for group in shared if set(group) & set(written)]
@@ -233,7 +233,7 @@ def _results(model: torch.nn.Module, program: Callable[[], Callable[..., Any]], 
 
 
 def diagnostics_of(seen: Observed | None, by_exporter: Sequence[Diagnostic], input_names: Mapping[str, str],
-         differs: Callable[[], bool]) -> list[Diagnostic]:
+                   differs: Callable[[], bool]) -> list[Diagnostic]:
     """The warnings of an export: those of the exporter, which knows source lines, and what it did not see.
 
     ``input_names``: what the file calls the call's tensors. ``differs`` runs the file, where that is possible.

@@ -36,7 +36,7 @@ OTHER_DATA = "other data"
 
 # Tensors of which other elements are true, or positive: some, all, none.
 DATA_CHANGES = (_signs(torch.neg, _every_second), _signs(torch.abs, torch.ones_like),
-               _signs(lambda tensor: -tensor.abs(), torch.zeros_like))
+                _signs(lambda tensor: -tensor.abs(), torch.zeros_like))
 
 
 def at_other_sizes(contents: Sequence[Tensors], axes: Axes) -> Iterator[dict[str, torch.Tensor]]:

@@ -128,7 +128,7 @@ def package() -> dict[str, Any] | None:
         return None
     # In a checkout, CMakeLists.txt is the one place that has the version.
     texts = [path.read_text(errors="replace") for path in (Path(folder, "__init__.py"),
-                                                         Path(folder).resolve().parents[1] / "CMakeLists.txt") if path.exists()]
+                                                           Path(folder).resolve().parents[1] / "CMakeLists.txt") if path.exists()]
     version = re.search(r'^(?:__version__ = "|project\(whence VERSION )([^"\s]+)', "\n".join(texts), re.MULTILINE)
     return {"version": version[1] if version else version_of(("whence-onnx", "whence"))[1], "folder": folder}
 

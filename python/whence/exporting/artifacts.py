@@ -84,7 +84,6 @@ class Artifacts:
         log.info("the report is in %s", place)
         return place
 
-
     def _take_back(self, draft: Path) -> None:
         """The command has written there what it says of the failure."""
         if self.before is not None:

@@ -201,7 +201,8 @@ def _by_one_of(chain: Sequence[str], job: Job, folder: Folder | None) -> ONNXPro
         try:
             with onnx_export_flag():
                 done = export_by(each, job)
-            source = Source(request.model, request.args, request.kwargs, job.call, request.training, tuple(job.options.input_names))
+            source = Source(request.model, request.args, request.kwargs, job.call, request.training,
+                            tuple(job.options.input_names))
             program = ONNXProgram(done, source, each, fell_back, folder)
             job.warn_of_writes(program.verify)
             if job.call and job.observed is None:
@@ -246,7 +247,7 @@ def _classes_in(path: Path) -> set[str]:
 
     graph = needs("onnx", "export_modules_as_functions").load(str(path), load_external_data=False).graph
     entries = (entry.value for node in graph.node for entry in node.metadata_props
-            if entry.key == "pkg.torch.onnx.class_hierarchy")
+               if entry.key == "pkg.torch.onnx.class_hierarchy")
     return {name.rpartition(".")[2] for value in entries for name in ast.literal_eval(value)}
 
 

@@ -78,7 +78,7 @@ class Job:
         tensors = list(self.call.tensors) if self.call else list(inputs)
         names = dict(zip(tensors, [*self.options.input_names, *tensors[len(self.options.input_names):]]))
         lasting_writes.warn(lasting_writes.diagnostics_of(self.observed, self.lost_writes, names,
-                                                lambda: lasting_writes.differs_in_runtime(verify)))
+                                                          lambda: lasting_writes.differs_in_runtime(verify)))
 
     def finish(self, program: Any = None) -> Exported:
         with self.stage("annotate"):

@@ -40,7 +40,8 @@ def export_by_torch_export(job: Job, call: calls.Call, axes: Axes, least_open: i
     def run() -> None:
         job.request.model(*call.copies_apart())
 
-    functions = autograd_functions.inlined() if job.request.autograd_inlining else autograd_functions.functions_kept_as_operators(run)
+    functions = autograd_functions.inlined() if job.request.autograd_inlining else \
+        autograd_functions.functions_kept_as_operators(run)
     with job.stage("torch.export"), state_restored(job.request.model), functions, torch.no_grad():
         captured = _captured(job, call, axes)
     program, shapes = captured.program, captured.shapes

@@ -187,7 +187,7 @@ def export_archive(job: Job, archive: torch.jit.ScriptModule, inputs: Mapping[st
         calls.save_inputs(inputs, given)
         words = ["--inputs", given, *default_dtype_words(), *library_words(archive)]
         optional_axes.honoured(axes, lambda chosen: job.command(saved, *words, axes=chosen, folder=Path(folder)),
-                        lambda name, axis: inputs[name].shape[axis])
+                               lambda name, axis: inputs[name].shape[axis])
     return job.finish()
 
 

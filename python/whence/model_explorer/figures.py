@@ -38,7 +38,8 @@ class WhenceFigures(NodeDataProvider):
         editor = _FILES.get(provider_id)
         return GetConfigEditorsResult(configEditors=[editor] if editor else [])
 
-    def run(self, provider_id: str, model_path: str, graph_id: str, config_values: dict[str, Any], graph: object) -> NodeDataProviderResult:
+    def run(self, provider_id: str, model_path: str, graph_id: str, config_values: dict[str, Any],
+            graph: object) -> NodeDataProviderResult:
         try:
             if provider_id == TIME:
                 data = written.time_of(model_path, config_values["profile"])

@@ -97,7 +97,7 @@ def _part(file: File, recorded: Values, run: Run, runtime: Runtime, program: Rec
           model: Any = None) -> Part:
     kind = measurements.kind_of(file)
     measurement = measurements.measure(file, recorded, run, runtime, program,
-                                    kind.least if tolerance is None else tolerance, memory, said, feed)
+                                       kind.least if tolerance is None else tolerance, memory, said, feed)
     flow = Flow(file, measurement)
     limits = first_differences.limits(flow, kind) if tolerance is None else Limits(tolerance, tolerance)
     first_differences.settle_layouts(flow, limits)

@@ -66,7 +66,7 @@ class Part:
 
 
 def report_of(file: File, parts: list[Part], recorded: Values, runtime: Runtime,
-            program: RecordedProgram | None) -> AccuracyReport:
+              program: RecordedProgram | None) -> AccuracyReport:
     """The report of the run that differs most."""
     part = max(parts, key=lambda part: (part.first is not None, _furthest(part.measurement)))
     beginnings = {id(each): _first(part, each, program) for each in part.begun}

@@ -62,7 +62,7 @@ def parser() -> Parser:
     options.add_argument("--model-explorer", metavar="FILE", help="also write node data for Model Explorer: nodes in the "
                          "colours of their modules' error")
     format_options.declare(options, ["text", "json", "sarif"], "; json is as schema/accuracy.schema.json describes it, sarif for code "
-                  "scanning")
+                           "scanning")
     options.add_argument("--source-root", metavar="DIR", help="the folder from which sarif gives paths of source files; the "
                          "working folder by default")
     return options

@@ -186,7 +186,6 @@ class _Alone(Recorder):
         with _buffers_restored(owner):
             return tensors_of(owner(*args, **kwargs))
 
-
     def _ran_scripted(self, path: str, number: int, given: list[torch.Tensor],
                       tensors: list[torch.Tensor | None]) -> list[torch.Tensor]:
         module = functools.reduce(getattr, path.split("."), self._model)._c

@@ -62,7 +62,8 @@ def openvino(file: File) -> Runtime:
     def take(feed: Mapping[str, torch.Tensor], names: list[str]) -> Iterator[tuple[str, torch.Tensor]]:
         wanted = [name for name in names if name not in file.outputs]
         with tempfile.TemporaryDirectory(prefix="whence-") as folder:
-            path = without_weights.with_outputs(file.path, wanted, Path(folder)) if without_weights.is_embedded(file.model) else None
+            embedded = without_weights.is_embedded(file.model)
+            path = without_weights.with_outputs(file.path, wanted, Path(folder)) if embedded else None
             if path is None:
                 raise error("E0303", "unsupported_feature", "OpenVINO is given a copy of the file, and its weights lie "
                             "beside it", "use onnxruntime, or store the weights in the file", file=file.path)

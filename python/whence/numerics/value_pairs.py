@@ -33,6 +33,7 @@ _NEAREST = 4     # results that are compared in every order of axes
 _CLEARLY = 4     # times as far as the nearest result, any other one must be
 _MARGIN = 1e-3   # and so much farther, relatively
 
+
 @dataclass(frozen=True)
 class Pair:
     value: str        # its name in the file

@@ -119,7 +119,7 @@ def _feed(path: Any, session: Any, tensors: Mapping[str, torch.Tensor], model: A
         return ort_session.inputs_of(session, ort_session.renamed(tensors, input_names), str(path), model)
     pairs = input_names if isinstance(input_names, Mapping) else dict(zip(input_names, tensors))
     return file_inputs.feed(annotated_file.read(path, annotated=False), ort_session.without_quantized(tensors),
-                        file_inputs.supplied(pairs, extra_inputs)).tensors
+                            file_inputs.supplied(pairs, extra_inputs)).tensors
 
 
 def _tensors_by_name(session: Any, results: Sequence[Any]) -> list[tuple[str, Any]]:

@@ -99,7 +99,7 @@ def sensitivity(path: Model, inputs: Sequence[Any], *, quantize: str = "int8-dyn
         if wanted and wanted.kind == "time" and any(each.time_saved is None for each in rows):
             raise error("E0101", "usage", "a budget in time needs times, and there are none", "time=True", file=str(source))
         choice = wanted and budget_choice.choose(wanted, chosen, rows, size, measured,
-                                            lambda nodes: module_groups.to_exclude(file, quantiser, set(nodes)))
+                                                 lambda nodes: module_groups.to_exclude(file, quantiser, set(nodes)))
     rows.sort(key=lambda each: (each.status != "measured", each.error if leave_out else -each.error))
     return SensitivityReport(source, quantize, leave_out, size, tuple(rows), together.error, together.size,
                              tuple(sorted(quantiser.operators)), choice, tuple(notes))

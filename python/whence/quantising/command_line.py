@@ -57,8 +57,8 @@ def main(arguments: Sequence[str]) -> int:
     from ..values.archives import inputs_from
     from .api import sensitivity
 
-    require_apart({"--html": given.html, "--exclude-list": given.exclude_list}, [given.file, *without_weights.weights_beside(given.file), *given.inputs,
-                                                                                         *given.extra_inputs])
+    require_apart({"--html": given.html, "--exclude-list": given.exclude_list},
+                  [given.file, *without_weights.weights_beside(given.file), *given.inputs, *given.extra_inputs])
     inputs = [inputs_from(Path(each)) for each in given.inputs]
     report = sensitivity(given.file, inputs, quantize=given.quantize, modules=given.modules, exclude=given.exclude,
                          leave_out=given.leave_out, budget=given.budget, time=not given.no_time, jobs=given.jobs,

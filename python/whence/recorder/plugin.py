@@ -40,7 +40,7 @@ def operators() -> Any:
         failed = from_operator(failure.__cause__ or failure)
         if not isinstance(failed, WhenceError):
             failed = error("E0307", "needs_libtorch", f"the plugin could not be loaded: {failed}",
-                         "whence recorder build")
+                           "whence recorder build")
         _refused[path] = failed
         raise failed from failure
     return torch.ops.whence
