@@ -139,7 +139,7 @@ def pytest_collection_modifyitems(config, items):
 def no_defect_behind_the_python_package(monkeypatch):
     """A crash of the command that the package ran fails a test that expects a WhenceError, too. The package's commands
     are run quickly, as the tests' own."""
-    package = sys.modules.get("whence.command")
+    package = sys.modules.get("whence.command.process")
     if package is None:
         return
     translate = package.from_command

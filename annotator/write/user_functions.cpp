@@ -48,7 +48,7 @@ void refuse_recursion(const UserFunctions& all, const onnx::FunctionProto& funct
 }
 
 // The opset at which the same call of an operator began to mean something else, which its schema does not tell: another
-// default, names of modes, shape of an input. python/whence/node_recorder.py has the same table for what it calls.
+// default, names of modes, shape of an input. python/whence/converters/node_recorder.py has the same table for what it calls.
 const std::map<std::string, int, std::less<>> reformed{
     {"BatchNormalization", 14},
     {"DFT", 20},

@@ -11,43 +11,42 @@ or all of it at once: ``whence.export(model, args, "model.onnx")``.
 import importlib
 from typing import TYPE_CHECKING
 
-from .carrying import carry
-from .devices import Crossing, DeviceShare, PlaceReport, PlacementDifference, place
+from .annotation.carry import carry
+from .annotation.reports import AnnotateReport, Comparison, Coverage, ValidationReport, annotate, compare, validate
+from .editing.device_placement import Crossing, DeviceShare, PlaceReport, PlacementDifference, place
+from .editing.model_functions import Function, FunctionsReport, functions, inline
+from .editing.shared_weights import SharedWeights, share_weights
 from .errors import Diagnostic, WhenceError, WhenceWarning
-from .functions import Function, FunctionsReport, functions, inline
-from .plugin import Recording, record
-from .reports import AnnotateReport, Comparison, Coverage, ValidationReport, annotate, compare, validate
-from .views import (
-    Difference, Explanation, ModuleChange, ModuleRow, ModuleRows, ModuleTime, Profile, diff, explain, extract, profile, show,
-)
-from .selecting import SelectedNode, Selection, select
+from .inspection.modules import (Difference, Explanation, ModuleChange, ModuleRow, ModuleRows, ModuleTime, Profile,
+                                 diff, explain, extract, profile, show)
+from .inspection.selection import SelectedNode, Selection, select
+from .recording.record import Recording, record
 
 if TYPE_CHECKING:
+    from .converters.custom_translations import register_custom_op, unregister_custom_op
+    from .exporting.export import export
+    from .exporting.program import ONNXProgram
+    from .exporting.unconvertible import UnconvertibleOp, unconvertible_ops
     from .numerics.api import accuracy
     from .numerics.report import AccuracyReport, FirstDifference, ModuleAccuracy
-    from .exporting import export
-    from .missing import UnconvertibleOp, unconvertible_ops
-    from .program import ONNXProgram
+    from .numerics.verification import OutputDifference, Verification, verify
     from .quantising.api import sensitivity
     from .quantising.report import Choice, ModuleSensitivity, SensitivityReport
-    from .shared_weights import SharedWeights, share_weights
-    from .surroundings import is_in_onnx_export, select_model_mode_for_export
-    from .translations import register_custom_op, unregister_custom_op
-    from .values.container import Values
-    from .values.recording import record_values
-    from .verifying import OutputDifference, Verification, verify
+    from .state.export_settings import is_in_onnx_export, select_model_mode_for_export
+    from .values.value_file import Values
+    from .values.value_recorder import record_values
 
 # Names whose modules import torch are imported on first use: the command's own start goes through this file.
 _LATER = {
-    "export": "exporting", "UnconvertibleOp": "missing", "unconvertible_ops": "missing", "ONNXProgram": "program",
-    "is_in_onnx_export": "surroundings", "select_model_mode_for_export": "surroundings",
-    "register_custom_op": "translations", "unregister_custom_op": "translations",
-    "OutputDifference": "verifying", "Verification": "verifying", "verify": "verifying",
+    "export": "exporting.export", "ONNXProgram": "exporting.program", "UnconvertibleOp": "exporting.unconvertible",
+    "unconvertible_ops": "exporting.unconvertible",
+    "is_in_onnx_export": "state.export_settings", "select_model_mode_for_export": "state.export_settings",
+    "register_custom_op": "converters.custom_translations", "unregister_custom_op": "converters.custom_translations",
+    "OutputDifference": "numerics.verification", "Verification": "numerics.verification", "verify": "numerics.verification",
     "accuracy": "numerics.api", "AccuracyReport": "numerics.report", "FirstDifference": "numerics.report",
     "ModuleAccuracy": "numerics.report", "sensitivity": "quantising.api", "Choice": "quantising.report",
     "ModuleSensitivity": "quantising.report", "SensitivityReport": "quantising.report",
-    "SharedWeights": "shared_weights", "share_weights": "shared_weights",
-    "Values": "values.container", "record_values": "values.recording",
+    "Values": "values.value_file", "record_values": "values.value_recorder",
 }
 
 # Removed names, with their replacements.
@@ -73,20 +72,11 @@ def __dir__() -> list[str]:
     return [*__all__, "__version__", *(name for name in globals() if name.startswith("__"))]
 
 
-def _version() -> str:
-    """The version of the source tree, else of the distribution: CMakeLists.txt is the one place that has it."""
-    import re
-    from importlib import metadata
-    from pathlib import Path
-
-    source = Path(__file__).resolve().parents[2] / "CMakeLists.txt"
-    found = re.search(r"project\(whence VERSION ([0-9.]+)", source.read_text()) if source.exists() else None
-    return found[1] if found else metadata.version("whence-onnx")
-
-
 def __getattr__(name: str) -> object:
     if name == "__version__":
-        return _version()
+        from .base.version import package_version
+
+        return package_version()
     if name in _REMOVED:
         raise AttributeError(f"whence.{name} was removed: {_REMOVED[name]}")
     if name not in _LATER:

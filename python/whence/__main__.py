@@ -1,7 +1,53 @@
-"""``python -m whence``: the command, with the subcommands that need Python."""
+"""``python -m whence``, and the console script: the command, with the subcommands that need Python."""
 
+from __future__ import annotations
+
+import importlib
+import os
 import sys
+from collections.abc import Sequence
 
-from .command import main
+from .command.arguments import run_guarded
+from .command.binary import binary
+from .command.process import environment
+from .errors import error
 
-sys.exit(main())
+
+def _in_python(name: str, options: list[str]) -> str | None:
+    """The module of this package that runs the subcommand; None where the command itself does."""
+    if name in ("annotate", "record", "validate"):
+        if not any(each == "--values" or each.startswith("--values=") for each in options):
+            return None
+        return {"annotate": "numerics.annotate_command", "record": "values.command_line",
+                "validate": "numerics.validate_command"}[name]
+    return {"accuracy": "numerics.command_line", "sensitivity": "quantising.command_line",
+            "fleet": "fleet.command_line", "recorder": "recorder.build"}.get(name)
+
+
+def main() -> int:
+    """The console script: a subcommand of this package, or the command itself in the place of this process."""
+    name, *rest = sys.argv[1:] or [""]
+    if name == "help" and rest and _in_python(rest[0], []):  # the command would look for the package in python3
+        name, rest = rest[0], ["--help"]
+    module = _in_python(name, rest)
+
+    def run_it(options: Sequence[str]) -> int:
+        if module is None:
+            named = name == "doctor" and any(each == "--python" or each.startswith("--python=") for each in rest)
+            own = [name, "--python", sys.executable] if name == "doctor" and not named else sys.argv[1:2]
+            # Variables of this Python are no answer to a question about another one.
+            os.execve(str(binary()), ["whence", *own, *rest], dict(os.environ) if named else environment())
+        try:
+            return importlib.import_module(f"whence.{module}").main(list(options))
+        except ModuleNotFoundError as missing:
+            if str(missing.name).partition(".")[0] == "whence":
+                raise
+            raise error("E0307", "needs_libtorch", f"`whence {name}` needs the Python package {missing.name}, which "
+                        f"{sys.executable} does not have", "name the Python that has it in $WHENCE_PYTHON, or "
+                        f"pip install {missing.name}") from None
+
+    return run_guarded(rest, run_it)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

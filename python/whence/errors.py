@@ -8,6 +8,7 @@ import re
 import signal
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -19,11 +20,11 @@ class Diagnostic:
     severity: str
     message: str
     remedy: str = ""
-    where: dict = field(default_factory=dict)
+    where: dict[str, Any] = field(default_factory=dict)
     count: int = 1
 
     @classmethod
-    def from_json(cls, entry: dict) -> Diagnostic:
+    def from_json(cls, entry: dict[str, Any]) -> Diagnostic:
         return cls(entry.get("code", ""), entry.get("name", ""), entry["severity"], entry["message"],
                    entry.get("remedy", ""), entry.get("where", {}), entry.get("count", 1))
 
@@ -66,7 +67,7 @@ class WhenceError(RuntimeError):
     A RuntimeError, as the errors of PyTorch's exporters are, so that code that expects those goes on to work.
     """
 
-    def __init__(self, diagnostics: list[Diagnostic]):
+    def __init__(self, diagnostics: list[Diagnostic]) -> None:
         self.diagnostics = diagnostics
         super().__init__("\n".join(map(str, diagnostics)))
 

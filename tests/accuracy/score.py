@@ -48,7 +48,7 @@ import onnx
 import torch
 import whence as whence_package
 from safetensors.torch import save_file
-from whence.numerics import pairing
+from whence.numerics import value_pairs
 
 import command
 from accuracy import corpus, report
@@ -162,7 +162,7 @@ def score_row(whence: Path, place: Path, row: Transformation, given: str) -> Sco
         if given == "values":
             pairs = Path(folder) / "pairs.json"
             try:
-                pairing.write(pairs, model, values_of(place.parent), recording)
+                value_pairs.write(pairs, model, values_of(place.parent), recording)
                 options += ["--value-pairs", pairs]
             except whence_package.WhenceError as failure:  # ONNX Runtime does not run it
                 error = str(failure)

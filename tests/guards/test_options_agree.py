@@ -78,7 +78,7 @@ def test_the_default_opset_is_one(small_archive, tmp_path):
     opset = next(each.version for each in onnx.load(tmp_path / "m.onnx").opset_import if not each.domain)
     assert opset == default
     assert f"{default} by default" in command.run("export", "--help").stdout
-    from whence import options
+    from whence.exporting import options
 
     assert getattr(options, "DEFAULT_OPSET", default) == default
 
@@ -110,7 +110,7 @@ def test_every_field_of_export_reaches_the_command_from_live_modules():
 
 
 def test_every_field_of_pythons_options_reaches_the_command():
-    from whence.options import Options
+    from whence.exporting.options import Options
 
     source = inspect.getsource(Options.for_command) + inspect.getsource(Options.makers)
     found = {field.name for field in dataclasses.fields(Options)}
@@ -119,16 +119,11 @@ def test_every_field_of_pythons_options_reaches_the_command():
 
 
 def test_every_keyword_of_export_does_something():
-    """What exporting.py does with a keyword is in its code, beyond the signature and the docstring."""
-    source = (command.ROOT / "python" / "whence" / "exporting.py").read_text()
-    body = source[source.index('"""', source.index('"""', source.index("def export(")) + 3):]
-    keywords = set(inspect.signature(whence.export).parameters)
-    assert not [each for each in sorted(keywords)
-                if not re.search(rf'\b{each}\b|"{each}"', body) and each not in taken_elsewhere()]
+    """It is a field of the request, and one of the files of exporting/ reads that field."""
+    from whence.exporting.request import ExportRequest
 
-
-def taken_elsewhere() -> set[str]:
-    """Keywords that other modules take from what was requested."""
-    folder = command.ROOT / "python" / "whence"
-    return {name for path in folder.glob("*.py")
-            for name in re.findall(r'requested(?:\.get\(|\[)"(\w+)"', path.read_text())}
+    found = [field.name for field in dataclasses.fields(ExportRequest)]
+    assert [*found, "unknown"] == list(inspect.signature(whence.export).parameters)
+    folder = command.ROOT / "python" / "whence" / "exporting"
+    sources = "".join(path.read_text() for path in folder.glob("*.py"))
+    assert not [each for each in found if not re.search(rf"\b(request|self)\.{each}\b", sources)]

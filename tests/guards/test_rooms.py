@@ -1,5 +1,10 @@
-"""The order of the rooms (tools/cmake/rooms.cmake) is what the includes say: nothing more, nothing less, no circle."""
+"""The order of the rooms (tools/cmake/rooms.cmake; for Python python/README.md) is what the includes and imports say: nothing
+more, nothing less, no circle."""
+import ast
 import re
+from pathlib import Path
+
+import pytest
 
 import command
 
@@ -74,3 +79,110 @@ def test_what_is_precompiled_is_not_ours():
     for path in ("schema/precompiled.h", "recorder/base/torch_pch.h"):
         quoted = re.findall(r'^#include "(.+)"$', (command.ROOT / path).read_text(), re.MULTILINE)
         assert not quoted, f"{path} includes {quoted}"
+
+
+PACKAGE = command.ROOT / "python" / "whence"
+PYTHON_ROW = re.compile(r"^\| `whence/(\w+)/` \| [^|]* \|([^|]*)\|$", re.MULTILINE)
+
+
+def python_rooms() -> dict[str, set[str]]:
+    """The rooms of the package in their order, each with those that it may import from."""
+    return {room: set(filter(None, used.replace(",", " ").split()))
+            for room, used in PYTHON_ROW.findall((command.ROOT / "python" / "README.md").read_text())}
+
+
+def imports(path: Path, package: Path) -> tuple[set[str], set[str]]:
+    """The modules of ``package`` that a file imports, wherever it does so, by their names below it: those that it imports
+    when it runs, and those for types alone."""
+    for_types: set[int] = set()
+    tree = ast.parse(path.read_text())
+    for branch in ast.walk(tree):
+        if isinstance(branch, ast.If) and ast.unparse(branch.test) == "TYPE_CHECKING":
+            for_types |= {id(node) for each in branch.body for node in ast.walk(each)}
+    found: tuple[set[str], set[str]] = set(), set()
+    folder = path.relative_to(package).parent.parts
+    for node in ast.walk(tree):
+        names: list[list[str]] = []
+        if isinstance(node, ast.Import):
+            names = [each.name.split(".") for each in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            around = [package.name, *folder[:len(folder) - node.level + 1]] if node.level else []
+            base = [*around, *(node.module or "").split(".")] if node.module else around
+            names = [[*base, each.name] for each in node.names]
+        for whole in names:
+            if whole[0] == package.name:
+                found[id(node) in for_types].add(module_of(whole[1:], package))
+    return found[0] - {""}, found[1] - {""}
+
+
+def module_of(parts: list[str], package: Path) -> str:
+    """"base.version" for a name in it, "base.version.package_version" or the module itself."""
+    while parts and not package.joinpath(*parts).with_suffix(".py").exists() and not package.joinpath(*parts, "__init__.py").exists():
+        parts = parts[:-1]
+    return ".".join(parts)
+
+
+def files_of(package: Path) -> dict[str, Path]:
+    """The files of a package by their modules' names below it; "" is the package itself."""
+    return {".".join(path.relative_to(package).with_suffix("").parts).removesuffix("__init__").rstrip("."): path
+            for path in sorted(package.rglob("*.py"))}
+
+
+def circle_in(package: Path) -> list[str]:
+    """Modules that import each other in a ring, if there is one: imports inside functions count, those for types do not."""
+    graph = {name: sorted(imports(path, package)[0]) for name, path in files_of(package).items()}
+    done: set[str] = set()
+
+    def search(name: str, way: list[str]) -> list[str]:
+        if name in way:
+            return [*way[way.index(name):], name]
+        if name in done or name not in graph:
+            return []
+        found = next(filter(None, (search(other, [*way, name]) for other in graph[name])), [])
+        done.add(name)
+        return found
+
+    return next(filter(None, (search(name, []) for name in graph)), [])
+
+
+def test_every_python_folder_is_a_room_with_a_readme():
+    rooms = python_rooms()
+    assert len(rooms) > 15 and set(rooms) == {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
+    assert {path.name for path in PACKAGE.glob("*.py")} == {"__init__.py", "__main__.py", "errors.py"}
+    for room in rooms:
+        text = (PACKAGE / room / "README.md").read_text()
+        assert 2 < len(text.splitlines()) < 60, room
+        missing = [path.name for path in (PACKAGE / room).glob("*.py") if path.name != "__init__.py" and f"`{path.name}`" not in text]
+        assert not missing, f"{room}/README.md does not name {missing}"
+
+
+def test_a_python_room_imports_from_rooms_above_it():
+    above: set[str] = set()
+    for room, uses in python_rooms().items():
+        assert uses <= above, f"{room} imports from {uses - above}, which the list has below it"
+        above.add(room)
+
+
+@pytest.mark.parametrize("room", python_rooms())
+def test_python_imports_are_those_that_the_list_allows(room):
+    found = {other.split(".")[0]: path.name for path in (PACKAGE / room).rglob("*.py")
+             for other in set().union(*imports(path, PACKAGE))}
+    assert set(found) - {room, "errors"} == python_rooms()[room], found
+
+
+def test_python_modules_import_in_no_circle():
+    graph = {name: imports(path, PACKAGE)[0] for name, path in files_of(PACKAGE).items()}
+    assert sum(map(len, graph.values())) > 300 and {"state.model_state", "errors"} <= graph["arguments.calls"]
+    assert not circle_in(PACKAGE)
+
+
+@pytest.mark.parametrize("a, b, is_circle", [
+    ("from .b import y", "from .a import x", True), ("from . import b", "def f():\n    from . import a", True),
+    ("import p.b", "from p.a import x", True), ("from .b import y", "import os", False),
+    ("from .b import y", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from .a import x", False)])
+def test_a_circle_is_noticed(tmp_path, a, b, is_circle):
+    package = tmp_path / "p"
+    package.mkdir()
+    for name, text in (("__init__", ""), ("a", a), ("b", b)):
+        (package / f"{name}.py").write_text(text + "\n")
+    assert bool(circle_in(package)) == is_circle

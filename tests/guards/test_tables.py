@@ -54,7 +54,7 @@ def test_no_key_is_an_in_place_operator():
 
 
 def test_what_an_opset_reformed_is_the_same_for_functions_and_for_python():
-    from whence import node_recorder
+    from whence.converters import node_recorder
 
     source = (command.ROOT / "annotator/write/user_functions.cpp").read_text()
     table = re.search(r"reformed\{(.*?)\};", source, re.DOTALL)[1]

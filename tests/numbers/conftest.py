@@ -63,11 +63,11 @@ def exported(tmp_path_factory):
 def run_here(capsys, monkeypatch):
     """Runs a subcommand that is written in Python in this process, for PyTorch takes seconds to start; asserts its exit code.
     Returns what it wrote to standard output and to standard error."""
-    import whence.command
+    from whence.__main__ import main
 
     def run(*arguments, code=0):
         monkeypatch.setattr(sys, "argv", ["whence", *map(str, arguments)])
-        got = whence.command.main()
+        got = main()
         written = capsys.readouterr()
         assert got == code, f"exit {got}, not {code}\n{written.out[-2000:]}\n{written.err[-4000:]}"
         return written

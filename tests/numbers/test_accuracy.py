@@ -16,7 +16,7 @@ from onnx import TensorProto, helper, numpy_helper
 import command
 import whence
 from numbers_models import Encoder, example
-from whence.values.container import in_memory
+from whence.values.value_file import in_memory
 
 SCHEMA = jsonschema.Draft202012Validator(json.loads((command.ROOT / "schema" / "accuracy.schema.json").read_text()))
 
@@ -442,7 +442,7 @@ def test_several_runs_are_all_compared(encoder, exported, tmp_path):
 
 
 def run(*arguments):
-    from whence.command_lines import run_guarded
+    from whence.command.arguments import run_guarded
     from whence.numerics.command_line import main
 
     return run_guarded([str(each) for each in arguments], main)
@@ -638,10 +638,10 @@ def test_values_that_state_nonsense(encoder, tmp_path, name, given, code):
 
 
 def failing_or_read(path) -> str:
-    from whence.values import container
+    from whence.values import value_file
 
     try:
-        values = container.read(path)
+        values = value_file.read(path)
         for run in values.runs:
             for each in (*run.inputs.values(), *(entry for call in run.calls for entry in (*call.given, *call.results))):
                 values.whole(each) if each.form == "whole" else values.sketch(each)

@@ -10,7 +10,7 @@ from torch import nn
 
 import whence
 from numbers_models import hooked
-from whence.values import container
+from whence.values import value_file
 
 
 class Mixer(nn.Module):
@@ -71,7 +71,7 @@ def test_a_trace_leaves_the_values_that_hooks_see(capture, tmp_path):
     with whence.record(tmp_path / "m.whence.json", path) as recording:
         CAPTURES[capture](model, tmp_path / "m.onnx")
     assert recording.values == [path] and recording.complete
-    values = container.read(path)
+    values = value_file.read(path)
     assert len(values.runs) == 1 and torch.equal(values.whole(values.runs[0].inputs["x"]), inputs()[0])
     require_equal(values, values.runs[0], model, inputs())
     part = next(each for each in values.runs[0].calls if (each.module, each.call) == ("part", 1))
@@ -99,7 +99,7 @@ def test_sizes_are_no_tensors(tmp_path):
     """They are while a trace runs."""
     with whence.record(tmp_path / "m.whence.json", tmp_path / "m.values.safetensors"):
         torch.jit.trace(Sized(), inputs())
-    traced, plain = container.read(tmp_path / "m.values.safetensors"), whence.record_values(Sized(), inputs())
+    traced, plain = value_file.read(tmp_path / "m.values.safetensors"), whence.record_values(Sized(), inputs())
     assert traced.runs == plain.runs and len(plain.runs[0].calls[0].results) == 1
 
 
@@ -140,7 +140,7 @@ def test_later_calls_of_the_model_are_further_runs(tmp_path):
         model(*inputs())
         other(*inputs(2, 3))
         model.part(inputs(2)[0], scale=torch.ones(()))
-    values = container.read(path)
+    values = value_file.read(path)
     assert [run.inputs["x"].dims for run in values.runs] == [(5, 6), (3, 6)]
     require_equal(values, values.runs[0], model, inputs())
     require_equal(values, values.runs[1], model, inputs(2, 3))
@@ -155,7 +155,7 @@ def test_each_model_has_a_file(tmp_path):
     assert [each.name for each in recording.values] == [
         "m.values.safetensors", "m.2.values.safetensors", "m.3.values.safetensors"]
     assert len(recording.files) == 3
-    values = [container.read(path) for path in recording.values]
+    values = [value_file.read(path) for path in recording.values]
     require_equal(values[0], values[0].runs[0], first, inputs())
     require_equal(values[1], values[1].runs[0], second, inputs())
     # Of a program torch.export decides what a module returns.
@@ -170,14 +170,14 @@ def test_torch_export_sees_nothing_of_it(strict, tmp_path):
     with whence.record(tmp_path / "m.whence.json", tmp_path / "m.values.safetensors") as recording:
         torch.jit.trace(model, inputs())
         torch.export.export(model, inputs(1), strict=strict)
-    assert [len(container.read(path).runs) for path in recording.values] == [1, 1]
+    assert [len(value_file.read(path).runs) for path in recording.values] == [1, 1]
 
 
 def test_modules_of_full_are_whole(tmp_path):
     big = (torch.randn(500, 6),)
     with whence.record(tmp_path / "m.whence.json", tmp_path / "m.values.safetensors", full=["part.mix"]):
         torch.jit.trace(Mixer().eval(), big)
-    forms = {each.module: each.results[0].form for each in container.read(tmp_path / "m.values.safetensors").runs[0].calls}
+    forms = {each.module: each.results[0].form for each in value_file.read(tmp_path / "m.values.safetensors").runs[0].calls}
     assert forms["part.mix"] == "whole" and forms["part.drop"] == forms["scale"] == "sketch"
 
 
@@ -239,7 +239,7 @@ def test_a_call_that_fails_is_no_run(tmp_path):
         with pytest.raises(RuntimeError):
             model(torch.randn(2, 5))
         model(*inputs(1))
-    values = container.read(path)
+    values = value_file.read(path)
     assert len(values.runs) == 2
     require_equal(values, values.runs[1], model, inputs(1))
 

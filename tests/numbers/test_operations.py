@@ -15,7 +15,7 @@ import command
 import whence
 from numbers_models import Encoder, archived, example
 from test_recording import Loops
-from whence.values import container
+from whence.values import value_file
 
 
 class Norm(nn.Module):
@@ -204,7 +204,7 @@ def test_the_file_adds_operations_to_what_it_says_of_calls(tmp_path):
             assert {b["key"], f"{b['key']}:samples"} & tensors.keys()
         for operation in other["operations"]:
             assert operation["operator"].startswith("aten::") and operation["results"]
-    again = container.read(more)
+    again = value_file.read(more)
     assert again.runs == recorded.runs
     operation = again.runs[0].calls[-1].operations[-1]
     assert operation.operator == "aten::argmax" and torch.equal(again.whole(operation.results[0]), Encoder()(*example())[1])
@@ -226,7 +226,7 @@ def test_damaged_operations_are_refused(tmp_path, entry):
     changed["runs"][0]["calls"][0]["operations"] = [entry]
     safetensors.torch.save_file(safetensors.torch.load_file(path), path, {"whence": json.dumps(changed)})
     with pytest.raises(whence.WhenceError) as raised:
-        container.read(path)
+        value_file.read(path)
     assert raised.value.code == "E0204" and raised.value.remedy
 
 
@@ -235,7 +235,7 @@ def test_archives_by_the_command(kind, tmp_path):
     archive, target = archived(tmp_path, kind), tmp_path / "m.values.safetensors"
     numpy.savez(tmp_path / "a.npz", ids=example()[0].numpy())
     result = command.run("record", archive, "--inputs", tmp_path / "a.npz", "--values", target, "--operations")
-    values, live = container.read(target), whence.record_values(Encoder(), example(), operations=True)
+    values, live = value_file.read(target), whence.record_values(Encoder(), example(), operations=True)
     count = sum(len(each.operations) for each in values.runs[0].calls)
     assert f"28 module calls, {count} operations, " in result.stdout
     by_module = {each.module: each for each in values.runs[0].calls}

@@ -92,9 +92,9 @@ def test_every_option_of_validate_is_taken(encoder):
     """Those that its help names, with values, too."""
     import re
 
-    from whence.numerics import validating
+    from whence.numerics import validate_command
 
     named = set(re.findall(r"--[a-z-]+", command.run("validate", "--help").stdout.split("options:")[1].split("examples:")[0]))
-    taken = {option for action in validating.parser()._actions for option in action.option_strings}
+    taken = {option for action in validate_command.parser()._actions for option in action.option_strings}
     assert named - {"--help"} <= taken | {"--validate"}, named - taken
     assert whence.record_values(Encoder(), example()).runs

@@ -13,7 +13,7 @@ from torch import nn
 import command
 import whence
 from numbers_models import Encoder, archived, example, hooked
-from whence.values import container
+from whence.values import value_file
 from whence.values.sketch import WHOLE
 
 
@@ -117,7 +117,7 @@ def test_archives_by_the_command(kind, tmp_path):
     result = command.run("record", archive, "--inputs", tmp_path / "0.npz", "--inputs", tmp_path / "1.npz", "--values", target,
                          "--full", "layers.0", "-o", tmp_path / "m.whence.json")
     assert result.stdout.startswith(f"{target}: 2 runs, ") and (tmp_path / "m.whence.json").stat().st_size > 1000
-    values = container.read(target)
+    values = value_file.read(target)
     live = whence.record_values(Encoder(), example(), full=["layers.0"])
     found = {(each.module, each.call): each for each in values.runs[0].calls}
     assert set(found) == {(each.module, each.call) for each in live.runs[0].calls}

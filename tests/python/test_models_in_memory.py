@@ -10,7 +10,7 @@ import onnxruntime
 import pytest
 import torch
 import whence
-from whence import model_files
+from whence.files import model_files
 
 pytestmark = pytest.mark.usefixtures("quiet")
 

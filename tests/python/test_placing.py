@@ -7,7 +7,7 @@ import sys
 import pytest
 
 import command
-from whence import placing
+from whence.files import atomic_files
 
 
 def write_a_drawing(model, folder):
@@ -20,18 +20,18 @@ def test_the_drafts_of_a_living_process_stay(small_export, tmp_path):
         write_a_drawing(small_export[0], tmp_path)
         assert path.exists()
 
-    with placing.draft_folder(tmp_path) as folder:
-        placing.write_whole(tmp_path / "target", write)
+    with atomic_files.draft_folder(tmp_path) as folder:
+        atomic_files.write_whole(tmp_path / "target", write)
         assert folder.is_dir()
     assert sorted(os.listdir(tmp_path)) == ["drawing.dot", "target"] and (tmp_path / "target").read_text() == "new"
 
 
 def test_the_drafts_of_a_dead_process_are_removed(small_export, tmp_path):
-    code = ("import os, sys; from pathlib import Path; from whence import placing\n"
+    code = ("import os, sys; from pathlib import Path; from whence.files import atomic_files\n"
             "target = Path(sys.argv[1]) / 'target'\n"
-            "with placing.draft_folder(target.parent) as made:\n"
+            "with atomic_files.draft_folder(target.parent) as made:\n"
             "    (made / 'weights').write_text('half')\n"
-            "    placing.write_whole(target, lambda path: os.kill(os.getpid(), 9))\n")
+            "    atomic_files.write_whole(target, lambda path: os.kill(os.getpid(), 9))\n")
     environment = {**os.environ, "PYTHONPATH": str(command.ROOT / "python")}
     assert subprocess.run([sys.executable, "-c", code, tmp_path], env=environment).returncode == -9
     assert len(os.listdir(tmp_path)) == 2
@@ -51,9 +51,9 @@ def test_a_model_and_its_weights_are_both_old_where_one_cannot_be_replaced(faili
         replace(source, name)
 
     monkeypatch.setattr(os, "replace", failing_once)
-    with pytest.raises(OSError), placing.draft_folder(tmp_path) as made:
+    with pytest.raises(OSError), atomic_files.draft_folder(tmp_path) as made:
         for name in ("model.onnx", "model.onnx.data"):
             (made / name).write_text(f"new {name}")
-        placing.place(made, target, overwrite=True)
+        atomic_files.place(made, target, overwrite=True)
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {
         name: f"old {name}" for name in ("model.onnx", "model.onnx.data")}

@@ -11,7 +11,7 @@ import pytest
 import torch
 import whence
 from onnx import numpy_helper
-from whence.printed import Bar, Table, module_labels
+from whence.base.report_printing import Bar, Table, module_labels
 
 pytestmark = pytest.mark.usefixtures("quiet")
 LAYERS = 60
@@ -93,7 +93,7 @@ def test_a_report_is_a_line_and_a_table(name, reports):
 
 def test_every_report_is_in_the_table():
     """Classes of the package that hold lists or are made by its functions, but for rows and small records."""
-    from whence.printed import Printed
+    from whence.base.report_printing import Printed
 
     classes = {name for name in whence.__all__ if isinstance(getattr(whence, name), type)}
     printed = {name for name in classes if issubclass(getattr(whence, name), Printed)}

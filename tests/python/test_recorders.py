@@ -17,7 +17,7 @@ import command
 import portable
 import whence
 from static_command import ARCHITECTURE, BUILD, static_command
-from whence import recorders
+from whence.command import recorder_library
 
 RUNNING = torch.__version__.partition("+")[0]
 MINOR = ".".join(RUNNING.split(".")[:2])
@@ -75,13 +75,13 @@ def built(source: Path, code: int = 0) -> subprocess.CompletedProcess:
 
 
 def test_what_was_built_for_this_pytorch_is_taken_first(alone):
-    assert recorders.fitting() is None
+    assert recorder_library.fitting() is None
     said = built(source_of(alone / "source", BACKEND))
-    library = alone / "cache" / "whence" / f"recorder-{whence.__version__}" / f"torch-{RUNNING}" / "lib" / recorders.LIBRARY
+    library = alone / "cache" / "whence" / f"recorder-{whence.__version__}" / f"torch-{RUNNING}" / "lib" / recorder_library.LIBRARY
     assert json.loads(said.stdout) == {"torch": RUNNING, "library": str(library)}
     assert library.read_text() == str(Path(torch.__file__).parent)
     assert "compiling the recorder: 30 of 30" in said.stderr
-    assert recorders.fitting() == library and recorders.for_command() == {"WHENCE_RECORDER": str(library)}
+    assert recorder_library.fitting() == library and recorder_library.for_command() == {"WHENCE_RECORDER": str(library)}
     assert os.access(library.parents[1] / "bin" / "whence", os.X_OK) and not list(library.parents[2].glob(".whence-*"))
 
 
@@ -128,7 +128,7 @@ Call Stack (most recent call first):
 def test_what_is_missing_is_said_with_the_one_command(alone, output, words):
     said = built(failing(alone / "source", SUMMARY + output), code=4).stderr
     assert said.startswith("E0307") and words in said
-    assert recorders.fitting() is None
+    assert recorder_library.fitting() is None
 
 
 @pytest.mark.matrix
@@ -162,22 +162,22 @@ def test_the_package_of_the_recorder_serves_its_minor_version_of_pytorch(alone, 
             f"whence_onnx_recorder-{whence.__version__}.dist-info/METADATA").decode()
     (alone / "site" / "whence_recorder" / "bin" / "whence").chmod(0o755)
     monkeypatch.syspath_prepend(str(alone / "site"))
-    assert recorders.fitting() == alone / "site" / "whence_recorder" / f"torch-{MINOR}" / recorders.LIBRARY
+    assert recorder_library.fitting() == alone / "site" / "whence_recorder" / f"torch-{MINOR}" / recorder_library.LIBRARY
     model, x = portable.Block().eval(), torch.randn(3, 6)
     torch.jit.trace(model, x).save(str(alone / "m.pt"))
-    from whence.command import run_json
+    from whence.command.process import run_json
     report = run_json("export", alone / "m.pt", "-o", alone / "m.onnx", "--input", "x=float32[3,6]")
     assert report["nodes"] > 0 and (alone / "m.onnx").exists()
-    monkeypatch.setattr(recorders, "torch_version", lambda: "2.99.1")
-    assert recorders.fitting() is None
-    assert recorders.missing().diagnostics[0].remedy == "whence recorder build"
+    monkeypatch.setattr(recorder_library, "torch_version", lambda: "2.99.1")
+    assert recorder_library.fitting() is None
+    assert recorder_library.missing().diagnostics[0].remedy == "whence recorder build"
 
 
 def with_package(folder: Path, *versions: str) -> dict[str, str]:
     """An environment in which whence-onnx-recorder has recorders for these minor versions of PyTorch."""
     for version in versions:
         (folder / "site" / "whence_recorder" / f"torch-{version}").mkdir(parents=True)
-        (folder / "site" / "whence_recorder" / f"torch-{version}" / recorders.LIBRARY).touch()
+        (folder / "site" / "whence_recorder" / f"torch-{version}" / recorder_library.LIBRARY).touch()
     return {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder / "site"), os.environ.get("PYTHONPATH", "")])}
 
 
@@ -227,10 +227,10 @@ def test_doctor_asks_the_python_that_is_named_for_its_recorder(alone):
 def test_the_command_that_helps(alone, monkeypatch, version, packaged, machine, libc, remedy):
     with_package(alone, *packaged)
     monkeypatch.syspath_prepend(str(alone / "site"))
-    monkeypatch.setattr(recorders, "torch_version", lambda: version)
-    monkeypatch.setattr(recorders.platform, "machine", lambda: machine)
-    monkeypatch.setattr(recorders.platform, "libc_ver", lambda: (libc, "2.36"))
-    assert recorders.why_missing()[1] == recorders.missing().diagnostics[0].remedy == remedy
+    monkeypatch.setattr(recorder_library, "torch_version", lambda: version)
+    monkeypatch.setattr(recorder_library.platform, "machine", lambda: machine)
+    monkeypatch.setattr(recorder_library.platform, "libc_ver", lambda: (libc, "2.36"))
+    assert recorder_library.why_missing()[1] == recorder_library.missing().diagnostics[0].remedy == remedy
 
 
 def test_its_libraries_need_what_the_tag_says(alone, wheels):

@@ -6,7 +6,7 @@ import warnings
 import pytest
 import torch
 import whence
-from whence.values import container
+from whence.values import value_file
 
 
 class Small(torch.nn.Module):
@@ -74,7 +74,7 @@ def test_a_program_is_recorded_as_it_was_before_an_exporter_rewrote_it(tmp_path,
         torch.export.save(made[0], tmp_path / "m.pt2")
     assert recording.complete and not said and recording.unrecorded == 0
     assert operations(tmp_path / "rewritten" / "m.whence.json") == operations(tmp_path / "plain" / "m.whence.json")
-    results = container.read(values)
+    results = value_file.read(values)
     (result,) = results.runs[0].calls[-1].results
     with torch.no_grad():
         torch.testing.assert_close(results.whole(result), model().eval()(*X))

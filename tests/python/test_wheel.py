@@ -20,7 +20,7 @@ import portable
 import whence
 from python.environments import clean_environment, linked, with_dependencies
 from static_command import ARCHITECTURE, in_empty_root, make_wheel, static_command
-from whence import recorders
+from whence.command import recorder_library
 
 pytestmark = pytest.mark.xdist_group("wheel")  # one wheel for all
 
@@ -207,7 +207,7 @@ def no_recorder(binary, tmp_path, monkeypatch):
     monkeypatch.setenv("WHENCE", str(alone))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv("WHENCE_RECORDER", raising=False)
-    assert not recorders.is_installed()
+    assert not recorder_library.is_installed()
 
 
 @pytest.mark.usefixtures("no_recorder", "quiet")

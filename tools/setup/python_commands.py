@@ -9,14 +9,14 @@ from __future__ import annotations
 import argparse
 import json
 
-from whence import recorder_building
 from whence.fleet import command_line as fleet
-from whence.numerics import annotating, command_line as accuracy, validating
+from whence.numerics import annotate_command, command_line as accuracy, validate_command
 from whence.quantising import command_line as sensitivity
+from whence.recorder import build as recorder
 from whence.values import command_line as record
 
-PARSERS = (record.parser, annotating.parser, validating.parser, accuracy.parser, sensitivity.parser, fleet.parser,
-           recorder_building.parser)
+PARSERS = (record.parser, annotate_command.parser, validate_command.parser, accuracy.parser, sensitivity.parser, fleet.parser,
+           recorder.parser)
 
 
 def described(parser: argparse.ArgumentParser) -> dict:

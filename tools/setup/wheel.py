@@ -122,7 +122,7 @@ def make_recorder(command: Path, architecture: str, folder: Path, recorders: dic
     """whence-onnx-recorder. ``recorders``: the folder of the libraries by the version of PyTorch."""
     name = f"{project()['name']}-recorder"
     files = {"whence_recorder/bin/whence": command.read_bytes(),
-             "whence_recorder/__init__.py": b'"""What whence needs to load LibTorch: python/whence/recorders.py chooses."""\n'}
+             "whence_recorder/__init__.py": b'"""What whence needs to load LibTorch: python/whence/command/recorder_library.py chooses."""\n'}
     for torch, libraries in recorders.items():
         minor = ".".join(torch.split(".")[:2])
         for library in ("libwhence_recorder.so", "libwhence_recorder_torch.so"):

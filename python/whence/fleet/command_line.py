@@ -10,8 +10,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..command_lines import Parser, show_progress
-from ..placing import write_text
+from ..command.arguments import Parser, show_progress
+from ..files.atomic_files import write_text
 from . import journal
 from .engines import ENGINES
 from .one_model import Row, Wishes

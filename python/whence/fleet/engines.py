@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from itertools import islice
+from typing import Any
 
 from ..errors import error
 from .one_model import Row, Wishes, done, failed
@@ -54,9 +55,9 @@ def on_ray(tasks: Iterable[Task], wishes: Wishes, jobs: int | None) -> Iterator[
         ray.shutdown()
 
 
-def _rows_of_ray(ray, left: Iterator[Task], wishes: Wishes, jobs: int | None) -> Iterator[Row]:
+def _rows_of_ray(ray: Any, left: Iterator[Task], wishes: Wishes, jobs: int | None) -> Iterator[Row]:
     remote = ray.remote(num_cpus=1, max_retries=_RETRIES_OF_NODES)(done)
-    running: dict = {}
+    running: dict[str, Any] = {}
 
     def start(model: Model, replace: bool, attempt: int) -> None:
         running[remote.remote(model, wishes, replace)] = (model, replace, attempt)

@@ -10,10 +10,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ..beside import sidecar_beside, weights_beside
-from ..command import run_json
+from ..annotation.reports import CONFIDENCES
+from ..command.process import run_json
 from ..errors import WhenceError
-from ..reports import CONFIDENCES
+from ..files.sidecar_paths import sidecar_beside, weights_beside
 from .registry import Model
 
 Row = dict[str, Any]

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ..errors import error
 
+
 @dataclass(frozen=True)
 class Model:
     """One model, and its files in the folder of results."""

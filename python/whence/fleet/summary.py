@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from ..page_style import STYLE
-from ..printed import CONFIDENCE_COLOURS
-from ..reports import CONFIDENCES
+from ..annotation.reports import CONFIDENCES
+from ..base.page_style import STYLE
+from ..base.report_printing import CONFIDENCE_COLOURS
 from .one_model import Row
 
 _STYLE = STYLE + """
@@ -41,7 +41,7 @@ class Totals:
     nodes: int = 0
     covered: int = 0
     by: dict[str, int] = field(default_factory=lambda: dict.fromkeys(CONFIDENCES, 0))
-    errors: Counter = field(default_factory=Counter)  # by code
+    errors: Counter[str] = field(default_factory=Counter)  # by code
 
     @property
     def percent(self) -> float:

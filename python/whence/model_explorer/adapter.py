@@ -13,17 +13,17 @@ from . import written
 ADAPTER = "whence_onnx"
 
 
-class AsWritten(Sequence):
+class AsWritten(Sequence[Any]):
     """A list of dictionaries that dataclasses.asdict, with which Model Explorer makes JSON, gives as it is: it would copy
     millions of texts of a graph of 100,000 nodes one by one."""
 
     def __init__(self, content: list[dict[str, Any]]):
         self._content = content
 
-    def __deepcopy__(self, memo: dict) -> list[dict[str, Any]]:
+    def __deepcopy__(self, memo: dict[str, Any]) -> list[dict[str, Any]]:
         return self._content
 
-    def __getitem__(self, at):
+    def __getitem__(self, at: Any) -> Any:
         return self._content[at]
 
     def __len__(self) -> int:
@@ -32,11 +32,11 @@ class AsWritten(Sequence):
 
 class WhenceAdapter(Adapter):
 
-    metadata = AdapterMetadata(
+    metadata: AdapterMetadata = AdapterMetadata(
         id=ADAPTER, name="ONNX by PyTorch module", source_repo="",
         description="Layers are modules and their calls; nodes say their source line and how sure that is (whence).",
         fileExts=["onnx"])
 
-    def convert(self, model_path: str, settings: dict) -> ModelExplorerGraphs:
+    def convert(self, model_path: str, settings: dict[str, Any]) -> ModelExplorerGraphs:
         graph = written.graph_of(model_path)
         return {"graphs": [Graph(**{**graph, "nodes": AsWritten(graph["nodes"])})]}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from model_explorer import (
     GetConfigEditorsResult, NodeDataProvider, NodeDataProviderFilter, NodeDataProviderMetadata, NodeDataProviderResult,
 )
@@ -23,7 +25,7 @@ _FILES = {
 
 
 class WhenceFigures(NodeDataProvider):
-    metadata = [
+    metadata: list[NodeDataProviderMetadata] = [
         NodeDataProviderMetadata(id=CONFIDENCE, name="whence: confidence", icon="verified", filter=_HERE,
                                  description="How sure the module of each node is"),
         NodeDataProviderMetadata(id=TIME, name="whence: time", icon="timer", filter=_HERE,
@@ -36,7 +38,8 @@ class WhenceFigures(NodeDataProvider):
         editor = _FILES.get(provider_id)
         return GetConfigEditorsResult(configEditors=[editor] if editor else [])
 
-    def run(self, provider_id: str, model_path: str, graph_id: str, config_values: dict, graph: object) -> NodeDataProviderResult:
+    def run(self, provider_id: str, model_path: str, graph_id: str, config_values: dict[str, Any],
+            graph: object) -> NodeDataProviderResult:
         try:
             if provider_id == TIME:
                 data = written.time_of(model_path, config_values["profile"])

@@ -7,9 +7,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from ..beside import sidecar_beside
-from ..command import run_json, run_text
+from ..command.process import run_json, run_text
 from ..errors import WhenceError, error
+from ..files.sidecar_paths import sidecar_beside
 
 OTHER_MODEL = "E0206"
 

@@ -10,31 +10,32 @@ from typing import Any
 
 import torch
 
+from ..base.keyword_spelling import also_spelled
 from ..errors import error, require_list, require_path
-from ..model_files import Model, takes_models
-from ..spelling import also_spelled
-from ..values import container
-from ..values.container import Run, Values
-from ..values.globs import matcher, require_matches
-from . import alone, beginnings, feeding, light, measuring, operations, origins, recorded_program, runtimes
-from .alone import Made
+from ..files.model_files import Model, takes_models
+from ..values import value_file
+from ..values.module_globs import matcher, require_matches
+from ..values.value_file import Run, Values
+from . import (annotated_file, file_inputs, first_differences, first_operations, measurements, modules_alone,
+               recorded_program, runtimes, without_weights)
+from .annotated_file import File
 from .assembly import Part, modules_of, report_of
-from .beginnings import Limits
-from .feeding import ExtraInputs, Feed, InputNames, Supplied
-from .flow import Flow
-from .measuring import MEMORY
-from .origins import File
+from .file_inputs import ExtraInputs, Feed, InputNames, Supplied
+from .first_differences import Limits
+from .measurements import MEMORY
+from .modules_alone import Made
 from .recorded_program import RecordedProgram
-from .proof import Evidence
 from .report import AccuracyReport, ModuleAccuracy
 from .runtimes import Runtime
+from .value_flow import Flow
+from .value_proofs import Evidence
 
 
 @also_spelled(optimized="optimised")
 @takes_models("path")
-def accuracy(path: Model, values: Values | str | os.PathLike, *,
-             sidecar: str | os.PathLike | None = None, runtime: str | None = None,
-             provider: str | None = None, outputs: str | os.PathLike | None = None,
+def accuracy(path: Model, values: Values | str | os.PathLike[str], *,
+             sidecar: str | os.PathLike[str] | None = None, runtime: str | None = None,
+             provider: str | None = None, outputs: str | os.PathLike[str] | None = None,
              model: Any = None, tolerance: float | None = None, memory: int = MEMORY, optimized: bool = False,
              max_error: Collection[str] = (), input_names: InputNames | None = None,
              extra_inputs: ExtraInputs | None = None) -> AccuracyReport:
@@ -66,14 +67,14 @@ def accuracy(path: Model, values: Values | str | os.PathLike, *,
     require_list(max_error)
     limits = [_limit(each) for each in max_error]
     _require_numbers(tolerance, memory)
-    said = feeding.supplied(input_names, extra_inputs)
-    file = origins.read(path)
+    said = file_inputs.supplied(input_names, extra_inputs)
+    file = annotated_file.read(path)
     recorded = recorded_of(values)
     program = recorded_program.read(sidecar) if sidecar is not None else None
     taken = runtime_of(file, runtime, provider, optimized, outputs, said)
     runs = recorded.runs if taken.rounds else recorded.runs[:1]
     if model is not None:
-        model = alone.model_of(model, recorded, runs[0])
+        model = modules_alone.model_of(model, recorded, runs[0])
     parts = [_part(file, recorded, run, taken, program, tolerance, memory, said, model=model) for run in runs]
     report = report_of(file, parts, recorded, taken, program)
     if not limits:
@@ -82,10 +83,10 @@ def accuracy(path: Model, values: Values | str | os.PathLike, *,
     return replace(report, limits=tuple(max_error), findings=_findings([modules_of(part, program) for part in parts], limits))
 
 
-def accuracy_on(path: str | os.PathLike, values: Values, feed: Mapping[str, torch.Tensor],
+def accuracy_on(path: str | os.PathLike[str], values: Values, feed: Mapping[str, torch.Tensor],
                 tolerance: float) -> AccuracyReport:
     """The same for a run that was just recorded, of a file that is given ``feed``. Raises as ``accuracy`` does."""
-    file = origins.read(path)
+    file = annotated_file.read(path)
     taken = runtimes.onnxruntime(file)
     part = _part(file, values, values.runs[0], taken, None, tolerance, MEMORY, feed=Feed(dict(feed)))
     return report_of(file, [part], values, taken, None)
@@ -94,24 +95,24 @@ def accuracy_on(path: str | os.PathLike, values: Values, feed: Mapping[str, torc
 def _part(file: File, recorded: Values, run: Run, runtime: Runtime, program: RecordedProgram | None,
           tolerance: float | None, memory: int, said: Supplied = Supplied(), feed: Feed | None = None,
           model: Any = None) -> Part:
-    kind = measuring.kind_of(file)
-    measurement = measuring.measure(file, recorded, run, runtime, program,
-                                    kind.least if tolerance is None else tolerance, memory, said, feed)
+    kind = measurements.kind_of(file)
+    measurement = measurements.measure(file, recorded, run, runtime, program,
+                                       kind.least if tolerance is None else tolerance, memory, said, feed)
     flow = Flow(file, measurement)
-    limits = beginnings.limits(flow, kind) if tolerance is None else Limits(tolerance, tolerance)
-    beginnings.settle_layouts(flow, limits)
-    if beginnings.forget_impossible(flow, limits.whole):
+    limits = first_differences.limits(flow, kind) if tolerance is None else Limits(tolerance, tolerance)
+    first_differences.settle_layouts(flow, limits)
+    if first_differences.forget_impossible(flow, limits.whole):
         flow = Flow(file, measurement)
-    begun, made = beginnings.find(flow, limits), Made()
+    begun, made = first_differences.find(flow, limits), Made()
     if model is not None:
-        made = alone.measure(flow, recorded, run, model, runtime, limits.exact, memory)
-        begun = beginnings.corrected(flow, limits, begun, made)
+        made = modules_alone.measure(flow, recorded, run, model, runtime, limits.exact, memory)
+        begun = first_differences.corrected(flow, limits, begun, made)
     evidence = Evidence(flow, recorded)
     part = Part(flow, limits, kind.name if tolerance is None else "as given", begun, made, evidence,
                 evidence.contradictions(flow, limits, runtime))
     if program is None or part.first is None:
         return part
-    return replace(part, operation=operations.beginning_in(flow, part.first, limits, recorded, program, runtime, memory))
+    return replace(part, operation=first_operations.beginning_in(flow, part.first, limits, recorded, program, runtime, memory))
 
 
 def _limit(text: str) -> tuple[float, str]:
@@ -132,25 +133,25 @@ def _require_numbers(tolerance: float | None, memory: int) -> None:
         raise error("E0101", "usage", f"{memory!r} is not a number of bytes", "give an int, such as 2 << 30")
 
 
-def recorded_of(values: Values | str | os.PathLike) -> Values:
+def recorded_of(values: Values | str | os.PathLike[str]) -> Values:
     """The values, or those of the file, with one run at least. Raises WhenceError E0101, E02xx."""
     if not isinstance(values, Values):
         require_path(values, "values")
-        values = container.read(values)
+        values = value_file.read(values)
     if not values.runs:
         raise error("E0204", "corrupt_file", f"{values.place} holds no run", "record the values again")
     return values
 
 
 def runtime_of(file: File, name: str | None = None, provider: str | None = None, optimized: bool = False,
-               outputs: str | os.PathLike | None = None, said: Supplied = Supplied()) -> Runtime:
+               outputs: str | os.PathLike[str] | None = None, said: Supplied = Supplied()) -> Runtime:
     """Runs the file, or gives what another runtime left. Raises WhenceError E0101, E0307."""
     if outputs is not None:
         if name is not None or provider is not None or optimized or said != Supplied():
             raise error("E0101", "usage", "values that another runtime left are given, so that nothing runs",
                         "without runtime, provider, optimized and what inputs are given, or without outputs")
         return runtimes.dumped(outputs, file)
-    light.require_weights(file.path, file.model)
+    without_weights.require_weights(file.path, file.model)
     if name not in (None, "onnxruntime") and (provider is not None or optimized):
         raise error("E0101", "usage", f"providers and optimisation are ONNX Runtime's, and the runtime is {name}",
                     "without provider and optimized")
@@ -163,11 +164,11 @@ def runtime_of(file: File, name: str | None = None, provider: str | None = None,
     raise error("E0101", "usage", f"there is no runtime '{name}'", "one of onnxruntime, openvino, reference")
 
 
-def _findings(runs: list[tuple[ModuleAccuracy, ...]], limits: list[tuple[float, str]]) -> tuple[dict, ...]:
+def _findings(runs: list[tuple[ModuleAccuracy, ...]], limits: list[tuple[float, str]]) -> tuple[dict[str, Any], ...]:
     """The worst of all runs for each call of a module. The limit that was given last counts, of those whose glob matches.
     """
     matchers = [(limit, matcher([glob])) for limit, glob in limits]
-    found: dict[tuple[str, int], dict] = {}
+    found: dict[tuple[str, int], dict[str, Any]] = {}
     for number, each in ((number, each) for number, modules in enumerate(runs) for each in modules):
         limit = next((limit for limit, matches in reversed(matchers) if matches(each.module)), None)
         if limit is None or each.status == "not observable" or each.relative <= limit:

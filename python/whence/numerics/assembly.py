@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from ..values.container import Values
-from .alone import Made
-from .beginnings import REARRANGING, Beginning, Limits
-from .flow import Flow
-from .measuring import Measured, Measurement
-from .origins import File, Node
-from .proof import Contradiction, Evidence
+from ..values.value_file import Values
+from .annotated_file import File, Node
+from .first_differences import Beginning, Limits, REARRANGING
+from .measurements import Measured, Measurement
+from .modules_alone import Made
 from .recorded_program import RecordedProgram
 from .report import AccuracyReport, FirstDifference, ModuleAccuracy
 from .runtimes import Runtime
 from .source_lines import Stack, read_traceback
+from .value_flow import Flow
+from .value_proofs import Contradiction, Evidence
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Part:
 
 
 def report_of(file: File, parts: list[Part], recorded: Values, runtime: Runtime,
-            program: RecordedProgram | None) -> AccuracyReport:
+              program: RecordedProgram | None) -> AccuracyReport:
     """The report of the run that differs most."""
     part = max(parts, key=lambda part: (part.first is not None, _furthest(part.measurement)))
     beginnings = {id(each): _first(part, each, program) for each in part.begun}

@@ -7,9 +7,9 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ..command_lines import Parser
-from ..placing import require_apart
-from . import feeding, forms, light
+from ..command.arguments import Parser
+from ..files.atomic_files import require_apart
+from . import file_inputs, format_options, without_weights
 
 if TYPE_CHECKING:
     from .report import AccuracyReport
@@ -42,7 +42,7 @@ def parser() -> Parser:
     options.add_argument("file", help="an annotated ONNX file")
     options.add_argument("--values", required=True, metavar="FILE", help="recorded values, model.values.safetensors")
     options.add_argument("--sidecar", "-s", metavar="FILE", help="says which operation made each module's result")
-    feeding.add_options(options)
+    file_inputs.add_options(options)
     options.add_argument("--runtime", choices=["onnxruntime", "openvino", "reference"],
                          help="what runs the file (onnxruntime); reference is onnx's own evaluator")
     options.add_argument("--provider", metavar="NAME",
@@ -61,8 +61,8 @@ def parser() -> Parser:
     options.add_argument("--html", metavar="FILE", help="also write a page: the error along the model, the tree in colours")
     options.add_argument("--model-explorer", metavar="FILE", help="also write node data for Model Explorer: nodes in the "
                          "colours of their modules' error")
-    forms.declare(options, ["text", "json", "sarif"], "; json is as schema/accuracy.schema.json describes it, sarif for code "
-                  "scanning")
+    format_options.declare(options, ["text", "json", "sarif"], "; json is as schema/accuracy.schema.json describes it, sarif for code "
+                           "scanning")
     options.add_argument("--source-root", metavar="DIR", help="the folder from which sarif gives paths of source files; the "
                          "working folder by default")
     return options
@@ -74,8 +74,8 @@ def main(arguments: Sequence[str]) -> int:
     for option, value in vars(given).items():
         if value == "":
             options.error(f"--{option.replace('_', '-')} is empty")
-    written = forms.forms_of(options, given)
-    sources = [given.file, *light.weights_beside(given.file), given.values, given.sidecar, given.outputs, given.model,
+    written = format_options.forms_of(options, given)
+    sources = [given.file, *without_weights.weights_beside(given.file), given.values, given.sidecar, given.outputs, given.model,
                *given.extra_inputs]
     require_apart({"--html": given.html, "--model-explorer": given.model_explorer,
                    **{f"--output {each}": each for each in given.output}}, sources)
@@ -89,7 +89,7 @@ def main(arguments: Sequence[str]) -> int:
         report.to_html(given.html)
     if given.model_explorer:
         report.to_model_explorer(given.model_explorer)
-    forms.write(report.path, written, lambda form: _in_form(report, form, given.source_root))
+    format_options.write(report.path, written, lambda form: _in_form(report, form, given.source_root))
     return 1 if report.findings else 0
 
 

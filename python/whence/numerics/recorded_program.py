@@ -31,7 +31,7 @@ class RecordedProgram:
     digest: str                                    # by which pairs of values know it
 
 
-def read(path: str | os.PathLike) -> RecordedProgram:
+def read(path: str | os.PathLike[str]) -> RecordedProgram:
     """Raises WhenceError: E0102, E0203 when it is not a sidecar, E0204."""
     try:
         with open(path, encoding="utf-8") as file:
@@ -50,7 +50,7 @@ def read(path: str | os.PathLike) -> RecordedProgram:
                     file=str(path)) from None
 
 
-def _no_sidecar(path: str | os.PathLike):
+def _no_sidecar(path: str | os.PathLike[str]):
     return error("E0203", "wrong_kind", f"{path} is not a sidecar", "give the file that whence.record wrote",
                  file=str(path))
 

@@ -8,11 +8,13 @@ import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
-from ..printed import Bar, Printed, Table
-from . import light
-from .proof import Contradiction
+from ..base.report_printing import Bar, Printed, Table, short_number
+from . import report_page, tool_formats, without_weights
+from .module_tree import in_order, labels
 from .source_lines import Stack
+from .value_proofs import Contradiction
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,7 @@ class AccuracyReport(Printed):
     contradictions: tuple[Contradiction, ...] = ()  # values that are another module's than the file says
     notes: tuple[str, ...] = ()
     limits: tuple[str, ...] = ()  # ``max_error``, as given
-    findings: tuple[dict, ...] = field(default=())  # modules above those
+    findings: tuple[dict[str, Any], ...] = field(default=())  # modules above those
 
     @property
     def observable(self) -> int:
@@ -122,7 +124,7 @@ class AccuracyReport(Printed):
     def of(self, module: str, call: int = 0) -> ModuleAccuracy:
         return next(each for each in self.modules if (each.module, each.call) == (module, call))
 
-    def to_json(self) -> dict:
+    def to_json(self) -> dict[str, Any]:
         """As schema/accuracy.schema.json describes it; infinite figures are null."""
         return {
             "model": self.path.name, "settings": self.settings, "tolerance": self.tolerance,
@@ -132,25 +134,19 @@ class AccuracyReport(Printed):
             "contradictions": [asdict(each) for each in self.contradictions], "notes": list(self.notes),
             "findings": list(self.findings)}
 
-    def to_html(self, path: str | os.PathLike) -> Path:
+    def to_html(self, path: str | os.PathLike[str]) -> Path:
         """Writes one page without outside parts: the error along the model, and the tree in colours. Returns its path."""
-        from .page import to_html
+        return without_weights.write_about(self.path, "the page", path, report_page.to_html(self, head(self)))
 
-        return light.write_about(self.path, "the page", path, to_html(self))
-
-    def to_sarif(self, source_root: str | os.PathLike | None = None) -> dict:
+    def to_sarif(self, source_root: str | os.PathLike[str] | None = None) -> dict[str, Any]:
         """SARIF 2.1.0, for code scanning: the findings, and the first module that differs, at lines of files below
         ``source_root``, by default the working folder, as far as the model has any there."""
-        from .exchange import to_sarif
+        return tool_formats.to_sarif(self, source_root)
 
-        return to_sarif(self, source_root)
-
-    def to_model_explorer(self, path: str | os.PathLike) -> Path:
+    def to_model_explorer(self, path: str | os.PathLike[str]) -> Path:
         """Writes node data for Model Explorer, which colours the file's nodes by their modules' error. Returns its path.
         """
-        from .exchange import to_model_explorer
-
-        return light.write_about(self.path, "the node data", path, json.dumps(to_model_explorer(self)))
+        return without_weights.write_about(self.path, "the node data", path, json.dumps(tool_formats.to_model_explorer(self)))
 
     def __str__(self) -> str:
         return "\n".join([*head(self), "", *_tree(self)])
@@ -174,7 +170,7 @@ def _figures(each: ModuleAccuracy) -> tuple[str, ...]:
     """The cells of a row; the last says what is found."""
     if each.status == "not observable":
         return "", "", "", "", each.note
-    return (_short(each.relative), _short(each.largest), f"{each.sqnr:.1f}", f"{each.cosine:.5f}",
+    return (short_number(each.relative), short_number(each.largest), f"{each.sqnr:.1f}", f"{each.cosine:.5f}",
             "differs" if each.status == "differs" else "")
 
 
@@ -189,7 +185,7 @@ def number_or_none(value: float | None) -> float | None:
     return value if value is not None and math.isfinite(value) else None
 
 
-def _beginning(each: FirstDifference) -> dict:
+def _beginning(each: FirstDifference) -> dict[str, Any]:
     return {"module": each.module, "call": each.call, "suspects": list(each.suspects), "operation": each.operation,
             "source": each.source, "value": each.value, "nodes": list(each.nodes),
             "inherited": number_or_none(each.inherited), "lasts": each.lasts, "made": number_or_none(each.made),
@@ -197,7 +193,7 @@ def _beginning(each: FirstDifference) -> dict:
                       "estimated": each.estimated}}
 
 
-def _module(each: ModuleAccuracy) -> dict:
+def _module(each: ModuleAccuracy) -> dict[str, Any]:
     entry = {"module": each.module, "call": each.call, "type": each.type, "status": each.status}
     if each.status == "not observable":
         return {**entry, "note": each.note}
@@ -220,7 +216,7 @@ def head(report: AccuracyReport) -> list[str]:
     lines += [report.verdict + (f", {first.source}" if first.source else ""),
               f"  relative difference {_percent(first.relative)}, largest {first.largest:.3g}"
               + (" at least" if first.estimated else "") + "; what it is computed from "
-              + ("agrees" if first.inherited <= report.tolerance / 10 else f"is off by {_short(first.inherited)} at most")
+              + ("agrees" if first.inherited <= report.tolerance / 10 else f"is off by {short_number(first.inherited)} at most")
               + ("" if first.lasts else ", and what is computed from it agrees")]
     if first.made is not None:
         lines.append(f"  alone, on what the file gives it, it is off by {_percent(first.made)}")
@@ -273,40 +269,7 @@ def _tree(report: AccuracyReport) -> list[str]:
             lines.append(f"{label:<{width}}  {each.note}")
             continue
         mark = _MARKS[each.status] + (", first" if each is first else "")
-        alone = f"{'' if each.made is None else _short(each.made):>9}  " if ran_alone else ""
-        lines.append(f"{label:<{width}}  {_short(each.relative):>9}  {alone}{_short(each.largest):>9}  "
+        alone = f"{'' if each.made is None else short_number(each.made):>9}  " if ran_alone else ""
+        lines.append(f"{label:<{width}}  {short_number(each.relative):>9}  {alone}{short_number(each.largest):>9}  "
                      f"{each.sqnr:>8.1f}  {each.cosine:>8.5f}{mark}")
     return lines
-
-
-def in_order(modules: tuple[ModuleAccuracy, ...]) -> list[ModuleAccuracy]:
-    """Parents first, siblings in the order in which they ended."""
-    first: dict[str, int] = {}
-    for at, each in enumerate(modules):
-        for path in paths(each.module):
-            first.setdefault(path, at)
-    return sorted(modules, key=lambda each: ([first[path] for path in paths(each.module)], each.call))
-
-
-def paths(module: str) -> list[str]:
-    """encoder.layer.0 -> encoder, encoder.layer, encoder.layer.0"""
-    parts = module.split(".") if module else []
-    return [".".join(parts[:depth + 1]) for depth in range(len(parts))]
-
-
-def labels(rows: list[ModuleAccuracy]) -> list[str]:
-    """Each below the next module around it that has a row; a list of modules has none."""
-    shown = {each.module for each in rows}
-    depth = {"": 0 if "" in shown else -1}
-    labels = []
-    for each in rows:
-        around = next((path for path in reversed(paths(each.module)[:-1]) if path in shown), "")
-        name = each.module[len(around):].lstrip(".") if each.module else "(root)"
-        if each.module:
-            depth[each.module] = depth[around] + 1
-        labels.append("  " * depth[each.module] + name + (f" call {each.call}" if each.call else ""))
-    return labels
-
-
-def _short(number: float) -> str:
-    return f"{number:.2g}" if math.isfinite(number) else "inf"

@@ -15,10 +15,9 @@ from typing import Any
 
 import torch
 
-from .. import running
 from ..errors import WhenceError, error
-from . import light
-from .origins import File
+from . import ort_session, without_weights
+from .annotated_file import File
 
 # Runs the file on a feed and gives the values of these names; those that it does not have are left out.
 Taker = Callable[[Mapping[str, torch.Tensor], list[str]], Iterator[tuple[str, torch.Tensor]]]
@@ -32,16 +31,13 @@ class Runtime:
 
 
 def onnxruntime(file: File, provider: str = "CPUExecutionProvider", optimized: bool = False) -> Runtime:
-    runtime = running.needs("onnxruntime", "running a file")
+    runtime = ort_session.needs("onnxruntime", "running a file")
     if provider not in runtime.get_available_providers():
         raise error("E0101", "usage", f"this ONNX Runtime has no provider '{provider}'",
                     "one of " + ", ".join(runtime.get_available_providers()))
 
     def take(feed: Mapping[str, torch.Tensor], names: list[str]) -> Iterator[tuple[str, torch.Tensor]]:
-        options = runtime.SessionOptions()
-        options.log_severity_level = 3
-        if not optimized:
-            options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        options = ort_session.session_options(optimized)
         wanted = [name for name in names if name not in file.outputs]
         with _with_outputs(file, wanted) as given:
             if isinstance(given, bytes):
@@ -49,24 +45,25 @@ def onnxruntime(file: File, provider: str = "CPUExecutionProvider", optimized: b
                                                  os.path.dirname(os.path.abspath(file.path)))
             session = _started(lambda: runtime.InferenceSession(given, options, providers=[provider]), file,
                                given if isinstance(given, str) else "")
-            arrays = {name: running._given(tensor) for name, tensor in feed.items()}
+            arrays = {name: ort_session.ort_value(tensor) for name, tensor in feed.items()}
             made = {each.name for each in session.get_outputs() if each.type.startswith("tensor(")}
             asked = [name for name in names if name in made]
             results = _ran(lambda: session.run_with_ort_values(asked, arrays), file)
         for name, value in zip(asked, results):
-            yield name, running._result(value)
+            yield name, ort_session.tensor_of(value)
 
     level = "as the runtime optimises it" if optimized else "session optimisation off"
     return Runtime(f"ONNX Runtime {runtime.__version__}, {provider}, {level}", take, True)
 
 
 def openvino(file: File) -> Runtime:
-    library = running.needs("openvino", "running a file in OpenVINO")
+    library = ort_session.needs("openvino", "running a file in OpenVINO")
 
     def take(feed: Mapping[str, torch.Tensor], names: list[str]) -> Iterator[tuple[str, torch.Tensor]]:
         wanted = [name for name in names if name not in file.outputs]
         with tempfile.TemporaryDirectory(prefix="whence-") as folder:
-            path = light.with_outputs(file.path, wanted, Path(folder)) if light.is_embedded(file.model) else None
+            embedded = without_weights.is_embedded(file.model)
+            path = without_weights.with_outputs(file.path, wanted, Path(folder)) if embedded else None
             if path is None:
                 raise error("E0303", "unsupported_feature", "OpenVINO is given a copy of the file, and its weights lie "
                             "beside it", "use onnxruntime, or store the weights in the file", file=file.path)
@@ -81,7 +78,7 @@ def openvino(file: File) -> Runtime:
 
 
 def reference(file: File) -> Runtime:
-    onnx = running.needs("onnx", "onnx's reference evaluator")
+    onnx = ort_session.needs("onnx", "onnx's reference evaluator")
 
     def take(feed: Mapping[str, torch.Tensor], names: list[str]) -> Iterator[tuple[str, torch.Tensor]]:
         from onnx.reference import ReferenceEvaluator
@@ -108,7 +105,7 @@ def _arrays(feed: Mapping[str, torch.Tensor], who: str) -> dict[str, Any]:
     return {name: tensor.numpy() for name, tensor in feed.items()}
 
 
-def dumped(place: str | os.PathLike, file: File) -> Runtime:
+def dumped(place: str | os.PathLike[str], file: File) -> Runtime:
     """Values that another runtime left: an .npz, a folder of .npy, or JSON of Polygraphy, by the file's names."""
     arrays = _dump(Path(place))
     known = {_plain(name): name for name in arrays}
@@ -172,16 +169,16 @@ def _array_text(entry: Any) -> str:
 @contextmanager
 def _with_outputs(file: File, names: Iterable[str]) -> Iterator[str | bytes]:
     """The file with more outputs, as ONNX Runtime loads it. Weights beside the file stay there; those in it are copied with it, by the kernel."""
-    if not light.is_embedded(file.model):
-        yield _with_small_weights(file) + light.more_outputs(names)
+    if not without_weights.is_embedded(file.model):
+        yield _with_small_weights(file) + without_weights.more_outputs(names)
         return
     with tempfile.TemporaryDirectory(prefix="whence-") as folder:
-        yield str(light.with_outputs(file.path, names, Path(folder)))
+        yield str(without_weights.with_outputs(file.path, names, Path(folder)))
 
 
 def _with_small_weights(file: File) -> bytes:
     """The file with its small weights inside: sizes and axes, which ONNX Runtime reads before it opens other files."""
-    onnx = running.needs("onnx", "reading a model")
+    onnx = ort_session.needs("onnx", "reading a model")
     from onnx.external_data_helper import load_external_data_for_tensor, uses_external_data
 
     model = onnx.load(file.path, load_external_data=False)

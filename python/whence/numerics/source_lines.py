@@ -32,10 +32,10 @@ def read_traceback(text: str) -> tuple[SourceLine, ...]:
 
 
 class SourceRoot:
-    def __init__(self, folder: str | os.PathLike | None = None) -> None:
+    def __init__(self, folder: str | os.PathLike[str] | None = None) -> None:
         self._root = Path(os.path.realpath(folder or "."))
 
-    def below(self, file: str | os.PathLike) -> str | None:
+    def below(self, file: str | os.PathLike[str]) -> str | None:
         """The path from the root of a file on this disk; None for one that does not lie below it."""
         place = Path(os.path.realpath(file))
         return place.relative_to(self._root).as_posix() if self._root in place.parents else None

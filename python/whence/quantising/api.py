@@ -15,17 +15,16 @@ from typing import Any
 
 import torch
 
-from .. import running
+from ..base.keyword_spelling import also_spelled
 from ..errors import error, require_list
-from ..model_files import Model, takes_models
-from ..spelling import also_spelled
-from ..numerics import feeding, light, origins
-from ..numerics.feeding import ExtraInputs, InputNames, Supplied
-from . import choosing, groups, keeping, quantisers, timing, trial
-from .groups import Group
-from .keeping import Kept
+from ..files.model_files import Model, takes_models
+from ..numerics import annotated_file, file_inputs, ort_session, without_weights
+from ..numerics.file_inputs import ExtraInputs, InputNames, Supplied
+from . import budget_choice, module_groups, module_times, quantisers, trial, trial_cache
+from .module_groups import Group
 from .report import ModuleSensitivity, SensitivityReport
 from .trial import Outcome, Setting
+from .trial_cache import Kept
 
 Progress = Callable[[int, int, str], None]  # done, of how many, what is next
 
@@ -64,19 +63,19 @@ def sensitivity(path: Model, inputs: Sequence[Any], *, quantize: str = "int8-dyn
                     "a list of one set is [{'x': array}]")
     if quantize not in quantisers.NAMES:
         raise error("E0101", "usage", f"there is no quantiser '{quantize}'", "one of " + ", ".join(quantisers.NAMES))
-    wanted = choosing.parsed(budget) if budget else None
+    wanted = budget_choice.parsed(budget) if budget else None
     if wanted and leave_out:
         raise error("E0101", "usage", "a budget is kept by modules that were quantised alone", "without leave_out")
-    running.needs("onnxruntime", "quantising")
-    said = feeding.supplied(input_names, extra_inputs)
-    file = origins.read(path)
-    light.require_weights(path, file.model)
+    ort_session.needs("onnxruntime", "quantising")
+    said = file_inputs.supplied(input_names, extra_inputs)
+    file = annotated_file.read(path)
+    without_weights.require_weights(path, file.model)
     source = Path(path)
     chosen = _groups(file, quantize, modules, exclude)
     with tempfile.TemporaryDirectory(prefix="whence-") as name:
         folder = Path(name)
         setting = _setting(file, inputs, quantize, folder, jobs, said)
-        files = light.files_of(source, file.model)
+        files = without_weights.files_of(source, file.model)
         measure = _Measure(setting, Kept(_kept_file(files, setting), fresh), progress)
         quantiser = quantisers.named(quantize)
         every = [node for each in chosen for node in each.nodes]
@@ -84,9 +83,9 @@ def sensitivity(path: Model, inputs: Sequence[Any], *, quantize: str = "int8-dyn
                  for each in chosen]
 
         def measured(nodes: Sequence[str]) -> Outcome:
-            return measure.all([groups.named_by_quantiser(file, quantiser, set(nodes))], ["a choice of modules"], 1)[0]
+            return measure.all([module_groups.named_by_quantiser(file, quantiser, set(nodes))], ["a choice of modules"], 1)[0]
 
-        outcomes = measure.all([groups.named_by_quantiser(file, quantiser, set(plan)) for plan in (*plans, every)],
+        outcomes = measure.all([module_groups.named_by_quantiser(file, quantiser, set(plan)) for plan in (*plans, every)],
                                [each.module or "(root)" for each in chosen] + ["all modules"], jobs)
         together = outcomes.pop()
         size = trial.bytes_of(source)
@@ -94,20 +93,20 @@ def sensitivity(path: Model, inputs: Sequence[Any], *, quantize: str = "int8-dyn
         rows = [_row(group, outcome, together.size if leave_out else size, leave_out)
                 for group, outcome in zip(chosen, outcomes)]
         if time and not together.failed:
-            names = groups.named_by_quantiser(file, quantiser, set(every))
+            names = module_groups.named_by_quantiser(file, quantiser, set(every))
             rows, more = _timed(rows, chosen, bool(modules), setting, names, folder)
             notes += more
         if wanted and wanted.kind == "time" and any(each.time_saved is None for each in rows):
             raise error("E0101", "usage", "a budget in time needs times, and there are none", "time=True", file=str(source))
-        choice = wanted and choosing.choose(wanted, chosen, rows, size, measured,
-                                            lambda nodes: groups.to_exclude(file, quantiser, set(nodes)))
+        choice = wanted and budget_choice.choose(wanted, chosen, rows, size, measured,
+                                                 lambda nodes: module_groups.to_exclude(file, quantiser, set(nodes)))
     rows.sort(key=lambda each: (each.status != "measured", each.error if leave_out else -each.error))
     return SensitivityReport(source, quantize, leave_out, size, tuple(rows), together.error, together.size,
                              tuple(sorted(quantiser.operators)), choice, tuple(notes))
 
 
-def _groups(file: origins.File, quantize: str, modules: Collection[str], exclude: Collection[str]) -> list[Group]:
-    chosen = groups.of_modules(file, quantisers.named(quantize), modules, exclude)
+def _groups(file: annotated_file.File, quantize: str, modules: Collection[str], exclude: Collection[str]) -> list[Group]:
+    chosen = module_groups.of_modules(file, quantisers.named(quantize), modules, exclude)
     if not chosen:
         if any(not node.name for node in file.nodes if quantisers.named(quantize).changes(node)):
             raise error("E0101", "usage", "the nodes that could be quantised have no names", "`whence annotate` gives them "
@@ -118,7 +117,7 @@ def _groups(file: origins.File, quantize: str, modules: Collection[str], exclude
     return chosen
 
 
-def _setting(file: origins.File, inputs: Sequence[Any], quantize: str, folder: Path, jobs: int, said: Supplied) -> Setting:
+def _setting(file: annotated_file.File, inputs: Sequence[Any], quantize: str, folder: Path, jobs: int, said: Supplied) -> Setting:
     if not inputs:
         raise error("E0104", "input_mismatch", "there are no inputs to measure on",
                     f"the file's inputs are: {', '.join(file.inputs)}", file=file.path)
@@ -130,11 +129,11 @@ def _setting(file: origins.File, inputs: Sequence[Any], quantize: str, folder: P
         raise error("E0207", "run_failed", f"ONNX Runtime does not run the file on these inputs: {failure}",
                     "whence.validate(path, full=True) says whether it is a valid one", file=file.path) from failure
     _require_finite(file, wanted)
-    files = [each.absolute() for each in light.files_of(file.path, file.model)]
-    return Setting(files, quantize, feeds, wanted, str(folder), not light.is_embedded(file.model), threads)
+    files = [each.absolute() for each in without_weights.files_of(file.path, file.model)]
+    return Setting(files, quantize, feeds, wanted, str(folder), not without_weights.is_embedded(file.model), threads)
 
 
-def _require_finite(file: origins.File, wanted: Sequence[Sequence[Any]]) -> None:
+def _require_finite(file: annotated_file.File, wanted: Sequence[Sequence[Any]]) -> None:
     """NaN is equal to NaN, so that nothing would be measured."""
     numbers = [each for row in wanted for each in row if each.dtype.kind in "fc" and each.size]
     if numbers and not any(torch.isfinite(torch.from_numpy(each)).any() for each in numbers):
@@ -142,7 +141,7 @@ def _require_finite(file: origins.File, wanted: Sequence[Sequence[Any]]) -> None
                     "be compared", "give inputs as the model is used on", file=file.path)
 
 
-def _feed(file: origins.File, given: Any, said: Supplied) -> dict[str, Any]:
+def _feed(file: annotated_file.File, given: Any, said: Supplied) -> dict[str, Any]:
     """Arrays under the file's names."""
     given = given if isinstance(given, Mapping) else given if isinstance(given, (tuple, list)) else (given,)
     if not isinstance(given, Mapping) and len(given) == 1 and isinstance(given[0], Mapping):
@@ -150,7 +149,7 @@ def _feed(file: origins.File, given: Any, said: Supplied) -> dict[str, Any]:
     named = given if isinstance(given, Mapping) else {f"[{at}]": each for at, each in enumerate(given)}
     try:
         tensors = {name: torch.as_tensor(each).detach().cpu() for name, each in named.items()}
-        return {name: each.numpy() for name, each in feeding.feed(file, tensors, said).tensors.items()}
+        return {name: each.numpy() for name, each in file_inputs.feed(file, tensors, said).tensors.items()}
     except (TypeError, ValueError, RuntimeError) as failure:
         raise error("E0104", "input_mismatch", f"an input is not an array that ONNX Runtime takes: {failure}",
                     "give a dense tensor of a dtype that numpy has", file=file.path) from None
@@ -161,7 +160,7 @@ def _kept_file(files: Sequence[Path], setting: Setting) -> Path:
 
     digests = [(name, array.dtype.str, array.shape, hashlib.sha256(array.tobytes()).hexdigest())
                for feed in setting.feeds for name, array in feed.items()]
-    return keeping.file_for(files, setting.quantiser, onnxruntime.__version__, digests)
+    return trial_cache.file_for(files, setting.quantiser, onnxruntime.__version__, digests)
 
 
 class _Measure:
@@ -216,7 +215,7 @@ def _timed(rows: list[ModuleSensitivity], chosen: list[Group], whole: bool, sett
     try:
         with quantisers.quiet():
             quantisers.named(setting.quantiser).write(source, quantised, list(every), example)
-        saved = timing.saved(source, quantised, chosen, whole, setting.feeds[0], folder)
+        saved = module_times.saved(source, quantised, chosen, whole, setting.feeds[0], folder)
     except Exception as failure:  # quantisers and runtimes have classes of their own, without a common one
         said = str(failure).strip().splitlines()
         return rows, [f"times are not known: {said[0] if said else type(failure).__name__}"]

@@ -8,9 +8,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..command_lines import Parser, show_progress
-from ..placing import require_apart, write_text
-from ..numerics import feeding, light
+from ..command.arguments import Parser, show_progress
+from ..files.atomic_files import require_apart, write_text
+from ..numerics import file_inputs, without_weights
 from . import quantisers
 
 
@@ -30,7 +30,7 @@ def parser() -> Parser:
                          help="ONNX Runtime's quantiser (int8-dynamic)")
     options.add_argument("--inputs", action="extend", nargs="+", required=True, metavar="FILE",
                          help="one set of inputs, .npz or .pt; repeatable. qdq is calibrated on all of them")
-    feeding.add_options(options)
+    file_inputs.add_options(options)
     options.add_argument("--modules", action="append", default=[], metavar="GLOB",
                          help="each module that it means, with all modules below; by default each that has nodes to "
                          "quantise; repeatable")
@@ -57,8 +57,8 @@ def main(arguments: Sequence[str]) -> int:
     from ..values.archives import inputs_from
     from .api import sensitivity
 
-    require_apart({"--html": given.html, "--exclude-list": given.exclude_list}, [given.file, *light.weights_beside(given.file), *given.inputs,
-                                                                                         *given.extra_inputs])
+    require_apart({"--html": given.html, "--exclude-list": given.exclude_list},
+                  [given.file, *without_weights.weights_beside(given.file), *given.inputs, *given.extra_inputs])
     inputs = [inputs_from(Path(each)) for each in given.inputs]
     report = sensitivity(given.file, inputs, quantize=given.quantize, modules=given.modules, exclude=given.exclude,
                          leave_out=given.leave_out, budget=given.budget, time=not given.no_time, jobs=given.jobs,

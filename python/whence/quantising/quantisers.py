@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..numerics.origins import Node
+from ..numerics.annotated_file import Node
 
 
 @dataclass(frozen=True)

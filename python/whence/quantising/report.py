@@ -6,10 +6,12 @@ import math
 import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
-from ..numerics import light
+from ..base.report_printing import Bar, Printed, Table, counted, short_number, size_text
+from ..numerics import without_weights
 from ..numerics.report import number_or_none
-from ..printed import Bar, Printed, Table, counted
+from . import report_page
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ class Choice(Printed):
 
     def _headline(self) -> str:
         return (f"budget {self.budget}: {'met' if self.met else 'cannot be met'}, {counted(self.quantised, 'module')} quantised, "
-                f"{len(self.excluded):,} left: error {_short(self.error)}, {size_text(self.size)}")
+                f"{len(self.excluded):,} left: error {short_number(self.error)}, {size_text(self.size)}")
 
     def _table(self) -> Table:
         return Table(("left as it is",), [(each or "(root)",) for each in self.excluded])
@@ -76,7 +78,7 @@ class SensitivityReport(Printed):
         """``quantiser``."""
         return self.quantiser
 
-    def to_json(self) -> dict:
+    def to_json(self) -> dict[str, Any]:
         """As schema/sensitivity.schema.json describes it; what is infinite or not known is null."""
         return {
             "model": self.path.name, "quantiser": self.quantiser, "left_out": self.left_out, "size": self.size,
@@ -89,11 +91,9 @@ class SensitivityReport(Printed):
                                        "nodes_to_exclude": list(self.choice.nodes_to_exclude)},
             "notes": list(self.notes)}
 
-    def to_html(self, path: str | os.PathLike) -> Path:
+    def to_html(self, path: str | os.PathLike[str]) -> Path:
         """Writes one page without outside parts: error and bytes by module. Returns its path."""
-        from .page import to_html
-
-        return light.write_about(self.path, "the page", path, to_html(self))
+        return without_weights.write_about(self.path, "the page", path, report_page.to_html(self, head(self)))
 
     def __str__(self) -> str:
         return "\n".join([*head(self), "", *_table(self)])
@@ -107,7 +107,7 @@ class SensitivityReport(Printed):
     def _table(self) -> Table:
         most = max((each.error for each in self.modules if 0 < each.error < math.inf), default=1.0)
         return Table(("module", "nodes", "error", "SQNR dB", "saved", ""), [
-            (each.module or "(root)", each.nodes, _short(each.error), f"{each.sqnr:.1f}", size_text(each.saved),
+            (each.module or "(root)", each.nodes, short_number(each.error), f"{each.sqnr:.1f}", size_text(each.saved),
              Bar.of(each.error / most)) if each.status == "measured" else
             (each.module or "(root)", each.nodes, each.status, "", "", each.note) for each in self.modules])
 
@@ -115,14 +115,14 @@ class SensitivityReport(Printed):
 def head(report: SensitivityReport) -> list[str]:
     how = "left out alone, the others quantised" if report.left_out else "quantised alone"
     lines = [f"{report.path.name}: {report.quantiser}, each of {len(report.modules)} modules {how}",
-             f"all of them quantised: error {_short(report.together_error)}, {size_text(report.together_size)} "
+             f"all of them quantised: error {short_number(report.together_error)}, {size_text(report.together_size)} "
              f"({report.together_size / report.size:.0%} of {size_text(report.size)})"]
     lines += [f"note: {each}" for each in report.notes]
     if (choice := report.choice) is not None:
         what = f"{choice.quantised} modules quantised, {len(choice.excluded)} left as they are" if choice.quantised \
             else "the file as it is"
         lines.append(f"budget {choice.budget}: " + ("met" if choice.met else "cannot be met") + f", {what}: error "
-                     f"{_short(choice.error)}, {size_text(choice.size)}" + (f"; left are, with op_types_to_quantize "
+                     f"{short_number(choice.error)}, {size_text(choice.size)}" + (f"; left are, with op_types_to_quantize "
                      f"{', '.join(report.operators)}:" if choice.excluded and report.operators else ""))
         lines += [f"  {each or '(root)'}" for each in choice.excluded]
     return lines
@@ -138,17 +138,6 @@ def _table(report: SensitivityReport) -> list[str]:
             lines.append(f"{name:<{width}}  {each.nodes:>5}  {each.status}{': ' + each.note if each.note else ''}")
             continue
         time = "" if not timed else f"  {'':>7}" if each.time_saved is None else f"  {-each.time_saved:>+7.1%}"
-        lines.append(f"{name:<{width}}  {each.nodes:>5}  {_short(each.error):>9}  {each.sqnr:>8.1f}  "
+        lines.append(f"{name:<{width}}  {each.nodes:>5}  {short_number(each.error):>9}  {each.sqnr:>8.1f}  "
                      f"{size_text(each.saved):>9}{time}")
     return lines
-
-
-def _short(number: float) -> str:
-    return f"{number:.2g}" if math.isfinite(number) else "inf"
-
-
-def size_text(count: int) -> str:
-    for unit, step in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if abs(count) >= step:
-            return f"{count / step:.1f} {unit}"
-    return f"{count} B"

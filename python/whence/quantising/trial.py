@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from ..numerics import figures, light
+from ..numerics import ort_session, tensor_differences, without_weights
 from . import quantisers
 from .quantisers import Example
 
@@ -72,8 +72,7 @@ def outputs(path: str, feeds: Sequence[Arrays], threads: int = 0) -> list[list[A
     """For each feed, the outputs that are tensors, in the file's order."""
     import onnxruntime
 
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
+    options = ort_session.session_options()
     options.intra_op_num_threads = threads
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     names = [each.name for each in session.get_outputs() if each.type.startswith("tensor(")]
@@ -84,13 +83,13 @@ def relative(wanted: Any, got: Any) -> float:
     """As ``whence accuracy`` has it; infinite where sizes differ."""
     if wanted.shape != got.shape:
         return math.inf
-    return figures.relative(torch.from_numpy(wanted), torch.from_numpy(got))
+    return tensor_differences.relative(torch.from_numpy(wanted), torch.from_numpy(got))
 
 
 def bytes_of(path: Path) -> int:
     """The size of the file and of the weights that it reads beside it."""
-    return sum(each.stat().st_size for each in light.files_of(path, light.without_weights(path)))
+    return sum(each.stat().st_size for each in without_weights.files_of(path, without_weights.without_weights(path)))
 
 
 def _operators(path: Path) -> list[str]:
-    return sorted(node.op_type for node in light.without_weights(path).graph.node)
+    return sorted(node.op_type for node in without_weights.without_weights(path).graph.node)

@@ -12,12 +12,12 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-from ..command import run_json
+from ..command.process import run_json
 from ..errors import error
 
 
-def opened(archive: str | os.PathLike, inputs: str | os.PathLike | None = None,
-           sidecar: str | os.PathLike | None = None) -> Any:
+def opened(archive: str | os.PathLike[str], inputs: str | os.PathLike[str] | None = None,
+           sidecar: str | os.PathLike[str] | None = None) -> Any:
     """The torch.jit.ScriptModule, or the torch.export.ExportedProgram of a .pt2. ``inputs``: of one run, which a .pt that
     holds none needs. ``sidecar``: where to keep the one that is recorded on the way.
 
@@ -60,7 +60,7 @@ def _exported(archive: str) -> Any:
         logging.getLogger("torch").setLevel(level)
 
 
-def inputs_from(path: Path) -> tuple:
+def inputs_from(path: Path) -> tuple[Any, ...]:
     """The args of a run, from an .npz or a .pt; a dict at their end is taken for keyword arguments."""
     import numpy
     import torch

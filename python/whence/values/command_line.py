@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..command_lines import Parser
-from ..placing import require_apart, require_writable, write_text
+from ..command.arguments import Parser
+from ..files.atomic_files import require_apart, require_writable, write_text
 from . import archives
 
 if TYPE_CHECKING:
-    from .container import Values
+    from .value_file import Values
 
 
 def parser() -> Parser:
@@ -40,8 +40,8 @@ def main(arguments: Sequence[str]) -> int:
     if given.output is not None:
         require_writable(given.output, "model.whence.json")
     sets = [archives.inputs_from(Path(each)) for each in given.inputs]
-    from .container import require_place
-    from .recording import record_values
+    from .value_file import require_place
+    from .value_recorder import record_values
 
     require_place(given.values)
     with tempfile.TemporaryDirectory(prefix="whence-") as folder:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from ..optional_packages import needs
+from ..base.optional_packages import needs
 
 if TYPE_CHECKING:
     import numpy

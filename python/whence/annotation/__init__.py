@@ -1,0 +1,1 @@
+"""``annotate``, ``validate``, ``compare`` and ``carry``: origins in ONNX files."""

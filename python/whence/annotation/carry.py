@@ -1,0 +1,160 @@
+"""carry: origins through a tool, be it a command or a Python function from file to file."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Union
+
+from ..command.process import run_json
+from ..errors import Diagnostic, WhenceError, error, require_path
+from ..files.model_files import Model, takes_models
+from .reports import AnnotateReport
+
+Function = Callable[[str, str], object]
+Command = Sequence[str]
+Tool = Union[Function, Command]
+
+# The command runs this as the tool that a function is: it hands the two paths to the process of the function, waits, and
+# ends as the function did.
+_SCRIPT = """printf '%s\\0' {number} "$1" "$2" > '{folder}/ask' && read -r status < '{folder}/answer' && exit "$status"
+"""
+_FIELDS = 3  # in a question: the number of the tool, where its model is, and where its file goes
+
+
+@takes_models("model", written="output")
+def carry(model: Model, tool: Tool | Sequence[Tool], output: str | os.PathLike[str] | None = None, *,
+          timeout: float | None = None, overwrite: bool = False) -> AnnotateReport:
+    """Runs a tool on an annotated ONNX file and writes what it makes with the origins of its nodes on it.
+
+        whence.carry("bert.onnx", lambda src, dst: quantize_dynamic(src, dst), "bert.int8.onnx")
+        whence.carry("bert.onnx", ["onnxslim", "{in}", "{out}"], "bert.slim.onnx")
+
+    tool     a function that reads a model from its first argument, a path, and writes one to its second, or changes the
+             first; or a command as a list of words, of which {in} and {out} become those paths, and without {out} it
+             changes {in}. Several of them in a list run one after the other.
+    output   the file to write; model.carried.onnx beside model.onnx by default. ``model`` itself is never written to.
+    timeout  seconds that a command may take; any by default.
+    overwrite  replace files of weights that stand where those of ``output`` go and hold something else.
+
+    Names, order and weights are the tool's. Raises WhenceError: E0210 for a tool that fails or leaves no ONNX file, with what
+    it said, or from what the function raised; E0203 when ``model`` has no origins; E0102 for a program that is not there;
+    what ``annotate`` raises.
+    """
+    require_path(model, "the model")
+    tools = _tools(tool)
+    target = Path(output) if output is not None else Path(model).with_suffix(".carried.onnx")
+    options = ["--timeout", timeout] if timeout is not None else []
+    options += ["--overwrite"] if overwrite else []
+    with tempfile.TemporaryDirectory(prefix="whence-") as folder:
+        functions = _Functions(Path(folder))
+        words = functions.words_of(tools[0])
+        for each in tools[1:]:
+            words += ["--then", *functions.words_of(each)]
+        arguments = ("carry", model, "-o", target, *options, "--", *words)
+        report = functions.serve(lambda: run_json(*arguments)) if functions.all else run_json(*arguments)
+    return AnnotateReport.from_json(target, report)
+
+
+def _tools(given: Tool | Sequence[Tool]) -> list[Tool]:
+    """One tool or several as a list. Raises WhenceError E0101 for anything else."""
+    if callable(given):
+        return [given]
+    if isinstance(given, (list, tuple)) and given:
+        if all(isinstance(word, str) for word in given):
+            return [given]
+        if all(callable(each) or isinstance(each, (list, tuple)) and each and all(isinstance(word, str) for word in each)
+               for each in given):
+            return list(given)
+    raise error("E0101", "usage", f"{given!r} is not a tool",
+                "give a function of two paths, a list of words as ['onnxslim', '{in}', '{out}'], or a list of such tools")
+
+
+class _Functions:
+    """Python functions as tools of the command. It runs on a thread and asks by a pipe in ``folder``; the functions run on
+    the thread of the caller."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self.all: list[Function] = []
+
+    def words_of(self, tool: Tool) -> list[str]:
+        if not callable(tool):
+            return list(tool)
+        script = self.folder / f"{len(self.all)}" / self._name(tool)
+        script.parent.mkdir()
+        script.write_text(_SCRIPT.format(number=len(self.all), folder=self.folder))
+        self.all.append(tool)
+        return ["sh", str(script), "{in}", "{out}"]
+
+    @staticmethod
+    def _name(tool: Function) -> str:
+        name = getattr(tool, "__name__", "") or type(tool).__name__
+        return re.sub(r"\W+", "", name) or "function"
+
+    def serve(self, run: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """Calls ``run``, which runs the command, and returns its result. Raises E0210 from what a function raised."""
+        for name in ("ask", "answer"):
+            os.mkfifo(self.folder / name)
+        # Open at both ends, so that opening and writing never wait, whatever becomes of the command.
+        ask, answer = (os.open(self.folder / name, os.O_RDWR) for name in ("ask", "answer"))
+        failure: BaseException | None = None
+        try:
+            with ThreadPoolExecutor(1) as thread:
+                running = thread.submit(run)
+                running.add_done_callback(lambda _: os.write(ask, b"\0" * _FIELDS))
+                while (question := self._question(ask))[0]:
+                    number, source, target = question
+                    try:
+                        _call(self.all[int(number)], source, target)
+                    except BaseException as raised:
+                        failure = raised
+                        break
+                    finally:
+                        os.write(answer, b"1\n" if failure else b"0\n")
+            return self._result(running, failure)
+        finally:
+            os.close(ask)
+            os.close(answer)
+
+    def _question(self, ask: int) -> list[str]:
+        text = b""
+        while text.count(b"\0") < _FIELDS:
+            text += os.read(ask, 65536)
+        return [os.fsdecode(each) for each in text.split(b"\0")[:_FIELDS]]
+
+    def _result(self, running: Any, failure: BaseException | None) -> dict[str, Any]:
+        if failure is not None and not isinstance(failure, Exception):
+            raise failure
+        try:
+            return running.result()
+        except WhenceError as told:
+            if failure is not None:
+                raise error("E0210", "tool_failed", f"the tool raised {type(failure).__name__}: {failure}",
+                            "run it without whence to see whether it takes the model") from failure
+            raise WhenceError([self._readable(each) for each in told.diagnostics]) from None
+
+    def _readable(self, diagnostic: Diagnostic) -> Diagnostic:
+        """With the names of functions in the place of their scripts."""
+        return replace(diagnostic, message=re.sub(rf"sh {re.escape(str(self.folder))}/\d+/", "", diagnostic.message))
+
+
+def _call(function: Function, source: str, target: str) -> None:
+    before = _state(source)
+    function(source, target)
+    if not os.path.lexists(target) and _state(source) != before:  # it changed the file, as tools without {out} do
+        shutil.copyfile(source, target)
+
+
+def _state(path: str) -> tuple[Any, ...] | None:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_ino, status.st_size, status.st_mtime_ns

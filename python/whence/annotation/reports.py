@@ -1,0 +1,266 @@
+"""annotate, validate and compare: what the command says, as objects."""
+
+from __future__ import annotations
+
+import html
+import os
+import tempfile
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..base.report_printing import Bar, Printed, Table, counted, module_labels
+from ..command.process import run_json
+from ..errors import Diagnostic, error, require_list
+from ..files.model_files import Model, takes_models
+
+if TYPE_CHECKING:
+    from ..numerics.file_inputs import ExtraInputs, InputNames
+    from ..numerics.validate_command import Proof
+    from ..values.value_file import Values
+
+CONFIDENCES = ("exact", "matched", "inferred", "ancestor", "unattributed")
+
+
+@dataclass(frozen=True, repr=False)
+class AnnotateReport(Printed):
+    """Numbers of nodes by confidence."""
+
+    path: Path
+    nodes: int
+    exact: int
+    matched: int
+    inferred: int
+    ancestor: int
+    unattributed: int
+    changed: bool
+    diagnostics: tuple[Diagnostic, ...]
+    shortfalls: tuple[str, ...] = ()  # minima that were not reached
+
+    @classmethod
+    def from_json(cls, path: Path, report: dict[str, Any]) -> AnnotateReport:
+        return cls(path, report["nodes"], *(report[name] for name in CONFIDENCES), report["changed"],
+                   tuple(map(Diagnostic.from_json, report["diagnostics"])), tuple(report.get("shortfalls", ())))
+
+    def _headline(self) -> str:
+        counts = {word: getattr(self, word) for word in CONFIDENCES}
+        return f"{self.path.name}: {counted(self.nodes, 'node')}: " + (", ".join(
+            f"{count:,} {word}" for word, count in counts.items() if count) or "none")
+
+    def _details(self) -> list[str]:
+        return [f"{each.severity}: {each}" for each in self.diagnostics]
+
+    def _table(self) -> Table:
+        counts = {word: getattr(self, word) for word in CONFIDENCES}
+        return Table(("confidence", "nodes", ""), [(word, count, Bar.of(count / max(self.nodes, 1)))
+                                                   for word, count in counts.items()])
+
+
+@takes_models("model", "source", written="output")
+def annotate(model: Model, sidecar: str | os.PathLike[str] | None = None, *,
+             output: str | os.PathLike[str] | None = None, source: Model | None = None,
+             weights: str | os.PathLike[str] | None = None, keys: Collection[str] = (), names: bool = True,
+             carry: bool = False, functions: str | None = None,
+             minima: Collection[str] = (), allow_different_weights: bool = False, overwrite: bool = False, copy_data: bool = False,
+             values: Values | str | os.PathLike[str] | None = None,
+             outputs: str | os.PathLike[str] | None = None, input_names: InputNames | None = None,
+             extra_inputs: ExtraInputs | None = None) -> AnnotateReport:
+    """Writes on every node of an ONNX file where it comes from; in place, atomically, unless ``output`` is given.
+
+    model    a path, what ``export`` returns, or a model in memory (onnx.ModelProto, onnx_ir.Model), which needs an ``output``.
+    sidecar  the sidecar of the same model; ``source`` instead: the annotated file that a tool made ``model`` from. With
+             neither, the sidecar beside the file is taken, or else the file's own names.
+    weights  instead of either, the model's weights as they were published: safetensors, an index of shards, what
+             ``torch.save`` wrote, or a folder with one. Nodes are told by the parameters that they read.
+    keys     write only these metadata keys, full or by their last part: ["module", "source", "namespace"].
+    names    name nodes after their modules.
+    carry    write each node's name into its doc_string too, which survives ONNX Runtime and onnxsim.
+    functions  modules that become ONNX functions, one for each unique block: "auto", "types=BertLayer",
+             "modules=encoder.layer.*" or "depth=2".
+    minima   least shares, as ``validate`` has them: ["covered=95"]; those that are not reached are the report's ``shortfalls``.
+    allow_different_weights  match by structure although the weights are not the sidecar's.
+    overwrite  replace files of weights that stand where those of ``output`` go and hold something else.
+    copy_data  files of weights of its own for an ``output`` in the model's folder, which names the model's otherwise.
+    values   what ``record_values`` recorded of the model of the sidecar, or its file: the file runs in ONNX Runtime, and its
+             values that are results of recorded operations say where they are made, whatever their names are.
+    outputs  instead of running the file: values that another runtime left, as for ``accuracy``.
+    input_names, extra_inputs  of the run, as for ``accuracy``.
+
+    Raises WhenceError: what ``accuracy`` raises, with ``values``; E0101 for an unknown key or choice of modules, E0206 when they do not belong together, E02xx
+    for broken files, E0401.
+    """
+    target = Path(output or model)
+    options = (["--sidecar", sidecar] if sidecar else []) + (["--from", source] if source else [])
+    options += ["--weights", weights] if weights else []
+    options += ["--keys", ",".join(keys)] if keys else []
+    options += ["--functions", functions] if functions else []
+    require_list(minima)
+    options += [word for each in minima for word in ("--min", each)]
+    flags = {"--no-names": not names, "--carry": carry, "--allow-different-weights": allow_different_weights,
+             "--overwrite": overwrite, "--copy-data": copy_data}
+    options += [flag for flag, is_set in flags.items() if is_set]
+    if values is None and (outputs is not None or input_names or extra_inputs):
+        raise error("E0101", "usage", "a run and its values say nothing without recorded ones", "give values too")
+    with tempfile.TemporaryDirectory(prefix="whence-") as folder:
+        if values is not None:
+            from ..numerics import file_inputs
+            from ..numerics.annotate_command import pairs_for
+
+            said = file_inputs.supplied(input_names, extra_inputs)
+            options += pairs_for(Path(folder), model, values, sidecar, outputs, said)
+        report = run_json("annotate", model, "-o", target, *options, accepted=(0, 1) if minima else (0,))
+    return AnnotateReport.from_json(target, report)
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """Nodes by how surely their module is known; ``covered`` are exact, matched and inferred."""
+
+    nodes: int
+    exact: int
+    matched: int
+    inferred: int
+    ancestor: int
+    unattributed: int
+    covered: int
+
+    @property
+    def percent(self) -> float:
+        return 100.0 * self.covered / self.nodes if self.nodes else 100.0
+
+
+@dataclass(frozen=True, repr=False)
+class ValidationReport(Printed):
+    """The report of `whence validate --json`; ``raw`` is all of it (schema/validate.schema.json)."""
+
+    path: Path
+    clean: bool
+    coverage: Coverage
+    findings: list[dict[str, Any]]
+    raw: dict[str, Any]
+    proof: Proof | None = None  # None without values
+
+    def to_html(self, path: str | os.PathLike[str]) -> Path:
+        """Writes one page without outside parts: the coverage, and a table of modules. Returns its path."""
+        head = "".join(f"<th>{name}</th>" for name in ("module", "nodes", *CONFIDENCES))
+        rows = "".join(
+            f"<tr><td>{html.escape(row['path']) or '(root)'}</td><td>{row['nodes']}</td>"
+            + "".join(f"<td>{row[name]}</td>" for name in CONFIDENCES) + "</tr>" for row in self.raw["modules"])
+        text = (f"<!doctype html><meta charset=utf-8><title>{html.escape(self.path.name)}</title>"
+                "<style>body{font:14px sans-serif;margin:2em}td,th{padding:.2em .8em;text-align:right}"
+                "td:first-child,th:first-child{text-align:left;font-family:monospace}</style>"
+                f"<h1>{html.escape(self.path.name)}</h1><p>{self.coverage.covered} of {self.coverage.nodes} nodes "
+                f"({self.coverage.percent:.1f} %) have a module; {len(self.findings)} findings.</p>"
+                f"<table><tr>{head}</tr>{rows}</table>\n")
+        from ..numerics import without_weights
+
+        return without_weights.write_about(self.path, "the page", path, text)
+
+    def _headline(self) -> str:
+        found = "clean" if self.clean else counted(len(self.findings), "finding") if self.findings else "not clean"
+        return (f"{self.path.name}: {self.coverage.covered:,} of {self.coverage.nodes:,} nodes "
+                f"({self.coverage.percent:.1f} %) have a module, {found}")
+
+    def _details(self) -> list[str]:
+        shown = [f"  {each['code']} {each['message']}" for each in self.findings[:_FINDINGS_SHOWN]]
+        left = len(self.findings) - len(shown)
+        return shown + ([f"  and {counted(left, 'finding')} more"] if left else []) + ([str(self.proof)] if self.proof else [])
+
+    def _table(self) -> Table:
+        rows = [row for row in self.raw["modules"] if row["nodes"]]
+        return Table(("module", "nodes", *CONFIDENCES, ""), [
+            (label, row["nodes"], *(row[word] or "" for word in CONFIDENCES), Bar.of_confidences(row))
+            for label, row in zip(module_labels([row["path"] for row in rows]), rows)])
+
+
+_FINDINGS_SHOWN = 20
+
+
+@takes_models("model", "baseline", "conformance")
+def validate(model: Model, sidecar: str | os.PathLike[str] | None = None, *, min_covered: float | None = None,
+             minima: Collection[str] = (), required: Collection[str] = (), baseline: Model | None = None,
+             allowed: Collection[str] = (), tolerances: Collection[str] = (),
+             config: str | os.PathLike[str] | None = None, conformance: Model | None = None, full: bool = False,
+             values: Any = None, input_names: InputNames | None = None,
+             extra_inputs: ExtraInputs | None = None) -> ValidationReport:
+    """Says how much is known of an annotated file, and what is wrong with it; ``clean`` is false when a check found fault.
+
+    min_covered  the least share of nodes, in per cent, that must have a module.
+    minima       least shares of one confidence, of modules or of an operator type: ["exact=95",
+                 "covered=99@encoder.*", "covered=90@op:MatMul"].
+    required     globs: modules that must have nodes, all of them covered.
+    baseline     the file before, or what `whence validate --json` printed of it: coverage may not fall.
+    allowed      codes or names of checks whose findings do not count: ["V101"].
+    tolerances   findings that do not count: ["3"] of each check, ["0.5%"] of the nodes, ["V503=2"] of one check.
+    config       a JSON file that asks for the same: {"min": [...], "require": [...], "allow": [...], "baseline": F}.
+    conformance  the file that a tool made ``model`` from: also checks that the tool kept origins by the rules of
+                 docs/metadata-spec.md (V6xx).
+    full         run onnx's own checker and shape inference too; loads the weights.
+    values       what ``record_values`` recorded, or its file: runs the file, counts the modules whose results are the
+                 recorded ones (``proved``), and finds values that are another module's than the file says.
+    input_names, extra_inputs  of that run, as for ``accuracy``.
+
+    Raises WhenceError for files that cannot be read, E0101 for a share, a check or a setting that does not exist.
+    """
+    options = (["--sidecar", sidecar] if sidecar else []) + (["--full"] if full else [])
+    options += ["--min-covered", min_covered] if min_covered is not None else []
+    options += (["--baseline", baseline] if baseline else []) + (["--config", config] if config else [])
+    options += ["--conformance", conformance] if conformance else []
+    for option, given in (("--min", minima), ("--require", required), ("--allow", allowed),
+                          ("--tolerance", tolerances)):
+        require_list(given)
+        for each in given:
+            options += [option, each]
+    raw = run_json("validate", model, *options, accepted=(0, 1))
+    proof = None
+    if values is not None:
+        from ..numerics.validate_command import prove
+
+        proof = prove(model, values, sidecar, input_names, extra_inputs)
+    clean = raw["clean"] and (proof is None or not proof.contradictions)
+    return ValidationReport(Path(model), clean, Coverage(**raw["coverage"]), raw["findings"], raw, proof)
+
+
+@dataclass(frozen=True, repr=False)
+class Comparison(Printed):
+    """A baseline export beside an enhanced one of the same model: nodes by kind of name and by confidence, and bytes
+    of the file without external data, as `whence validate` counts them."""
+
+    baseline: dict[str, int]
+    enhanced: dict[str, int]
+    diff: dict[str, Any]  # `whence diff --json`, schema/diff.schema.json
+
+    def _headline(self) -> str:
+        return f"{counted(self.baseline['nodes'], 'node')} became {self.enhanced['nodes']:,}: " + _changes(self.diff["changes"])
+
+    def _table(self) -> Table:
+        rows = [(name.replace("_", " "), count, self.enhanced[name]) for name, count in self.baseline.items()]
+        return Table(("", "baseline", "enhanced"), rows + [(name, "", count) for name, count in self.diff["changes"].items()])
+
+
+def _changes(counts: dict[str, int]) -> str:
+    """"2 added, 1 removed": what became of nodes."""
+    return ", ".join(f"{count:,} {what}" for what, count in counts.items() if count) or "no change"
+
+
+@takes_models("baseline", "enhanced")
+def compare(baseline: Model, enhanced: Model,
+            sidecar: str | os.PathLike[str] | None = None) -> Comparison:
+    """Compares two exports of one model: kinds of node names, what is known, size, and what became of the nodes.
+
+    ``sidecar`` is that of the model, and is applied to both files. "bytes" is the size of the ONNX file alone, without
+    the weights beside it. Raises WhenceError for files that cannot be read.
+    """
+    options = ["--sidecar", sidecar] if sidecar else []
+    raw = run_json("validate", enhanced, "--baseline", baseline, *options, accepted=(0, 1))
+    return Comparison(_counts(raw["baseline"], baseline), _counts(raw, enhanced),
+                      run_json("diff", baseline, enhanced, *options))
+
+
+_KINDS_OF_NAMES = ("full_hierarchies", "names_alone", "class_scopes", "simple_names")
+
+
+def _counts(report: dict[str, Any], path: str | os.PathLike[str]) -> dict[str, int]:
+    return {"nodes": report["coverage"]["nodes"], **{kind: report["naming"][kind] for kind in _KINDS_OF_NAMES},
+            **{word: report["coverage"][word] for word in CONFIDENCES}, "bytes": Path(path).stat().st_size}

@@ -1,0 +1,130 @@
+"""transformers' caches: which objects they are, and the names of the tensors in them.
+
+The names are those that runtimes and optimum agree on: past_key_values.0.key and past_key_values.0.value go in,
+present.0.key and present.0.value come out; an EncoderDecoderCache has past_key_values.0.decoder.key and
+past_key_values.0.encoder.key. What else a layer holds has the name of its attribute, as
+past_key_values.0.cumulative_length. transformers itself is not needed, nor that its classes are registered with pytree.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+_WORDS = {"keys": "key", "values": "value", "self_attention_cache": "decoder", "cross_attention_cache": "encoder"}
+
+
+class Key(str):
+    """The name of an attribute of a cache."""
+
+
+def is_cache(value: Any) -> bool:
+    return any(kind.__name__ == "Cache" and kind.__module__.startswith("transformers.") for kind in type(value).__mro__)
+
+
+def is_fixed(value: Any, attribute: str) -> bool:
+    """True for attributes that follow from a layer's tensors or class; nothing is computed with them."""
+    return attribute in ("_sliding_window_tensor", "batch_size") and type(value).__module__.startswith("transformers.")
+
+
+def grows(layer: Any) -> bool:
+    """True for a layer whose keys and values become longer with each call; a static one holds its full length."""
+    return getattr(layer, "keys", None) is not None and not hasattr(layer, "max_cache_len")
+
+
+def of_encoder(path: Sequence[Any]) -> bool:
+    return "cross_attention_cache" in map(str, path)
+
+
+def is_window(layer: Any) -> bool:
+    return isinstance(getattr(layer, "cumulative_length", None), int) and hasattr(layer, "sliding_window")
+
+
+def counts_in_python(layer: Any) -> bool:
+    """True for a layer of fixed length with a sliding window: where it writes next follows from a number of Python."""
+    return isinstance(getattr(layer, "cumulative_length_int", None), int) and hasattr(layer, "max_cache_len")
+
+
+def has_dropped(layer: Any) -> bool:
+    """True for a layer with a sliding window that holds fewer tokens than it was given."""
+    return is_window(layer) and grows(layer) and layer.keys.shape[-2] != layer.cumulative_length
+
+
+def keep_all(layer: Any) -> bool:
+    """Makes a layer with a sliding window one that keeps every key, as those of a DynamicCache() without a config do.
+
+    The window counts its tokens in a number, which would be fixed in a file; a layer without a window has the length
+    of its tensors, and the model masks what lies before the window. False for other layers.
+    """
+    if not is_window(layer) or not grows(layer):
+        return False
+    plain = type(layer).__bases__[0]
+    if getattr(plain, "is_sliding", True):
+        return False
+    layer.__class__ = plain
+    for name in set(vars(layer)) & {"cumulative_length", "sliding_window", "_sliding_window_tensor", "record_past"}:
+        del layer.__dict__[name]
+    return True
+
+
+def words(path: Sequence[Any]) -> Iterator[str]:
+    """The name of what stands under ``path`` of a cache: its layer first."""
+    words = [_WORDS.get(str(key), str(key)) for key in path if not (isinstance(key, Key) and key == "layers")]
+    part = words[:1] if len(words) > 2 and words[0] in ("decoder", "encoder") else []
+    words = words[len(part):]
+    return iter([*words[:1], *part, *words[1:]])
+
+
+def head_of(path: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    """The part of a path that leads to the cache; None if the path does not lead into one."""
+    return next((path[:at] for at, key in enumerate(path) if isinstance(key, Key)), None)
+
+
+def tail_of(path: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    """The part that leads on within the cache."""
+    head = head_of(path)
+    return None if head is None else path[len(head):]
+
+
+def as_results(paths: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
+    """Paths of results, with "present" in place of the part that leads to a cache, numbered from the second on."""
+    known: dict[tuple[Any, ...], str] = {}
+    for path in paths:
+        head = head_of(path)
+        if head is not None:
+            number = len(known)
+            name = known.setdefault(head, f"present_{number}" if number else "present")
+            yield (name, *path[len(head):])
+        else:
+            yield path if path and isinstance(path[0], str) else ("output", *path)
+
+
+def is_output(name: str) -> bool:
+    """Returns true for the name of a tensor in a cache that a model returns."""
+    return re.match(r"present(_\d+)?\.\d+\.", name) is not None
+
+
+def tree(names: Mapping[tuple[Any, ...], str]) -> dict[Any, Any]:
+    """{0: {"key": name, "value": name}}: the names of tensors by their paths in a cache, by layer and word."""
+    layers: dict[Any, Any] = {}
+    for path, name in names.items():
+        *outer, last = words(path)
+        held = layers
+        for word in outer:
+            held = held.setdefault(int(word) if word.isdigit() else word, {})
+        held[last] = name
+    return layers
+
+
+def by_layer(shape: Any) -> Any:
+    """A cache's shapes layer by layer; PyTorch's exporter takes those of all keys, then those of all values."""
+    if isinstance(shape, Mapping) and set(shape) == {"key_cache", "value_cache"}:
+        shape = list(shape.values())
+    if isinstance(shape, (list, tuple)) and len(shape) == 2 and all(_is_list_of_shapes(each) for each in shape):
+        return [{"key": key, "value": value} for key, value in zip(*shape)]
+    return shape
+
+
+def _is_list_of_shapes(value: Any) -> bool:
+    return isinstance(value, list) and all(each is None or isinstance(each, Mapping) for each in value)

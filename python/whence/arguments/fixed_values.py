@@ -1,0 +1,73 @@
+"""Values that are not tensors are fixed in a file: whether another one is the same, as far as it can be seen."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import reprlib
+import types
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from . import trees
+
+# Types whose values are compared by identity.
+_ITSELF = (type, torch.dtype, torch.layout, torch.memory_format, types.ModuleType, types.FunctionType, functools.partial)
+
+
+def shown(value: Any) -> str:
+    """On one line."""
+    if isinstance(value, torch.nn.Module):
+        return f"a {type(value).__qualname__}"
+    return " ".join(reprlib.repr(value).split()) if len(repr(value)) > 200 else repr(value)
+
+
+def same(a: Any, b: Any) -> bool:
+    """Objects that compare by identity are the same if what they hold is; what cannot be looked into, if it is one
+    object."""
+    return _Comparison().same(a, b)
+
+
+class _Comparison:
+    def __init__(self) -> None:
+        self._open: set[tuple[int, int]] = set()  # pairs that are being compared: objects may hold each other
+
+    def same(self, a: Any, b: Any) -> bool:
+        if a is b or type(a) is not type(b) or isinstance(a, _ITSELF):
+            return a is b
+        if (id(a), id(b)) in self._open:
+            return True
+        self._open.add((id(a), id(b)))
+        try:
+            return self._same_content(a, b)
+        finally:
+            self._open.discard((id(a), id(b)))
+
+    def _same_content(self, a: Any, b: Any) -> bool:
+        if isinstance(a, torch.Tensor):
+            return a.dtype == b.dtype and torch.equal(a, b)
+        if isinstance(a, torch.Generator):
+            return True  # its state is not a part of a file, whose random numbers are its own
+        if isinstance(a, Mapping):
+            return list(a) == list(b) and self._same_items(a.values(), b.values())
+        if isinstance(a, (list, tuple)):
+            return self._same_items(a, b)
+        structural = dataclasses.is_dataclass(a) or isinstance(a, types.SimpleNamespace)  # == of what they hold
+        if type(a).__eq__ is not object.__eq__ and not structural:
+            return bool(a == b)
+        states = [trees.state_of(each) for each in (a, b)]
+        if not states[0] and not _is_of_python(type(a)):
+            return False
+        return states[0].keys() == states[1].keys() and all(
+            self.same(states[0][name], states[1][name]) for name in states[0])
+
+    def _same_items(self, first: Any, second: Any) -> bool:
+        first, second = list(first), list(second)
+        return len(first) == len(second) and all(map(self.same, first, second))
+
+
+def _is_of_python(kind: type) -> bool:
+    """Returns true where attributes are all that an object holds, as far as Python knows."""
+    return any("__dict__" in each.__dict__ or "__slots__" in each.__dict__ for each in kind.__mro__)

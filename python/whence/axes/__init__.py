@@ -1,0 +1,1 @@
+"""Axes of the inputs that may have other sizes when the file runs."""

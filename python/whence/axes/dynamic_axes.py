@@ -1,0 +1,304 @@
+"""Axes of the inputs that may differ at run time: PyTorch's ``dynamic_axes`` and ``dynamic_shapes``, read and checked.
+
+What PyTorch warns of, or drops without a word, is WhenceError E0104 with the fix: names that are not inputs, axes out
+of range, negative axes, an axis twice, shapes that are not nested as the inputs are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..arguments import caches, trees
+from ..arguments.calls import Call
+from ..errors import WhenceError, error
+
+
+@dataclass(frozen=True)
+class Axis:
+    """An axis that may differ: its name where the user gave one, torch.export's Dim or hint where that was given.
+
+    dynamic_axes are wishes, of which torch.onnx.export drops what the model does not honour; dynamic_shapes are
+    promises.
+    """
+
+    name: str | None = None
+    dim: Any = None
+    wished: bool = False
+    proposed: bool = False          # by whence: one at which the export is wrong is fixed, and not only warned of
+    parts: tuple[tuple[str, int], ...] = ()  # names and example sizes of the two axes of which it is the sum
+    plus: int = 0                   # a number that is added to the parts
+    smallest: int | None = None     # a size at which models take another way, to be tried
+
+    @property
+    def word(self) -> str:
+        """The name as the command takes it, which reads sizes such as 2*batch and past+sequence; a name that is none is
+        quoted."""
+        if self.parts:
+            return self.name or ""
+        return f"'{self.name}'" if self.dim is None and self.name and not self.name.isidentifier() else self.name or ""
+
+    @property
+    def times(self) -> int:
+        """The growth of the axis when what it is named after is one longer: 2 for 2*batch."""
+        return int(self.dim.fn(1)) - int(self.dim.fn(0)) if hasattr(self.dim, "fn") else 1
+
+    @property
+    def automatic(self) -> bool:
+        """Dynamic only where the model lets it be: a wish, and Dim.AUTO."""
+        return self.wished or _is_hint(self.dim) and self.dim.type.name == "AUTO"
+
+    def beside(self, known: Collection[str]) -> Axis | None:
+        """The same where only axes of these names are dynamic: of past+sequence past+3 may be left, or None."""
+        if not self.parts:
+            return self
+        left = tuple(part for part in self.parts if part[0] in known)
+        plus = self.plus + sum(size for part, size in self.parts if part not in known)
+        name = "+".join([*(part for part, _ in left), *([str(plus)] if plus else [])])
+        return replace(self, name=name, parts=left, plus=plus) if left else None
+
+    def for_torch_export(self) -> Any:
+        import torch
+
+        if self.dim is not None:
+            return self.dim
+        return torch.export.Dim.AUTO if self.wished else torch.export.Dim.DYNAMIC
+
+
+Axes = dict[str, dict[int, Axis]]  # by tensor, by axis
+
+
+def _refuse(message: str, remedy: str) -> WhenceError:
+    return error("E0104", "input_mismatch", message, remedy)
+
+
+def _checked_axis(what: str, axis: Any, rank: int, known: Mapping[int, Any]) -> int:
+    if isinstance(axis, bool) or not isinstance(axis, int):
+        raise _refuse(f"{what}: the axis {axis!r} is not an integer", "give {0: 'batch'} or [0]")
+    if not 0 <= axis < rank:
+        fix = f"give axis {axis + rank}" if -rank <= axis < 0 else \
+            f"give axes from 0 to {rank - 1}" if rank else "it is a scalar"
+        raise _refuse(f"{what} has no axis {axis}: its rank is {rank}", fix)
+    if axis in known:
+        raise _refuse(f"{what}: axis {axis} is given twice", "give it once")
+    return axis
+
+
+def _checked_name(what: str, name: str) -> str:
+    if not re.fullmatch(r"[^',:\s]([^',:]*[^',:\s])?", name):
+        raise _refuse(f"{what}: '{name}' cannot be the name of a size", "a name without quotes, commas and colons")
+    return name
+
+
+def from_dynamic_axes(dynamic_axes: Mapping[str, Any] | None, call_tensors: Mapping[str, Any],
+                      input_names: Sequence[str], output_names: Sequence[str]) -> Axes:
+    """``{"x": {0: "batch"}}`` or ``{"x": [0]}``. Inputs go by ``input_names``, as in PyTorch, or by forward's names.
+
+    What is said of outputs is left: their sizes follow from the inputs'.
+    """
+    tensors = {**{name: name for name in list(call_tensors)[len(input_names):]}, **dict(zip(input_names, call_tensors))}
+    tensors = {**{name: name for name in call_tensors if name not in tensors}, **tensors}
+    if not isinstance(dynamic_axes, (Mapping, type(None))):
+        raise _refuse(f"dynamic_axes is a {type(dynamic_axes).__name__}", "give {'x': {0: 'batch'}} or {'x': [0]}")
+    axes: Axes = {}
+    for name, given in (dynamic_axes or {}).items():
+        if name not in tensors:
+            if name in output_names or caches.is_output(name):
+                continue
+            raise _refuse(f"dynamic_axes names '{name}', and forward takes no such tensor",
+                          f"its tensors are: {', '.join(tensors)}"
+                          + ("" if output_names else "; for an output, give its name in output_names too"))
+        own = axes.setdefault(tensors[name], {})
+        rank = call_tensors[tensors[name]].dim()
+        if isinstance(given, Mapping):
+            for axis, symbol in given.items():
+                checked = _checked_axis(f"'{name}'", axis, rank, own)
+                own[checked] = Axis(_checked_name(f"'{name}'", symbol) if isinstance(symbol, str) else
+                                    _name_of_dim(name, symbol), None if isinstance(symbol, str) else symbol, True)
+        elif isinstance(given, (list, tuple)):
+            for number, axis in enumerate(given, 1):
+                own[_checked_axis(f"'{name}'", axis, rank, own)] = Axis(f"{name}_dynamic_axes_{number}", wished=True)
+        elif given is not None:
+            raise _refuse(f"dynamic_axes of '{name}' is a {type(given).__name__}", "give {0: 'batch'} or [0]")
+    return _with_sums(axes, call_tensors)
+
+
+def _with_sums(axes: Axes, tensors: Mapping[str, Any]) -> Axes:
+    """The axes with those named "past + sequence" as sums, where other axes are named after the two parts."""
+    sizes = {what.name: tensors[name].shape[axis] for name, each in axes.items() for axis, what in each.items()
+             if what.name and what.dim is None}
+
+    def read(what: Axis) -> Axis:
+        found = re.fullmatch(r"(\w+)\s*\+\s*(\w+)", what.name or "") if what.dim is None else None
+        if found is None or not all(part in sizes and part.isidentifier() for part in found.groups()):
+            return what
+        return replace(what, name="+".join(found.groups()), parts=tuple((part, sizes[part]) for part in found.groups()))
+
+    return {name: {axis: read(what) for axis, what in each.items()} for name, each in axes.items()}
+
+
+def _is_hint(dim: Any) -> bool:
+    return type(dim).__name__ == "_DimHint"  # the type of Dim.AUTO, which PyTorch does not export
+
+
+def _derived_name(dim: Any) -> str | None:
+    """The name "2*batch+1" for torch.export's 2 * batch + 1; None if the size does not have such a form."""
+    plus, times = int(dim.fn(0)), int(dim.fn(1)) - int(dim.fn(0))
+    if times < 1 or int(dim.fn(7)) != 7 * times + plus:
+        return None
+    root = dim.root.__name__
+    return (root if times == 1 else f"{times}*{root}") + (f"{plus:+}" if plus else "")
+
+
+def _name_of_dim(what: str, dim: Any) -> str | None:
+    """None for a hint. A size that follows from another one is called so: "2*batch"."""
+    if _is_hint(dim):
+        return None
+    if hasattr(dim, "root") and hasattr(dim, "fn"):
+        return _derived_name(dim)
+    name = getattr(dim, "__name__", None)
+    if not isinstance(name, str):
+        raise _refuse(f"{what}: {dim!r} is not a name of a size", "give a string, a torch.export.Dim, or Dim.DYNAMIC")
+    return name if name.isidentifier() else None
+
+
+def _is_static(dim: Any) -> bool:
+    return dim is None or isinstance(dim, int) or _is_hint(dim) and dim.type.name == "STATIC"
+
+
+def _all_static(shape: Any) -> bool:
+    if isinstance(shape, (list, tuple, Mapping)):
+        return all(map(_all_static, shape.values() if isinstance(shape, Mapping) else shape))
+    return _is_static(shape)
+
+
+def _check_range(what: str, dim: Any, size: int) -> None:
+    least, most = (getattr(dim, bound, None) for bound in ("min", "max"))
+    if isinstance(least, int) and size < least or isinstance(most, int) and size > most:
+        raise _refuse(f"{what} is {size} in the example, and {dim} says {least} to {most}",
+                      "give an example within the range, or another range")
+
+
+def _of_tensor(name: str, shape: Any, tensor: Any) -> dict[int, Axis]:
+    if isinstance(shape, Mapping):
+        pairs = list(shape.items())
+    elif isinstance(shape, (list, tuple)):
+        if len(shape) != tensor.dim():
+            raise _refuse(f"dynamic_shapes of '{name}' holds {len(shape)} sizes, its rank is {tensor.dim()}",
+                          "give one for each axis, None for a fixed one, or a dict by axis")
+        pairs = list(enumerate(shape))
+    else:
+        raise _refuse(f"dynamic_shapes of '{name}' is a {type(shape).__name__}, and '{name}' is a tensor",
+                      "give {axis: Dim}, a sequence with one entry for each axis, or None")
+    axes: dict[int, Axis] = {}
+    for axis, dim in pairs:
+        checked = _checked_axis(f"'{name}'", axis, tensor.dim(), axes)
+        if isinstance(dim, int) and not isinstance(dim, bool) and dim != tensor.shape[checked]:
+            raise _refuse(f"dynamic_shapes fixes axis {axis} of '{name}' at {dim}, the example has "
+                          f"{tensor.shape[axis]}", "give an example of that size, or None")
+        if _is_static(dim):
+            continue
+        _check_range(f"axis {axis} of '{name}'", dim, tensor.shape[checked])
+        axes[checked] = Axis(_checked_name(f"'{name}'", dim)) if isinstance(dim, str) else \
+            Axis(_name_of_dim(f"'{name}'", dim), dim)
+    return axes
+
+
+def from_dynamic_shapes(dynamic_shapes: Any, call: Call) -> Axes:
+    """Nested as the arguments are; by name, or in the order of forward's signature. What is left out is fixed."""
+    axes: Axes = {}
+    on_the_way = {path[:at] for path in call.names for at in range(len(path) + 1)}
+
+    def set_axes(shape: Any, name: str) -> None:
+        if name in call.tensors:
+            if shape is not None:
+                axes[name] = _of_tensor(name, shape, call.tensors[name])
+        elif not _all_static(shape):
+            raise _refuse(f"'{name}' is a {type(call.constants[name]).__name__}, which is fixed in the file, and "
+                          "dynamic_shapes makes it dynamic",
+                          "give it as a tensor, torch.tensor(3), or None in dynamic_shapes")
+
+    def walk_cache(shape: Any, held: Any, what: str) -> None:
+        if isinstance(held, str):
+            return set_axes(shape, held)
+        for key, each in held.items():
+            walk_cache(_part(shape, key, list(held.items()), what), each, f"{what}[{key!r}]")
+
+    def walk(shape: Any, value: Any, path: trees.Path, what: str) -> None:
+        if path in call.names:
+            set_axes(shape, call.names[path])
+        elif caches.is_cache(value):
+            held = {each[len(path):]: name for each, name in call.names.items()
+                    if each[:len(path)] == path and name in call.tensors}
+            walk_cache(caches.by_layer(shape), caches.tree(held), what)
+        elif path in on_the_way:
+            children = trees.opened(value).children
+            for key, child in children:
+                walk(_part(shape, key, children, what), child, (*path, key), f"{what}[{key!r}]")
+
+    given = call.arguments
+    if isinstance(dynamic_shapes, (list, tuple)):
+        if len(dynamic_shapes) > len(given):
+            raise _refuse(f"dynamic_shapes has {len(dynamic_shapes)} entries, the call {len(given)} arguments",
+                          f"the arguments are: {', '.join(given)}")
+        dynamic_shapes = dict(zip(given, dynamic_shapes))
+    elif not isinstance(dynamic_shapes, Mapping):
+        raise _refuse(f"dynamic_shapes is a {type(dynamic_shapes).__name__}", "give a dict by argument, or a tuple")
+    dynamic_shapes = _with_keywords(dynamic_shapes, call)
+    unknown = [name for name in dynamic_shapes if name not in given]
+    if unknown:
+        raise _refuse(f"dynamic_shapes names '{unknown[0]}', and the call has no such argument",
+                      f"the arguments are: {', '.join(given)}")
+    for name, value in given.items():
+        walk(dynamic_shapes.get(name), value, (name,), name)
+    return _with_sums({name: each for name, each in axes.items() if each}, call.tensors)
+
+
+def _with_keywords(shapes: Mapping[str, Any], call: Call) -> dict[str, Any]:
+    """The shapes of forward's **kwargs may stand under that name, as torch.export has them, or each for itself."""
+    opened = dict(shapes)
+    for name, parameter in call.signature.parameters.items():
+        if parameter.kind is parameter.VAR_KEYWORD and name not in call.arguments:
+            opened |= opened.pop(name, None) or {}
+    return opened
+
+
+def _part(shape: Any, key: Any, children: list[Any], what: str) -> Any:
+    """The part of a container's shapes that belongs to one child."""
+    if shape is None:
+        return None
+    keys = [each for each, _ in children]
+    if isinstance(shape, Mapping) and not all(isinstance(each, int) for each in keys):
+        unknown = [each for each in shape if each not in keys]
+        if unknown:
+            raise _refuse(f"dynamic_shapes of '{what}' names {unknown[0]!r}, which it does not hold",
+                          f"it holds: {', '.join(map(str, keys))}")
+        return shape.get(key)
+    if isinstance(shape, (list, tuple)):
+        if len(shape) != len(keys):
+            raise _refuse(f"dynamic_shapes of '{what}' has {len(shape)} entries, '{what}' has {len(keys)}",
+                          "nest it as the argument is nested")
+        return shape[keys.index(key)]
+    raise _refuse(f"dynamic_shapes of '{what}' is a {type(shape).__name__}, and '{what}' holds several values",
+                  "nest it as the argument is nested")
+
+
+def check_outputs(dynamic_axes: Mapping[str, Any] | None, dims_of: Mapping[str, Sequence[Any]],
+                  output_names: Sequence[str]) -> list[str]:
+    """One line for each axis of an output that has another size than was asked for."""
+    told = []
+    for name, given in (dynamic_axes or {}).items():
+        if name not in dims_of or name not in output_names and not caches.is_output(name):
+            continue
+        wanted = dict(given) if isinstance(given, Mapping) else {axis: None for axis in given or ()}
+        for axis, symbol in wanted.items():
+            _checked_axis(f"the output '{name}'", axis, len(dims_of[name]), {})
+            found = dims_of[name][axis]
+            if symbol is None and isinstance(found, str) or found == symbol:
+                continue
+            told.append(f"axis {axis} of the output '{name}' is {found if found is not None else 'a size'}, "
+                        "which follows from the inputs")
+    return told
+

@@ -1,0 +1,29 @@
+"""One spelling of each name of the package, American as PyTorch's; the British one is taken, too."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from ..errors import error
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def also_spelled(**others: str) -> Callable[[_Function], _Function]:
+    """Decorates a function: {"optimized": "optimised"} are a keyword and its other spelling. Raises WhenceError E0101 where
+    both are given."""
+    def decorate(function: _Function) -> _Function:
+        @functools.wraps(function)
+        def called(*args: Any, **kwargs: Any) -> Any:
+            for name, other in others.items():
+                if name in kwargs and other in kwargs:
+                    raise error("E0101", "usage", f"{name} and {other} are one option", "give one of them")
+                if other in kwargs:
+                    kwargs[name] = kwargs.pop(other)
+            return function(*args, **kwargs)
+
+        return called  # type: ignore[return-value]
+
+    return decorate

@@ -1,0 +1,159 @@
+"""Draws reports: one line as a value, text where they are printed, a table with bars in a notebook.
+
+A report is a subclass of ``Printed`` and says what its lines and its table are; how they are drawn is here alone.
+"""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+CONFIDENCE_COLOURS = {"exact": "#2f7d4f", "matched": "#3d7eb8", "inferred": "#c9a227", "ancestor": "#d07c3c",
+                      "unattributed": "#c0392b"}
+BAR_COLOUR = "#3d7eb8"
+_BAR_WIDTH = 20  # letters of a bar that is printed
+_ROWS = 200      # rows of a table in a notebook: the page of to_html() and the objects have all
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A cell: parts of a whole, each a share from 0 to 1 with its colour and its name, which is shown on hovering."""
+
+    parts: tuple[tuple[float, str, str], ...]
+
+    @classmethod
+    def of(cls, share: float) -> Bar:
+        """One part."""
+        return cls(((min(max(share, 0.0), 1.0), BAR_COLOUR, f"{share:.1%}"),))
+
+    @classmethod
+    def of_confidences(cls, counts: dict[str, int]) -> Bar:
+        """Numbers of nodes by confidence."""
+        nodes = sum(counts[word] for word in CONFIDENCE_COLOURS)
+        return cls(tuple((counts[word] / nodes, colour, f"{word}: {counts[word]}")
+                         for word, colour in CONFIDENCE_COLOURS.items() if counts[word]))
+
+    def __str__(self) -> str:
+        share = sum(each for each, _, _ in self.parts)
+        return "#" * max(round(share * _BAR_WIDTH), 1 if share > 0 else 0)
+
+    def to_html(self) -> str:
+        inside = "".join(f'<i style="display:inline-block;height:100%;width:{share:.2%};background:{colour}" '
+                         f'title="{html.escape(name)}"></i>' for share, colour, name in self.parts)
+        return ('<span style="display:inline-block;width:9em;height:.8em;vertical-align:middle;white-space:nowrap;'
+                f'line-height:0;text-align:left;background:#8883">{inside}</span>')
+
+
+@dataclass(frozen=True)
+class Table:
+    """Columns with their names, of texts on the left; of numbers and bars all but the ``texts`` first ones."""
+
+    columns: tuple[str, ...]
+    rows: Sequence[tuple[object, ...]]  # a text may begin with blanks, which indent it
+    texts: int = 1
+
+    def lines(self) -> list[str]:
+        """As text, in columns."""
+        cells = [self.columns, *([_text(each) for each in row] for row in self.rows)]
+        widths = [max(len(row[at]) for row in cells) for at in range(len(self.columns))]
+        return ["  ".join(self._aligned(row[at], widths[at], at) for at in range(len(widths))).rstrip() for row in cells]
+
+    def _aligned(self, text: str, width: int, at: int) -> str:
+        is_bar = any(isinstance(row[at], Bar) for row in self.rows)
+        return text.ljust(width) if at < self.texts or is_bar else text.rjust(width)
+
+    def to_html(self) -> str:
+        head = "".join(self._cell("th", html.escape(name), at) for at, name in enumerate(self.columns))
+        rows = "".join("<tr>" + "".join(self._cell("td", each.to_html() if isinstance(each, Bar) else
+                                                   html.escape(_text(each)), at) for at, each in enumerate(row)) + "</tr>"
+                       for row in self.rows[:_ROWS])
+        more = f"<p>and {len(self.rows) - _ROWS} rows more</p>" if len(self.rows) > _ROWS else ""
+        return (f'<div style="max-height:36em;overflow:auto"><table style="border-collapse:collapse">'
+                f"<tr>{head}</tr>{rows}</table></div>{more}")
+
+    def _cell(self, kind: str, content: str, at: int) -> str:
+        side = "left" if at < self.texts else "right"
+        font = ";font-family:monospace;white-space:pre" if at == 0 and kind == "td" else ""
+        return f'<{kind} style="text-align:{side};padding:.1em .7em{font}">{content}</{kind}>'
+
+
+def _text(cell: object) -> str:
+    if cell is None:
+        return ""
+    if isinstance(cell, bool):
+        return "yes" if cell else "no"
+    return f"{cell:,}" if isinstance(cell, int) else str(cell)
+
+
+def counted(count: int, noun: str) -> str:
+    """"1 node", "1,200 nodes"."""
+    return f"{count:,} {noun}" + ("" if count == 1 else "s")
+
+
+def short_number(number: float) -> str:
+    return f"{number:.2g}" if math.isfinite(number) else "inf"
+
+
+def size_text(count: float) -> str:
+    """"3 B", "1.2 MB"."""
+    for unit, step in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if abs(count) >= step:
+            return f"{count / step:.1f} {unit}"
+    return f"{count} B"
+
+
+def module_labels(paths: Sequence[str | None]) -> list[str]:
+    """Qualified names of a tree in its order, as it is printed: each below the one around it, by the part that is new."""
+    labels, shown = [], set(paths)
+    for path in paths:
+        if not path:
+            labels.append("(no module known)" if path is None else "(root)")
+            continue
+        around = _around(path, shown)
+        depth = 1 if "" in shown else 0
+        at = around
+        while at:
+            depth += 1
+            at = _around(at, shown)
+        labels.append("  " * depth + path[len(around):].lstrip("."))
+    return labels
+
+
+def _around(path: str, shown: set[str | None]) -> str:
+    """The nearest module around that is shown; "" where there is none."""
+    while "." in path:
+        path = path.rpartition(".")[0]
+        if path in shown:
+            return path
+    return ""
+
+
+class Printed:
+    """A report that shows itself."""
+
+    def _headline(self) -> str:
+        """Returns the report in one line."""
+        raise NotImplementedError
+
+    def _details(self) -> list[str]:
+        """Further lines, above the table."""
+        return []
+
+    def _table(self) -> Table | None:
+        return None
+
+    def __repr__(self) -> str:
+        line = self._headline()
+        return f"<whence.{type(self).__name__} {line if len(line) < 300 else line[:297] + '...'}>"
+
+    def __str__(self) -> str:
+        table = self._table()
+        return "\n".join([self._headline(), *self._details(), *(["", *table.lines()] if table and table.rows else [])])
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        table = self._table()
+        lines = "\n".join([self._headline(), *self._details()])
+        return f'<pre style="white-space:pre-wrap">{html.escape(lines)}</pre>' + (table.to_html() if table and table.rows else "")

@@ -1,0 +1,14 @@
+"""The version of this package."""
+
+from __future__ import annotations
+
+import re
+from importlib import metadata
+from pathlib import Path
+
+
+def package_version() -> str:
+    """That of the source tree, else of the distribution: CMakeLists.txt is the one place that has it."""
+    source = Path(__file__).resolve().parents[3] / "CMakeLists.txt"
+    found = re.search(r"project\(whence VERSION ([0-9.]+)", source.read_text()) if source.exists() else None
+    return found[1] if found else metadata.version("whence-onnx")

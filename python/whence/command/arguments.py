@@ -1,0 +1,52 @@
+"""Errors and exit codes of the command lines of this package, like those of the command."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import NoReturn
+
+from ..errors import WhenceError, error
+
+
+class Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise error("E0101", "usage", message, f"`{self.prog} --help` lists the options")
+
+
+def run_guarded(arguments: Sequence[str], run: Callable[[Sequence[str]], int]) -> int:
+    """The exit code. Errors go to standard error, and as JSON to standard output when that was asked for."""
+    try:
+        code = run(arguments)
+        sys.stdout.flush()
+        return code
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # whoever read it has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except WhenceError as failure:
+        if "--json" in arguments:
+            print(json.dumps({"diagnostics": [
+                {"code": each.code, "name": each.name, "severity": each.severity, "message": each.message,
+                 "remedy": each.remedy, "where": each.where} for each in failure.diagnostics]}, indent=2))
+        for each in failure.diagnostics:
+            print(each, file=sys.stderr)
+        return _exit_code(failure.code)
+
+
+def _exit_code(code: str) -> int:
+    """E0101 is of the kind that ends with 2, and so on (docs/errors.md)."""
+    return 70 if code == "E0901" else int(code[1:3]) + 1
+
+
+def show_progress(done: int, count: int, what: str) -> None:
+    """One line that is written over, and gone in the end."""
+    width = max(min(os.get_terminal_size(sys.stderr.fileno()).columns, 100), 40)
+    full = round(20 * done / count)
+    line = f"[{'#' * full}{'.' * (20 - full)}] {done}/{count} {what}"
+    print("\r" + ("" if done == count else line)[:width - 1].ljust(width - 1), end="\r", file=sys.stderr, flush=True)

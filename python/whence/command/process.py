@@ -1,0 +1,46 @@
+"""The ``whence`` command, which does the work: it is run as a process of its own, with JSON on its standard output.
+
+Not bound into this process: ONNX and its protobuf never meet PyTorch's own copies there, a limit or a crash on a broken
+file ends the command and not the caller, and what users see on the command line is what they get here.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+from typing import Any
+
+from ..errors import from_command
+from . import recorder_library
+from .binary import binary
+
+
+def environment() -> dict[str, str]:
+    """Tells the command where this Python's LibTorch and its recorder are, unless the caller did."""
+    values = dict(os.environ) | recorder_library.for_command()
+    if not values.get("TORCH_DIR") and not values.get("WHENCE_TORCH_DIR"):
+        found = importlib.util.find_spec("torch")
+        if found is not None and found.submodule_search_locations:
+            values["WHENCE_TORCH_DIR"] = str(next(iter(found.submodule_search_locations)))
+    return values
+
+
+def run(arguments: list[str], variables: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """Runs the command in a process of its own, and waits for it."""
+    return subprocess.run(arguments, capture_output=True, text=True, env=variables, stdin=subprocess.DEVNULL,
+                          check=False)
+
+
+def run_json(subcommand: str, *arguments: object, accepted: tuple[int, ...] = (0,)) -> dict[str, Any]:
+    """Runs the command with --json and returns what it printed. Raises WhenceError for other exit codes."""
+    return json.loads(run_text(subcommand, "--json", *arguments, accepted=accepted))
+
+
+def run_text(*arguments: object, accepted: tuple[int, ...] = (0,)) -> str:
+    """Runs the command and returns what it printed. Raises WhenceError for other exit codes."""
+    result = run([str(binary()), *map(str, arguments)], environment())
+    if result.returncode not in accepted:
+        raise from_command(result.stdout, result.stderr, result.returncode)
+    return result.stdout

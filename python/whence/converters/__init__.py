@@ -1,0 +1,1 @@
+"""Converters of the user's: functions for operators, symbolic functions, autograd functions."""

@@ -1,0 +1,136 @@
+"""torch.autograd.Function under a trace: opened, so that its forward is exported, or kept as an operator of its own.
+
+A tracer writes such a call down as a call of Python, which no archive can hold. While ``inlined`` lasts, ``apply`` runs
+the forward in its place; in a block of ``functions_kept_as_operators``, it calls an operator
+``whence_autograd::Name``, which torch.export writes down and the user has a translation for.
+"""
+
+from __future__ import annotations
+
+import inspect
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+import torch
+
+from ..errors import error
+
+NAMESPACE = "whence_autograd"
+_KINDS = ((torch.Tensor, "Tensor"), (bool, "bool"), (int, "int"), (float, "float"), (str, "str"))
+
+_library: list[torch.library.Library] = []
+_operators: dict[tuple[type, str], Callable[..., Any]] = {}
+
+
+def is_function(kind: type) -> bool:
+    return issubclass(kind, torch.autograd.Function)
+
+
+def operator_of(function: type) -> str:
+    """"whence_autograd::Name": what the calls of a function become where they are kept."""
+    return f"{NAMESPACE}::{function.__name__}"
+
+
+def _forward(function: type, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    """The result of ``apply``, without the values that it keeps for the backward pass."""
+    base = torch.autograd.function._SingleLevelFunction
+    if function.setup_context is not base.setup_context:
+        return function.forward(*arguments, **keywords)
+    context = torch.autograd.function.FunctionCtx()
+    context.needs_input_grad = tuple(False for _ in arguments)
+    return function.forward(context, *arguments, **keywords)
+
+
+class _Replaced(threading.local):
+    """The functions that replace ``apply`` in this thread, the innermost last; other threads keep ``apply``."""
+
+    lock = threading.Lock()
+    threads = 0
+
+    def __init__(self):
+        self.by: list[Callable[[type, tuple[Any, ...], dict[str, Any]], Any]] = []
+
+
+_replaced = _Replaced()
+
+
+def _apply(function: type, *args: Any, **keywords: Any) -> Any:
+    if _replaced.by:
+        return _replaced.by[-1](function, args, keywords)
+    return super(torch.autograd.function._SingleLevelFunction, function).apply(*args, **keywords)
+
+
+@contextmanager
+def _applied(by: Callable[[type, tuple[Any, ...], dict[str, Any]], Any]) -> Iterator[None]:
+    # Not Function.apply itself, which a model may hold from before: self.clip = Clip.apply. It ends in its base's.
+    base = torch.autograd.function._SingleLevelFunction
+    with _Replaced.lock:
+        _Replaced.threads += 1
+        base.apply = classmethod(_apply)
+    _replaced.by.append(by)
+    try:
+        yield
+    finally:
+        _replaced.by.pop()
+        with _Replaced.lock:
+            _Replaced.threads -= 1
+            if _Replaced.threads == 0:
+                del base.apply
+
+
+def inlined() -> AbstractContextManager[None]:
+    return _applied(_forward)
+
+
+@contextmanager
+def functions_kept_as_operators(run: Callable[[], Any]) -> Iterator[None]:
+    """``run`` calls the model once, to see with what each function is called and what it returns.
+
+    Raises WhenceError E0303 for arguments that operators cannot have.
+    """
+    operators: dict[type, Callable[..., Any]] = {}
+
+    def see(function: type, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        results = _forward(function, args, keywords)
+        operators[function] = _operator(function, args, keywords, results)
+        return results
+
+    with torch.no_grad(), _applied(see):
+        run()
+    with _applied(lambda function, args, _: operators[function](*args)):
+        yield
+
+
+def _operator(function: type, arguments: tuple[Any, ...], keywords: dict[str, Any], results: Any) -> Callable[..., Any]:
+    if keywords:
+        raise error("E0303", "unsupported_feature", f"{function.__name__} is called with keyword arguments",
+                    "call apply with positional arguments, or export with autograd_inlining=True")
+    returned = "Tensor" if isinstance(results, torch.Tensor) else f"({', '.join('Tensor' for _ in results)})"
+    schema = f"{function.__name__}({_parameters(function, arguments)}) -> {returned}"
+    if (function, schema) not in _operators:
+        if any(known.__name__ == function.__name__ for known, _ in _operators):
+            raise error("E0303", "unsupported_feature",
+                        f"two functions are called {function.__name__}, or one takes different kinds of arguments",
+                        "give each a name of its own, or export with autograd_inlining=True")
+        if not _library:
+            _library.append(torch.library.Library(NAMESPACE, "DEF"))
+        _library[0].define(schema)
+        _library[0].impl(function.__name__, lambda *given: _forward(function, given, {}), "CompositeExplicitAutograd")
+        _operators[function, schema] = getattr(getattr(torch.ops, NAMESPACE), function.__name__)
+    return _operators[function, schema]
+
+
+def _parameters(function: type, arguments: tuple[Any, ...]) -> str:
+    with_context = function.setup_context is torch.autograd.function._SingleLevelFunction.setup_context
+    names = list(inspect.signature(function.forward).parameters)[1 if with_context else 0:]
+    written = []
+    for name, value in zip(names, arguments):
+        kind = next((text for kind, text in _KINDS if isinstance(value, kind)), None)
+        if kind is None:
+            raise error("E0303", "unsupported_feature",
+                        f"{function.__name__} takes a {type(value).__name__}, which no operator does",
+                        "export with autograd_inlining=True")
+        written.append(f"{kind} {name}")
+    return ", ".join(written)

@@ -1,0 +1,232 @@
+"""Puts the nodes that Python makes of single calls in the place of those that the command wrote for them.
+
+A symbolic function or a translation makes the nodes of one call of an operator, from the arguments of that call, in
+Python. So the command writes such calls as nodes that hold their arguments (`--keep-operator`), and here each is
+replaced by a part: an ONNX model of the call alone. What it is made of is named after the node that it stands for, and
+says of itself what that node says.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ..base.optional_packages import needs
+from ..errors import WhenceError, error
+from ..files.onnx_graphs import bodies, graphs
+
+_PREFIX = "whence."
+
+
+@dataclass(frozen=True)
+class Input:
+    """An argument that the graph computes."""
+
+    index: int
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of an operator, as a node of the file holds it."""
+
+    node: Any
+    arguments: Mapping[str, Any]  # by schema name; Input, torch.dtype, numbers, texts, None, and lists of them
+    inputs: tuple[Any, ...]  # onnx.TypeProto of each, None where nothing is known
+    outputs: tuple[Any, ...]
+
+    @property
+    def operator(self) -> str:
+        return f"{self.node.domain.removeprefix(_PREFIX)}::{self.node.op_type}"
+
+    @cached_property
+    def overload(self) -> str:
+        return next((each.s.decode() for each in self.node.attribute if each.name == "overload"), "")
+
+    @property
+    def keys(self) -> tuple[str, str]:
+        """Names by which a table may mean the operator, the narrowest first."""
+        return f"{self.operator}.{self.overload or 'default'}", self.operator
+
+    @property
+    def schema(self) -> Any:
+        return next((each for each in torch._C._jit_get_schemas_for_operator(self.operator)
+                     if each.overload_name == self.overload), None)
+
+    def failed(self, what: str, failure: object, remedy: str) -> WhenceError:
+        said = f"{type(failure).__name__}: {failure}" if isinstance(failure, Exception) else str(failure)
+        module = {"module": self.node.name.split("/")[-2]} if self.node.name.count("/") > 1 else {}
+        return error("E0302", "converter_refused", f"{what} fails: {said}", remedy, **module, op=self.keys[0])
+
+
+Maker = Callable[[Call], Any]  # to an onnx.ModelProto whose inputs and outputs are those of the node
+
+
+def expand(path: Path, makers: Mapping[str, Maker], custom_opsets: Mapping[str, int]) -> None:
+    """Writes what ``makers`` make, {"aten::gelu": ..., "aten::add.Tensor": ...}, in the place of the calls in the file.
+
+    Raises WhenceError E0302 where one fails.
+    """
+    onnx = needs("onnx", "operators that Python converts")
+    model = onnx.load(str(path), load_external_data=False)
+    types, made, left = _types(model), [], set()
+    for graph in graphs(model.graph):
+        nodes, before = [], len(made)
+        for node in graph.node:
+            call = _call(node, types)
+            make = call and next((makers[key] for key in call.keys if key in makers), None)
+            if make:
+                made.append(make(call))
+                nodes += _placed(node, made[-1], graph)
+                left.update(node.input)
+            else:
+                nodes.append(node)
+        if len(made) > before:
+            nodes = [type(node).FromString(node.SerializeToString()) for node in nodes]
+            del graph.node[:]
+            graph.node.extend(nodes)
+    if made:
+        _drop_unread(model.graph, left)
+        _declare(model, made, custom_opsets)
+        onnx.save_model(model, str(path))
+
+
+def _types(model: Any) -> dict[str, Any]:
+    import onnx
+
+    types = {}
+    for graph in graphs(model.graph):
+        types |= {each.name: onnx.helper.make_tensor_type_proto(each.data_type, each.dims)
+                  for each in graph.initializer}
+        types |= {each.name: each.type for each in (*graph.value_info, *graph.input, *graph.output)}
+    return types
+
+
+def _call(node: Any, types: Mapping[str, Any]) -> Call | None:
+    written = next((each.s for each in node.attribute if each.name == "arguments"), None)
+    if not node.domain.startswith(_PREFIX) or not written:
+        return None
+    arguments = json.loads(written, object_hook=_argument)
+    return Call(node, arguments, tuple(map(types.get, node.input)), tuple(map(types.get, node.output)))
+
+
+def _argument(held: dict[str, Any]) -> Any:
+    """JSON objects of one key are what JSON has no word for; see annotator/convert/custom_nodes.h."""
+    if len(held) == 1:
+        (kind, value), = held.items()
+        if kind == "input" and isinstance(value, int):
+            return Input(value)
+        if kind == "dtype" and isinstance(value, str):
+            return getattr(torch, value)
+        if kind == "keyword":
+            return Keyword(value)
+        if kind == "complex" and isinstance(value, list):
+            return complex(*value)
+        if kind == "number":
+            return float(value)
+    return held
+
+
+class Keyword(str):
+    """A device, layout or memory format."""
+
+
+def _placed(node: Any, part: Any, graph: Any) -> list[Any]:
+    """The part's nodes, named after the node that they stand for, with what is said of it."""
+    import onnx
+
+    names = dict(zip((each.name for each in part.graph.input), node.input))
+    made = {name for each in part.graph.node for name in each.output}
+    for result, output in zip(part.graph.output, node.output):
+        if not output:
+            continue
+        if result.name in made and result.name not in names:
+            names[result.name] = output
+        else:  # an argument given back as it is, or one result twice
+            part.graph.node.append(onnx.helper.make_node("Identity", [result.name], [f"{result.name}.{output}"]))
+            names[f"{result.name}.{output}"] = output
+
+    def placed(name: str) -> str:
+        return names.setdefault(name, f"{node.name}/{name}") if name else ""
+
+    _take_values(part.graph, graph, placed)
+    return [_moved(each, node, placed, len(part.graph.node) > 1) for each in part.graph.node]
+
+
+def _take_values(part: Any, graph: Any, placed: Callable[[str], str]) -> None:
+    for value in part.initializer:
+        graph.initializer.add().CopyFrom(value)
+        graph.initializer[-1].name = placed(value.name)
+    known = {each.name for each in (*graph.value_info, *graph.input, *graph.output)}
+    for value in part.value_info:
+        if placed(value.name) not in known:
+            graph.value_info.add().CopyFrom(value)
+            graph.value_info[-1].name = placed(value.name)
+
+
+def _moved(new: Any, node: Any, placed: Callable[[str], str], several: bool) -> Any:
+    new.name = f"{node.name}/{new.op_type}" if several else node.name
+    _rename(new, placed)
+    for each in (new, *(inner for graph in bodies(new) for inner in graph.node)):
+        del each.metadata_props[:]
+        each.metadata_props.extend(node.metadata_props)
+    return new
+
+
+def _rename(node: Any, placed: Callable[[str], str]) -> None:
+    """Values of branches and loops, too: what they read of the graph around them has another name now."""
+    node.input[:] = map(placed, node.input)
+    node.output[:] = map(placed, node.output)
+    for graph in bodies(node):
+        for each in (*graph.input, *graph.output, *graph.initializer, *graph.value_info):
+            each.name = placed(each.name)
+        for inner in graph.node:
+            inner.input[:] = map(placed, inner.input)
+            inner.output[:] = map(placed, inner.output)
+
+
+def _drop_unread(outermost: Any, left: set[str]) -> None:
+    """Drops nodes that computed arguments which no part reads: only ``left`` and the values they were computed from can
+    have lost all readers."""
+    read: dict[str, int] = {}
+    for graph in graphs(outermost):
+        for name in (*(each.name for each in graph.output), *(name for node in graph.node for name in node.input)):
+            read[name] = read.get(name, 0) + 1
+    for graph in reversed(list(graphs(outermost))):
+        for node in reversed(list(graph.node)):
+            if left.issuperset(node.output) and not any(read.get(name) for name in node.output) and not any(
+                    each.HasField("g") for each in node.attribute):
+                left.update(node.input)
+                for name in node.input:
+                    read[name] -= 1
+                graph.node.remove(node)
+        given = {each.name for each in graph.input}
+        for value in [each for each in graph.initializer if each.name in left and not read.get(each.name)]:
+            if value.name not in given:
+                graph.initializer.remove(value)
+        kept = [each for each in graph.value_info if each.name not in left or read.get(each.name)]
+        if len(kept) < len(graph.value_info):
+            kept = [type(each).FromString(each.SerializeToString()) for each in kept]
+            del graph.value_info[:]
+            graph.value_info.extend(kept)
+
+
+def _declare(model: Any, made: list[Any], custom_opsets: Mapping[str, int]) -> None:
+    """The domains and functions of what was placed, and no longer those of calls that are gone."""
+    known = {(each.domain, each.name) for each in model.functions}
+    for function in (each for part in made for each in part.functions):
+        if (function.domain, function.name) not in known:
+            known.add((function.domain, function.name))
+            model.functions.add().CopyFrom(function)
+    used = {node.domain for graph in graphs(model.graph) for node in graph.node}
+    used |= {node.domain for function in model.functions for node in function.node} | {""}
+    versions = {each.domain: each.version for part in made for each in part.opset_import} | {
+        each.domain: each.version for each in model.opset_import} | dict(custom_opsets)
+    del model.opset_import[:]
+    for domain in sorted(used & set(versions)):
+        model.opset_import.add(domain=domain, version=versions[domain])

@@ -1,0 +1,248 @@
+"""Translations that are Python functions: each is called once for every call of the operator, as by torch.onnx.export.
+
+A function gets a symbolic value for each tensor and Python's own values for the rest, calls onnxscript's operators, and
+what these make stands in the graph.
+"""
+
+from __future__ import annotations
+
+import inspect
+import types
+import typing
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import WhenceError
+from ..files.onnx_graphs import bodies
+from .call_expansion import Call, Input, Keyword
+
+
+@dataclass(frozen=True)
+class PythonTranslation:
+    """Python functions for one operator: the first whose annotations allow the dtypes of the call is used."""
+
+    functions: tuple[Callable[..., Any], ...]
+
+
+def part_of(translation: PythonTranslation, call: Call, opset: int) -> Any:
+    """An ONNX model of the call alone. Raises WhenceError E0302 where the function fails."""
+    import onnxscript.evaluator
+
+    from .node_recorder import NodeRecorder
+
+    recorder = NodeRecorder(opset)
+    inputs = [recorder.input(f"input_{index}", each or _scalar(call, index)) for index, each in enumerate(call.inputs)]
+    function = _chosen(translation, call, inputs)
+    name = f"the translation '{getattr(function, '__name__', function)}' of {call.operator}"
+    try:
+        args, kwargs = _bound(function, call, inputs)
+        with onnxscript.evaluator.default_as(recorder):
+            given = function(*args, **kwargs)
+            results = _results(given, call, recorder)
+        return _model(recorder, inputs, results)
+    except WhenceError:
+        raise
+    except Exception as failure:  # the function is the user's
+        raise call.failed(name, failure, "mend it: it gets the arguments of the operator's schema, tensors as symbolic "
+                          "values, and returns what the operator returns") from failure
+
+
+def _scalar(call: Call, index: int) -> Any:
+    """The type of a number that the graph computes, where the file does not say it."""
+    import onnx
+
+    for argument in call.schema.arguments if call.schema else ():
+        value = call.arguments.get(argument.name)
+        if Input(index) in (value if isinstance(value, list) else [value]) and "Tensor" not in str(argument.type):
+            kinds = {"float": onnx.TensorProto.DOUBLE, "bool": onnx.TensorProto.BOOL}
+            kind = next((kind for text, kind in kinds.items() if text in str(argument.type)), onnx.TensorProto.INT64)
+            return onnx.helper.make_tensor_type_proto(kind, [])
+    return None
+
+
+# ---- which function, and with what -----------------------------------------------------------------------------------
+
+
+def _chosen(translation: PythonTranslation, call: Call, inputs: Sequence[Any]) -> Callable[..., Any]:
+    if len(translation.functions) == 1:
+        return translation.functions[0]
+    for function in translation.functions:
+        try:
+            args, kwargs = _bound(function, call, inputs)
+            bound = inspect.signature(function).bind(*args, **kwargs).arguments
+            hints = typing.get_type_hints(getattr(function, "function", function))
+        except (TypeError, ValueError, NameError):
+            continue  # it takes other arguments
+        if all(_takes(hints.get(name), value) for name, value in bound.items()):
+            return function
+    dtypes = ", ".join(str(getattr(each.dtype, "name", "of unknown dtype")) for each in inputs)
+    raise call.failed(f"the translation of {call.operator}", f"none of its {len(translation.functions)} functions "
+                      f"takes tensors of {dtypes}", "annotate them with the types that they take, such as FLOAT")
+
+
+def _takes(annotation: Any, value: Any) -> bool:
+    dtype, allowed = getattr(value, "dtype", None), _dtypes(annotation)
+    return dtype is None or allowed is None or int(dtype) in allowed
+
+
+def _dtypes(annotation: Any) -> set[int] | None:
+    """The numbers of ONNX's dtypes that an annotation such as FLOAT, Union or a TypeVar of some allows; None: any."""
+    if isinstance(annotation, typing.TypeVar):
+        parts = annotation.__constraints__ or ((annotation.__bound__,) if annotation.__bound__ else ())
+    elif typing.get_origin(annotation) in (typing.Union, types.UnionType):
+        parts = tuple(each for each in typing.get_args(annotation) if each is not type(None))
+    else:
+        dtype = getattr(annotation, "dtype", None)
+        return None if dtype is None else {int(dtype)}
+    found = [_dtypes(each) for each in parts]
+    return None if not found or None in found else set().union(*found)
+
+
+def _bound(function: Callable[..., Any], call: Call, inputs: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
+    """The arguments in the order of the operator's schema. Those at the end that are at their defaults are given only
+    where the function has no default of its own, as a torch.export program has it."""
+    schema = call.schema
+    names = [each.name for each in schema.arguments] if schema else list(call.arguments)
+    by_name = {each.name: each for each in schema.arguments} if schema else {}
+    values, is_default = {}, {}
+    for name in names:
+        has_one = name in by_name and by_name[name].has_default_value()
+        default = by_name[name].default_value if has_one else inspect._empty
+        held = call.arguments.get(name, None if default is inspect._empty else default)
+        values[name] = _value(held, inputs)
+        is_default[name] = default is not inspect._empty and (name not in call.arguments or _same(held, default))
+    positional = [name for name in names if name not in by_name or not by_name[name].kwarg_only]
+    required, taken = _demands(function)
+    count = len(positional)
+    while count > required and is_default[positional[count - 1]]:
+        count -= 1
+    keywords = {name: values[name] for name in names if name not in positional and (
+        not is_default[name] or name in taken)}
+    if "dtype" in keywords and keywords["dtype"] is None:
+        keywords["dtype"] = -1  # so torch.onnx has it
+    return [values[name] for name in positional[:count]], keywords
+
+
+def _same(held: Any, default: Any) -> bool:
+    return not isinstance(held, Input) and (held is default or type(held) is type(default) and held == default)
+
+
+def _demands(function: Callable[..., Any]) -> tuple[int, set[str]]:
+    """The number of arguments that it needs by position, and those that it needs by name."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return 0, set()
+    needed = [each for each in parameters if each.default is each.empty]
+    by_place = [each.name for each in needed if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]
+    return len(by_place), {each.name for each in needed if each.kind in (each.KEYWORD_ONLY, each.POSITIONAL_OR_KEYWORD)}
+
+
+def _value(held: Any, inputs: Sequence[Any]) -> Any:
+    """The value in the form that torch.onnx gives: dtypes as ONNX's, devices and layouts as texts."""
+    import torch
+    import onnx_ir
+
+    if isinstance(held, Input):
+        return inputs[held.index]
+    if isinstance(held, (list, tuple)):
+        return [_value(each, inputs) for each in held]
+    if isinstance(held, Keyword):
+        return str(held)
+    if isinstance(held, torch.dtype):
+        return onnx_ir.tensor(torch.empty(0, dtype=held)).dtype
+    return held
+
+
+# ---- what it returned ------------------------------------------------------------------------------------------------
+
+
+def _results(given: Any, call: Call, recorder: Any) -> list[Any]:
+    """A value for each result of the call, of the dtype that PyTorch computes. Raises TypeError."""
+    import onnx_ir as ir
+
+    wanted = len(call.node.output)
+    if isinstance(given, ir.Value) and isinstance(given.type, ir.SequenceType):
+        results = [recorder.opset.SequenceAt(given, index) for index in range(wanted)]
+    else:
+        results = list(given) if isinstance(given, (list, tuple)) else [given]
+    if len(results) != wanted:
+        raise TypeError(f"it returns {len(results)} values, the operator {wanted}")
+    for index, (result, type) in enumerate(zip(results, call.outputs)):
+        if not isinstance(result, ir.Value):
+            if result is None:
+                raise TypeError(f"it returns no value {index}, which the model reads")
+            result = recorder.operand(result, None)
+        elem = type.tensor_type.elem_type if type is not None else 0
+        if elem and result.dtype is not None and int(result.dtype) != elem and isinstance(result.type, ir.TensorType):
+            result = recorder.opset.Cast(result, to=elem)
+        results[index] = result
+    return results
+
+
+def _model(recorder: Any, inputs: Sequence[Any], results: Sequence[Any]) -> Any:
+    import onnx
+    import onnx_ir as ir
+
+    graph = onnx.GraphProto(name="part")
+    graph.input.extend(ir.serde.serialize_value(each) for each in inputs)
+    graph.output.extend(ir.serde.serialize_value(each) for each in results)
+    graph.node.extend(ir.serde.serialize_node(each) for each in recorder.nodes)
+    graph.initializer.extend(ir.serde.serialize_tensor(each.const_value) for each in recorder.constants)
+    for node in recorder.nodes:
+        graph.value_info.extend(ir.serde.serialize_value(each) for each in node.outputs if each.type is not None)
+    model = onnx.ModelProto(ir_version=10, graph=graph)
+    for domain, version in recorder.opset_imports.items():
+        model.opset_import.add(domain=domain, version=version)
+    if recorder.functions:
+        model.functions.extend(recorder.functions.values())
+        model = _inlined(model)
+    _drop_unread(model.graph)
+    return model
+
+
+def _inlined(model: Any) -> Any:
+    """onnxscript functions that were called are written out, as torch.onnx.export does."""
+    import onnx.inliner
+
+    for function in model.functions:
+        for each in function.opset_import:
+            if not any(each.domain == known.domain for known in model.opset_import):
+                model.opset_import.add(domain=each.domain, version=each.version)
+    return onnx.inliner.inline_local_functions(model)
+
+
+def _drop_unread(graph: Any) -> None:
+    """Results that an operator need not give and nothing reads, and nodes and constants that nothing reads."""
+    import onnx
+
+    read, kept = {each.name for each in graph.output}, []
+    for node in reversed(graph.node):  # readers stand after what they read
+        if read.isdisjoint(node.output):
+            continue
+        read |= _read_by(node)
+        kept.append(type(node).FromString(node.SerializeToString()))
+        node = kept[-1]
+        if onnx.defs.has(node.op_type, node.domain):
+            formal = onnx.defs.get_schema(node.op_type, domain=node.domain).outputs
+            optional = onnx.defs.OpSchema.FormalParameterOption.Optional
+            node.output[:] = ["" if name not in read and index < len(formal) and formal[index].option == optional
+                              else name for index, name in enumerate(node.output)]
+            while node.output and not node.output[-1]:
+                node.output.pop()
+    del graph.node[:]
+    graph.node.extend(reversed(kept))
+    for value in [each for each in graph.initializer if each.name not in read]:
+        graph.initializer.remove(value)
+    made = {name for node in graph.node for name in node.output}
+    for value in [each for each in graph.value_info if each.name not in made]:
+        graph.value_info.remove(value)
+
+
+def _read_by(node: Any) -> set[str]:
+    read = set(node.input)
+    for graph in bodies(node):
+        read.update(name for inner in graph.node for name in inner.input)
+        read.update(each.name for each in graph.output)
+    return read

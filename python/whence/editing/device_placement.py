@@ -1,0 +1,125 @@
+"""Modules on devices, for ONNX Runtime's layer assignment, and against what it chose."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..base.report_printing import Bar, Printed, Table, counted
+from ..command.process import run_json
+from ..errors import Diagnostic, require_list
+from ..files.model_files import Model, takes_models
+
+
+@dataclass(frozen=True)
+class DeviceShare:
+    """The load of a device: nodes, the weights that they read, and, with a profile, what they took."""
+
+    device: str
+    nodes: int
+    weights: int
+    bytes: int
+    microseconds: int | None
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """The number of values that go from nodes of one device to nodes of another."""
+
+    source: str
+    target: str
+    values: int
+
+
+@dataclass(frozen=True)
+class PlacementDifference:
+    """A node that ONNX Runtime put on a provider that does not serve its device."""
+
+    node: str
+    module: str
+    device: str
+    provider: str
+
+
+@dataclass(frozen=True, repr=False)
+class PlaceReport(Printed):
+    """The devices of a model. ``settings``: for the session's entry ``session.layer_assignment_settings``. Without
+    ``assigned``, ``as_placed`` is None and there are no differences."""
+
+    devices: tuple[DeviceShare, ...]
+    crossings: tuple[Crossing, ...]
+    settings: str
+    as_placed: int | None
+    differences: tuple[PlacementDifference, ...]
+    diagnostics: tuple[Diagnostic, ...]
+
+    @property
+    def clean(self) -> bool:
+        """True when ONNX Runtime put no node elsewhere, as far as it was asked."""
+        return not self.differences
+
+    def _headline(self) -> str:
+        shares = ", ".join(f"{counted(each.nodes, 'node')} on {each.device}" for each in self.devices)
+        return shares + (f"; {len(self.differences):,} placed elsewhere" if self.differences else "")
+
+    def _details(self) -> list[str]:
+        lines = [f"{each.severity}: {each}" for each in self.diagnostics]
+        return lines + [f"{counted(each.values, 'value')} from {each.source} to {each.target}" for each in self.crossings]
+
+    def _table(self) -> Table:
+        most = sum(each.nodes for each in self.devices) or 1
+        return Table(("device", "nodes", "weights", "bytes", "microseconds", ""), [
+            (each.device, each.nodes, each.weights, each.bytes, each.microseconds, Bar.of(each.nodes / most))
+            for each in self.devices])
+
+
+def providers_of(session: Any) -> list[dict[str, Any]]:
+    """The providers that a session of ONNX Runtime chose, if its entry ``session.record_ep_graph_assignment_info`` is
+    "1"."""
+    return [{"provider": part.ep_name, "nodes": [{"name": node.name, "op_type": node.op_type} for node in part.get_nodes()]}
+            for part in session.get_provider_graph_assignment_info()]
+
+
+@takes_models("model", "optimized")
+def place(model: Model, rules: Sequence[str] = (), *, default: str | None = None,
+          output: str | os.PathLike[str] | None = None, assigned: Any = None,
+          profile: str | os.PathLike[str] | None = None, optimized: Model | None = None,
+          sidecar: str | os.PathLike[str] | None = None, overwrite: bool = False, copy_data: bool = False) -> PlaceReport:
+    """Assigns modules of an annotated ONNX file to devices; nothing is written unless ``output`` is given.
+
+    rules    "gpu=encoder.**": a device and a glob over qualified names. The first that holds a node's module decides.
+             Without rules, the devices that are in the file already. ``default``: the device of all other nodes.
+    assigned  what ONNX Runtime chose: an InferenceSession, or the file that docs/dialects.md shows.
+    profile  what a runtime measured, for the time of each device; ``optimized``: the model that the session saved.
+    sidecar  for a file that was exported and not yet annotated.
+    overwrite  replace files of weights that stand where those of ``output`` go and hold something else.
+    copy_data  files of weights of its own for an ``output`` in the model's folder, which names the model's otherwise.
+
+    Raises WhenceError E0101 for a glob that matches nothing, a rule that places no node, an unknown device, and nodes
+    without a device.
+    """
+    require_list(rules)
+    chosen = [word for rule in rules for word in ("--rule", rule)]
+    for option, value in [("--default", default), ("-o", output), ("--profile", profile),
+                          ("--optimized", optimized), ("--sidecar", sidecar)]:
+        chosen += [option, value] if value is not None else []
+    chosen += [flag for flag, given in (("--overwrite", overwrite), ("--copy-data", copy_data)) if given]
+    with tempfile.TemporaryDirectory() as folder:
+        if hasattr(assigned, "get_provider_graph_assignment_info"):
+            listed = Path(folder) / "providers.json"
+            listed.write_text(json.dumps(providers_of(assigned)))
+            assigned = listed
+        chosen += ["--assigned", assigned] if assigned is not None else []
+        report = run_json("place", model, *chosen, accepted=(0, 1))
+    compared = report.get("assigned")
+    return PlaceReport(
+        tuple(DeviceShare(**each) for each in report["devices"]),
+        tuple(Crossing(each["from"], each["to"], each["values"]) for each in report["crossings"]), report["settings"],
+        compared["as_placed"] if compared else None,
+        tuple(PlacementDifference(**each) for each in compared["differences"]) if compared else (),
+        tuple(map(Diagnostic.from_json, report["diagnostics"])))

@@ -1,0 +1,197 @@
+"""Several models of one folder with one file of weights: an encoder and a decoder, a model and a part of it.
+
+What two of them hold is stored once. The models name places in the file as ONNX's external data, which every runtime
+reads; nothing else in them changes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import mmap
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from ..base.optional_packages import needs
+from ..base.report_printing import Printed
+from ..errors import WhenceError, error
+from ..files.atomic_files import draft_folder, folder_of, place_together
+from ..files.onnx_graphs import BESIDE_FROM, graphs
+
+_LONGEST_NAME = 255  # bytes, of a file
+_NUMBERS = ("float_data", "int32_data", "int64_data", "double_data", "uint64_data")  # fields of a TensorProto
+_LARGE, _PAGE, _WORD = 1 << 16, 4096, 64  # large weights begin at a page, which a runtime can map
+
+
+@dataclass(frozen=True, repr=False)
+class SharedWeights(Printed):
+    """The file of weights, and how much of it more than one model holds."""
+
+    path: Path
+    bytes: int                 # the length of the file
+    shared: tuple[str, ...]    # weights that stand in more than one model, by their name in the first
+    saved: int                 # bytes that are stored once and not again
+    unused: tuple[Path, ...]   # files of weights that none of the models reads any more
+
+    def _headline(self) -> str:
+        return f"{self.path}: {self.bytes:,} bytes, {self.saved:,} bytes less by {len(self.shared)} shared weights"
+
+
+def share_weights(models: Sequence[str | os.PathLike[str]], data: str | os.PathLike[str], *,
+                  overwrite: bool = False) -> SharedWeights:
+    """Moves the weights of ``models``, all in one folder, into ``data``, a name in that folder; equal ones once.
+
+    All files take their place together, or none does. Files of weights that are not read any more are left and named.
+    Raises WhenceError E0101 for models of several folders, E0401 where something else stands at ``data``, or weights of
+    further models, and ``overwrite`` is not given, E0502 for weights outside the folder, E0102 where a file is missing.
+    """
+    paths = _paths(models)
+    target = _target(data, paths)
+    onnx = needs("onnx", "share_weights")
+    opened = [_model(onnx, path) for path in paths]
+    with draft_folder(folder_of(target)) as made:
+        with (made / target.name).open("wb") as file:
+            store = _Store(file, target.name, onnx.numpy_helper)
+            read = {source for path, model in zip(paths, opened) for source in store.add(path, model)}
+        if target in read and not overwrite:
+            _require_no_other_reader(onnx, target, paths)
+        for path, model in zip(paths, opened):
+            (made / path.name).write_bytes(model.SerializeToString())
+        place_together(made, [target], paths, overwrite or target in read)
+    return SharedWeights(target, target.stat().st_size, tuple(store.shared), store.saved,
+                         tuple(sorted(read - {target})))
+
+
+def _paths(models: Any) -> list[Path]:
+    try:
+        paths = [Path(os.path.abspath(os.fsdecode(each))) for each in models] if not isinstance(models, str) else []
+    except TypeError:
+        paths = []
+    if not paths or len({os.path.realpath(each) for each in paths}) != len(paths) \
+            or len({each.parent for each in paths}) > 1:
+        raise error("E0101", "usage", "share_weights takes a list of different models of one folder",
+                    "external data is named relative to a model: move the models into one folder first")
+    return paths
+
+
+def _target(data: Any, paths: Sequence[Path]) -> Path:
+    name = data if isinstance(data, (str, os.PathLike)) else ""
+    target = paths[0].parent / name
+    if target.parent != paths[0].parent or target in paths or "\0" in str(name) \
+            or len(os.fsencode(target.name)) > _LONGEST_NAME:
+        raise error("E0101", "usage", f"{data!r} is not a new name in the folder of the models",
+                    "give a name without a folder, such as 'weights.data'", file=str(target))
+    return target
+
+
+def _require_no_other_reader(onnx: Any, target: Path, paths: Sequence[Path]) -> None:
+    """The file is made anew from ``paths`` alone: another model would find other weights at its places."""
+    for other in sorted(set(target.parent.glob("*.onnx")) - set(paths)):
+        try:
+            model = _model(onnx, other)
+        except WhenceError:
+            continue
+        if any(entry.key == "location" and entry.value == target.name
+               for tensor in _tensors(model) for entry in tensor.external_data):
+            raise error("E0401", "cannot_write", f"{other.name} reads its weights from {target}, too",
+                        f"name {other.name} among the models, or give another name than {target.name}",
+                        file=str(target))
+
+
+def _model(onnx: Any, path: Path) -> Any:
+    if not path.is_file():
+        raise error("E0102", "missing_file", f"there is no file {path}", "check the path", file=str(path))
+    try:
+        model = onnx.load(str(path), load_external_data=False)
+        if not model.HasField("graph"):
+            raise ValueError("it has no graph")
+        return model
+    except Exception as failure:  # protobuf has classes of its own for what cannot be read
+        raise error("E0204", "corrupt_file", f"{path} is not an ONNX model: {failure}", "check the file",
+                    file=str(path)) from failure
+
+
+class _Store:
+    """Weights by their content."""
+
+    def __init__(self, file: BinaryIO, name: str, numpy_helper: Any) -> None:
+        self._file, self._name, self._numpy_helper = file, name, numpy_helper
+        self._places: dict[tuple[int, bytes], tuple[int, str, int]] = {}  # offset, name, number of the first model
+        self._models = 0
+        self.shared: dict[str, None] = {}
+        self.saved = 0
+
+    def add(self, path: Path, model: Any) -> set[Path]:
+        """Moves the weights of a model into the file; the files in which they stood."""
+        sources: set[Path] = set()
+        for tensor in _tensors(model):
+            if tensor.data_location == tensor.EXTERNAL:
+                content, source = _outside(path, tensor)
+                sources.add(source)
+            elif len(content := self._inside(tensor)) < BESIDE_FROM:
+                continue
+            self._move(tensor, content)
+        self._models += 1
+        return sources
+
+    def _inside(self, tensor: Any) -> bytes:
+        """The content of a weight that stands in the model; nothing for texts, which cannot stand beside it."""
+        if tensor.raw_data or tensor.data_type == tensor.STRING:
+            return tensor.raw_data
+        numbers = self._numpy_helper.from_array(self._numpy_helper.to_array(tensor))
+        return numbers.raw_data if numbers.data_type == tensor.data_type else b""
+
+    def _move(self, tensor: Any, content: Any) -> None:
+        size = len(content)
+        key = (size, hashlib.blake2b(content).digest())
+        if key in self._places:
+            offset, first, model = self._places[key]
+            self.saved += size
+            if model != self._models:
+                self.shared[first] = None
+        else:
+            step = _PAGE if size >= _LARGE else _WORD
+            offset = -(-self._file.tell() // step) * step
+            self._file.write(bytes(offset - self._file.tell()))
+            self._file.write(content)
+            self._places[key] = (offset, tensor.name, self._models)
+        for field in ("raw_data", *_NUMBERS):
+            tensor.ClearField(field)
+        del tensor.external_data[:]
+        tensor.data_location = tensor.EXTERNAL
+        for name, value in (("location", self._name), ("offset", offset), ("length", size)):
+            tensor.external_data.add(key=name, value=str(value))
+
+
+def _tensors(model: Any) -> Iterator[Any]:
+    for graph in graphs(model.graph):
+        yield from graph.initializer
+
+
+def _outside(path: Path, tensor: Any) -> tuple[memoryview, Path]:
+    """The content of a weight that stands in a file of its own."""
+    entries = {entry.key: entry.value for entry in tensor.external_data}
+    file = path.parent / entries.get("location", "")
+    if ".." in file.parts or os.path.isabs(entries.get("location", "")) \
+            or Path(os.path.realpath(file)).parent != Path(os.path.realpath(path.parent)):
+        raise error("E0502", "outside_folder", f"the weight '{tensor.name}' of {path} is outside the model's folder",
+                    "copy its file beside the model", file=str(path))
+    try:
+        size = file.stat().st_size
+        offset = int(entries.get("offset", 0))
+        length = int(entries.get("length", size - offset))
+    except (OSError, ValueError) as failure:
+        raise _damaged(path, tensor, str(failure)) from failure
+    if offset < 0 or length < 0 or offset + length > size:
+        raise _damaged(path, tensor, f"{file} has {size} bytes")
+    if not length:
+        return memoryview(b""), file
+    with file.open("rb") as opened:
+        return memoryview(mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ))[offset:offset + length], file
+
+
+def _damaged(path: Path, tensor: Any, why: str) -> WhenceError:
+    return error("E0102", "missing_file", f"the weight '{tensor.name}' of {path} is not where the model says: {why}",
+                 "copy the file of weights beside the model", file=str(path))

@@ -1,0 +1,1 @@
+"""``whence.export``: from a model to an annotated file, by any backend."""

@@ -1,0 +1,1 @@
+"""``show``, ``explain``, ``diff``, ``extract``, ``profile`` and ``select``: answers about one file."""

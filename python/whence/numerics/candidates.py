@@ -1,0 +1,192 @@
+"""Points: recorded tensors, each with the values of the file that may be it.
+
+Which value of the file a module's result is, the file says in one of two ways. With the sidecar, the recorded operation
+that made the result is known, and so is the node that stands for it. Without, it is a value that nodes of the module make
+and others read; where there are several, the numbers decide (``measuring``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from ..values.value_file import ModuleCall, Recorded, Run
+from .annotated_file import File, Node
+from .recorded_program import RecordedProgram, Result
+
+_MOST = 8  # candidates for one point
+_AROUND = {"QuantizeLinear", "DequantizeLinear"}  # nodes that tools add around those that they quantise
+
+
+@dataclass
+class Point:
+    """A tensor that calls returned, or were given and no call returned."""
+
+    recorded: Recorded
+    returned_by: list[int] = field(default_factory=list)  # calls, by number; the innermost first
+    given_to: list[int] = field(default_factory=list)
+    stated: list[str] = field(default_factory=list)       # values of the file that are it, by the recorded operation
+    likely: list[str] = field(default_factory=list)       # values that may be it, by the modules around
+    within: Node | None = None                            # the fused node that computes it and makes a later value
+
+    @property
+    def candidates(self) -> list[str]:
+        return list(dict.fromkeys((*self.stated, *self.likely)))
+
+    @property
+    def maker(self) -> int | None:
+        """The innermost call that returned it."""
+        return self.returned_by[0] if self.returned_by else None
+
+
+class Calls:
+    """The calls of a run, and which of them the nodes of a file belong to."""
+
+    def __init__(self, file: File, run: Run) -> None:
+        self.run = run
+        self._numbers = {(each.module, each.call): at for at, each in enumerate(run.calls)}
+        self._counts: dict[str, int] = {}
+        for each in run.calls:
+            self._counts[each.module] = self._counts.get(each.module, 0) + 1
+        self.around: list[frozenset[int]] = [frozenset(self._upward(at)) for at in range(len(run.calls))]
+        self.of_node: list[tuple[int, ...]] = [self._of(node) for node in file.nodes]
+        self._names_others = any(module for node in file.nodes for module in node.modules)
+
+    def _upward(self, at: int | None) -> Iterator[int]:
+        while at is not None:
+            yield at
+            at = self.run.calls[at].parent
+
+    def number(self, module: str, call: int) -> int | None:
+        """The call, or the one around a module that was not called itself, such as a list."""
+        while True:
+            if (module, call) in self._numbers:
+                return self._numbers[module, call]
+            if self._counts.get(module) == 1:
+                return self._numbers[module, 0]
+            if module in self._counts or not module:
+                return None  # which of several calls is not known
+            module, _, _ = module.rpartition(".")
+
+    def _of(self, node: Node) -> tuple[int, ...]:
+        numbers = (self.number(module, node.call) for module in node.modules)
+        return tuple(dict.fromkeys(at for at in numbers if at is not None))
+
+    def of_another_model(self) -> bool:
+        """No node is of a recorded module, the root aside, which every model has."""
+        found = {self.run.calls[at].module for calls in self.of_node for at in calls}
+        return not found or found == {""} and len(self._counts) > 1 and self._names_others
+
+    def within(self, node: Node, call: int) -> bool:
+        """All of the node belongs to the call, or to calls within it."""
+        calls = self.of_node[node.at]
+        return bool(calls) and all(call in self.around[at] for at in calls)
+
+    def touches(self, node: Node, call: int) -> bool:
+        return any(call in self.around[at] for at in self.of_node[node.at])
+
+
+def find(file: File, calls: Calls, program: RecordedProgram | None) -> list[Point]:
+    """Points in the order in which the calls that made them ended; inputs of the model are none."""
+    inputs = {each.key for each in calls.run.inputs.values()}
+    points: dict[str, Point] = {}
+    for at, call in enumerate(calls.run.calls):
+        for recorded in call.given:
+            if recorded.key not in inputs:
+                points.setdefault(recorded.key, Point(recorded)).given_to.append(at)
+        for recorded in call.results:
+            if recorded.key not in inputs:
+                points.setdefault(recorded.key, Point(recorded)).returned_by.append(at)
+    by_operation = nodes_by_operation(file)
+    for point in points.values():
+        for at in point.returned_by:
+            if program is not None and not point.stated and point.within is None:
+                _state(point, file, program, by_operation, calls.run.calls[at])
+            point.likely += _made_within(file, calls, at)
+        if not point.returned_by:
+            # PyTorch's own keys are not certain about where a module begins: a Transpose that the exporter merged with
+            # the one before it has the keys of one of them.
+            for at in () if file.by_pytorch else point.given_to:
+                point.likely += _read_within(file, calls, at)
+        elif not point.candidates and point.within is None:
+            point.likely += _constants_around(file, calls, point)
+        point.likely = list(dict.fromkeys(point.likely))[-_MOST:]
+    return list(points.values())
+
+
+def nodes_by_operation(file: File) -> dict[int, list[Node]]:
+    found: dict[int, list[Node]] = {}
+    for node in file.nodes:
+        for operation in node.operations:
+            found.setdefault(operation, []).append(node)
+    return found
+
+
+def _state(point: Point, file: File, program: RecordedProgram, by_operation: dict[int, list[Node]],
+           call: ModuleCall) -> None:
+    result = program_result(point.recorded, call, program.results.get((call.module, call.call), []))
+    if result is None:
+        return
+    nodes = by_operation.get(result.operation, [])
+    point.stated += values_of(file, nodes, result.operation, result.output)
+    if nodes and all(node.operations[-1] != result.operation for node in nodes):
+        point.within = nodes[-1]
+
+
+def values_of(file: File, nodes: Sequence[Node], operation: int, output: int) -> list[str]:
+    """The values that ``nodes``, which stand for the operation, make of that output of it. What a tool quantises for the
+    operation is not made by it, although the tool's nodes stand for it, too."""
+    ends = [node for node in nodes if node.operations[-1] == operation and not _is_before(file, node, nodes)]
+    made = (node.outputs[output:output + 1] if len(node.outputs) > 1 else node.outputs for node in ends)
+    return [name for names in made for name in names if name and _is_read_elsewhere(file, name, ends)]
+
+
+def _is_before(file: File, node: Node, nodes: Sequence[Node]) -> bool:
+    """The node quantises or dequantises what others of ``nodes`` compute with."""
+    among = {each.at for each in nodes if each.op_type not in _AROUND}
+    return node.op_type in _AROUND and any(reader.at in among for name in node.outputs
+                                           for reader in file.readers.get(name, ()))
+
+
+def program_result(recorded: Recorded, call: ModuleCall, results: list[Result]) -> Result | None:
+    """Several results are distinguished by their sizes, or by their order where there are as many."""
+    if len(results) == 1 and len(call.results) == 1:
+        return results[0]
+    alike = [each for each in results if each.dims is not None and len(each.dims) == len(recorded.dims)
+             and all(size in (-1, other) for size, other in zip(each.dims, recorded.dims))]
+    return alike[0] if len(alike) == 1 else None
+
+
+def _is_read_elsewhere(file: File, value: str, nodes: Iterable[Node]) -> bool:
+    among = {node.at for node in nodes}
+    return value in file.outputs or any(node.at not in among for node in file.readers.get(value, ()))
+
+
+def _made_within(file: File, calls: Calls, call: int) -> list[str]:
+    """Values that nodes of the call make and others read, those last that nothing but the call makes."""
+    whole, part = [], []
+    for node in file.nodes:
+        if not calls.touches(node, call):
+            continue
+        for name in node.outputs:
+            if name and name not in file.constants and (name in file.outputs or any(
+                    not calls.within(reader, call) for reader in file.readers.get(name, ()))):
+                (whole if calls.within(node, call) else part).append(name)
+    return part + whole
+
+
+def _constants_around(file: File, calls: Calls, point: Point) -> list[str]:
+    """The constants that the call around reads, where the module was computed while exporting."""
+    around = calls.run.calls[point.returned_by[-1]].parent
+    if around is None or any(calls.touches(node, at) for node in file.nodes for at in point.returned_by):
+        return []
+    read = (name for node in file.nodes if calls.touches(node, around) and not set(node.outputs) <= file.constants
+            for name in node.inputs if name in file.constants)
+    return [name for name in dict.fromkeys(read) if file.elements.get(name) == point.recorded.count]
+
+
+def _read_within(file: File, calls: Calls, call: int) -> list[str]:
+    """Values that nodes of the call read and others make."""
+    return list(dict.fromkeys(
+        name for node in file.nodes if calls.within(node, call) for name in file.depends_on(node)
+        if name in file.maker and not calls.within(file.maker[name], call)))

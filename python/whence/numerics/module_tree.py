@@ -1,0 +1,38 @@
+"""The order and the labels of modules in a table that shows them as a tree."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .report import ModuleAccuracy
+
+
+def in_order(modules: Sequence[ModuleAccuracy]) -> list[ModuleAccuracy]:
+    """Parents first, siblings in the order in which they ended."""
+    first: dict[str, int] = {}
+    for at, each in enumerate(modules):
+        for path in paths(each.module):
+            first.setdefault(path, at)
+    return sorted(modules, key=lambda each: ([first[path] for path in paths(each.module)], each.call))
+
+
+def paths(module: str) -> list[str]:
+    """encoder.layer.0 -> encoder, encoder.layer, encoder.layer.0"""
+    parts = module.split(".") if module else []
+    return [".".join(parts[:depth + 1]) for depth in range(len(parts))]
+
+
+def labels(rows: Sequence[ModuleAccuracy]) -> list[str]:
+    """Each below the next module around it that has a row; a list of modules has none."""
+    shown = {each.module for each in rows}
+    depth = {"": 0 if "" in shown else -1}
+    labels = []
+    for each in rows:
+        around = next((path for path in reversed(paths(each.module)[:-1]) if path in shown), "")
+        name = each.module[len(around):].lstrip(".") if each.module else "(root)"
+        if each.module:
+            depth[each.module] = depth[around] + 1
+        labels.append("  " * depth[each.module] + name + (f" call {each.call}" if each.call else ""))
+    return labels

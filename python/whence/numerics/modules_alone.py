@@ -1,0 +1,236 @@
+"""Runs modules alone on what the file gives them: the error that a module makes, without what it inherits."""
+
+from __future__ import annotations
+
+import functools
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ..arguments import trees
+from ..errors import error, require_path
+from ..values import archives
+from ..values.value_file import Recorded, Run, Values
+from ..values.value_recorder import Recorder, run_recorded, tensors_of
+from . import tensor_differences
+from .measurements import Measured, Measurement
+from .runtimes import Runtime
+from .value_flow import Flow
+
+_SAME = 1e-2  # relative difference of two runs of one model, in bfloat16 on another number of threads, too
+
+CallKey = tuple[str, int]  # a module's qualified name, and the number of its call
+
+
+@dataclass
+class Suspect:
+    """A call whose result is off, and all of what it was given is observable."""
+
+    given: list[Recorded]
+    results: list[Measured]
+
+
+@dataclass
+class Made:
+    """The errors that modules make by themselves."""
+
+    relative: dict[CallKey, float] = field(default_factory=dict)
+    failed: dict[CallKey, str] = field(default_factory=dict)  # why a module did not run alone
+
+
+def model_of(model: Any, values: Values, run: Run) -> Any:
+    """The model, or that of an archive's path. Raises WhenceError as `whence record` does."""
+    if isinstance(model, (torch.nn.Module, torch.export.ExportedProgram)):
+        return model
+    require_path(model, "the model")
+    with tempfile.TemporaryDirectory(prefix="whence-") as folder:
+        inputs = Path(folder) / "inputs.pt"
+        torch.save({name: values.whole(each) for name, each in run.inputs.items()}, inputs)
+        return archives.opened(model, inputs)
+
+
+def measure(flow: Flow, values: Values, run: Run, model: Any, runtime: Runtime, least: float, memory: int) -> Made:
+    """Runs each call alone whose result is off by more than ``least``, except for the whole model's. What the file
+    gives it are the observed values of what it was given.
+
+    Raises WhenceError: E0104 and E0207 when the model does not run on the recorded inputs, E0206 when it is another."""
+    made = Made()
+    suspects = _suspects(flow.measurement, run, least)
+    for part in _rounds(suspects, memory):
+        taken = _taken(flow.measurement, values, part, runtime)
+        recorder = _Alone(model, values, part, taken, made)
+        result = run_recorded(recorder, model, *_arguments(model, values, run))
+        _require_recorded(values, run, result)
+    return made
+
+
+def _require_recorded(values: Values, run: Run, result: Any) -> None:
+    """Another model would make errors of its own."""
+    for recorded, tensor in zip(run.calls[-1].results, tensors_of(result)):
+        found = tensor_differences.compare(values, recorded, tensor)
+        if found is None or not found.relative <= _SAME:
+            raise error("E0206", "sidecar_mismatch", f"the model does not compute the values in {values.place}",
+                        "give the model that they were recorded of, or record them again")
+
+
+def _arguments(model: Any, values: Values, run: Run) -> tuple[Any, Mapping[str, Any] | None]:
+    """args and kwargs: inputs by the names that the recording gave them."""
+    inputs = {name: values.whole(each) for name, each in run.inputs.items()}
+    if isinstance(model, torch.export.ExportedProgram):
+        return (inputs,), None
+    return (), inputs
+
+
+def _suspects(measurement: Measurement, run: Run, least: float) -> dict[CallKey, Suspect]:
+    seen = {each.point.recorded.key: each for each in measurement.points if each.value is not None}
+    inputs = {each.key for each in run.inputs.values()}
+    found = {}
+    for call in run.calls:
+        results = [seen[each.key] for each in call.results if each.key in seen]
+        if call.module and any(each.differs(least) for each in results) and len(results) == len(call.results) \
+                and all(each.key in seen or each.key in inputs for each in call.given):
+            found[call.module, call.call] = Suspect(list(call.given), results)
+    return found
+
+
+def _rounds(suspects: Mapping[CallKey, Suspect], memory: int) -> Iterator[dict[CallKey, Suspect]]:
+    """Suspects for each round, whose values together stay below ``memory``."""
+    part: dict[CallKey, Suspect] = {}
+    held: dict[str, int] = {}
+    for key, each in suspects.items():
+        sizes = {one.key: 8 * one.count for one in (*each.given, *(result.point.recorded for result in each.results))}
+        if part and sum((held | sizes).values()) > memory:
+            yield part
+            part, held = {}, {}
+        part[key] = each
+        held |= sizes
+    if part:
+        yield part
+
+
+def _taken(measurement: Measurement, values: Values, suspects: Mapping[CallKey, Suspect],
+           runtime: Runtime) -> dict[str, torch.Tensor]:
+    """The file's tensors in the place of recorded ones, by their keys, in their dtype and order of axes."""
+    seen = {each.point.recorded.key: each for each in measurement.points if each.value is not None}
+    wanted: dict[str, list[Recorded]] = {}
+    for each in suspects.values():
+        for recorded in (*each.given, *(result.point.recorded for result in each.results)):
+            if recorded.key in seen:
+                wanted.setdefault(seen[recorded.key].value, []).append(recorded)
+    taken = {}
+    for name, tensor in runtime.take(measurement.feed.tensors, list(wanted)):
+        for recorded in wanted[name]:
+            layout = seen[recorded.key].figures.layout
+            taken[recorded.key] = tensor_differences.as_recorded(values, recorded, tensor, layout)
+    return taken
+
+
+class _Alone(Recorder):
+    """In the place of recording what a call is given: runs the module on what the file gives it."""
+
+    def __init__(self, model: Any, values: Values, suspects: Mapping[CallKey, Suspect], taken: Mapping[str, torch.Tensor],
+                 made: Made) -> None:
+        super().__init__()
+        self._model = model
+        self._values = values
+        self._suspects = suspects
+        self._taken = taken
+        self._made = made
+
+    @contextmanager
+    def one_run(self, inputs: Mapping[str, torch.Tensor]) -> Iterator[_AloneCalls]:
+        yield _AloneCalls(self._call)
+
+    def _call(self, owner: Any, path: str, number: int, given: Any) -> None:
+        suspect = self._suspects.get((path, number))
+        if suspect is None:
+            return
+        try:
+            results = self._ran(owner, path, number, given, self._in_place_of(tensors_of(given), suspect.given))
+        except (RuntimeError, TypeError, ValueError, IndexError, AttributeError) as failure:
+            self._made.failed[path, number] = str(failure).splitlines()[0] if str(failure) else type(failure).__name__
+            return
+        off = [tensor_differences.relative(wanted, self._taken[each.point.recorded.key])
+               for wanted, each in zip(results, suspect.results)]
+        self._made.relative[path, number] = max(off, default=0.0)
+
+    def _in_place_of(self, given: list[torch.Tensor], recorded: list[Recorded]) -> list[torch.Tensor | None]:
+        """The file's tensor in the place of each that is given. A torch.export program gives a module what it reads, in
+        an order of its own, where the recorded model gave arguments: what equals which says which is which."""
+        left = list(recorded)
+        taken = []
+        for tensor in given:
+            same = next((each for each in left if each.dims == tuple(tensor.shape) and self._equals(each, tensor)), None)
+            if same is None:
+                raise TypeError("it is given other tensors than were recorded")
+            left.remove(same)
+            taken.append(self._taken.get(same.key))
+        return taken
+
+    def _equals(self, recorded: Recorded, tensor: torch.Tensor) -> bool:
+        found = tensor_differences.compare(self._values, recorded, tensor, as_it_is=True)
+        return found is not None and found.relative <= _SAME
+
+    def _ran(self, owner: Any, path: str, number: int, given: Any,
+             tensors: list[torch.Tensor | None]) -> list[torch.Tensor]:
+        if not isinstance(owner, torch.nn.Module):  # a scripted one tells its tensors alone
+            return self._ran_scripted(path, number, given, tensors)
+        leaves, close = trees.flatten(given)
+        left = iter(_replaced(tensors_of(given), tensors))
+        args, kwargs = close(iter([next(left) if isinstance(leaf, torch.Tensor) else leaf for _, leaf in leaves]))
+        with _buffers_restored(owner):
+            return tensors_of(owner(*args, **kwargs))
+
+    def _ran_scripted(self, path: str, number: int, given: list[torch.Tensor],
+                      tensors: list[torch.Tensor | None]) -> list[torch.Tensor]:
+        module = functools.reduce(getattr, path.split("."), self._model)._c
+        later = f"forward{number}"  # a trace has further calls as methods of their own
+        method = module._get_method(later if number and module._has_method(later) else "forward")
+        if [each.type.kind() for each in method.schema.arguments[1:]] != ["TensorType"] * len(given):
+            raise TypeError("it takes more than tensors")
+        return tensors_of(method(*_replaced(given, tensors)))
+
+
+@contextmanager
+def _buffers_restored(module: torch.nn.Module) -> Iterator[None]:
+    """Without ``keeping``, which would put back the hooks of the run around, too."""
+    kept = [(each, each.clone()) for each in module.buffers()]
+    with torch.random.fork_rng(devices=[]):
+        try:
+            yield
+        finally:
+            for buffer, content in kept:
+                buffer.copy_(content)
+
+
+def _replaced(given: list[torch.Tensor], tensors: list[torch.Tensor | None]) -> list[torch.Tensor]:
+    """The file's in the place of PyTorch's, where it has one; the model's inputs are what they are."""
+    return [mine.detach().clone() if other is None else other.to(mine.dtype).reshape(mine.shape)
+            for mine, other in zip(given, tensors, strict=True)]
+
+
+class _AloneCalls:
+    """Counts calls; those that a module makes while it runs alone are none of the model's."""
+
+    def __init__(self, call: Any) -> None:
+        self._call = call
+        self._counts: dict[str, int] = {}
+        self._is_alone = False
+
+    def enter(self, owner: Any, path: str, kind: type | str, given: Any, call: int | None = None) -> None:
+        if self._is_alone:
+            return
+        number = self._counts[path] = self._counts.get(path, -1) + 1
+        self._is_alone = True
+        try:
+            self._call(owner, path, number if call is None else call, given)
+        finally:
+            self._is_alone = False
+
+    def leave(self, owner: Any, result: Any) -> None:
+        """Only what is given counts here."""

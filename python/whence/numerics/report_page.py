@@ -1,0 +1,82 @@
+"""The report as one HTML page without outside parts: a plot of the error along the model, and the tree in colours."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ..base.page_style import STYLE
+from .module_tree import in_order, labels, paths
+
+if TYPE_CHECKING:
+    from .report import AccuracyReport, ModuleAccuracy
+
+_WIDTH, _HEIGHT, _LEFT, _BOTTOM = 1100, 280, 60, 24
+
+
+def to_html(report: AccuracyReport, headlines: Sequence[str]) -> str:
+    said = "\n".join(headlines)
+    return (f"<!doctype html><html lang=en><meta charset=utf-8><title>{html.escape(report.path.name)}: accuracy by module"
+            f"</title><style>{STYLE}</style><h1>{html.escape(report.path.name)}: accuracy by module</h1>"
+            f"<pre>{html.escape(said)}</pre>{_plot(report)}{_table(report)}</html>\n")
+
+
+def _plot(report: AccuracyReport) -> str:
+    """Relative error of the innermost modules in the order of data, on a logarithmic scale; a line at the tolerance."""
+    around = {path for each in report.modules if each.module for path in ("", *paths(each.module)[:-1])}
+    rows = [each for each in report.modules if each.status != "not observable" and each.module not in around]
+    finite = [each.relative for each in rows if 0 < each.relative < math.inf] + [report.tolerance or 1e-6]
+    low, high = math.floor(math.log10(min(finite))), math.ceil(math.log10(max(finite)) + 1e-9)
+    high = max(high, low + 1)
+
+    def height(relative: float) -> float:
+        place = low if relative <= 0 else high if math.isinf(relative) else math.log10(relative)
+        return 10 + (high - min(max(place, low), high)) / (high - low) * (_HEIGHT - _BOTTOM - 10)
+
+    def across(at: int) -> float:
+        return _LEFT + (at + 0.5) * (_WIDTH - _LEFT - 10) / max(len(rows), 1)
+
+    parts = [f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role=img aria-label="relative error along the model">']
+    for exponent in range(low, high + 1):
+        y = height(10.0 ** exponent)
+        parts.append(f'<line x1={_LEFT} x2={_WIDTH} y1={y:.1f} y2={y:.1f} stroke="var(--line)"/>'
+                     f'<text x={_LEFT - 8} y={y + 4:.1f} text-anchor=end>1e{exponent}</text>')
+    if report.tolerance > 0:
+        y = height(report.tolerance)
+        parts.append(f'<line x1={_LEFT} x2={_WIDTH} y1={y:.1f} y2={y:.1f} stroke="var(--bad)" stroke-dasharray="5 4"/>'
+                     f'<text x={_WIDTH - 4} y={y - 5:.1f} text-anchor=end>above {report.tolerance:.2g} differs</text>')
+    path = " ".join(f"{across(at):.1f},{height(each.relative):.1f}" for at, each in enumerate(rows))
+    parts.append(f'<polyline points="{path}" fill=none stroke="var(--faint)" stroke-opacity=".5"/>')
+    first = report.first_row
+    for at, each in enumerate(rows):
+        colour = "var(--good)" if each.status == "equal" else "var(--bad)"
+        radius = 6 if each is first else 3
+        parts.append(f'<circle cx={across(at):.1f} cy={height(each.relative):.1f} r={radius} fill="{colour}">'
+                     f"<title>{html.escape(each.name)}: {each.relative:.3g}</title></circle>")
+    parts.append(f'<text x={_LEFT} y={_HEIGHT - 6}>relative difference of the innermost modules, in the order in which '
+                 f"they end; first: {html.escape(str(report.first) if report.first else 'none')}</text></svg>")
+    return "".join(parts)
+
+
+def _table(report: AccuracyReport) -> str:
+    rows, first = in_order(report.modules), report.first_row
+    lines = ["<table><tr><th>module<th>relative<th>largest<th>SQNR dB<th>cosine<th>inherited</tr>"]
+    for each, label in zip(rows, labels(rows)):
+        if each.status == "not observable":
+            lines.append(f"<tr><td>{html.escape(label)}<td colspan=5 class=note>{html.escape(each.note)}</tr>")
+            continue
+        kind = " class=first" if each is first else ""
+        figures = (each.relative, each.largest, each.sqnr, each.cosine, each.inherited)
+        shown = "".join(f"<td>{figure:.3g}" for figure in figures)
+        lines.append(f'<tr{kind} style="background:{_colour(report, each)}"><td>{html.escape(label)}{shown}</tr>')
+    return "".join(lines) + "</table>"
+
+
+def _colour(report: AccuracyReport, each: ModuleAccuracy) -> str:
+    """Red from the tolerance on, the more the further; nothing below."""
+    if each.status == "equal":
+        return "none"
+    decades = 3.0 if math.isinf(each.relative) else math.log10(each.relative / max(report.tolerance, 1e-12))
+    return f"rgb(192 57 43 / {min(0.08 + 0.1 * max(decades, 0.0), 0.4):.2f})"

@@ -1,0 +1,96 @@
+"""``whence validate --values``: what the command says of a file, and what values prove of its annotations."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from ..command import process
+from ..command.arguments import Parser
+from ..errors import error
+from . import file_inputs, format_options
+from .file_inputs import ExtraInputs, InputNames
+from .value_proofs import Contradiction
+
+
+@dataclass(frozen=True)
+class Proof:
+    """Counts of annotations that recorded values prove, and contradictions."""
+
+    settings: str                 # the runtime and how it ran
+    proved: int                   # calls whose results are the recorded ones within `limit`, and like none of another module
+    limit: float                  # relative difference: wider in files that compute in few bits
+    observable: int
+    calls: int                    # that were recorded with results
+    contradictions: tuple[Contradiction, ...]
+
+    def __str__(self) -> str:
+        lines = [f"values: {self.proved} of {self.calls} module calls proved within {self.limit:.1g}, {self.observable} observable"]
+        return "\n".join(lines + [f"  {each}" for each in self.contradictions])
+
+
+def prove(model: str | os.PathLike[str], values: Any, sidecar: str | os.PathLike[str] | None = None,
+          input_names: InputNames | None = None, extra_inputs: ExtraInputs | None = None) -> Proof:
+    """Raises WhenceError as ``whence.accuracy`` does."""
+    from .api import accuracy
+
+    report = accuracy(model, values, sidecar=sidecar, input_names=input_names, extra_inputs=extra_inputs)
+    return Proof(report.settings, sum(each.proved for each in report.modules), report.tolerance, report.observable, len(report.modules),
+                 report.contradictions)
+
+
+def parser() -> Parser:
+    options = Parser(
+        prog="whence validate", description="Says how much is known of an annotated file, runs it on recorded inputs, and "
+        "counts the modules whose results are the recorded ones. Without --values the file does not run.",
+        epilog="Exit code 1: a check found something, or a value is another module's than the file says. The other options "
+        "are those of `whence validate`.", allow_abbrev=False)
+    options.add_argument("file", help="an annotated ONNX file")
+    options.add_argument("--values", required=True, metavar="FILE", help="recorded values, model.values.safetensors")
+    options.add_argument("--sidecar", "-s", metavar="FILE", help="says which operation made each module's result, too")
+    format_options.declare(options, ["text", "json"])
+    file_inputs.add_options(options)
+    for flag in ("--all", "--full"):
+        options.add_argument(flag, action="append_const", const=flag, dest="others", help="as without --values")
+    for option in ("--min-covered", "--min", "--require", "--baseline", "--conformance", "--config", "--allow", "--tolerance",
+                   "--depth", "--source-root"):
+        names = ("--depth", "-d") if option == "--depth" else (option,)
+        options.add_argument(*names, action="append", metavar="X", type=lambda text, option=option: (option, text),
+                             dest="others", help="as without --values")
+    return options
+
+
+def main(arguments: Sequence[str]) -> int:
+    options = parser()
+    given = options.parse_args(arguments)
+    written = format_options.forms_of(options, given)
+    others = [word for each in given.others or () for word in (each if isinstance(each, tuple) else (each,))]
+    others += ["--sidecar", given.sidecar] if given.sidecar else []
+    results = {}
+    for form, _ in written:
+        results[form] = process.run([str(process.binary()), "validate", given.file, *others, "--format", form],
+                                    process.environment())
+        result = results[form]
+        if result.returncode not in (0, 1):
+            print(result.stdout, end="")
+            print(result.stderr, end="", file=sys.stderr)
+            return result.returncode
+    print(result.stderr, end="", file=sys.stderr)
+    proof = prove(given.file, given.values, given.sidecar, given.input_name, given.extra_inputs)
+    format_options.write(given.file, written, lambda form: _with_proof(results[form].stdout, form, proof))
+    return 1 if proof.contradictions else result.returncode
+
+
+def _with_proof(said: str, form: str, proof: Proof) -> str:
+    if form != "json":
+        return f"{said}\n{proof}"
+    try:
+        stated = json.loads(said)
+    except ValueError:
+        raise error("E0901", "internal", "`whence validate --json` did not print JSON", "report it") from None
+    stated["clean"] = stated["clean"] and not proof.contradictions
+    return json.dumps({**stated, "proof": asdict(proof)}, indent=2)

@@ -1,0 +1,112 @@
+"""Flow: how the observed values of a measurement are computed from each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cached_property
+
+from .annotated_file import File, Node
+from .measurements import Measured, Measurement, QUANTISING
+
+
+class Flow:
+    """Nodes between observed values: those that the measurement has when the flow is made."""
+
+    def __init__(self, file: File, measurement: Measurement) -> None:
+        self.file = file
+        self.measurement = measurement
+        self.observed: dict[str, Measured] = {}
+        for each in measurement.points:
+            if each.value is not None:
+                self.observed.setdefault(each.value, each)
+        self._regions: dict[str, tuple[list[Node], list[Measured]]] = {}
+
+    def region(self, value: str) -> tuple[list[Node], list[Measured]]:
+        """The nodes that compute ``value`` from observed ones, in the file's order, and those."""
+        if value not in self._regions:
+            self._regions[value] = self._found(value)
+        return self._regions[value]
+
+    def _found(self, value: str) -> tuple[list[Node], list[Measured]]:
+        nodes: dict[int, Node] = {}
+        reads: dict[str, Measured] = {}
+        todo = [value]
+        while todo:
+            node = self.file.maker.get(todo.pop())
+            if node is None or node.at in nodes:
+                continue
+            nodes[node.at] = node
+            for name in node.inputs:
+                if name in self.observed and name != value:
+                    reads[name] = self.observed[name]  # also a constant
+            todo += (name for name in self.file.depends_on(node) if name not in self.observed or name == value)
+        return [nodes[at] for at in sorted(nodes)], list(reads.values())
+
+    def before(self, value: str) -> float:
+        """The largest relative difference among the observed values that ``value`` is computed from."""
+        return max((each.figures.relative for each in self.region(value)[1]), default=0.0)
+
+    def ever_before(self, value: str) -> float:
+        """The same among all observed values before ``value``."""
+        return self._largest_before[value]
+
+    @cached_property
+    def _largest_before(self) -> dict[str, float]:
+        largest: dict[str, float] = {}
+        for name in self.observed:  # in the file's order, so that what is before a value is known
+            largest[name] = max((max(each.figures.relative, largest.get(each.value, 0.0))
+                                 for each in self.region(name)[1]), default=0.0)
+        return largest
+
+    def is_quantised(self, value: str) -> bool:
+        """Its region rounds to few bits, or reads weights that were."""
+        return self.quantise(self.region(value)[0])
+
+    def quantise(self, nodes: Iterable[Node]) -> bool:
+        return any(node.op_type in QUANTISING or any(name in self._low_bits for name in node.inputs) for node in nodes)
+
+    @cached_property
+    def _low_bits(self) -> set[str]:
+        """Constants that were dequantised."""
+        found: set[str] = set()
+        for node in self.file.nodes:
+            if node.op_type in QUANTISING or any(name in found for name in node.inputs):
+                found.update(name for name in node.outputs if name in self.file.constants)
+        return found
+
+    def has_weights(self, nodes: Iterable[Node]) -> bool:
+        """Constants of more than one element have a part in what the nodes compute."""
+        return any(name in self._weights for node in nodes for name in node.inputs)
+
+    @cached_property
+    def _weights(self) -> set[str]:
+        found = {name for name, count in self.file.elements.items() if count > 1}
+        for node in self.file.nodes:
+            if any(name in found for name in node.inputs):
+                found.update(name for name in node.outputs if name in self.file.constants)
+        return found
+
+    def behind(self, value: str) -> tuple[list[Measured], bool]:
+        """The next observed values that are computed from this one, and whether an output of the file is, too."""
+        seen: set[int] = set()
+        found: dict[str, Measured] = {}
+        reaches = value in self.file.outputs
+        todo = [value]
+        while todo:
+            for node in self.file.readers.get(todo.pop(), ()):
+                if node.at in seen:
+                    continue
+                seen.add(node.at)
+                for name in node.outputs:
+                    if name in self.observed and name != value:
+                        found[name] = self.observed[name]
+                    elif name not in self.file.sizes:
+                        reaches = reaches or name in self.file.outputs
+                        todo.append(name)
+        return list(found.values()), reaches
+
+    def first_seen(self, nodes: Iterable[Node]) -> Measured | None:
+        """The first observed value that is computed from results of these nodes."""
+        behind = [each for node in nodes for name in node.outputs if name
+                  for each in ([self.observed[name]] if name in self.observed else self.behind(name)[0])]
+        return min(behind, key=lambda each: self.file.place(each.value), default=None)

@@ -1,0 +1,168 @@
+"""Runs an exported file in ONNX Runtime and the model in PyTorch on the same inputs, and compares."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from ..arguments import calls, trees
+from ..base import library_warnings
+from ..base.report_printing import Printed, Table, counted
+from ..errors import WhenceError, error
+from ..files.model_files import Model, as_file
+from ..state.export_settings import without_fast_path
+from ..state.model_state import refuse_results_without_data, state_restored
+from ..values.value_recorder import Recorder, modules_of
+from . import annotated_file, file_inputs, ort_session
+from .api import accuracy_on
+from .file_inputs import ExtraInputs
+
+
+@dataclass(frozen=True)
+class OutputDifference:
+    """One output of the file against the model's."""
+
+    name: str
+    shapes_equal: bool
+    largest: float  # largest absolute difference; NaN where only one of the two is NaN
+    within: bool    # |got - wanted| <= atol + rtol * |wanted| everywhere
+
+
+@dataclass(frozen=True, repr=False)
+class Verification(Printed):
+    outputs: tuple[OutputDifference, ...]
+    first_module: str | None = None  # the first that differs while all it reads agrees; None: none, or not known
+    modules_compared: int = 0        # calls of modules whose results the file shows
+
+    @property
+    def ok(self) -> bool:
+        return all(output.shapes_equal and output.within for output in self.outputs)
+
+    def _headline(self) -> str:
+        wrong = [each.name for each in self.outputs if not (each.shapes_equal and each.within)]
+        return (f"{counted(len(self.outputs), 'output')}, " + (f"{len(wrong)} of them differ: {', '.join(wrong)}" if wrong else "all equal")
+                + (f"; first module that differs: {self.first_module!r}" if self.first_module is not None else ""))
+
+    def _table(self) -> Table:
+        return Table(("output", "", "largest difference"), [
+            (each.name, "equal" if each.shapes_equal and each.within else "differs",
+             f"{each.largest:.3g}" if each.shapes_equal else "other shape") for each in self.outputs], texts=2)
+
+    def __str__(self) -> str:
+        lines = [f"{each.name}: " + ("equal" if each.shapes_equal and each.within else "DIFFERS") +
+                 (f", largest difference {each.largest:.3g}" if each.shapes_equal else ", other shape")
+                 for each in self.outputs]
+        if not self.ok:
+            lines.append(f"first module that differs: {self.first_module!r}" if self.first_module is not None
+                         else "no module's own result differs")
+        return "\n".join(lines)
+
+
+def verify(path: Model, model: Any, args: Sequence[Any] | Any = (), *,
+           kwargs: Mapping[str, Any] | None = None, rtol: float = 1e-3, atol: float = 1e-4,
+           input_names: Sequence[str] | Mapping[str, str] = (), extra_inputs: ExtraInputs | None = None) -> Verification:
+    """Compares ``path`` in ONNX Runtime with ``model`` called with ``args`` and ``kwargs``, output by output.
+
+    ``path`` may be what ``export`` returns, or a model in memory. The file's inputs are the call's tensors by forward's
+    names, or, where it has others, in the order of forward's signature; ``input_names`` are those that the export was
+    given, or forward's names by the file's. ``extra_inputs`` are those of the file that forward does not take, as ``accuracy`` has them. Where outputs
+    differ and the file is annotated, results of modules are compared too, as ``accuracy`` does with ``rtol``, and the
+    first that differs is named.
+    ``model`` may be a scripted module, or a torch.export.ExportedProgram, whose own example is taken without ``args``.
+    A file without its weights is given the model's.
+    Raises WhenceError: E0104 when inputs or outputs do not fit, E0207 when the model does not run on the arguments,
+    E0307 without onnxruntime or onnx.
+    """
+    ort_session.needs("onnx", "verifying")
+    input_names = input_names or getattr(getattr(path, "_source", None), "input_names", ())
+    with as_file(path, "path") as file, library_warnings.hidden():
+        return _verified(file, model, args, kwargs, rtol, atol, input_names, extra_inputs)
+
+
+def _verified(path: str, model: Any, args: Any, kwargs: Mapping[str, Any] | None, rtol: float, atol: float,
+              input_names: Sequence[str] | Mapping[str, str], extra_inputs: ExtraInputs | None) -> Verification:
+    session = ort_session.session(path)
+    recorder = Recorder()
+    try:
+        tensors, wanted = _called(model, args, kwargs, recorder)
+    except WhenceError:
+        raise
+    except (RuntimeError, TypeError, ValueError, IndexError) as failure:
+        raise error("E0207", "run_failed", f"PyTorch cannot run the model on these arguments: {failure}",
+                    "give arguments that the model accepts") from failure
+    refuse_results_without_data(wanted, model, tensors.values())
+    wanted = list(ort_session.without_quantized(dict(zip(map(str, range(len(wanted))), wanted))).values())
+    feed = _feed(path, session, tensors, model, input_names, extra_inputs)
+    got = _tensors_by_name(session, ort_session.run(session, feed))
+    if len(got) != len(wanted):
+        raise error("E0104", "input_mismatch",
+                    f"the file returns {len(got)} tensors, the model {len(wanted)}",
+                    "export again with the same arguments", file=str(path))
+    compared = tuple(_difference(name, value, tensor, rtol, atol) for (name, value), tensor in zip(got, wanted))
+    verification = Verification(compared)
+    if verification.ok or not recorder.runs:
+        return verification
+    try:
+        report = accuracy_on(path, recorder.values(), feed, rtol)
+    except WhenceError:  # it is not annotated, or not with the modules of this model
+        return verification
+    return Verification(compared, report.first and report.first.module, report.observable)
+
+
+def _feed(path: Any, session: Any, tensors: Mapping[str, torch.Tensor], model: Any,
+          input_names: Sequence[str] | Mapping[str, str], extra_inputs: ExtraInputs | None) -> dict[str, torch.Tensor]:
+    if not isinstance(input_names, Mapping) and extra_inputs is None:
+        return ort_session.inputs_of(session, ort_session.renamed(tensors, input_names), str(path), model)
+    pairs = input_names if isinstance(input_names, Mapping) else dict(zip(input_names, tensors))
+    return file_inputs.feed(annotated_file.read(path, annotated=False), ort_session.without_quantized(tensors),
+                            file_inputs.supplied(pairs, extra_inputs)).tensors
+
+
+def _tensors_by_name(session: Any, results: Sequence[Any]) -> list[tuple[str, Any]]:
+    """The outputs; of one that is a list, its elements; of optional ones those that are there."""
+    found = []
+    for each, value in zip(session.get_outputs(), results):
+        if isinstance(value, list):
+            found += [(f"{each.name}[{at}]", element) for at, element in enumerate(value)]
+        elif value is not None:
+            found.append((each.name, value))
+    return found
+
+
+def _called(model: Any, args: Any, kwargs: Any, recorder: Recorder) -> tuple[dict[str, torch.Tensor], list[torch.Tensor]]:
+    """The call's tensors, and those that the model returns for copies of them."""
+    with torch.no_grad(), without_fast_path():  # the file was made so, too
+        if isinstance(model, torch.export.ExportedProgram):
+            args, kwargs = trees.with_tensors((args, kwargs))
+            if kwargs is None and isinstance(args, (tuple, list)) and not args:
+                args, kwargs = model.example_inputs
+            args = args if isinstance(args, (tuple, list)) else (args,)
+            positional, keywords = trees.copied((args, dict(kwargs or {})))
+            with state_restored([model.state_dict, model.constants]):
+                output = model.module()(*positional, **keywords)
+            given = enumerate(trees.tensors_in((args, kwargs)))
+            return {str(at): each for at, each in given}, trees.tensors_in(output)
+        if isinstance(model, torch.jit.ScriptModule):
+            call = calls.opened(calls.signature_of(model), args, kwargs)
+            # A copy, for its state is not in Python.
+            return call.tensors, trees.tensors_in(copy.deepcopy(model)(**trees.copied(call.arguments)))
+        with calls.tensors_only(model, args, kwargs) as call:
+            given = dict(zip(call.tensors, call.copies()))
+            with recorder.run(modules_of(model), given):
+                return call.tensors, trees.tensors_in(model(*given.values()))
+
+
+def _difference(name: str, got: Any, wanted: torch.Tensor, rtol: float, atol: float) -> OutputDifference:
+    tensor = got if isinstance(got, torch.Tensor) else torch.as_tensor(got)
+    if wanted.is_complex() and not tensor.is_complex():
+        wanted = torch.view_as_real(wanted.resolve_conj())
+    if tensor.shape != wanted.shape:
+        return OutputDifference(name, False, float("nan"), False)
+    a, b = tensor.double(), wanted.double()
+    largest = float((a - b).abs().nan_to_num(nan=0.0 if torch.equal(a.isnan(), b.isnan()) else float("nan")).max()) \
+        if a.numel() else 0.0
+    return OutputDifference(name, True, largest, torch.allclose(a, b, rtol=rtol, atol=atol, equal_nan=True))

@@ -1,0 +1,168 @@
+"""An ONNX file without its weights, and the same file with more outputs: neither reads the weights.
+
+Both work on protobuf's wire format. Fields of a message that is written twice are merged by every reader, so outputs are
+added by appending a second, tiny graph to the file.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import shutil
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from ..base.optional_packages import needs
+from ..errors import WhenceError, error
+from ..files.atomic_files import require_apart, write_text
+
+_GRAPH, _INITIALIZER, _SPARSE, _OUTPUT = 7, 5, 15, 12   # fields of ModelProto and GraphProto (onnx.proto)
+_BYTES_OF_TENSOR = {4, 5, 6, 7, 9, 10, 11}              # fields of TensorProto that hold elements
+_LARGEST = 4096                                         # bytes: smaller initializers keep their content
+
+
+def without_weights(path: str | os.PathLike[str]) -> Any:
+    """The onnx.ModelProto, its initializers of more than 4 KiB without content.
+
+    Raises WhenceError: E0102, E0201, E0202 and E0203 when the file is not ONNX, E0307 without onnx.
+    """
+    onnx = needs("onnx", "reading a model")
+    path = os.fspath(path)
+    try:
+        with open(path, "rb") as file:
+            if os.fstat(file.fileno()).st_size == 0:
+                raise error("E0201", "empty_file", f"{path} has no bytes", "check how it was written", file=path)
+            with mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as data, memoryview(data) as view:
+                kept = b"".join(_model_parts(view))
+    except OSError as failure:
+        raise error("E0102", "missing_file", f"{path} cannot be read: {failure}", "check the path", file=path) from None
+    except (IndexError, ValueError):
+        raise _no_model(path) from None
+    model = onnx.ModelProto()
+    try:
+        model.ParseFromString(kept)
+    except Exception:  # protobuf's DecodeError, whose module depends on its version
+        raise _no_model(path) from None
+    if not model.graph.node:
+        raise _no_model(path)
+    return model
+
+
+def _no_model(path: str):
+    return error("E0203", "wrong_kind", f"{path} is not a complete ONNX file", "whence.validate says what is wrong with it",
+                 file=path)
+
+
+def _model_parts(data: memoryview) -> Iterator[bytes]:
+    for number, start, body, end in _fields(data, 0, len(data)):
+        if number != _GRAPH:
+            yield bytes(data[start:end])
+            continue
+        graph = b"".join(_graph_parts(data, body, end))
+        yield _field(_GRAPH, graph)
+
+
+def _graph_parts(data: memoryview, begin: int, stop: int) -> Iterator[bytes]:
+    for number, start, body, end in _fields(data, begin, stop):
+        if number in (_INITIALIZER, _SPARSE) and end - body > _LARGEST:
+            yield _field(number, b"".join(bytes(data[first:last]) for inner, first, _, last in _fields(data, body, end)
+                                          if number == _INITIALIZER and inner not in _BYTES_OF_TENSOR))
+        else:
+            yield bytes(data[start:end])
+
+
+def _fields(data: memoryview, at: int, stop: int) -> Iterator[tuple[int, int, int, int]]:
+    """Number, start, start of the content and end of each field of a message."""
+    while at < stop:
+        start = at
+        tag, at = _varint(data, at)
+        kind = tag & 7
+        body = at
+        if kind == 0:
+            _, at = _varint(data, at)
+        elif kind == 2:
+            size, body = _varint(data, at)
+            at = body + size
+        elif kind in (1, 5):
+            at += 8 if kind == 1 else 4
+        else:
+            raise ValueError(kind)
+        if at > stop:
+            raise ValueError("the file ends within a field")
+        yield tag >> 3, start, body, at
+
+
+def _varint(data: memoryview, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            return value, at
+        shift += 7
+        if shift > 63:
+            raise ValueError("a number of more than 64 bits")
+
+
+def _field(number: int, content: bytes) -> bytes:
+    return _number(number << 3 | 2) + _number(len(content)) + content
+
+
+def _number(value: int) -> bytes:
+    written = bytearray()
+    while value > 127:
+        written.append(value & 127 | 128)
+        value >>= 7
+    written.append(value)
+    return bytes(written)
+
+
+def more_outputs(names: Iterable[str]) -> bytes:
+    """The bytes to append to an ONNX file so that values of these names are outputs, too; runtimes infer their types."""
+    return _field(_GRAPH, b"".join(_field(_OUTPUT, _field(1, name.encode())) for name in names))
+
+
+def is_embedded(model: Any) -> bool:
+    """True when no weight lies in another file."""
+    return not any(each.data_location == 1 for each in model.graph.initializer)
+
+
+def files_of(path: str | os.PathLike[str], model: Any) -> list[Path]:
+    """The file itself, and those beside it that its weights lie in."""
+    names = {entry.value for each in model.graph.initializer if each.data_location == 1
+             for entry in each.external_data if entry.key == "location"}
+    return [Path(path), *(Path(path).parent / name for name in sorted(names))]
+
+
+def weights_beside(path: str | os.PathLike[str]) -> list[Path]:
+    """Files beside the model that hold its weights; none where it cannot be read, which is said elsewhere."""
+    try:
+        return files_of(path, without_weights(path))[1:]
+    except WhenceError:
+        return []
+
+
+def write_about(model: Path, what: str, target: str | os.PathLike[str], text: str) -> Path:
+    """Writes a text about the model where neither that nor its weights lie. Returns the path."""
+    require_apart({what: target}, [model, *weights_beside(model)])
+    write_text(Path(target), text)
+    return Path(target)
+
+
+def require_weights(path: str | os.PathLike[str], model: Any) -> None:
+    """Raises WhenceError E0102 where a file with weights is not there."""
+    for each in files_of(path, model)[1:]:
+        if not each.is_file():
+            raise error("E0102", "missing_file", f"there is no {each}, in which weights of {Path(path).name} lie",
+                        "keep the two files together", file=str(path))
+
+
+def with_outputs(path: str | os.PathLike[str], names: Iterable[str], folder: Path) -> Path:
+    """A copy of the file in ``folder`` with more outputs."""
+    target = folder / "more_outputs.onnx"
+    shutil.copyfile(path, target)  # by the kernel
+    with open(target, "ab") as copy:
+        copy.write(more_outputs(names))
+    return target

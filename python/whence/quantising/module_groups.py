@@ -1,0 +1,60 @@
+"""Groups: the nodes of one module, which are quantised together."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from ..numerics.annotated_file import File, Node
+from ..values.module_globs import matcher
+from .quantisers import Quantiser
+
+
+@dataclass(frozen=True)
+class Group:
+    module: str               # qualified name; of all of its calls
+    nodes: tuple[str, ...]    # names
+
+
+def named_by_quantiser(file: File, quantiser: Quantiser, chosen: Collection[str]) -> list[str]:
+    """``chosen`` nodes under all names that the quantiser has for them."""
+    return [name for node in file.nodes if node.name in chosen for name in quantiser.names(node)]
+
+
+def to_exclude(file: File, quantiser: Quantiser, quantised: Collection[str]) -> tuple[str, ...]:
+    """Every node that the quantiser would change, but those: also of modules that were not asked about."""
+    return tuple(name for node in file.nodes if node.name and node.name not in quantised and quantiser.changes(node)
+                 for name in quantiser.names(node))
+
+
+def of_modules(file: File, quantiser: Quantiser, globs: Collection[str], excluded: Collection[str]) -> list[Group]:
+    """One group for each module that a glob means, with all modules below it; without globs one for each module that
+    has nodes of its own. Nodes of other operators, and those of modules that a glob excludes, are in none."""
+    chosen, out = matcher(globs), matcher(excluded)
+    found: dict[str, list[str]] = {}
+    for node in file.nodes:
+        if not node.name or not node.modules or not quantiser.changes(node):
+            continue
+        module = _around(node)
+        if out(module):
+            continue
+        group = next((path for path in _paths(module) if chosen(path)), None) if globs else module
+        if group is not None:
+            found.setdefault(group, []).append(node.name)
+    return [Group(module, tuple(nodes)) for module, nodes in found.items()]
+
+
+def _around(node: Node) -> str:
+    """The innermost module that holds all of those that the node stands for."""
+    common = node.modules[0].split(".") if node.modules[0] else []
+    for module in node.modules[1:]:
+        parts = module.split(".")
+        same = next((at for at, (a, b) in enumerate(zip(common, parts)) if a != b), min(len(common), len(parts)))
+        common = common[:same]
+    return ".".join(common)
+
+
+def _paths(module: str) -> list[str]:
+    """The module and those around it, the outermost first; the root is none of them unless it is the module."""
+    parts = module.split(".")
+    return [".".join(parts[:depth + 1]) for depth in range(len(parts))]

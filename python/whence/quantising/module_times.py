@@ -1,0 +1,65 @@
+"""Times by module: of the file, and of the quantised one, from ONNX Runtime's profile."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..command.process import run_json
+from ..numerics import annotated_file, ort_session
+from .module_groups import Group
+from .trial import Arrays
+
+_LEAST_RUNS, _MOST_RUNS, _SECONDS = 5, 200, 1.0  # runs of each file, and how long they should take
+
+
+def saved(source: Path, quantised: Path, groups: Sequence[Group], whole: bool, feed: Arrays,
+          folder: Path) -> list[float]:
+    """For each group, the share of the file's time in operators that it takes less in the quantised file, in which all are
+    quantised; below 0 where it takes more. ``whole``: a group has all modules below it.
+
+    Raises WhenceError where the quantised file's nodes are not known, and what ONNX Runtime raises."""
+    annotated = folder / "annotated.onnx"
+    run_json("annotate", quantised, "--from", source, "-o", annotated)
+    before, after = (_times(each, feed, folder / name) for name, each in (("before", source), ("after", annotated)))
+    everything = max(sum(before.values()), 1e-9)
+
+    def of(times: Mapping[str, float], module: str) -> float:
+        return sum(time for each, time in times.items() if each == module or
+                   whole and (not module or each.startswith(f"{module}.")))
+
+    return [(of(before, each.module) - of(after, each.module)) / everything for each in groups]
+
+
+def _times(path: Path, feed: Arrays, prefix: Path) -> dict[str, float]:
+    """By module: microseconds a run of its own operators."""
+    import onnxruntime
+
+    optimized = prefix.with_name(f"{prefix.name}.optimized.onnx")
+    options = ort_session.session_options()
+    options.enable_profiling = True
+    options.profile_file_prefix = str(prefix)
+    options.optimized_model_filepath = str(optimized)
+    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    began = time.monotonic()
+    for count in range(_MOST_RUNS):
+        if count >= _LEAST_RUNS and time.monotonic() - began > _SECONDS:
+            break
+        session.run(None, dict(feed))
+    told = run_json("profile", path, "--profile", session.end_profiling(), "--optimized", optimized)
+    modules = {node.name: node.modules[0] for node in annotated_file.read(path).nodes if node.name and node.modules}
+    times: dict[str, float] = {}
+    for operator in told["nodes"]:
+        module = _module_of(operator, modules)
+        times[module] = times.get(module, 0.0) + operator["time"] / told["runs"]
+    return times
+
+
+def _module_of(operator: Mapping[str, Any], modules: Mapping[str, str]) -> str:
+    """A product that the runtime fused with an activation is of the module around both, and has the product's name. It is
+    counted for the product's, which does the work."""
+    around = operator["module"] or ""
+    named = modules.get(operator["name"].removeprefix("fused "))
+    return named if named is not None and (not around or named.startswith(f"{around}.")) else around

@@ -1,0 +1,89 @@
+"""The report as one HTML page without outside parts: what each module costs and saves, as a plot and as a table."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ..base.page_style import STYLE
+from ..base.report_printing import size_text
+
+if TYPE_CHECKING:
+    from .report import ModuleSensitivity, SensitivityReport
+
+_WIDTH, _HEIGHT, _LEFT, _BOTTOM = 1100, 320, 60, 40
+
+
+def to_html(report: SensitivityReport, headlines: Sequence[str]) -> str:
+    title = f"{html.escape(report.path.name)}: sensitivity by module"
+    return (f"<!doctype html><html lang=en><meta charset=utf-8><title>{title}</title><style>{STYLE}</style>"
+            f"<h1>{title}</h1><pre>{html.escape(chr(10).join(headlines))}</pre>{_plot(report)}{_table(report)}</html>\n")
+
+
+def _plot(report: SensitivityReport) -> str:
+    """Error against bytes saved, both on logarithmic scales: what is far right and low is cheap."""
+    rows = [each for each in report.modules if each.status == "measured" and 0 < each.error < math.inf]
+    if not rows:
+        return ""
+    left, right = _decades([each.saved for each in rows if each.saved > 0] or [1.0])
+    low, high = _decades([each.error for each in rows])
+
+    def across(saved: float) -> float:
+        """A module that saves nothing stands at the left edge."""
+        if saved <= 0:
+            return _LEFT
+        return _LEFT + (math.log10(saved) - left) / (right - left) * (_WIDTH - _LEFT - 20)
+
+    def height(error: float) -> float:
+        return 10 + (high - math.log10(error)) / (high - low) * (_HEIGHT - _BOTTOM - 10)
+
+    parts = [f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role=img aria-label="error against bytes saved">']
+    for exponent in range(low, high + 1):
+        y = height(10.0 ** exponent)
+        parts.append(f'<line x1={_LEFT} x2={_WIDTH} y1={y:.1f} y2={y:.1f} stroke="var(--line)"/>'
+                     f'<text x={_LEFT - 8} y={y + 4:.1f} text-anchor=end>1e{exponent}</text>')
+    for exponent in range(left, right + 1):
+        anchor = "end" if exponent == right else "middle"
+        parts.append(f'<text x={across(10.0 ** exponent):.1f} y={_HEIGHT - 24} text-anchor={anchor}>'
+                     f"{size_text(10 ** exponent)}</text>")
+    excluded = set(report.choice.excluded) if report.choice else set()
+    for each in rows:
+        colour = "var(--bad)" if each.module in excluded else "var(--good)"
+        parts.append(f'<circle cx={across(each.saved):.1f} cy={height(each.error):.1f} r=5 fill="{colour}" '
+                     f'fill-opacity=".75"><title>{html.escape(_name(each))}: error {each.error:.2g}, '
+                     f"{size_text(each.saved)} saved</title></circle>")
+    for each in sorted(rows, key=lambda each: -each.error)[:5]:
+        x = across(each.saved)
+        anchor, x = ("end", x - 9) if x > _WIDTH * 0.7 else ("start", x + 9)
+        parts.append(f'<text x={x:.1f} y={height(each.error) + 4:.1f} text-anchor={anchor}>{html.escape(_name(each))}</text>')
+    parts.append(f"<text x={_LEFT} y={_HEIGHT - 6}>error at the outputs (upwards) against bytes saved (to the right; "
+                 "at the edge: none), of each module "
+                 f"{'left out' if report.left_out else 'quantised'} alone"
+                 + ("; red: left out by the choice" if excluded else "") + "</text></svg>")
+    return "".join(parts)
+
+
+def _decades(values: list[float]) -> tuple[int, int]:
+    low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)) + 1e-9)
+    return low, max(high, low + 1)
+
+
+def _name(each: ModuleSensitivity) -> str:
+    return each.module or "(root)"
+
+
+def _table(report: SensitivityReport) -> str:
+    excluded = set(report.choice.excluded) if report.choice else set()
+    lines = ["<table><tr><th>module<th>nodes<th>error<th>SQNR dB<th>saved<th>time</tr>"]
+    for each in report.modules:
+        kind = " class=first" if each.module in excluded else ""
+        if each.status != "measured":
+            lines.append(f"<tr{kind}><td>{html.escape(_name(each))}<td>{each.nodes}<td colspan=4 class=note>"
+                         f"{html.escape(each.status)} {html.escape(each.note)}</tr>")
+            continue
+        time = "" if each.time_saved is None else f"{-each.time_saved:+.1%}"
+        lines.append(f"<tr{kind}><td>{html.escape(_name(each))}<td>{each.nodes}<td>{each.error:.2g}<td>{each.sqnr:.1f}"
+                     f"<td>{size_text(each.saved)}<td>{time}</tr>")
+    return "".join(lines) + "</table>"

@@ -1,0 +1,68 @@
+"""Keeps outcomes of trials between runs, so that one that was broken off goes on where it was."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+from collections.abc import Iterable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from ..errors import WhenceError
+from ..files.atomic_files import write_text
+from .trial import Outcome
+
+_VERSION = 1
+
+
+class Kept:
+    """Outcomes by the nodes that were quantised, in a file of the cache that stands for the measurement's setting."""
+
+    def __init__(self, file: Path, fresh: bool) -> None:
+        self._file = file
+        self._outcomes: dict[str, Outcome] = {}
+        if not fresh:
+            self._read()
+
+    def _read(self) -> None:
+        try:
+            stated = json.loads(self._file.read_text(encoding="utf-8"))
+            if stated["version"] == _VERSION:
+                self._outcomes = {str(key): _outcome(each) for key, each in stated["outcomes"].items()}
+        except (OSError, ValueError, LookupError, TypeError, AttributeError):
+            self._outcomes = {}  # it saves time, and decides nothing
+
+    def get(self, nodes: Iterable[str]) -> Outcome | None:
+        return self._outcomes.get(_key(nodes))
+
+    def add(self, nodes: Iterable[str], outcome: Outcome) -> None:
+        """A failure is not kept: it may be of the moment, such as a full disk. Neither is what cannot be written."""
+        if outcome.failed:
+            return
+        self._outcomes[_key(nodes)] = outcome
+        with contextlib.suppress(OSError, WhenceError):
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            write_text(self._file, json.dumps(
+                {"version": _VERSION, "outcomes": {key: asdict(each) for key, each in self._outcomes.items()}}))
+
+
+def _outcome(stated: dict[str, Any]) -> Outcome:
+    return Outcome(float(stated["error"]), int(stated["size"]), unchanged=bool(stated["unchanged"]))
+
+
+def _key(nodes: Iterable[str]) -> str:
+    return hashlib.sha256("\n".join(sorted(nodes)).encode()).hexdigest()
+
+
+def file_for(files: Iterable[Path], *settings: Any) -> Path:
+    """In the cache, by what the files hold and the settings."""
+    digest = hashlib.sha256(repr(settings).encode())
+    for each in files:
+        with open(each, "rb") as opened:
+            while block := opened.read(1 << 20):
+                digest.update(block)
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return cache / "whence" / "sensitivity" / f"{digest.hexdigest()[:32]}.json"

@@ -1,0 +1,1 @@
+"""The recorder in this process, and ``whence recorder build``."""

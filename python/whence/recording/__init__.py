@@ -1,0 +1,1 @@
+"""``whence.record``: sidecars of what PyTorch traces and exports."""

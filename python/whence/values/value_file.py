@@ -1,0 +1,255 @@
+"""Values: what was recorded of one or more runs, in memory or in a safetensors file.
+
+A tensor's key is ``RUN/MODULE#CALL/result.N``, ``.../given.N``, or ``RUN/input/NAME``; of a sketch there are three,
+``KEY:moments``, ``KEY:samples`` and ``KEY:projection``. What an operation returned, and no call, is
+``RUN/MODULE#CALL/operation.K.N``. The file's metadata has one entry, "whence", with the runs as JSON (docs/values.md).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ..base.optional_packages import needs
+from ..base.report_printing import Printed, Table, counted
+from ..errors import WhenceError, error, require_path
+from ..files.atomic_files import require_writable, write_whole
+from .sketch import BUCKETS, MOMENTS, PARTS, SAMPLES, Sketch
+
+VERSION = 1
+_REMEDY = "record the values again: whence.record_values"
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """One tensor of a run."""
+
+    key: str
+    dtype: str             # as torch names it: "float32"
+    dims: tuple[int, ...]
+    form: str              # "whole" or "sketch"
+
+    @property
+    def count(self) -> int:
+        count = 1
+        for size in self.dims:
+            count *= size
+        return count
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One operation of a call that returned tensors."""
+
+    operator: str                   # "aten::linear"
+    results: tuple[Recorded, ...]
+
+
+@dataclass(frozen=True)
+class ModuleCall:
+    """One call of one module. Calls stand in the order in which they ended, so those within a call before it."""
+
+    module: str                     # qualified name; the root is ""
+    type: str                       # its class
+    call: int                       # 0 for the module's first call in the run
+    parent: int | None              # the call that made this one, as its place among the run's calls
+    given: tuple[Recorded, ...]     # tensors among the arguments, in order, however deep
+    results: tuple[Recorded, ...]   # tensors that it returned, likewise
+    operations: tuple[Operation, ...] | None = None  # its own, not those of calls within it, as they ran; None: not recorded
+
+    @property
+    def name(self) -> str:
+        return f"{self.module or '(root)'}" + (f" call {self.call}" if self.call else "")
+
+
+@dataclass
+class Run:
+    """One call of the model."""
+
+    inputs: dict[str, Recorded] = field(default_factory=dict)  # by the name of forward's argument; always whole
+    calls: list[ModuleCall] = field(default_factory=list)
+
+
+@dataclass(repr=False)
+class Values(Printed):
+    runs: list[Run]
+    place: str                                   # the file, or what is said of values in memory
+    _get: Callable[[str], torch.Tensor]
+
+    def _headline(self) -> str:
+        calls = sum(len(run.calls) for run in self.runs)
+        return f"{Path(self.place).name}: {counted(len(self.runs), 'run')}, {counted(calls, 'module call')}"
+
+    def _table(self) -> Table:
+        return Table(("module", "run", "type", "results"), [
+            (each.name, number, each.type.rpartition(".")[2],
+             ", ".join(f"{result.dtype}{list(result.dims)}" for result in each.results))
+            for number, run in enumerate(self.runs) for each in run.calls], texts=4)
+
+    def whole(self, recorded: Recorded) -> torch.Tensor:
+        tensor = self._get(recorded.key)
+        if tuple(tensor.shape) != recorded.dims or str(tensor.dtype) != f"torch.{recorded.dtype}":
+            raise _corrupt(self.place, f"'{recorded.key}' is {tuple(tensor.shape)} of {tensor.dtype}, which its entry "
+                           f"calls {recorded.dims} of {recorded.dtype}")
+        return tensor
+
+    def sketch(self, recorded: Recorded) -> Sketch:
+        moments, samples, projection = (self._get(f"{recorded.key}:{part}") for part in PARTS)
+        sizes = (moments.numel(), samples.numel(), projection.numel())
+        if sizes != (len(MOMENTS), min(SAMPLES, recorded.count), BUCKETS):
+            raise _corrupt(self.place, f"the sketch '{recorded.key}' has parts of {sizes} elements")
+        return Sketch(moments.double(), samples, projection.float())
+
+
+def in_memory(runs: list[Run], tensors: dict[str, torch.Tensor]) -> Values:
+    return Values(runs, "values in memory", tensors.__getitem__)
+
+
+def write(path: str | os.PathLike[str], runs: list[Run], tensors: dict[str, torch.Tensor]) -> None:
+    """Raises WhenceError: E0307 without safetensors, E0401."""
+    needs("safetensors", "recorded values")
+    from safetensors.torch import save_file
+
+    checks = {key: _check(tensor) for key, tensor in tensors.items()}
+    text = json.dumps({"version": VERSION, "checks": checks, "runs": list(map(_stated, runs))}, separators=(",", ":"))
+    try:
+        write_whole(Path(path), lambda part: save_file(tensors, part, {"whence": text}))
+    except OSError as failure:
+        raise error("E0401", "cannot_write", f"the values cannot be written: {failure}", "name another file",
+                    file=str(path)) from failure
+
+
+def _stated(run: Run) -> dict[str, Any]:
+    """Without the entry for operations where none were recorded."""
+    stated = asdict(run)
+    for call in stated["calls"]:
+        if call["operations"] is None:
+            del call["operations"]
+    return stated
+
+
+def require_place(path: str | os.PathLike[str]) -> None:
+    """Raises WhenceError before a model runs where its values could not be written: E0101, E0307 without safetensors,
+    E0401."""
+    require_path(path, "the file of values")
+    needs("safetensors", "recorded values")
+    require_writable(path, "model.values.safetensors")
+
+
+def content(tensor: torch.Tensor) -> torch.Tensor:
+    """The bytes of the tensor's elements in contiguous order."""
+    return tensor.contiguous().reshape(-1).view(torch.uint8)
+
+
+def _check(tensor: torch.Tensor) -> int:
+    return zlib.crc32(content(tensor).numpy())
+
+
+def is_values(path: str | os.PathLike[str]) -> bool:
+    """The path leads to a file of recorded values."""
+    try:
+        read(path)
+    except WhenceError:
+        return False
+    return True
+
+
+def read(path: str | os.PathLike[str]) -> Values:
+    """Opens a file of values; tensors are read when they are asked for.
+
+    Raises WhenceError: E0102, E0202, E0203, E0204, E0205, E0307 without safetensors.
+    """
+    path = os.fspath(path)
+    safetensors = needs("safetensors", "recorded values")
+    if not os.path.isfile(path):
+        raise error("E0102", "missing_file", f"there is no file {path}", "check the path", file=path)
+    try:
+        opened = safetensors.safe_open(path, framework="pt")
+        metadata = opened.metadata() or {}
+    except OSError as failure:
+        raise error("E0102", "missing_file", f"{path} cannot be read: {failure}", "check the path", file=path) from None
+    except safetensors.SafetensorError as failure:
+        if os.path.getsize(path) == 0:
+            raise error("E0201", "empty_file", f"{path} has no bytes", _REMEDY, file=path) from None
+        raise error(*(("E0202", "truncated_file") if _is_shortened(path, failure) else ("E0203", "wrong_kind")),
+                    f"{path} is not a complete safetensors file: {failure}", _REMEDY, file=path) from None
+    if "whence" not in metadata:
+        raise error("E0203", "wrong_kind", f"{path} is a safetensors file, but not one of recorded values",
+                    _REMEDY, file=path)
+    names = set(opened.keys())
+    runs, checks = _runs(metadata["whence"], path)
+
+    def get(key: str) -> torch.Tensor:
+        if key not in names:
+            raise _corrupt(path, f"it has no tensor '{key}'")
+        try:
+            tensor = opened.get_tensor(key)
+        except (safetensors.SafetensorError, TypeError, KeyError) as failure:
+            raise _corrupt(path, f"'{key}': {failure}") from None
+        if checks.get(key) != _check(tensor):
+            raise _corrupt(path, f"'{key}' is not what was recorded: its checksum is another")
+        return tensor
+
+    return Values(runs, path, get)
+
+
+def _is_shortened(path: str, failure: Exception) -> bool:
+    """The file begins like a safetensors file and ends before all is there that it states."""
+    if re.search(r"incomplete|too ?small", str(failure), re.IGNORECASE):
+        return True
+    with open(path, "rb") as file:
+        begin = file.read(9)
+    longest_header = 100_000_000  # bytes, by the format
+    return os.path.getsize(path) - 8 < int.from_bytes(begin[:8], "little") <= longest_header and begin[8:] in (b"", b"{")
+
+
+def _runs(text: str, path: str) -> tuple[list[Run], dict[str, int]]:
+    """The runs, and the checksums of tensors by their keys."""
+    try:
+        stated = json.loads(text)
+        version = stated["version"]
+    except (ValueError, KeyError, TypeError, RecursionError) as failure:
+        raise _corrupt(path, f"its metadata 'whence' is not what was written there: {failure!r}") from None
+    if type(version) is not int or version < 1 or not isinstance(stated.get("runs"), list):
+        raise _corrupt(path, "its metadata 'whence' is not what was written there")
+    if version > VERSION:
+        raise error("E0205", "newer_version", f"{path} has version {version} of recorded values, this whence reads "
+                    f"{VERSION}", "install a newer whence", file=path)
+    try:
+        return [Run({str(name): _recorded(entry) for name, entry in run["inputs"].items()}, list(_calls(run["calls"])))
+                for run in stated["runs"]], dict(stated["checks"])
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as failure:
+        raise _corrupt(path, f"its metadata 'whence' is not what was written there: {failure!r}") from None
+
+
+def _calls(entries: list[dict[str, Any]]) -> Iterator[ModuleCall]:
+    for at, entry in enumerate(entries):
+        parent = entry["parent"]
+        if parent is not None and not at < int(parent) < len(entries):  # a call ends before the one around it
+            raise ValueError(f"call {at} of {len(entries)} is within {parent}")
+        yield ModuleCall(str(entry["module"]), str(entry["type"]), int(entry["call"]), parent,
+                         tuple(map(_recorded, entry["given"])), tuple(map(_recorded, entry["results"])),
+                         _operations(entry["operations"]) if "operations" in entry else None)
+
+
+def _operations(entries: list[dict[str, Any]]) -> tuple[Operation, ...]:
+    return tuple(Operation(str(entry["operator"]), tuple(map(_recorded, entry["results"]))) for entry in entries)
+
+
+def _recorded(entry: dict[str, Any]) -> Recorded:
+    dims = tuple(int(size) for size in entry["dims"])
+    if entry["form"] not in ("whole", "sketch") or any(size < 0 for size in dims):
+        raise ValueError(f"form {entry['form']!r}, sizes {dims}")
+    return Recorded(str(entry["key"]), str(entry["dtype"]), dims, entry["form"])
+
+
+def _corrupt(path: str, what: str):
+    return error("E0204", "corrupt_file", f"{path} is damaged: {what}", _REMEDY, file=path)
