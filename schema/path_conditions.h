@@ -1,4 +1,4 @@
-// What the conditions around an operation say of a size: in the second side of `if n > 1` a length n is 0 or 1.
+// Ranges of sizes under the conditions around an operation: in the second side of `if n > 1` a length n is 0 or 1.
 #pragma once
 
 #include <vector>

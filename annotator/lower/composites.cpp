@@ -146,10 +146,11 @@ class Opening {
   }
 
   // The size in a run. Equal sizes stay equal; those of different names become different, in other ratios in each run.
+  // An even one becomes odd in the third, an odd one even, so that halves show how they are rounded.
   static std::int64_t size_in(std::size_t run, const Dim& dim) {
     const std::int64_t symbol = dim.symbol == none_id ? 0 : dim.symbol.number();
     if (!dim.dynamic || run == 0) return dim.size;
-    return run == 1 ? 2 * dim.size + 1 + 2 * symbol : dim.size + 3 + 5 * symbol;
+    return run == 1 ? 2 * dim.size + 1 + 2 * symbol : dim.size + 3 + 6 * symbol;
   }
 
   static Type enlarged(Type type, std::size_t run) {

@@ -1,4 +1,5 @@
-// What could not be written as ONNX. An export decides by it what to try next; users read the diagnostic in it.
+// Failures: operators that could not be written as ONNX, and why. An export decides by them what to try next; users
+// read
 #pragma once
 
 #include <string>

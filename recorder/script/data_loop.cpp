@@ -85,7 +85,7 @@ void DataLoop::iterate() {
     if (trip == 0) {
       record_outputs(results);
     } else {
-      // What follows from a size that has changed since does not hold in every iteration.
+      // Facts that follow from a size that has changed since do not hold in every iteration.
       if (again && !same_operations(body.nodes, later)) {
         std::swap(body.nodes, later);
         record_outputs(results);

@@ -90,8 +90,8 @@ class Sizes {
   std::unordered_map<ValueId, Size> numbers_;
   std::unordered_set<ValueId> from_sizes_;  // the content follows from sizes and constants
   std::unordered_map<const c10::StorageImpl*, std::vector<ValueId>> numbers_in_;
-  std::unordered_map<ValueId, Comparison> comparisons_;  // conditions on sizes
-  std::vector<std::vector<Comparison>> around_;          // what holds in each branch around the current node, if known
+  std::unordered_map<ValueId, Comparison> comparisons_;     // conditions on sizes
+  std::vector<std::vector<Comparison>> around_;             // known to hold, by branch around the current node
   std::map<std::size_t, std::vector<bool>> open_in_lists_;  // by rank
 };
 

@@ -475,4 +475,7 @@ for i in range(3):
     if bool(v.mean() < 0.1):
         break
 return x, v, torch.stack(l)"""),
+    FoundProgram("nothing is normalized", ("trace", "export"), "x[b, s, 4]", "b=3 s=7, b=2 s=5, b=4 s=3", """
+v = x.view(-1)[-2:2]
+return torch.nn.functional.layer_norm(v, v.shape[:])"""),
 )

@@ -239,9 +239,12 @@ std::optional<std::size_t> axes_of_dynamic_size(Ctx& c) {
   return known ? std::nullopt : std::optional(shape.size());
 }
 
+bool is_of_nothing(const Ints& shape) { return std::ranges::find(shape, 0) != shape.end(); }
+
 Val layer_norm_result(Ctx& c) {
   if (const auto axes = axes_of_dynamic_size(c)) return layer_norm_written_out(c, c.tensor("input"), *axes);
   const Ints shape = c.integers("normalized_shape");
+  if (is_of_nothing(shape)) return c.tensor("input");
   if (c.opset() < 17) return layer_norm_written_out(c, c.tensor("input"), shape.size());
   return c.emit("LayerNormalization", layer_norm_inputs(c, shape), over_last(c, shape.size()));
 }
@@ -285,6 +288,7 @@ Val rms_norm_result(Ctx& c) {
   const Val x = c.tensor("input");
   if (const auto axes = axes_of_dynamic_size(c)) return rms_norm_written_out(c, x, *axes);
   const Ints shape = c.integers("normalized_shape");
+  if (is_of_nothing(shape)) return c.tensor("input");
   if (!c.writes("RMSNormalization")) return rms_norm_written_out(c, x, shape.size());
   return c.emit("RMSNormalization", {x, weight_or(c, "weight", shape, 1)},
                 {{"axis", -static_cast<std::int64_t>(shape.size())}, {"epsilon", static_cast<float>(rms_epsilon(c))}});
