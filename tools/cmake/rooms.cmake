@@ -23,7 +23,7 @@ function(annotator_room name)
   set_property(GLOBAL APPEND PROPERTY annotator_rooms whence_${name})
 endfunction()
 
-annotator_room(text)
+annotator_room(text NEEDS whence_re2)
 annotator_room(operators)
 annotator_room(program)
 annotator_room(origin)
@@ -64,7 +64,7 @@ list(TRANSFORM rooms REPLACE "(.+)" "$<TARGET_OBJECTS:\\1>" OUTPUT_VARIABLE room
 add_library(whence_annotator STATIC ${room_objects})
 set_target_properties(whence_annotator PROPERTIES LINKER_LANGUAGE CXX)
 target_link_libraries(whence_annotator PUBLIC whence_schema
-                      PRIVATE ONNX::onnx ONNX::onnx_proto protobuf::libprotobuf EXPAT::EXPAT ZLIB::ZLIB)
+                      PRIVATE ONNX::onnx ONNX::onnx_proto protobuf::libprotobuf EXPAT::EXPAT ZLIB::ZLIB whence_re2)
 
 if(NOT WHENCE_RECORDER)
   return()
