@@ -24,7 +24,7 @@ def static_command() -> Path:
         fcntl.flock(lock, fcntl.LOCK_EX)  # of test processes, the first one links
         done = subprocess.run([cmake, "--build", BUILD, "--target", "whence_static"], capture_output=True, text=True)
     if "unknown target" in done.stdout + done.stderr:
-        pytest.skip("the archives of a static command are not installed: protobuf, Boost, expat, zlib")
+        pytest.skip("the archives of a static command are not installed: protobuf, Boost, expat, zlib, RE2")
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     return BUILD / "static" / "whence"
 

@@ -1,5 +1,6 @@
 #include "annotator/app/function_choice.h"
 
+#include "annotator/text/patterns.h"
 #include "annotator/text/words.h"
 #include "schema/parse_number.h"
 
@@ -26,7 +27,7 @@ FunctionChoice parse_function_choice(const std::string& choice) {
   if (kind == "types" && !rest.empty()) {
     options.types = text::split(rest, ',');
   } else if (kind == "modules" && !rest.empty()) {
-    options.modules = text::split(rest, ',');
+    options.modules = text::split_patterns(rest);
   } else if (kind == "depth") {
     options.depth = parse_depth(rest);
   } else {

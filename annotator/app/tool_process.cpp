@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "annotator/text/words.h"
+#include "schema/child_process.h"
 #include "schema/files/temporary_names.h"
 #include "whence/diagnostics.h"
 
@@ -84,9 +85,7 @@ struct Pipe {
 // The id of the process, which runs the program by now.
 pid_t start(const std::vector<std::string>& arguments, Pipe& output) {
   std::vector<std::string> words = arguments;
-  std::vector<char*> pointers;
-  for (std::string& word : words) pointers.push_back(word.data());
-  pointers.push_back(nullptr);
+  const std::vector<char*> pointers = null_terminated(words);
   Pipe failure;
   const pid_t parent = ::getpid();
   const pid_t child = ::fork();

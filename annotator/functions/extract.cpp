@@ -13,7 +13,7 @@
 #include "annotator/onnx_file/walk.h"
 #include "annotator/origin/confidence.h"
 #include "annotator/origin/keys/origin.h"
-#include "annotator/text/path_glob.h"
+#include "annotator/text/patterns.h"
 #include "schema/dtype.h"
 #include "schema/module_path.h"
 #include "schema/nearest_names.h"
@@ -35,13 +35,15 @@ struct PartsOfCall {
 std::vector<std::string> chosen_modules(const Instances& instances, const ExtractOptions& options) {
   if (options.modules.empty()) return {options.module};
   std::vector<std::string> chosen;
-  for (const std::string& pattern : options.modules) {
-    const std::size_t before = chosen.size();
-    for (const ModuleCall& call : instances) {
-      if (text::matches_path(pattern, call.path)) chosen.push_back(call.path);
-    }
-    if (chosen.size() == before) chosen.push_back(pattern);
+  const text::Patterns patterns = text::Patterns::of_paths(options.modules);
+  std::set<std::size_t> unmatched;
+  for (std::size_t i = 0; i < options.modules.size(); ++i) unmatched.insert(i);
+  for (const ModuleCall& call : instances) {
+    const std::vector<std::size_t> matching = patterns.matching(call.path);
+    for (const std::size_t pattern : matching) unmatched.erase(pattern);
+    if (!matching.empty()) chosen.push_back(call.path);
   }
+  for (const std::size_t pattern : unmatched) chosen.push_back(options.modules[pattern]);
   sort_unique(chosen);
   std::vector<std::string> outermost;
   for (const std::string& module : chosen) {
@@ -90,12 +92,12 @@ class CallFinder {
 // True if one of the nodes is of a call that may be meant.
 bool hold_module(const std::vector<const onnx_file::OnnxNode*>& nodes, const ExtractOptions& options) {
   const Instances instances(nodes);
+  const std::vector<std::string> chosen = options.modules.empty() ? std::vector{options.module} : options.modules;
+  const text::Patterns patterns = text::Patterns::of_paths(chosen);
   return std::ranges::any_of(instances, [&](const ModuleCall& each) {
-    const auto names = [&](const std::string& chosen) {
-      return at_or_below(each.path, chosen) || text::matches_path(chosen, each.path);
-    };
     if (options.call && each.call != *options.call) return false;
-    return options.modules.empty() ? names(options.module) : std::ranges::any_of(options.modules, names);
+    const auto holds = [&](const std::string& module) { return at_or_below(each.path, module); };
+    return patterns.match(each.path) || std::ranges::any_of(chosen, holds);
   });
 }
 

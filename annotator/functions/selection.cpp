@@ -7,7 +7,7 @@
 #include "annotator/functions/block.h"
 #include "annotator/functions/function_maker.h"
 #include "annotator/functions/modules_in_bodies.h"
-#include "annotator/text/path_glob.h"
+#include "annotator/text/patterns.h"
 #include "schema/module_path.h"
 #include "schema/nearest_names.h"
 
@@ -51,8 +51,9 @@ class Selector {
       refuse_in_bodies(pattern, matches);
       matches_nothing(kind, pattern, known);
     };
-    for (const std::string& glob : options_.modules) {
-      choose("module", glob, paths_, [&](const ModuleCall& each) { return text::matches_path(glob, each.path); });
+    for (const std::string& pattern : options_.modules) {
+      const text::Patterns modules = text::Patterns::of_paths({pattern});
+      choose("module", pattern, paths_, [&](const ModuleCall& each) { return modules.match(each.path); });
     }
     for (const std::string& type : options_.types) {
       choose("class", type, types_,

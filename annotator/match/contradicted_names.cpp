@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "annotator/match/name_paths.h"
-#include "annotator/text/path_glob.h"
+#include "annotator/text/path_segments.h"
 #include "schema/module_path.h"
 
 namespace whence::match {

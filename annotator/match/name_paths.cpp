@@ -7,7 +7,7 @@
 #include "annotator/match/file_structure.h"
 #include "annotator/match/scope_in_name.h"
 #include "annotator/origin/carried_token.h"
-#include "annotator/text/path_glob.h"
+#include "annotator/text/path_segments.h"
 #include "schema/module_path.h"
 
 namespace whence::match {

@@ -212,22 +212,18 @@ bool Structure<S>::computes_per_channel(const StructureNode<S>& node) const {
   return any;
 }
 
-// Union-find: a value that several forms make brings together what each of them makes it from.
 template <Side S>
 ValueIndex<S> Structure<S>::find_loose(Value value) {
-  while (values[value].loose != value) {
-    values[value].loose = values[values[value].loose].loose;
-    value = values[value].loose;
-  }
-  return value;
+  return Value(loose_.root(static_cast<std::size_t>(value.number())));
 }
 
+// A value that several forms make brings together what each of them makes it from.
 template <Side S>
 void Structure<S>::same_but_layout(Value a, Value b) {
   a = find_loose(a);
   b = find_loose(b);
   if (a == b) return;
-  values[b].loose = a;
+  loose_.unite(static_cast<std::size_t>(b.number()), static_cast<std::size_t>(a.number()));
   makers_[a].insert(makers_[a].end(), makers_[b].begin(), makers_[b].end());
   makers_[b].clear();
 }
@@ -235,10 +231,10 @@ void Structure<S>::same_but_layout(Value a, Value b) {
 template <Side S>
 void Structure<S>::classify() {
   makers_.assign(values.size(), {});
+  loose_ = DisjointSets(values.size());
   side_.assign(values.size(), false);
   per_channel_.assign(values.size(), false);
   for (const Value i : values.keys()) {
-    values[i].loose = i;
     values[i].constant = values[i].tensor.exists();
     const Tensor tensor = values[i].tensor;
     per_channel_[i] = tensor.exists() && tensors[tensor].is_vector() && tensors[tensor].elements() > 1;
@@ -285,6 +281,7 @@ void Structure<S>::classify() {
     }
   }
   for (const Value i : values.keys()) values[i].loose = find_loose(i);
+  loose_ = DisjointSets();
   heavy_uses_.assign(values.size(), {});
   for (const Node index : order) {
     const auto& node = nodes[index];

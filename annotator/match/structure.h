@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "annotator/match/index.h"
+#include "schema/disjoint_sets.h"
 
 namespace whence::match {
 
@@ -129,6 +130,7 @@ class Structure {
   void same_but_layout(Value a, Value b);
   Value find_loose(Value value);
 
+  DisjointSets loose_;  // values by number, while they are classified
   IndexedVector<Value, std::vector<Use>> heavy_uses_;
   IndexedVector<Value, std::vector<Node>> makers_;
   std::vector<Node> no_nodes_;

@@ -48,8 +48,7 @@ std::vector<Attribution> attributions_of(const std::vector<const OnnxNode*>& nod
 class Rules {
  public:
   Rules(const std::vector<Rule>& rules, const std::set<std::string>& modules) : rules_(rules) {
-    for (const Rule& rule : rules) globs_.push_back({rule.glob});
-    for (const auto& glob : globs_) holders_.emplace_back(glob, modules, "place");
+    for (const Rule& rule : rules) holders_.emplace_back(std::vector{rule.glob}, modules, "place");
     taken_.resize(rules.size());
   }
 
@@ -89,7 +88,6 @@ class Rules {
   }
 
   const std::vector<Rule>& rules_;
-  std::vector<std::vector<std::string>> globs_;
   std::vector<view::ModuleGlobs> holders_;
   std::vector<bool> taken_;
 };

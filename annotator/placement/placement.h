@@ -15,7 +15,7 @@
 namespace whence::placement {
 
 struct Rule {
-  std::string device, glob;  // a module and all below it (view/module_globs.h)
+  std::string device, glob;  // a pattern: a module and all below it (view/module_globs.h)
 };
 
 // "gpu=encoder.**". Throws Error(usage) for anything else, and for an unknown device.

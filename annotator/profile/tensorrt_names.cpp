@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
+
+#include <re2/re2.h>
 
 namespace whence::profile {
 namespace {
 
 constexpr std::string_view pointwise = "PWN(", region_begin = "{ForeignNode[", region_end = "]}", ends_between = "...";
-constexpr std::string_view digits = "0123456789";
 
 std::string_view trimmed(std::string_view text) {
   const std::size_t first = text.find_first_not_of(' ');
@@ -56,22 +58,13 @@ std::string_view what_is_copied(std::string_view name) {
   return name.ends_with(" copy") ? name.substr(0, name.size() - 5) : name;
 }
 
-// "a" of "a_myl109_2".
-std::string_view without_myelin_number(std::string_view name) {
-  const std::size_t mark = name.rfind("_myl");
-  if (mark == std::string_view::npos) return name;
-  const std::string_view numbers = name.substr(mark + 4);
-  const std::size_t between = numbers.find_first_not_of(digits);
-  const bool fits = between != std::string_view::npos && between > 0 && numbers[between] == '_' &&
-                    between + 1 < numbers.size() &&
-                    numbers.find_first_not_of(digits, between + 1) == std::string_view::npos;
-  return fits ? name.substr(0, mark) : name;
-}
-
-void add_name(std::string_view name, HeldNodes& to) {
-  name = without_myelin_number(what_is_copied(name));
+// Adds "a" for "a_myl109_2".
+void add_name(std::string_view text, HeldNodes& to) {
+  static const re2::RE2 myelin_number("_myl[0-9]+_[0-9]+$", re2::RE2::Latin1);
+  std::string name(what_is_copied(text));
+  re2::RE2::Replace(&name, myelin_number, "");
   const bool own = name.empty() || name.starts_with("__myl_") || name.starts_with("(Unnamed Layer*");
-  if (!own) to.names.emplace_back(name);
+  if (!own) to.names.push_back(std::move(name));
 }
 
 void add_region(std::string_view name, HeldNodes& to) {

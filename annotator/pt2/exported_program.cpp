@@ -57,7 +57,7 @@ class ProgramReader {
     }
     root_ = *root;
     check_byte_order();
-    const auto json = Json::parse(program_text());
+    const auto json = JsonDocument::parse(program_text());
     if (!json) reading_.corrupt("the program is not JSON");
     const Part document(*json, reading_);
     check_version(document);
@@ -230,7 +230,7 @@ class ProgramReader {
     const Part signature = module_call_graph[0].at("signature");
     if (signature.is_null()) return;
     const std::string form = signature.at("out_spec").text();
-    if (!Json::parse(form)) return;  // bounds its depth
+    if (!JsonDocument::parse(form)) return;  // bounds its depth
     const ArchiveJson spec = ArchiveJson::parse(form, nullptr, false);
     if (!spec.is_array() || spec.size() != 2 || !spec[1].is_object() || !spec[1].contains("context")) return;
     if (!spec[1]["context"].is_string() || !spec[1].contains("children_spec")) return;

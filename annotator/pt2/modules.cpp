@@ -1,10 +1,11 @@
 #include "annotator/pt2/modules.h"
 
 #include <algorithm>
-#include <array>
 #include <optional>
 #include <unordered_set>
 #include <vector>
+
+#include <re2/re2.h>
 
 #include "schema/module_path.h"
 #include "schema/module_rows.h"
@@ -23,21 +24,11 @@ std::string_view up_to(std::string_view& rest, char separator) {
 // Returns true for names that PyTorch gives to the graphs and checks that it captures: "submod_1" of a region under
 // no_grad or autocast, "true_graph_0" of torch.cond, "_guards_fn". A captured program that is captured again lists them
 // among its modules.
-bool is_name_of_captured_region(std::string_view name) {
-  constexpr std::array<std::string_view, 8> stems = {"submod",
-                                                     "true_graph",
-                                                     "false_graph",
-                                                     "repeated_subgraph",
-                                                     "while_loop_cond_graph",
-                                                     "while_loop_body_graph",
-                                                     "scan_combine_graph",
-                                                     "sdpa_score"};
-  if (name == "_guards_fn") return true;
-  const std::size_t digits = name.find_last_not_of("0123456789") + 1;
-  if (digits == name.size() || digits == 0) return false;
-  std::string_view stem = name.substr(0, digits);
-  if (stem.ends_with('_')) stem.remove_suffix(1);
-  return std::ranges::find(stems, stem) != stems.end();
+bool is_name_of_captured_region(const std::string& name) {
+  static const re2::RE2 region(
+      "_guards_fn|(submod|(true|false)_graph|repeated_subgraph|while_loop_(cond|body)_graph|scan_combine_graph|"
+      "sdpa_score)_?[0-9]+");
+  return re2::RE2::FullMatch(name, region);
 }
 
 }  // namespace

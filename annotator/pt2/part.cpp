@@ -6,8 +6,7 @@
 namespace whence::pt2 {
 
 double Part::number() const {
-  if (is(JsonValue::Kind::number)) return value_.number;
-  if (is(JsonValue::Kind::integer)) return static_cast<double>(value_.integer);
+  if (value_.is_number()) return value_.floating();
   const std::string_view name = view();
   if (name == "Infinity") return std::numeric_limits<double>::infinity();
   if (name == "-Infinity") return -std::numeric_limits<double>::infinity();
@@ -16,9 +15,9 @@ double Part::number() const {
 }
 
 void Part::wrong(const char* expected) const {
-  constexpr std::array<const char*, 7> kinds = {"null",     "a truth value", "an integer", "a number",
-                                                "a string", "a list",        "an object"};
-  reading_.corrupt(std::string("expected ") + expected + ", found " + kinds[static_cast<std::size_t>(value_.kind)]);
+  constexpr std::array<const char*, 8> kinds = {"null",     "a truth value", "an integer", "a number",
+                                                "a number", "a string",      "a list",     "an object"};
+  reading_.corrupt(std::string("expected ") + expected + ", found " + kinds[static_cast<std::size_t>(value_.kind())]);
 }
 
 void Part::missing(const char* key) const { reading_.corrupt(std::string("'") + key + "' is missing"); }

@@ -103,7 +103,7 @@ std::string exported_memory_format(std::int64_t format) {
 StoredTensors::StoredTensors(const ZipArchive& archive, std::string folder, const std::string& config)
     : archive_(archive), folder_(std::move(folder)), reading_{archive.path(), ""} {
   if (!archive.has(folder_ + config)) return;
-  const auto json = Json::parse(archive.text(folder_ + config));
+  const auto json = JsonDocument::parse(archive.text(folder_ + config));
   if (!json) reading_.corrupt("'" + folder_ + config + "' is not JSON");
   Part(*json, reading_).at("config").entries([&](const std::string& name, const Part& payload) {
     reading_.entry = "tensor '" + name + "'";

@@ -11,7 +11,7 @@
 #include <ranges>
 
 #include "annotator/origin/module_tree.h"
-#include "annotator/text/path_glob.h"
+#include "annotator/text/patterns.h"
 #include "schema/nearest_names.h"
 #include "schema/result.h"
 
@@ -19,7 +19,7 @@ namespace whence::validation {
 
 using origin::Confidence;
 using origin::Counts;
-using text::matches_path;
+using text::Patterns;
 
 extern const Rule threshold_rule, required_rule, baseline_rule;
 const Rule threshold_rule = {"V501",
@@ -171,28 +171,28 @@ class Gatekeeper {
       const auto lacking = static_cast<std::int64_t>(least) - limit.nodes(counts);
       add(threshold_rule, subject, limit.measure, limit.percent, reached, std::max<std::int64_t>(lacking, 1));
     };
-    if (!limit.modules.empty()) {
+    const auto hold_rows = [&](const std::string& kind, const Rows& rows, const Patterns& patterns,
+                               const std::string& name) {
       bool any = false;
-      for (const auto& [path, counts] : coverage_.modules) {
-        if (matches_path(limit.modules, path)) hold(path, counts), any = true;
+      for (const auto& [subject, counts] : rows) {
+        if (patterns.match(subject)) hold(subject, counts), any = true;
       }
-      if (!any) add_missing(threshold_rule, "module", limit.modules, limit.measure, limit.percent);
+      if (!any) add_missing(threshold_rule, kind, name, limit.measure, limit.percent);
+    };
+    if (!limit.modules.empty()) {
+      hold_rows("module", coverage_.modules, Patterns::of_paths({limit.modules}), limit.modules);
     } else if (!limit.op_type.empty()) {
-      const auto row = std::ranges::find(coverage_.operators, limit.op_type, &Rows::value_type::first);
-      if (row == coverage_.operators.end()) {
-        add_missing(threshold_rule, "operator", limit.op_type, limit.measure, limit.percent);
-      } else {
-        hold(limit.op_type, row->second);
-      }
+      hold_rows("operator", coverage_.operators, Patterns::of_names({limit.op_type}), limit.op_type);
     } else {
       hold("", coverage_.all);
     }
   }
 
   void require(const std::string& glob) {
+    const Patterns modules = Patterns::of_paths({glob});
     bool any = false;
     for (const auto& [path, counts] : coverage_.modules) {
-      if (!matches_path(glob, path)) continue;
+      if (!modules.match(path)) continue;
       any = true;
       if (counts.covered() < counts.total()) {
         add(required_rule, path, "covered", 100, 100 * counts.share(counts.covered()),
@@ -200,7 +200,7 @@ class Gatekeeper {
       }
     }
     for (const auto& [path, reason] : without_node()) {
-      if (!matches_path(glob, path)) continue;
+      if (!modules.match(path)) continue;
       any = true;
       add_shortfall(required_rule, path, "covered", 100, path + " has no node: " + reason);
     }
@@ -301,6 +301,7 @@ Threshold parse_threshold(const std::string& text) {
   const auto [stop, failure] = std::from_chars(begin, end, threshold.percent);
   const std::string of = at < text.size() ? text.substr(at + 1) : "";
   (of.starts_with("op:") ? threshold.op_type : threshold.modules) = of.starts_with("op:") ? of.substr(3) : of;
+  Patterns::of_paths({threshold.modules, threshold.op_type});  // refuses a bad one before a file is read
   const bool known = threshold.measure == "covered" || origin::parse_confidence(threshold.measure);
   const bool complete = at == text.size() || !threshold.op_type.empty() || !threshold.modules.empty();
   if (!known || !complete || failure != std::errc() || stop != end ||
@@ -314,7 +315,8 @@ Threshold parse_threshold(const std::string& text) {
 }
 
 bool Tolerance::covers(const Rule& of, std::int64_t findings, std::int64_t nodes) const {
-  if (!rule.empty() && rule != of.code && rule != of.name) return false;
+  const Patterns rules = Patterns::of_names({rule});
+  if (!rule.empty() && !rules.match(of.code) && !rules.match(of.name)) return false;
   const double most = percent ? amount / 100 * static_cast<double>(nodes) + rounding : amount;
   return static_cast<double>(findings) <= most;
 }

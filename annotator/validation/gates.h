@@ -15,13 +15,13 @@ namespace whence::validation {
 
 extern const Rule threshold_rule, required_rule, baseline_rule;
 
-// The value of --min: "exact=95", "covered=90@encoder.layer.*" (of each module that the glob matches),
-// "covered=99@op:MatMul" (of nodes of one operator type); at least that many percent of the nodes.
+// The value of --min: "exact=95", "covered=90@encoder.layer.*" (of each module that the pattern matches),
+// "covered=99@op:MatMul" (of nodes of each operator type that it matches); at least that many percent of the nodes.
 struct Threshold {
   std::string measure;  // "covered" or a confidence
   double percent = 0;
-  std::string modules;  // glob; empty: not by module
-  std::string op_type;  // empty: not by operator
+  std::string modules;  // pattern of paths (text/patterns.h); empty: not by module
+  std::string op_type;  // pattern of names; empty: not by operator
 
   std::int64_t nodes(const origin::Counts& counts) const;  // nodes that the measure counts
   double reached(const origin::Counts& counts) const;      // percent
@@ -32,7 +32,7 @@ Threshold parse_threshold(const std::string& text);
 // The value of --tolerance: "3" (as many findings of each check), "0.5%" (in percent of the file's nodes), "V503=2" (of
 // one check, by code or name). What a check finds does not count while it is no more than that.
 struct Tolerance {
-  std::string rule;  // empty: every check
+  std::string rule;  // pattern of codes and names (text/patterns.h); empty: every check
   double amount = 0;
   bool percent = false;
 
@@ -43,8 +43,9 @@ Tolerance parse_tolerance(const std::string& text);
 
 struct Gates {
   std::vector<Threshold> minima;
-  std::vector<std::string> required;  // globs: modules that must be there and have nodes, all of them covered
-  std::string baseline;               // the file before, or what `validate --json` printed of it; empty: none
+  std::vector<std::string>
+      required;          // patterns of paths: modules that must be there and have nodes, all of them covered
+  std::string baseline;  // the file before, or what `validate --json` printed of it; empty: none
 };
 
 // Something a gate asks for and the file does not have.

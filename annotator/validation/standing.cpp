@@ -4,7 +4,6 @@
 #include <functional>
 #include <iterator>
 #include <map>
-#include <numeric>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -12,6 +11,7 @@
 #include <unordered_set>
 
 #include "annotator/operators/onnx_operators.h"
+#include "schema/disjoint_sets.h"
 
 namespace whence::validation {
 
@@ -48,21 +48,6 @@ std::size_t kind_of(const OnnxNode& node) {
   for (const onnx_file::OnnxAttribute& attribute : node.attributes) attributes += hash_of(attribute.message);
   return mix(mix(mix(hash_of(node.op_type), hash_of(node.domain)), hash_of(node.overload)), attributes);
 }
-
-// Sets of nodes that grow together.
-class Disjoint {
- public:
-  explicit Disjoint(std::size_t size) : parent_(size) { std::iota(parent_.begin(), parent_.end(), std::size_t{0}); }
-
-  std::size_t root(std::size_t node) {
-    while (parent_[node] != node) node = parent_[node] = parent_[parent_[node]];
-    return node;
-  }
-  void unite(std::size_t one, std::size_t other) { parent_[root(one)] = root(other); }
-
- private:
-  Nodes parent_;
-};
 
 // The nodes of one file and who makes and reads each value.
 struct Side {
@@ -426,9 +411,9 @@ class Concluding {
   const NodePairs& pairs_;
   Nodes of_a_, of_b_;  // by node, its partner in the other file
   std::vector<bool> grouped_;
-  Nodes first_twin_;          // by node before, the first one that computes the same, itself where there is none
-  std::vector<Nodes> same_;   // by node after, those before that compute the same
-  Disjoint regions_, links_;  // nodes before that are gone; new nodes after
+  Nodes first_twin_;              // by node before, the first one that computes the same, itself where there is none
+  std::vector<Nodes> same_;       // by node after, those before that compute the same
+  DisjointSets regions_, links_;  // nodes before that are gone; new nodes after
   Nodes region_of_;
   std::unordered_map<std::size_t, Nodes> kept_near_;  // by linked new nodes, kept ones of the same groups
   std::map<std::size_t, std::size_t> goes_on_in_;  // nodes before, and the equal one after that their readers read now

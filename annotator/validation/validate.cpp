@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "annotator/functions/flat_summary.h"
+#include "annotator/text/patterns.h"
 #include "annotator/validation/tool_edit.h"
 #include "schema/files/files.h"
 
@@ -12,19 +13,23 @@ using onnx_file::OnnxSummary;
 
 namespace {
 
-bool is_called(const Rule& rule, const std::string& word) { return word == rule.code || word == rule.name; }
+// Returns true if the rule's code or name matches one of the patterns (text/patterns.h).
+bool is_called(const Rule& rule, const text::Patterns& names) {
+  return names.match(rule.code) || names.match(rule.name);
+}
 
 // `findings`: nothing where no number of them could be tolerated.
 bool is_allowed(const Rule& rule, std::optional<std::int64_t> findings, std::int64_t nodes,
                 const ValidateOptions& options) {
-  return std::ranges::any_of(options.allowed, [&](const std::string& word) { return is_called(rule, word); }) ||
+  return is_called(rule, text::Patterns::of_names(options.allowed)) ||
          (findings && std::ranges::any_of(options.tolerances, [&](const Tolerance& tolerance) {
             return tolerance.covers(rule, *findings, nodes);
           }));
 }
 
 void refuse_unknown_code(const std::string& word) {
-  if (std::ranges::any_of(all_rules(), [&](const Rule* rule) { return is_called(*rule, word); })) return;
+  const text::Patterns names = text::Patterns::of_names({word});
+  if (std::ranges::any_of(all_rules(), [&](const Rule* rule) { return is_called(*rule, names); })) return;
   throw Error(Code::usage, "there is no check '" + word + "'",
               "a code from " + std::string(all_rules().front()->code) + " to " + all_rules().back()->code +
                   "; `whence validate --help` names them",

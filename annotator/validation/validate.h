@@ -18,7 +18,7 @@ namespace whence::validation {
 
 struct ValidateOptions {
   Gates gates;
-  std::vector<std::string> allowed;  // codes or names of checks and gates whose findings do not count
+  std::vector<std::string> allowed;  // patterns of codes and names of checks and gates whose findings do not count
   std::vector<Tolerance> tolerances;
   bool full = false;   // run onnx's checker too
   std::string before;  // the file that a tool made this one from, to check the tool; empty: none

@@ -1,9 +1,9 @@
 #include "annotator/view/fusion_parts.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "annotator/metadata/way.h"
+#include "schema/disjoint_sets.h"
 #include "schema/module_path.h"
 
 namespace whence::view {
@@ -54,8 +54,7 @@ bool may_be_the_same(const Side& of_a, const Side& of_b) {
 class Splitter {
  public:
   Splitter(const NodePairs::Fusion& fusion, const DiffNodes& a, const DiffNodes& b)
-      : fusion_(fusion), a_(a), parent_(fusion.a.size() + fusion.b.size()), joined_(parent_.size(), false) {
-    std::iota(parent_.begin(), parent_.end(), std::size_t{0});
+      : fusion_(fusion), a_(a), parts_(fusion.a.size() + fusion.b.size()), joined_(parts_.size(), false) {
     for (const std::size_t i : fusion.a) sides_a_.push_back(side_of(a[i]));
     for (const std::size_t k : fusion.b) sides_b_.push_back(side_of(b[k]));
   }
@@ -65,9 +64,10 @@ class Splitter {
     join(may_be_the_same);
     join([](const Side& a, const Side& b) { return !a.attribution.attributed() || !b.attribution.attributed(); });
     join_with_readers();
-    std::vector<NodePairs::Fusion> parts(parent_.size());
-    for (std::size_t i = 0; i < fusion_.a.size(); ++i) parts[root(i)].a.push_back(fusion_.a[i]);
-    for (std::size_t i = 0; i < fusion_.b.size(); ++i) parts[root(fusion_.a.size() + i)].b.push_back(fusion_.b[i]);
+    std::vector<NodePairs::Fusion> parts(parts_.size());
+    for (std::size_t i = 0; i < fusion_.a.size(); ++i) parts[parts_.root(i)].a.push_back(fusion_.a[i]);
+    for (std::size_t i = 0; i < fusion_.b.size(); ++i)
+      parts[parts_.root(fusion_.a.size() + i)].b.push_back(fusion_.b[i]);
     std::erase_if(parts, [](const NodePairs::Fusion& part) { return part.a.empty() && part.b.empty(); });
     return parts;
   }
@@ -81,7 +81,7 @@ class Splitter {
       for (std::size_t k = 0; k < fusion_.b.size(); ++k) {
         const std::size_t other = fusion_.a.size() + k;
         if (before[i] || before[other] || !related(sides_a_[i], sides_b_[k])) continue;
-        parent_[root(other)] = root(i);
+        parts_.unite(other, i);
         joined_[i] = joined_[other] = true;
       }
     }
@@ -93,7 +93,7 @@ class Splitter {
       if (joined_[i]) continue;
       for (std::size_t reader = i + 1; reader < fusion_.a.size() && !joined_[i]; ++reader) {
         if (!joined_[reader] || !reads(*a_[fusion_.a[reader]].node, *a_[fusion_.a[i]].node)) continue;
-        parent_[root(i)] = root(reader);
+        parts_.unite(i, reader);
         joined_[i] = true;
       }
     }
@@ -105,15 +105,10 @@ class Splitter {
     });
   }
 
-  std::size_t root(std::size_t i) const {
-    while (parent_[i] != i) i = parent_[i];
-    return i;
-  }
-
   const NodePairs::Fusion& fusion_;
   const DiffNodes& a_;
   std::vector<Side> sides_a_, sides_b_;
-  std::vector<std::size_t> parent_;
+  DisjointSets parts_;  // nodes of a, then those of b
   std::vector<bool> joined_;
 };
 

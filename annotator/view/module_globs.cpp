@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "annotator/text/path_glob.h"
 #include "schema/module_path.h"
 #include "schema/nearest_names.h"
 
@@ -34,20 +33,19 @@ void refuse_unknown(const std::string& kind, const std::string& pattern, const s
 
 ModuleGlobs::ModuleGlobs(const std::vector<std::string>& globs, const std::set<std::string>& modules,
                          const std::string& stage)
-    : globs_(globs) {
-  for (const std::string& glob : globs) {
-    const bool any = std::ranges::any_of(modules, [&](const auto& module) { return text::matches_path(glob, module); });
-    if (!any) refuse_unknown("module", glob, modules, stage);
+    : patterns_(text::Patterns::of_paths(globs)) {
+  std::set<std::size_t> unmatched;
+  for (std::size_t i = 0; i < globs.size(); ++i) unmatched.insert(i);
+  for (auto module = modules.begin(); module != modules.end() && !unmatched.empty(); ++module) {
+    for (const std::size_t glob : patterns_.matching(*module)) unmatched.erase(glob);
   }
+  if (!unmatched.empty()) refuse_unknown("module", globs[*unmatched.begin()], modules, stage);
 }
 
 bool ModuleGlobs::hold(const std::string& module) {
   if (const auto known = known_.find(module); known != known_.end()) return known->second;
   const std::string outer(module_around(module));
-  const bool held =
-      further_.contains(module) ||
-      std::ranges::any_of(globs_, [&](const std::string& glob) { return text::matches_path(glob, module); }) ||
-      (!outer.empty() && hold(outer));
+  const bool held = further_.contains(module) || patterns_.match(module) || (!outer.empty() && hold(outer));
   return known_[module] = held;
 }
 

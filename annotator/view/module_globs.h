@@ -1,4 +1,4 @@
-// Globs that choose modules of a file: one means the modules that it matches and all below them.
+// Patterns (text/patterns.h) that choose modules of a file: one means the modules that it matches and all below them.
 #pragma once
 
 #include <map>
@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "annotator/metadata/attribution.h"
+#include "annotator/text/patterns.h"
 
 namespace whence::view {
 
@@ -17,10 +18,10 @@ std::set<std::string> modules_of(const std::vector<metadata::Attribution>& attri
 [[noreturn]] void refuse_unknown(const std::string& kind, const std::string& pattern,
                                  const std::set<std::string>& known, const std::string& stage);
 
-// Each pair of a glob and a module is looked at once.
+// Each module is compared once.
 class ModuleGlobs {
  public:
-  // `globs` must outlive it. Throws Error(usage) for a glob that matches none of `modules`.
+  // Throws Error(usage) for a pattern that matches none of `modules`.
   ModuleGlobs(const std::vector<std::string>& globs, const std::set<std::string>& modules, const std::string& stage);
 
   // Further modules, each with all below it, as if a glob matched them.
@@ -31,7 +32,7 @@ class ModuleGlobs {
   bool hold_any(const metadata::Attribution& attribution);
 
  private:
-  const std::vector<std::string>& globs_;
+  text::Patterns patterns_;
   std::set<std::string> further_;
   std::map<std::string, bool> known_;
 };

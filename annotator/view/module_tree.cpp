@@ -4,7 +4,7 @@
 
 #include "annotator/metadata/attribution.h"
 #include "annotator/metadata/way.h"
-#include "annotator/text/path_glob.h"
+#include "annotator/text/patterns.h"
 #include "annotator/view/parameters_read.h"
 #include "schema/element_count.h"
 
@@ -123,13 +123,13 @@ void append_shown(const ModuleTree& tree, std::size_t row, int indent, const std
   for (const std::size_t child : tree.rows[row].children) append_shown(tree, child, indent + 1, depth, into);
 }
 
-void append_selected(const ModuleTree& tree, std::size_t row, const TreeSelection& selection,
-                     std::vector<ShownRow>& into) {
-  if (text::matches_path(selection.select, tree.rows[row].path)) {
-    append_shown(tree, row, 0, selection.depth, into);
+void append_selected(const ModuleTree& tree, std::size_t row, const text::Patterns& select,
+                     const std::optional<int>& depth, std::vector<ShownRow>& into) {
+  if (select.match(tree.rows[row].path)) {
+    append_shown(tree, row, 0, depth, into);
     return;
   }
-  for (const std::size_t child : tree.rows[row].children) append_selected(tree, child, selection, into);
+  for (const std::size_t child : tree.rows[row].children) append_selected(tree, child, select, depth, into);
 }
 
 }  // namespace
@@ -139,7 +139,7 @@ std::vector<ShownRow> select_rows(const ModuleTree& tree, const TreeSelection& s
   if (selection.select.empty()) {
     append_shown(tree, 0, 0, selection.depth, shown);
   } else {
-    append_selected(tree, 0, selection, shown);
+    append_selected(tree, 0, text::Patterns::of_paths({selection.select}), selection.depth, shown);
   }
   return shown;
 }

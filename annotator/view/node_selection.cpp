@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "annotator/text/patterns.h"
 #include "annotator/view/module_globs.h"
 #include "annotator/view/module_tree.h"
 #include "schema/module_path.h"
@@ -42,6 +43,19 @@ std::set<std::string> modules_of_types(const onnx_file::OnnxSummary& model, cons
   return chosen;
 }
 
+// The operators of the nodes that the selection chooses; all of them when it names none.
+std::set<std::string, std::less<>> chosen_operators(const std::vector<const onnx_file::OnnxNode*>& nodes,
+                                                    const NodeSelection& selection) {
+  std::set<std::string, std::less<>> chosen;
+  for (const onnx_file::OnnxNode* node : nodes) {
+    if (!chosen.contains(node->op_type)) chosen.emplace(node->op_type);
+  }
+  if (selection.op_types.empty()) return chosen;
+  const text::Patterns patterns = text::Patterns::of_names(selection.op_types);
+  std::erase_if(chosen, [&](const std::string& type) { return !patterns.match(type); });
+  return chosen;
+}
+
 ModuleGlobs wanted_modules(const onnx_file::OnnxSummary& model, const NodeSelection& selection,
                            const std::set<std::string>& modules, const metadata::Recorded* recorded) {
   ModuleGlobs wanted(selection.modules, modules, "select");
@@ -55,15 +69,12 @@ std::vector<SelectedNode> select_nodes(const onnx_file::OnnxSummary& model, cons
                                        const metadata::Recorded* recorded) {
   const std::vector<const onnx_file::OnnxNode*> nodes = onnx_file::all_nodes(model.graph);
   std::vector<metadata::Attribution> attributions;
-  std::set<std::string> op_types;
-  for (const onnx_file::OnnxNode* node : nodes) {
-    attributions.push_back(metadata::attribution_of(*node, recorded));
-    op_types.emplace(node->op_type);
-  }
+  for (const onnx_file::OnnxNode* node : nodes) attributions.push_back(metadata::attribution_of(*node, recorded));
   const std::set<std::string> modules = modules_of(attributions, "select");
-  const auto occurs = [&](const std::string& type) { return op_types.contains(type); };
-  if (!selection.op_types.empty() && std::ranges::none_of(selection.op_types, occurs)) {
-    refuse_unknown("operator", selection.op_types.front(), op_types, "select");
+  const std::set<std::string, std::less<>> operators = chosen_operators(nodes, selection);
+  if (operators.empty()) {
+    const auto known = chosen_operators(nodes, {});
+    refuse_unknown("operator", selection.op_types.front(), {known.begin(), known.end()}, "select");
   }
   ModuleGlobs wanted = wanted_modules(model, selection, modules, recorded);
   ModuleGlobs unwanted(selection.excluded, modules, "select");
@@ -72,9 +83,7 @@ std::vector<SelectedNode> select_nodes(const onnx_file::OnnxSummary& model, cons
   std::vector<SelectedNode> selected;
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     const metadata::Attribution& of = attributions[i];
-    const std::string type(nodes[i]->op_type);
-    const auto& types = selection.op_types;
-    if (!types.empty() && std::ranges::find(types, type) == types.end()) continue;
+    if (!operators.contains(nodes[i]->op_type)) continue;
     if ((!selection.all_modules() && !wanted.hold_any(of)) || unwanted.hold_any(of)) continue;
     selected.push_back(selected_node(*nodes[i], of, !outermost.contains(nodes[i])));
   }
@@ -97,10 +106,10 @@ std::int64_t count_possible_nodes(const onnx_file::OnnxSummary& model, const Nod
       around.insert(path);
     }
   }
+  const std::set<std::string, std::less<>> operators = chosen_operators(nodes, selection);
   std::int64_t count = 0;
   for (std::size_t i = 0; i < nodes.size(); ++i) {
-    const auto& types = selection.op_types;
-    if (!types.empty() && std::ranges::find(types, nodes[i]->op_type) == types.end()) continue;
+    if (!operators.contains(nodes[i]->op_type)) continue;
     const metadata::Attribution& of = attributions[i];
     const bool ancestor =
         of.confidence == origin::Confidence::ancestor && !wanted.hold_any(of) && around.contains(of.module);

@@ -11,10 +11,9 @@
 namespace whence::view {
 
 struct NodeSelection {
-  std::vector<std::string>
-      modules;  // globs (path_glob.h); a node belongs to a glob when its module, or one above it, does
+  std::vector<std::string> modules;   // patterns of paths (text/patterns.h): each means a module and all below it
   std::vector<std::string> excluded;  // likewise
-  std::vector<std::string> op_types;  // alternatives; empty: all
+  std::vector<std::string> op_types;  // patterns of names, as alternatives; empty: all
   std::vector<std::string> types;     // classes of modules, whole or their last name; beside those of `modules`
 
   bool all_modules() const { return modules.empty() && types.empty(); }

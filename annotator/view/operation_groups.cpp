@@ -9,20 +9,20 @@ void OperationGroups::add(const std::vector<std::string>& ids, std::size_t node,
   if (ids.empty()) return;
   std::size_t first = 0;
   for (std::size_t i = 0; i < ids.size(); ++i) {
-    const std::size_t operation = known_.try_emplace(ids[i], together_with_.size()).first->second;
-    if (operation == together_with_.size()) together_with_.push_back(operation);
+    const std::size_t operation = known_.try_emplace(ids[i], operations_.size()).first->second;
+    if (operation == operations_.size()) operations_.add();
     if (i == 0) first = operation;
-    together_with_[group_of(operation)] = group_of(first);
+    operations_.unite(operation, first);
   }
   added_.push_back({first, node, side});
 }
 
 std::vector<NodePairs::Fusion> OperationGroups::fusions() {
   std::vector<NodePairs::Fusion> groups;
-  std::vector<std::size_t> number(together_with_.size(), together_with_.size());
+  std::vector<std::size_t> number(operations_.size(), operations_.size());
   for (const Added& each : added_) {
-    std::size_t& place = number[group_of(each.operation)];
-    if (place == together_with_.size()) {
+    std::size_t& place = number[operations_.root(each.operation)];
+    if (place == operations_.size()) {
       place = groups.size();
       groups.emplace_back();
     }
@@ -30,15 +30,6 @@ std::vector<NodePairs::Fusion> OperationGroups::fusions() {
   }
   std::erase_if(groups, [](const NodePairs::Fusion& group) { return group.a.empty() || group.b.empty(); });
   return groups;
-}
-
-// Union-find with halved paths.
-std::size_t OperationGroups::group_of(std::size_t operation) {
-  while (together_with_[operation] != operation) {
-    together_with_[operation] = together_with_[together_with_[operation]];
-    operation = together_with_[operation];
-  }
-  return operation;
 }
 
 }  // namespace whence::view

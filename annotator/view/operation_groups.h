@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "annotator/view/diff_pairs.h"
+#include "schema/disjoint_sets.h"
 #include "schema/flat_map.h"
 
 namespace whence::view {
@@ -29,11 +30,8 @@ class OperationGroups {
     Side side;
   };
 
-  std::size_t group_of(std::size_t operation);
-
   FlatMap<std::string, std::size_t> known_;
-  std::vector<std::size_t>
-      together_with_;  // by operation, another one of its group; itself where it stands for the group
+  DisjointSets operations_;  // united by the nodes that stand for several
   std::vector<Added> added_;
 };
 

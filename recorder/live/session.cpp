@@ -1,13 +1,13 @@
 #include "recorder/live/session.h"
 
 #include <atomic>
+#include <cctype>
 #include <chrono>
 #include <cstddef>
 #include <filesystem>
 #include <fstream>
 #include <mutex>
 #include <nlohmann/json.hpp>
-#include <regex>
 #include <set>
 #include <thread>
 
@@ -317,8 +317,8 @@ std::string Session::beside(std::size_t number) const {
 bool is_sidecar(const std::string& path) {
   std::string start(256, ' ');
   std::ifstream(path, std::ios::binary).read(start.data(), static_cast<std::streamsize>(start.size()));
-  static const std::regex format(R"(^\s*\{\s*"format"\s*:\s*"whence-sidecar")");
-  return std::regex_search(start, format);
+  std::erase_if(start, [](unsigned char c) { return std::isspace(c) != 0; });
+  return start.starts_with(R"({"format":"whence-sidecar")");
 }
 
 // No caller chose a numbered name, so the file may only replace an older sidecar, and a link is not followed.

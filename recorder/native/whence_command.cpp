@@ -1,16 +1,16 @@
 #include "recorder/native/whence_command.h"
 
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include <dlfcn.h>
-#include <fcntl.h>
-#include <spawn.h>
 #include <sys/wait.h>
 #include <torch/version.h>
-#include <unistd.h>
 
+#include "schema/child_process.h"
 #include "whence/record.h"
 
 extern char** environ;
@@ -49,22 +49,6 @@ std::vector<std::string> environment() {
   if (const fs::path folder = folder_of(torch); !folder.empty())
     variables.push_back("WHENCE_TORCH_DIR=" + folder.string());
   return variables;
-}
-
-std::vector<char*> pointers(std::vector<std::string>& texts) {
-  std::vector<char*> result;
-  for (std::string& text : texts) result.push_back(text.data());
-  result.push_back(nullptr);
-  return result;
-}
-
-std::string read_all(int fd) {
-  std::string text;
-  char buffer[4096];
-  for (ssize_t size = 0; (size = ::read(fd, buffer, sizeof buffer)) > 0 || (size < 0 && errno == EINTR);) {
-    if (size > 0) text.append(buffer, static_cast<std::size_t>(size));
-  }
-  return text;
 }
 
 Code code_named(const std::string& name) {
@@ -106,43 +90,21 @@ Diagnostics to_diagnostics(const nlohmann::json& json) {
   return diagnostics;
 }
 
-// Its standard output; standard error stays the program's.
-std::string run_process(const std::string& command, std::vector<std::string> arguments, int& status) {
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) {
-    throw Error(Code::needs_command, "no pipe to the whence command", "close some files", {.stage = "record"});
-  }
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
-  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  arguments.insert(arguments.begin(), command);
-  std::vector<std::string> variables = environment();
-  pid_t child = 0;
-  const int failed = ::posix_spawnp(&child, command.c_str(), &actions, nullptr, pointers(arguments).data(),
-                                    pointers(variables).data());
-  posix_spawn_file_actions_destroy(&actions);
-  ::close(ends[1]);
-  const std::string output = failed == 0 ? read_all(ends[0]) : "";
-  ::close(ends[0]);
-  if (failed != 0) {
-    throw Error(Code::needs_command, "the whence command could not be started: " + command, command_remedy,
-                {.stage = "record"});
-  }
-  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  return output;
-}
-
 }  // namespace
 
 Diagnostics run_whence(const std::string& given, const std::vector<std::string>& arguments) {
   const std::string command = find_command(given);
-  std::vector<std::string> all = arguments;
-  all.emplace_back("--json");
-  int status = 0;
-  const std::string output = run_process(command, all, status);
-  const auto json = nlohmann::json::parse(output, nullptr, /*allow_exceptions=*/false);
+  std::vector<std::string> words = {command};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  words.emplace_back("--json");
+  const auto end = run_child(std::move(words), {.environment = environment()});
+  if (!end) {
+    throw Error(Code::needs_command,
+                "the whence command could not be started: " + command + ": " + std::strerror(errno), command_remedy,
+                {.stage = "record"});
+  }
+  const int status = end->status;
+  const auto json = nlohmann::json::parse(end->output, nullptr, /*allow_exceptions=*/false);
   Diagnostics diagnostics;
   if (json.is_object() && json.contains("diagnostics")) diagnostics = to_diagnostics(json["diagnostics"]);
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return diagnostics;

@@ -1,6 +1,7 @@
 #include "recorder/script/dropped_writes.h"
 
-#include <regex>
+#include <algorithm>
+#include <cctype>
 #include <sstream>
 #include <string_view>
 #include <unordered_map>
@@ -13,34 +14,52 @@
 namespace whence::recorder::script {
 namespace {
 
-// Operators whose result shares its argument's memory, as archives write them down: "(?:alias|detach|...)".
-std::string view_names() {
-  std::string names;
-  for (const OperatorFacts& row : all_operator_facts()) {
-    if (row.memory == ResultMemory::declared) continue;
-    names += (names.empty() ? "(?:" : "|") + std::string(row.name.substr(row.name.find("::") + 2));
+bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
+
+// Returns "copy_" of "torch.copy_(x)" and leaves "x)"; nothing of a text that does not begin with a call.
+std::string take_call(std::string_view& text) {
+  constexpr std::string_view prefix = "torch.";
+  if (!text.starts_with(prefix)) return "";
+  const auto end = std::find_if_not(text.begin() + prefix.size(), text.end(), is_word);
+  if (end == text.end() || *end != '(') return "";
+  std::string name(text.begin() + prefix.size(), end);
+  text.remove_prefix(static_cast<std::size_t>(end - text.begin()) + 1);
+  return name;
+}
+
+// Returns what a text begins with, without views of it: "CONSTANTS.c0" of "torch.slice(CONSTANTS.c0, 0, 1, 3)".
+std::string viewed(std::string_view text) {
+  std::string_view inner = text;
+  for (std::string name;
+       !(name = take_call(inner)).empty() && facts_of("aten::" + name).memory != ResultMemory::declared;) {
+    text = inner;
   }
-  return names + ")";
+  return {text.begin(), std::find_if_not(text.begin(), text.end(), [](char c) { return is_word(c) || c == '.'; })};
 }
 
 // torch.copy_(torch.slice(CONSTANTS.c0, 0, 1, 3), x), or with the view as a variable of its own. Only lines that
 // mention a constant or such a variable are looked at.
 std::ptrdiff_t writes_in(const std::string& code) {
-  const std::string of_constant = "(?:torch\\." + view_names() + "\\()*(CONSTANTS\\.c\\d+|_\\d+)\\b";
-  static const std::regex write("torch\\.(\\w*[a-z0-9]_)\\(" + of_constant);
-  static const std::regex view("^\\s*(\\w+) = (?=torch\\.)" + of_constant);
   std::unordered_set<std::string> constants;  // variables that are views of constants
-  const auto is_constant = [&](const std::string& name) { return name.front() != '_' || constants.contains(name); };
+  const auto is_constant = [&](const std::string& name) {
+    return name.starts_with("CONSTANTS.c") || constants.contains(name);
+  };
   std::ptrdiff_t count = 0;
   std::istringstream lines(code);
   for (std::string line; std::getline(lines, line);) {
     if (line.find("CONSTANTS.c") == std::string::npos && constants.empty()) continue;
     if (line.find(" def ") != std::string::npos) constants.clear();
-    std::smatch found;
-    if (std::regex_search(line, found, view) && is_constant(found[2])) constants.insert(found[1]);
-    if (std::regex_search(line, found, write) && is_constant(found[2]) &&
-        !facts_of("aten::" + found[1].str()).keeps_content)
-      ++count;
+    const std::size_t assigned = line.find(" = torch.");
+    if (assigned != std::string::npos && is_constant(viewed(std::string_view(line).substr(assigned + 3)))) {
+      constants.insert(line.substr(line.find_first_not_of(' '), assigned - line.find_first_not_of(' ')));
+    }
+    for (std::size_t at = line.find("torch."); at != std::string::npos; at = line.find("torch.", at + 1)) {
+      std::string_view arguments = std::string_view(line).substr(at);
+      const std::string name = take_call(arguments);
+      if (is_in_place_name("aten::" + name) && is_constant(viewed(arguments)) &&
+          !facts_of("aten::" + name).keeps_content)
+        ++count;
+    }
   }
   return count;
 }

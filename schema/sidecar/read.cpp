@@ -11,9 +11,9 @@
 namespace whence {
 namespace {
 
-constexpr int kDeepestJson = 64;  // a sidecar of ours needs 9, plus the depth of nested list arguments
+constexpr int max_levels = 64;  // a sidecar of ours needs 9, plus the depth of nested list arguments
 
-// Refuses what is not a sidecar by its first bytes, and text nested so deeply that walking it could exhaust the stack.
+// Refuses what is not a sidecar by its first bytes.
 void check_text(std::string_view text, const Place& place) {
   const std::size_t start = text.find_first_not_of(" \t\r\n");
   if (start == std::string_view::npos) {
@@ -27,41 +27,19 @@ void check_text(std::string_view text, const Place& place) {
     throw Error(Code::wrong_kind, "this is not a sidecar: it does not start with '{'",
                 "give the .whence.json that whence record wrote", place);
   }
-  int depth = 0;
-  bool in_string = false;
-  for (std::size_t i = start; i < text.size(); ++i) {
-    const char c = text[i];
-    if (in_string) {
-      if (c == '\\') ++i;
-      if (c == '"') in_string = false;
-    } else if (c == '"') {
-      in_string = true;
-    } else if (c == '[' || c == '{') {
-      if (++depth > kDeepestJson) {
-        throw Error(Code::corrupt_file,
-                    "nested deeper than " + std::to_string(kDeepestJson) + " levels at byte " + std::to_string(i),
-                    "write the file again with whence record", place);
-      }
-    } else if (c == ']' || c == '}') {
-      --depth;
-    }
-  }
 }
 
-JsonDocument parse_json(std::string_view text, const Place& place) {
-  try {
-    return JsonDocument(text);
-  } catch (const Json::parse_error& error) {
-    if (error.byte > text.size()) {
-      throw Error(Code::truncated_file, "the file ends in the middle", "copy it again, or write it with whence record",
-                  place);
-    }
-    throw Error(Code::corrupt_file, "not JSON at byte " + std::to_string(error.byte),
-                "write the file again with whence record", place);
-  } catch (const Json::exception& error) {
-    throw Error(Code::corrupt_file, std::string("not JSON: ") + error.what(), "write the file again with whence record",
+std::unique_ptr<const JsonDocument> parse_json(std::string_view text, const Place& place) {
+  JsonDocument::Failure failure;
+  if (auto document = JsonDocument::parse(text, max_levels, &failure)) return document;
+  if (failure.at_end) {
+    throw Error(Code::truncated_file, "the file ends in the middle", "copy it again, or write it with whence record",
                 place);
   }
+  const std::string refused =
+      failure.too_deep ? "nested deeper than " + std::to_string(max_levels) + " levels" : "not JSON";
+  throw Error(Code::corrupt_file, refused + " at byte " + std::to_string(failure.byte),
+              "write the file again with whence record", place);
 }
 
 class Reader {
@@ -75,21 +53,28 @@ class Reader {
     sidecar.program = read_program(document_, text_);
     read_header(sidecar.program);
     sidecar.bindings = bindings();
-    if (document_.find("complete")) sidecar.complete = field("complete", Json::value_t::boolean).flag();
+    if (document_.find("complete")) sidecar.complete = field("complete", JsonKind::boolean).flag();
     sidecar.unknown = unknown();
     sidecar.unknown_columns = unknown_columns();
-    if (field("program_digest", Json::value_t::string).text() != program_digest(sidecar.program)) {
+    if (field("program_digest", JsonKind::string).text() != program_digest(sidecar.program)) {
       text_.corrupt("/program_digest", "the digest is not that of the operations: the file was changed");
     }
     return sidecar;
   }
 
  private:
-  JsonValue field(const std::string& name, Json::value_t type) const {
+  JsonValue field(const std::string& name, JsonKind kind) const {
     const auto found = document_.find(name);
     if (!found) text_.corrupt("/" + name, "the field is missing");
-    if (found->type() != type) text_.corrupt("/" + name, std::string("expected ") + Json(type).type_name());
+    if (found->kind() != kind) text_.corrupt("/" + name, std::string("expected ") + name_of(kind));
     return *found;
+  }
+
+  static const char* name_of(JsonKind kind) {
+    return kind == JsonKind::boolean  ? "true or false"
+           : kind == JsonKind::string ? "a string"
+           : kind == JsonKind::object ? "an object"
+                                      : "a list";
   }
 
   int minor_version() const {
@@ -99,7 +84,7 @@ class Reader {
       throw Error(Code::wrong_kind, "this JSON file is not a sidecar: it lacks \"format\": \"whence-sidecar\"",
                   "give the .whence.json that whence record wrote", place);
     }
-    const std::string version(field("version", Json::value_t::string).text());
+    const std::string version(field("version", JsonKind::string).text());
     const std::size_t dot = version.find('.');
     const auto number = [&](std::string_view digits) {
       const bool valid = !digits.empty() && digits.size() < 7 &&
@@ -119,9 +104,9 @@ class Reader {
   }
 
   void read_header(Program& program) const {
-    program.producer = field("producer", Json::value_t::string).text();
-    program.ran = field("ran", Json::value_t::boolean).flag();
-    const JsonValue source = field("source", Json::value_t::object);
+    program.producer = field("producer", JsonKind::string).text();
+    program.ran = field("ran", JsonKind::boolean).flag();
+    const JsonValue source = field("source", JsonKind::object);
     const auto part = [&](const char* name) -> std::string {
       const auto found = source.find(name);
       if (!found || !found->is_string()) text_.corrupt(std::string("/source/") + name, "expected a string");
@@ -133,7 +118,7 @@ class Reader {
   }
 
   void read_strings() {
-    const JsonValue strings = field("strings", Json::value_t::array);
+    const JsonValue strings = field("strings", JsonKind::array);
     text_.strings.reserve(strings.size());
     for (std::size_t i = 0; i < strings.size(); ++i) {
       if (!strings[i].is_string()) text_.corrupt("/strings/" + std::to_string(i), "expected a string");
@@ -186,8 +171,8 @@ Result<Sidecar> parse_sidecar(std::string_view text, const std::string& file) {
   return guarded([&] {
     const Place place{.file = file, .stage = "read"};
     check_text(text, place);
-    const JsonDocument document = parse_json(text, place);
-    return Reader(document.root(), file).read();
+    const auto document = parse_json(text, place);
+    return Reader(document->root(), file).read();
   });
 }
 

@@ -8,11 +8,13 @@
 #include <string_view>
 #include <vector>
 
+#include "schema/json_document.h"
 #include "schema/program.h"
 #include "schema/sidecar/form.h"
-#include "schema/sidecar/json_document.h"
 
 namespace whence {
+
+using Json = nlohmann::ordered_json;
 
 // The context that every cell needs to be read or refused.
 struct SidecarText {

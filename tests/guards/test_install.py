@@ -96,8 +96,10 @@ def test_completions_and_manual_pages_are_installed(prefix):
 
 
 def test_missing_packages_are_named_together(tmp_path):
-    said = configure(tmp_path, "-DCMAKE_IGNORE_PATH=/usr/include", "-DCMAKE_DISABLE_FIND_PACKAGE_tsl-robin-map=ON")
-    assert "apt-get install -y libprotobuf-dev robin-map-dev libxxhash-dev zlib1g-dev libexpat1-dev" in said
+    said = configure(tmp_path, "-DCMAKE_IGNORE_PATH=/usr/include", "-DCMAKE_DISABLE_FIND_PACKAGE_tsl-robin-map=ON",
+                     "-DPKG_CONFIG_EXECUTABLE=/nowhere", "-DCMAKE_DISABLE_FIND_PACKAGE_re2=ON")
+    assert ("apt-get install -y libprotobuf-dev robin-map-dev libxxhash-dev zlib1g-dev libexpat1-dev pkg-config libre2-dev"
+            in said)
 
 
 def test_what_a_build_takes_is_asked_for_and_said(tmp_path):

@@ -63,7 +63,7 @@ def test_the_static_command_runs_and_brings_licences(release, tmp_path):
     top = tmp_path / path.name.removesuffix(".tar.gz")
     assert VERSION in subprocess.run([top / "bin" / "whence", "--version"], capture_output=True, text=True, check=True).stdout
     licences = (top / "THIRD-PARTY.txt").read_text()
-    for name in ("protobuf", "boost", "expat", "zlib", "libc6", "libstdc++", "nlohmann-json3", "robin-map", "xxhash", "onnx"):
+    for name in ("protobuf", "boost", "expat", "zlib", "re2", "libc6", "libstdc++", "nlohmann-json3", "robin-map", "xxhash", "onnx"):
         assert name in licences, name
 
 

@@ -5,7 +5,7 @@
 
 #include "schema/size_steps.h"
 
-namespace whence {
+namespace whence::fit_test {
 namespace {
 
 const Size n = Size::symbol(SymbolId(0)), m = Size::symbol(SymbolId(1));
@@ -68,4 +68,4 @@ TEST(SizeSteps, ComputeWhatTheSizeIs) {
 }
 
 }  // namespace
-}  // namespace whence
+}  // namespace whence::fit_test

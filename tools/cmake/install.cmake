@@ -32,5 +32,5 @@ install(EXPORT whence NAMESPACE whence:: FILE whenceTargets.cmake DESTINATION ${
 configure_package_config_file(tools/cmake/whenceConfig.cmake.in ${CMAKE_BINARY_DIR}/whenceConfig.cmake
                               INSTALL_DESTINATION ${package_folder})
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/whenceConfigVersion.cmake COMPATIBILITY SameMinorVersion)
-install(FILES ${CMAKE_BINARY_DIR}/whenceConfig.cmake ${CMAKE_BINARY_DIR}/whenceConfigVersion.cmake
+install(FILES ${CMAKE_BINARY_DIR}/whenceConfig.cmake ${CMAKE_BINARY_DIR}/whenceConfigVersion.cmake tools/cmake/re2.cmake
         DESTINATION ${package_folder})

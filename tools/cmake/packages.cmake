@@ -1,7 +1,7 @@
 # Looks for all packages that have to be installed before anything long begins: one error names every missing one, as
 # the system calls it (tools/setup/packages.txt).
 #
-# Sets the targets of find_package for Protobuf, Boost, nlohmann_json, tsl-robin-map, ZLIB, EXPAT. With WHENCE_STATIC the
+# Sets the targets of find_package for Protobuf, Boost, nlohmann_json, tsl-robin-map, ZLIB, EXPAT, and whence_re2. With WHENCE_STATIC the
 # libraries are those that go into the command itself, so that a wheel needs none of them.
 
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 12)
@@ -22,6 +22,7 @@ find_package(Protobuf QUIET)
 find_package(tsl-robin-map CONFIG QUIET)
 find_package(ZLIB QUIET)
 find_package(EXPAT QUIET)
+include(tools/cmake/re2.cmake)
 
 set(missing_packages "")
 file(STRINGS ${CMAKE_SOURCE_DIR}/tools/setup/packages.txt package_rows REGEX "^build ")

@@ -7,7 +7,7 @@
 file(GLOB static_sources CONFIGURE_DEPENDS tools/whence/static/*.cpp)
 set(static_archives "")
 set(static_missing "")
-foreach(name boost_program_options protobuf expat z ${WHENCE_STATIC_ALLOCATOR})
+foreach(name boost_program_options protobuf expat z ${re2_archives} ${WHENCE_STATIC_ALLOCATOR})
   find_library(archive_of_${name} NAMES lib${name}.a)
   mark_as_advanced(archive_of_${name})
   if(archive_of_${name})

@@ -22,7 +22,8 @@ ExitCode run(int argc, char** argv) {
       "written unless --partial is given.");
   line.positional("model", "an annotated file, or one whose exporter wrote module names");
   line.option("module,m", "NAME", "the module's qualified name: encoder.layer.3");
-  line.repeated("modules", "GLOB", "several modules as one model, by qualified name: 'encoder.layer.[0-1]'");
+  line.repeated("modules", "GLOB",
+                "several modules as one model, by qualified name: 'encoder.layer.[0-1]'; or re:PATTERN");
   line.option("call", "N", "which call of it, from 0 (the first one by default)");
   line.flag("partial", "write the nodes that are known to be the module's, though there may be more");
   declare_model_output(line, "the model of the module", Target::another_file);

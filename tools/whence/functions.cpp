@@ -51,7 +51,7 @@ ExitCode run(int argc, char** argv) {
   line.positional("model", "an annotated file, or one whose exporter wrote module names (PyTorch's dynamo exporter)");
   declare_model_output(line, "the file with functions; may be the same file", Target::may_be_the_model);
   declare_copy_data(line);
-  line.repeated("modules", "GLOB", "modules by qualified name: 'encoder.layer.*', '**.attention'");
+  line.repeated("modules", "GLOB", "modules by qualified name: 'encoder.layer.*', '**.attention'; or re:PATTERN");
   line.option("types", "A,B", "modules by class: BertLayer,BertAttention");
   line.option("depth", "N", "all modules down to N calls below the root");
   line.flag("auto", "the repeated blocks that save the most nodes (the default)");

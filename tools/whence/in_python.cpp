@@ -9,14 +9,11 @@
 #include <string_view>
 #include <vector>
 
-#include <fcntl.h>
-#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "schema/child_process.h"
 #include "whence/diagnostics.h"
-
-extern char** environ;
 
 namespace whence {
 
@@ -67,25 +64,10 @@ std::string python(const std::optional<BuildTree>& tree) {
   return "python3";
 }
 
-std::vector<char*> pointers(std::vector<std::string>& texts) {
-  std::vector<char*> result;
-  for (std::string& text : texts) result.push_back(text.data());
-  result.push_back(nullptr);
-  return result;
-}
-
 bool has_package(const std::string& program) {
   // Not by running `-m whence`, of which a failure would not say whether it is the package's.
-  std::vector<std::string> words = {program, "-c", "import whence"};
-  posix_spawn_file_actions_t quiet;
-  posix_spawn_file_actions_init(&quiet);
-  posix_spawn_file_actions_addopen(&quiet, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-  pid_t child = 0;
-  const bool started = posix_spawnp(&child, program.c_str(), &quiet, nullptr, pointers(words).data(), environ) == 0;
-  posix_spawn_file_actions_destroy(&quiet);
-  int status = 0;
-  if (!started || waitpid(child, &status, 0) != child) return false;
-  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  const auto end = run_child({program, "-c", "import whence"}, {.environment = {}, .hide_errors = true});
+  return end && WIFEXITED(end->status) && WEXITSTATUS(end->status) == 0;
 }
 
 // Lets Python find the package of the source tree, after folders that the caller named.
@@ -136,7 +118,7 @@ void run_in_python(std::span<char*> arguments) {
     setenv("WHENCE", this_program().c_str(), 0);
     std::vector<std::string> words = {program, "-m", "whence"};
     words.insert(words.end(), arguments.begin(), arguments.end());
-    execvp(program.c_str(), pointers(words).data());
+    execvp(program.c_str(), null_terminated(words).data());
   }
   const std::string what = std::string(arguments.front()) + (may_take_values(arguments.front()) ? " --values" : "");
   throw Error(Code::usage, "`whence " + what + "` is written in Python, and " + program + " has no package whence",

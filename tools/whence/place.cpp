@@ -20,7 +20,7 @@ ExitCode run(int argc, char** argv) {
       "module and all below it. Devices: cpu, gpu, cuda, dml, npu, fpga, accelerator, gpu:nvidia, gpu:0, or\n"
       "an execution provider by its full name. With --assigned, exit code 1 when ONNX Runtime chose otherwise.");
   line.positional("model", "an annotated ONNX file; without a rule, one that was placed before");
-  line.repeated("rule", "DEVICE=GLOB", "the modules of a device");
+  line.repeated("rule", "DEVICE=GLOB", "the modules of a device; or DEVICE=re:PATTERN");
   line.option("default", "DEVICE", "the device of all other nodes; none: left to ONNX Runtime");
   declare_model_output(line, "the file to write; may be the same file", Target::may_be_the_model);
   declare_copy_data(line);

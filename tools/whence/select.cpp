@@ -5,6 +5,7 @@
 
 #include "annotator/app/views.h"
 #include "annotator/dialect/dialect.h"
+#include "annotator/text/patterns.h"
 #include "annotator/text/table.h"
 #include "annotator/text/words.h"
 #include "tools/whence/cli.h"
@@ -56,13 +57,14 @@ ExitCode run(int argc, char** argv) {
       "Writes the nodes of modules in the form that a tool takes: to leave them out of a quantisation, to set\n"
       "their precision, or to partition a model. A choice that the tool would ignore in part is an error.\n"
       "A glob means a module and all below it: `*` is one segment or a part of one, `**` any number of\n"
-      "segments, `[0-3]` one of a set.\n" +
+      "segments, `[0-3]` one of a set. `re:PATTERN` is a regular expression of RE2 for the whole name.\n" +
           formats_text());
   line.positional("file", "an annotated ONNX file");
   line.repeated("modules", "GLOB", "modules by qualified name; all by default");
   line.option("types", "A,B", "modules by class, beside those of --modules: BertLayer,LayerNorm");
   line.repeated("not", "GLOB", "but not these");
-  line.option("ops", "A,B", "only nodes of these operator types, of which the file need not have all");
+  line.option("ops", "A,B",
+              "only nodes of these operator types, of which the file need not have all; re:PATTERN at the end");
   line.repeated("format", "FORMAT", "one of the formats above; several, each with its --output");
   line.choices("format", format_names());
   declare_report_outputs(line);
@@ -74,12 +76,13 @@ ExitCode run(int argc, char** argv) {
   if (!line.parse(argc, argv)) return ExitCode::ok;
 
   const auto select = [&](const std::string& format) {
-    return app::select(line.text("file"),
-                       {.sidecar = line.optional_text("sidecar"),
-                        .selection = {line.list("modules"), line.list("not"), text::split(line.text_or("ops", ""), ','),
-                                      text::split(line.text_or("types", ""), ',')},
-                        .format = format,
-                        .choice = {.setting = line.text_or("as", ""), .partial = line.has("partial")}});
+    return app::select(
+        line.text("file"),
+        {.sidecar = line.optional_text("sidecar"),
+         .selection = {line.list("modules"), line.list("not"), text::split_patterns(line.text_or("ops", "")),
+                       text::split(line.text_or("types", ""), ',')},
+         .format = format,
+         .choice = {.setting = line.text_or("as", ""), .partial = line.has("partial")}});
   };
   std::vector<ReportForm> forms;
   if (!line.json() || line.has("format") || line.has("output")) forms = report_forms(line, format_names(), "names");

@@ -20,7 +20,8 @@ ExitCode run(int argc, char** argv) {
   line.positional("file", "a sidecar (.whence.json), an archive (.pt2, .pt) or an ONNX file");
   line.option("sidecar,s", "FILE", "with an ONNX file: the sidecar that knows types, aliases and silent modules");
   line.option("depth,d", "N", "levels below the first one shown");
-  line.option("select", "GLOB", "only modules that match, and what lies below them; * is one segment, ** any number");
+  line.option("select", "GLOB",
+              "only modules that match, and what lies below them; * is one segment, ** any number; or re:PATTERN");
   line.removed("no-pager", no_pager);
   line.example("whence show model.onnx --depth 2");
   line.example("whence show model.pt2");

@@ -33,8 +33,8 @@ constexpr std::array validate_table = {
               "the least share of one confidence: exact=95; of modules, covered=99@encoder.*; of an\n"
               "operator type, covered=90@op:MatMul",
               "minima", "minima"},
-    OptionRow{"require", Kind::list, "GLOB", "modules that must have nodes, all of them covered", "required",
-              "required"},
+    OptionRow{"require", Kind::list, "GLOB", "modules that must have nodes, all of them covered; or re:PATTERN",
+              "required", "required"},
     OptionRow{"baseline", Kind::text, "FILE",
               "the file before, or what --json printed of it: shows both; coverage may not fall", "baseline",
               "baseline"},
@@ -49,8 +49,8 @@ constexpr std::array validate_table = {
               "text, json, sarif (code scanning), junit, github (annotations of a workflow); several, each with its\n"
               "--output",
               "", ""},
-    OptionRow{"allow", Kind::list, "CODE", "findings of this check do not count, for example V101 or V503", "allowed",
-              "allowed"},
+    OptionRow{"allow", Kind::list, "CODE",
+              "findings of this check do not count, for example V101 or V503; or re:PATTERN", "allowed", "allowed"},
     OptionRow{"tolerance", Kind::list, "[CODE=]N",
               "findings do not count while a check has no more than N of them, or N% of the file's nodes: 3, 0.5%,\n"
               "V503=2",

@@ -7,7 +7,7 @@
 #include "annotator/origin/python_text.h"
 #include "annotator/origin/scope_path.h"
 #include "annotator/origin/stamp.h"
-#include "annotator/text/path_glob.h"
+#include "annotator/text/patterns.h"
 #include "annotator/text/python_list.h"
 #include "schema/printable.h"
 #include "schema/sidecar/base64.h"
@@ -56,7 +56,10 @@ void names(std::string_view input) {
   shown(input);
   escape_xml(input);
   const std::size_t half = input.size() / 2;
-  text::matches_path(input.substr(0, half), input.substr(half));
+  try {
+    text::Patterns::of_paths({std::string(input.substr(0, half))}).match(input.substr(half));
+  } catch (const Error&) {  // not a pattern
+  }
 }
 
 void run(std::string_view input) {

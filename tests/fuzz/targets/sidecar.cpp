@@ -2,7 +2,6 @@
 #include "schema/sidecar/sidecar.h"
 
 #include "schema/json_text.h"
-#include "schema/sidecar/json_document.h"
 #include "schema/sidecar/program_reader.h"
 #include "schema/sidecar/row_reader.h"
 #include "tests/fuzz/mutators/mutators.h"
@@ -19,8 +18,10 @@ std::string with_right_digest(std::string_view input) {
   if (!has_strings) return std::string(input);
   SidecarText text{"fuzzed.whence.json", {}};
   for (const Json& each : document["strings"]) text.strings.push_back(each.is_string() ? each.get<std::string>() : "");
-  const JsonDocument read(json_text(document));
-  document["program_digest"] = program_digest(read_program(read.root(), text));
+  const std::string written = json_text(document);
+  if (const auto read = JsonDocument::parse(written)) {
+    document["program_digest"] = program_digest(read_program(read->root(), text));
+  }
   return json_text(document);
 }
 
@@ -35,12 +36,8 @@ void run(std::string_view input) {
   attempt_each(input, {
                           [&] { value_of(parse_sidecar(input, "fuzzed.whence.json")); },
                           [&] { require_same_when_written(with_right_digest(input)); },
-                          [&] {
-                            run_command({"show", right_file()});
-                          },
-                          [&] {
-                            run_command({"validate", good.model, "--sidecar", right_file(), "--json"});
-                          },
+                          [&] { run_command({"show", right_file()}); },
+                          [&] { run_command({"validate", good.model, "--sidecar", right_file(), "--json"}); },
                           [&] {
                             annotate(good.model, scratch("output.onnx"),
                                      {.sidecar = right_file(), .allow_different_weights = true});

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "annotator/app/recorder_library.h"
+#include "schema/child_process.h"
 #include "schema/files/temporary_names.h"
 #include "schema/result.h"
 
@@ -92,12 +93,9 @@ std::vector<std::string> own_arguments() {
 [[noreturn]] void hand_over() {
   const fs::path command = recorder_command();
   std::vector<std::string> words = own_arguments();
-  std::vector<char*> pointers;
-  for (std::string& word : words) pointers.push_back(word.data());
-  pointers.push_back(nullptr);
   setenv(kMark, "1", /*overwrite=*/1);
   remove_temporaries();
-  ::execv(command.c_str(), pointers.data());
+  ::execv(command.c_str(), null_terminated(words).data());
   fail("the recorder's command cannot be run: " + command.string() + ": " + std::strerror(errno),
        "pip install --force-reinstall whence-onnx-recorder");
 }
