@@ -82,12 +82,7 @@ class AnnotateEditor : public onnx_file::NodeEditor {
     NodeEdit edit;
     if (options_.names) rename(node, origin, edit);
     const auto confidence = origin::limited_by(node.domain, keys_.confidence(origin));
-    metadata::KeyEntries entries = keys_.of(origin);
-    if (keys_.wants(keys::scopes)) metadata::state_way(node.metadata, entries);
-    for (auto& entry : entries) {
-      if (entry.first == keys::confidence) entry.second = origin::name_of(confidence);
-      if (!find_property(node.metadata, entry.first)) edit.added.push_back(std::move(entry));
-    }
+    std::ranges::move(keys_.of_export(origin, node.domain, node.metadata), std::back_inserter(edit.added));
     if (first_time_) list_kept_keys(node, "", edit);
     if (options_.carry) carry_name(node, confidence, edit);
     report_.nodes.add(confidence_after(node, edit, confidence));

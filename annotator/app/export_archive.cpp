@@ -7,7 +7,6 @@
 #include <memory>
 #include <optional>
 
-#include "annotator/annotation/annotate.h"
 #include "annotator/app/export_markdown.h"
 #include "annotator/app/export_options.h"
 #include "annotator/app/function_choice.h"
@@ -15,6 +14,7 @@
 #include "annotator/app/recorder_library.h"
 #include "annotator/app/separate_files.h"
 #include "annotator/functions/outline_file.h"
+#include "annotator/metadata/node_keys.h"
 #include "schema/files/files.h"
 #include "schema/files/new_file.h"
 #include "schema/files/output_files.h"
@@ -165,11 +165,13 @@ class ArchiveExport {
 
   void write_draft(const std::string& draft) {
     run_.stages.begin(annotates() ? "write and annotate" : "write");
+    std::optional<metadata::NodeKeys> keys;
+    if (annotates()) keys.emplace(sidecar_.program, metadata::annotation_keys());
     write::WriteOptions writing = app::write_options(sidecar_.program, options_);
     writing.functions = converters_;
     writing.interface = write::interface_metadata(*graph_, sidecar_.program);
+    writing.keys = keys ? &*keys : nullptr;
     write::write_onnx(*graph_, draft, writing);
-    if (annotates()) unwrap(annotation::annotate_file(draft, sidecar_, draft, {}), run_.diagnostics);
     if (choice_) report_.functions = cut_functions(draft, *choice_, run_.diagnostics);
   }
 

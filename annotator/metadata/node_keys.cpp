@@ -157,6 +157,19 @@ std::vector<std::pair<std::string_view, std::string>> NodeKeys::of(const NodePla
   return result;
 }
 
+KeyEntries NodeKeys::of_export(const NodeOrigin& origin, std::string_view domain,
+                               const onnx_file::OnnxProperties& existing_metadata) const {
+  KeyEntries entries = of(origin);
+  if (wants(keys::scopes)) state_way(existing_metadata, entries);
+  for (auto& [key, value] : entries) {
+    if (key == keys::confidence) value = origin::name_of(origin::limited_by(domain, confidence(origin)));
+  }
+  std::erase_if(entries, [&](const auto& entry) { return find_property(existing_metadata, entry.first).has_value(); });
+  return entries;
+}
+
+std::string NodeKeys::path(const NodeOrigin& origin) const { return origin::scope_path(program_, scope(origin)); }
+
 // If there are several operations and a key has room for one, it describes the first; without any, keys of operations
 // are left out. Of an `ancestor` it is not known which of them the node is: then a key says only what holds for all.
 std::optional<std::string> NodeKeys::value(std::string_view key, const NodePlace& place) const {

@@ -65,6 +65,11 @@ class NodeKeys {
   origin::Confidence confidence(const origin::NodeOrigin& origin) const;
   std::vector<std::pair<std::string_view, std::string>> of(const origin::NodeOrigin& origin) const;
   std::vector<std::pair<std::string_view, std::string>> of(const NodePlace& place) const;
+  // The entries of a node that whence exported, beside those that it has; `domain`: of its operator.
+  KeyEntries of_export(const origin::NodeOrigin& origin, std::string_view domain,
+                       const onnx_file::OnnxProperties& existing_metadata) const;
+  // The path of the module that a node of such an origin is named after.
+  std::string path(const origin::NodeOrigin& origin) const;
 
  private:
   bool of_one_scope(const origin::NodeOrigin& origin) const;  // false: a helper that serves several

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "annotator/origin/keys/origin.h"
+#include "annotator/origin/keys/undo.h"
 #include "annotator/origin/stamp.h"
 #include "schema/result.h"
 
@@ -138,6 +139,26 @@ void GraphProtoMaker::fill_interface(const Graph& graph, onnx::GraphProto& proto
   for (const GraphValueId id : graph.outputs) fill(id, *proto.add_output());
 }
 
+void GraphProtoMaker::add_origin(const origin::NodeOrigin& origin, onnx::NodeProto& node) const {
+  auto& entries = *node.mutable_metadata_props();
+  add_entry(keys::op, origin::to_stamp(origin), entries);
+  if (keys_ == nullptr) return;
+  for (const auto& [key, value] : keys_->of_export(origin, node.domain(), {})) add_entry(key, value, entries);
+}
+
+onnx::FunctionProto GraphProtoMaker::function(const onnx::FunctionProto& function, const origin::NodeOrigin& origin) {
+  onnx::FunctionProto result = function;
+  for (onnx::NodeProto& node : *result.mutable_node()) {
+    if (keys_ != nullptr) {
+      std::string name = node_names_.claim(keys_->path(origin) + "/" + node.op_type());
+      if (name != node.name()) add_entry(keys::original_name, node.name(), *node.mutable_metadata_props());
+      node.set_name(std::move(name));
+    }
+    if (stamp_origins_) add_origin(origin, node);
+  }
+  return result;
+}
+
 void GraphProtoMaker::fill_nodes(const Graph& graph, onnx::GraphProto& proto) {
   for (const graph::GraphNode& node : graph.nodes) {
     if (node.removed) continue;
@@ -151,8 +172,7 @@ void GraphProtoMaker::fill_nodes(const Graph& graph, onnx::GraphProto& proto) {
     for (const graph::Attribute& attribute : node.attributes) {
       if (called == nullptr || has_attribute(*called, attribute.name)) fill_attribute(attribute, *to.add_attribute());
     }
-    if (!stamp_origins_) continue;
-    add_entry(keys::op, origin::to_stamp(node.origin), *to.mutable_metadata_props());
+    if (stamp_origins_) add_origin(node.origin, to);
   }
 }
 

@@ -7,6 +7,7 @@
 #include <onnx/onnx_pb.h>
 
 #include "annotator/graph/graph.h"
+#include "annotator/metadata/node_keys.h"
 #include "annotator/text/unique_names.h"
 #include "annotator/write/interface_metadata.h"
 #include "annotator/write/user_functions.h"
@@ -18,15 +19,24 @@ class GraphProtoMaker {
  public:
   // `metadata` must outlive the maker. `functions` may be null: of what they are called with, only attributes that they
   // have are written.
+  // `keys`: metadata of nodes beside the stamps of their origins, or none.
   GraphProtoMaker(const graph::Graph& graph, const InterfaceMetadata& metadata, bool stamp_origins,
-                  const UserFunctions* functions = nullptr)
-      : graph_(graph), metadata_(metadata), names_(graph), stamp_origins_(stamp_origins), functions_(functions) {}
+                  const UserFunctions* functions = nullptr, const metadata::NodeKeys* keys = nullptr)
+      : graph_(graph),
+        metadata_(metadata),
+        names_(graph),
+        stamp_origins_(stamp_origins),
+        functions_(functions),
+        keys_(keys) {}
 
-  onnx::GraphProto nodes();                           // the nodes, with their bodies in full
+  onnx::GraphProto nodes();  // the nodes, with their bodies in full
+  // A function whose nodes stand for these operations; called after nodes(), whose names its own do not take.
+  onnx::FunctionProto function(const onnx::FunctionProto& function, const origin::NodeOrigin& origin);
   onnx::GraphProto interface(bool initializers_too);  // inputs, outputs, types that ONNX cannot infer, metadata
   onnx::TensorProto tensor_header(const graph::Initializer& initializer) const;  // without raw_data
 
  private:
+  void add_origin(const origin::NodeOrigin& origin, onnx::NodeProto& node) const;
   void fill_nodes(const graph::Graph& graph, onnx::GraphProto& proto);
   void describe(graph::GraphValueId id, onnx::ValueInfoProto& info) const;
   void fill_initializers(onnx::GraphProto& proto, bool as_inputs) const;
@@ -41,6 +51,7 @@ class GraphProtoMaker {
   text::UniqueNames node_names_;
   bool stamp_origins_;
   const UserFunctions* functions_;
+  const metadata::NodeKeys* keys_;
 };
 
 // dims, data_type. Throws Error: unsupported_feature for a dtype that ONNX lacks; internal when bytes and shape differ.

@@ -52,11 +52,86 @@ std::string file_part(std::string name) {
 
 constexpr std::uint64_t page = 4096;  // runtimes can map a tensor that begins with one
 
+// Versions by domain, and the user's functions that nodes call, each with the operations that its calls stand for.
+struct Imports {
+  std::map<std::string, std::int64_t> versions;
+  std::map<const onnx::FunctionProto*, NodeOrigin> functions;
+
+  void collect(const Graph& graph, const UserFunctions* known) {
+    for (const graph::GraphNode& node : graph.nodes) {
+      versions.emplace(node.domain, 1);
+      std::set<const onnx::FunctionProto*> taken;
+      if (known != nullptr) call(known->find(node.domain, node.op_type), node.origin, *known, taken);
+      for_each_body(node, [&](const Graph& body) { collect(body, known); });
+    }
+  }
+  // A function may call others of the same file, but never itself (UserFunctions::read). `taken`: those that the node's
+  // call has taken along already.
+  void call(const onnx::FunctionProto* function, const NodeOrigin& origin, const UserFunctions& known,
+            std::set<const onnx::FunctionProto*>& taken) {
+    if (function == nullptr || !taken.insert(function).second) return;
+    const auto [entry, first] = functions.try_emplace(function, origin);
+    if (!first) entry->second = origin::merge_origins(entry->second, origin, origin::OriginKind::shared);
+    for (const onnx::OperatorSetIdProto& import : function->opset_import()) {
+      versions.emplace(import.domain(), import.version());
+    }
+    for (const onnx::FunctionProto* called : known.called_by(*function)) call(called, origin, known, taken);
+  }
+};
+
+// The IR version that came with an opset (onnx/helper.py, VERSION_TABLE). Node metadata exists from IR 10 on.
+std::int64_t ir_version(int opset) {
+  if (opset >= 28) return 14;
+  if (opset >= 25) return 13;
+  if (opset == 24) return 12;
+  return opset == 23 ? 11 : 10;
+}
+
+// ModelProto's fields before the graph (numbers 1 to 6) and after it.
+std::string model_head(const WriteOptions& options) {
+  onnx::ModelProto model;
+  model.set_ir_version(ir_version(options.opset));
+  model.set_producer_name("whence");
+  if (!options.producer_version.empty()) model.set_producer_version(options.producer_version);
+  return model.SerializeAsString();
+}
+
+std::string model_tail(const Graph& graph, const WriteOptions& options, GraphProtoMaker& maker) {
+  onnx::ModelProto model;
+  Imports imports;
+  imports.versions.emplace("", options.opset);
+  imports.collect(graph, options.functions.get());
+  for (const auto& [domain, version] : imports.versions) {
+    onnx::OperatorSetIdProto& opset = *model.add_opset_import();
+    opset.set_domain(domain);
+    const auto given = options.domain_versions.find(domain);
+    opset.set_version(given == options.domain_versions.end() ? version : given->second);
+  }
+  if (options.functions != nullptr) {
+    for (const onnx::FunctionProto& function : options.functions->model().functions()) {
+      const auto called = imports.functions.find(&function);
+      if (called == imports.functions.end()) continue;
+      *model.add_functions() = maker.function(function, called->second);
+    }
+  }
+  const auto add_metadata = [&](std::string_view key, const std::string& value) {
+    onnx::StringStringEntryProto& entry = *model.add_metadata_props();
+    entry.set_key(std::string(key));
+    entry.set_value(value);
+  };
+  for (const auto& [key, value] : options.metadata) add_metadata(key, value);
+  if (options.stamp_origins && !graph.folded.empty()) add_metadata(keys::folded, origin::to_ranges(graph.folded));
+  if (options.keys != nullptr) add_metadata(keys::annotated, WHENCE_VERSION);
+  return model.SerializeAsString();
+}
+
 // `model_file`: base name of the model, after which files of external data are named; empty: everything inline.
 Layout lay_out(const Graph& graph, const WriteOptions& options, const std::string& model_file) {
-  GraphProtoMaker maker(graph, options.interface, options.stamp_origins, options.functions.get());
+  GraphProtoMaker maker(graph, options.interface, options.stamp_origins, options.functions.get(), options.keys);
   Layout layout;
+  layout.model.head = model_head(options);
   layout.model.graph_head = maker.nodes().SerializeAsString();
+  layout.model.tail = model_tail(graph, options, maker);
   layout.model.graph_tail = maker.interface(options.initializers_as_inputs).SerializeAsString();
   const std::uint64_t alignment = options.external.alignment.value_or(page),
                       most_inline = options.external.threshold.value_or(1024);
@@ -91,88 +166,6 @@ Layout lay_out(const Graph& graph, const WriteOptions& options, const std::strin
   return layout;
 }
 
-// Versions by domain, and the user's functions that nodes call, each with the operations that its calls stand for.
-struct Imports {
-  std::map<std::string, std::int64_t> versions;
-  std::map<const onnx::FunctionProto*, NodeOrigin> functions;
-
-  void collect(const Graph& graph, const UserFunctions* known) {
-    for (const graph::GraphNode& node : graph.nodes) {
-      versions.emplace(node.domain, 1);
-      std::set<const onnx::FunctionProto*> taken;
-      if (known != nullptr) call(known->find(node.domain, node.op_type), node.origin, *known, taken);
-      for_each_body(node, [&](const Graph& body) { collect(body, known); });
-    }
-  }
-  // A function may call others of the same file, but never itself (UserFunctions::read). `taken`: those that the node's
-  // call has taken along already.
-  void call(const onnx::FunctionProto* function, const NodeOrigin& origin, const UserFunctions& known,
-            std::set<const onnx::FunctionProto*>& taken) {
-    if (function == nullptr || !taken.insert(function).second) return;
-    const auto [entry, first] = functions.try_emplace(function, origin);
-    if (!first) entry->second = origin::merge_origins(entry->second, origin, origin::OriginKind::shared);
-    for (const onnx::OperatorSetIdProto& import : function->opset_import()) {
-      versions.emplace(import.domain(), import.version());
-    }
-    for (const onnx::FunctionProto* called : known.called_by(*function)) call(called, origin, known, taken);
-  }
-};
-
-onnx::FunctionProto stamped(const onnx::FunctionProto& function, const NodeOrigin& origin) {
-  onnx::FunctionProto result = function;
-  for (onnx::NodeProto& node : *result.mutable_node()) {
-    onnx::StringStringEntryProto& stamp = *node.add_metadata_props();
-    stamp.set_key(std::string(keys::op));
-    stamp.set_value(origin::to_stamp(origin));
-  }
-  return result;
-}
-
-// The IR version that came with an opset (onnx/helper.py, VERSION_TABLE). Node metadata exists from IR 10 on.
-std::int64_t ir_version(int opset) {
-  if (opset >= 28) return 14;
-  if (opset >= 25) return 13;
-  if (opset == 24) return 12;
-  return opset == 23 ? 11 : 10;
-}
-
-// ModelProto's fields before the graph (numbers 1 to 6) and after it.
-std::string model_head(const WriteOptions& options) {
-  onnx::ModelProto model;
-  model.set_ir_version(ir_version(options.opset));
-  model.set_producer_name("whence");
-  if (!options.producer_version.empty()) model.set_producer_version(options.producer_version);
-  return model.SerializeAsString();
-}
-
-std::string model_tail(const Graph& graph, const WriteOptions& options) {
-  onnx::ModelProto model;
-  Imports imports;
-  imports.versions.emplace("", options.opset);
-  imports.collect(graph, options.functions.get());
-  for (const auto& [domain, version] : imports.versions) {
-    onnx::OperatorSetIdProto& opset = *model.add_opset_import();
-    opset.set_domain(domain);
-    const auto given = options.domain_versions.find(domain);
-    opset.set_version(given == options.domain_versions.end() ? version : given->second);
-  }
-  if (options.functions != nullptr) {
-    for (const onnx::FunctionProto& function : options.functions->model().functions()) {
-      const auto called = imports.functions.find(&function);
-      if (called == imports.functions.end()) continue;
-      *model.add_functions() = options.stamp_origins ? stamped(function, called->second) : function;
-    }
-  }
-  const auto add_metadata = [&](std::string_view key, const std::string& value) {
-    onnx::StringStringEntryProto& entry = *model.add_metadata_props();
-    entry.set_key(std::string(key));
-    entry.set_value(value);
-  };
-  for (const auto& [key, value] : options.metadata) add_metadata(key, value);
-  if (options.stamp_origins && !graph.folded.empty()) add_metadata(keys::folded, origin::to_ranges(graph.folded));
-  return model.SerializeAsString();
-}
-
 // All files stay open until all are complete. Throws Error(over_limit) when the system does not allow so many.
 void write_external(const Layout& layout, const std::string& folder, OutputFiles& to) {
   constexpr rlim_t others = 32;  // the archive, what this process has open besides
@@ -197,18 +190,9 @@ void write_external(const Layout& layout, const std::string& folder, OutputFiles
 }  // namespace
 
 void write_onnx(const Graph& graph, const std::string& path, const WriteOptions& options) {
-  const std::string head = model_head(options);
-  const std::string tail = model_tail(graph, options);
-  const auto laid_out = [&](const std::string& model_file) {
-    Layout layout = lay_out(graph, options, model_file);
-    layout.model.head = head;
-    layout.model.tail = tail;
-    return layout;
-  };
-
-  Layout layout = laid_out(options.external.always ? base_name(path) : "");
+  Layout layout = lay_out(graph, options, options.external.always ? base_name(path) : "");
   if (!options.external.always && layout.model.size() > options.protobuf_limit) {
-    layout = laid_out(base_name(path));
+    layout = lay_out(graph, options, base_name(path));
   }
   if (layout.model.size() > options.protobuf_limit) {
     throw Error(Code::over_limit,

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "annotator/graph/graph.h"
+#include "annotator/metadata/node_keys.h"
 #include "annotator/write/interface_metadata.h"
 #include "annotator/write/user_functions.h"
 #include "whence/options.h"
@@ -21,6 +22,7 @@ struct WriteOptions {
   std::vector<std::pair<std::string, std::string>> metadata = {};  // model metadata
   InterfaceMetadata interface = {};                                // metadata of the graph and its values
   bool stamp_origins = true;                                       // node metadata pkg.whence.op
+  const metadata::NodeKeys* keys = nullptr;                        // node metadata beside the stamps
   ExternalData external = {};                                // axes and shapes stay in the model file, however large
   std::shared_ptr<const UserFunctions> functions = nullptr;  // functions; those that nodes call are written
   std::map<std::string, std::int64_t> domain_versions = {};  // opset imports; a domain not listed has 1
