@@ -9,7 +9,7 @@ namespace whence {
 
 struct ChildEnd {
   int status = 0;      // as waitpid gives it
-  std::string output;  // what it wrote to standard output
+  std::string output;  // from standard output
 };
 
 struct ChildOptions {

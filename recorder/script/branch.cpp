@@ -89,7 +89,10 @@ void Branch::record() {
   BranchMerge merge(recording_, sides, first, first_inside, node);
   for (std::size_t i = 0; i < step_.node.outputs().size(); ++i) {
     const jit::Value& output = *step_.node.outputs()[i];
-    step_.call.env[&output] = merge.result(i, output.debugName(), output.type());
+    Term& result = step_.call.env[&output] = merge.result(i, output.debugName(), output.type());
+    if (output.type()->kind() == c10::TypeKind::BoolType) {
+      recording_.sizes.note_choice(result, condition_, sides[0].results[i], sides[1].results[i]);
+    }
   }
   merge.set_changed();
   if (!merge.stand_ins().empty()) {

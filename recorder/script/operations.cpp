@@ -93,10 +93,11 @@ void Operations::note_squeeze(const Step& step, const Node& recorded) {
   const auto& left = recording_.values.type(recorded.outputs.front()).dims;
   const bool drops = left && left->size() + ones + dynamic.size() == dims.size();
   for (const std::size_t axis : dynamic) {
-    const bool empty = (drops || dims[axis].size == 1) && recording_.sizes.is_one_unless_empty(input->id, axis);
-    // Under a condition that it is 1. If it is 1 in the example and larger in another run, the ranks differ, and export
-    // refuses the program.
-    if (!empty && ((drops && dynamic.size() == 1) || dims[axis].size == 1)) continue;
+    const SizeRange range = recording_.sizes.range_here(input->id, axis);
+    const bool empty = (drops || dims[axis].size == 1) && range.min == 0 && range.max == 1;
+    // If it is 1 in the example and larger in another run, the ranks differ, and export refuses the program.
+    const bool differs = recording_.runs.depth == 0 && (dims[axis].size == 1 || (drops && dynamic.size() == 1));
+    if (!empty && (differs || (drops && range.min == 1 && range.max == 1))) continue;
     const auto how = empty ? SqueezedAxis::dropped_unless_empty : drops ? SqueezedAxis::dropped : SqueezedAxis::kept;
     const std::string as = empty   ? ""
                            : drops ? "as it did where all such sizes are 1"

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <ranges>
 
 #include "schema/operator_facts.h"
 #include "schema/path_conditions.h"
@@ -175,7 +176,10 @@ Size Sizes::resolved(const SizeAtom& atom, const Numbers& seen) {
   if (atom.kind == SizeAtom::Kind::floor_division) return floor_div(operands[0], operands[1]);
   const Size extreme = atom.kind == SizeAtom::Kind::minimum ? minimum(operands) : maximum(operands);
   const auto runs = std::ranges::count_if(seen, [](const auto& number) { return number.has_value(); });
-  if (runs < 2 || !of_axes(extreme)) return extreme;
+  // In a loop or branch that not every run enters, those that do may be the short ones.
+  const bool by_all = std::ranges::all_of(std::views::iota(0, runs_.count),
+                                          [&](int run) { return !runs_.alive[run] || seen[run].has_value(); });
+  if (runs < 2 || !by_all || !of_axes(extreme)) return extreme;
   const auto table = std::ranges::find_if(operands, &Size::is_integer);
   const std::int64_t positions = table == operands.end() ? 0 : table->number();
   for (const Size& operand : operands) {
@@ -344,27 +348,43 @@ void Sizes::note_comparison(const Node& node, const Term& result) {
     const auto* value = argument.as<ValueRef>();
     return value == nullptr ? Size::unknown() : number(value->id);
   };
-  comparisons_.insert_or_assign(result.id, Comparison{operand(0), relation->second, operand(1)});
+  const Size left = operand(0), right = operand(1);
+  conditions_[result.id] = {{{left, negated(relation->second), right}}, {{left, relation->second, right}}};
 }
 
-void Sizes::enter_side(const Term& condition, bool holds) {
-  auto& conditions = around_.emplace_back();
-  const auto compared = condition.is_value() ? comparisons_.find(condition.id) : comparisons_.end();
-  if (compared == comparisons_.end()) return;
-  const auto& [left, relation, right] = compared->second;
-  conditions.push_back({left, holds ? relation : negated(relation), right});
+void Sizes::note_choice(const Term& result, const Term& condition, const Term& first, const Term& second) {
+  if (!result.is_value()) return;
+  const auto is_flag = [](const Term& term, bool value) {
+    const auto settled = term.settled();
+    return settled && settled->isBool() && settled->toBool() == value;
+  };
+  const auto both = [&](bool holds, const Term& other) {
+    std::vector<Comparison> all = known_if(condition, holds), more = known_if(other, holds);
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  };
+  if (is_flag(second, false)) conditions_[result.id] = {{}, both(true, first)};
+  if (is_flag(first, true)) conditions_[result.id] = {both(false, second), {}};
 }
 
-bool Sizes::is_one_unless_empty(ValueId tensor, std::int64_t axis) {
+std::vector<Comparison> Sizes::known_if(const Term& condition, bool holds) const {
+  const auto known = condition.is_value() ? conditions_.find(condition.id) : conditions_.end();
+  return known == conditions_.end() ? std::vector<Comparison>()
+                                    : (holds ? known->second.if_true : known->second.if_false);
+}
+
+void Sizes::enter_side(const Term& condition, bool holds) { around_.push_back(known_if(condition, holds)); }
+
+SizeRange Sizes::range_here(ValueId tensor, std::int64_t axis) {
   const Shape* sizes = shape(tensor);
-  if (sizes == nullptr) return false;
+  if (sizes == nullptr) return {0};
   const Size& size = sizes->at(static_cast<std::size_t>(axis));
   SizeRange range = range_of(size, facts().ranges);
   for (const auto& conditions : around_) {
     const SizeRange here = range_under(conditions, size, facts().ranges);
     range = {std::max(range.min, here.min), std::min(range.max, here.max)};
   }
-  return range.min == 0 && range.max == 1;
+  return range;
 }
 
 void Sizes::forget_numbers(const std::vector<const Term*>& written) {

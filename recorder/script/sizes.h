@@ -28,8 +28,12 @@ class Sizes {
   void enter_side(const Term& condition, bool holds);
   void leave_side() { around_.pop_back(); }
 
-  // True for an axis that is 1 long or 0, as the first ones of x[:1] and x[2:][:1], or of x unless x.size(0) > 1.
-  bool is_one_unless_empty(ValueId tensor, std::int64_t axis);
+  // `result` is `first` where the condition holds, else `second`: `a and b` is b where a holds, else False.
+  void note_choice(const Term& result, const Term& condition, const Term& first, const Term& second);
+
+  // The lengths that an axis may have under the conditions around the current node: 0 and 1 for the first axis of
+  // x[:1], and for that of x where `if x.size(0) > 1` does not hold.
+  SizeRange range_here(ValueId tensor, std::int64_t axis);
 
   // True if data decide how many results `recorded` has, an operation that cuts a tensor into parts.
   bool decides_length(const Node& recorded);
@@ -50,6 +54,10 @@ class Sizes {
   struct Lengths {
     Shape sizes;
     std::vector<bool> of_type;
+  };
+  // The comparisons of sizes that hold where a condition does not hold, and where it does.
+  struct Known {
+    std::vector<Comparison> if_false, if_true;
   };
   // An operation's arguments together.
   struct Arguments {
@@ -76,6 +84,7 @@ class Sizes {
 
   Arguments look_at(const std::vector<Term>& arguments);
   bool decided_by_content(const Node& node, const Arguments& arguments) const;
+  std::vector<Comparison> known_if(const Term& condition, bool holds) const;
   void note_comparison(const Node& node, const Term& result);
   void set_number(const Node& node, const Term& result, Size derived, bool of_data);
   void set_shape(const Node& node, const Term& result, const Shape* derived, bool of_data);
@@ -90,7 +99,7 @@ class Sizes {
   std::unordered_map<ValueId, Size> numbers_;
   std::unordered_set<ValueId> from_sizes_;  // the content follows from sizes and constants
   std::unordered_map<const c10::StorageImpl*, std::vector<ValueId>> numbers_in_;
-  std::unordered_map<ValueId, Comparison> comparisons_;     // conditions on sizes
+  std::unordered_map<ValueId, Known> conditions_;
   std::vector<std::vector<Comparison>> around_;             // known to hold, by branch around the current node
   std::map<std::size_t, std::vector<bool>> open_in_lists_;  // by rank
 };

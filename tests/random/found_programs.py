@@ -478,4 +478,34 @@ return x, v, torch.stack(l)"""),
     FoundProgram("nothing is normalized", ("trace", "export"), "x[b, s, 4]", "b=3 s=7, b=2 s=5, b=4 s=3", """
 v = x.view(-1)[-2:2]
 return torch.nn.functional.layer_norm(v, v.shape[:])"""),
+    FoundProgram("a diagonal in a loop that the short runs enter", ("script",), "x[b, 4]",
+                 "b=4, b=5, b=4, b=1, b=8, b=9, b=4", """
+x = x * 2.0
+i = 0
+while i < 4 and bool(x.sum() > -2.3):
+    x.diagonal().copy_(-0.5)
+    i = i + 1
+return x"""),
+    FoundProgram("a squeeze under a condition on another axis", ("script",), "x[b, s]",
+                 "b=4 s=3, b=1 s=2, b=8 s=2, b=2 s=5", """
+if x.size(-1) >= 3:
+    pass
+else:
+    x = x.squeeze(0)[1]
+return x"""),
+    FoundProgram("a squeeze where two conditions hold", ("script",), "x[b, s]",
+                 "b=1 s=3, b=1 s=2, b=8 s=2, b=2 s=5", """
+if x.size(-1) >= 3 and x.size(0) == 1:
+    x = x.squeeze(0)
+return x.sum()"""),
+    FoundProgram("a part of an axis is split beside a batch of nothing", ("trace", "script"), "x[b, s]",
+                 "b=6 s=3, b=2 s=4, b=0 s=3, b=1 s=7", """
+return x.tensor_split(2, 1)[0].unflatten(1, (-1, 2))"""),
+    FoundProgram("nothing gets a length and an inferred one", ("trace", "script"), "x[b, 4]", "b=2, b=3, b=1, b=5", """
+return x[x.size(-2):].chunk(3, 1)[0].reshape(x.view(-1).size(-1), -1)"""),
+    FoundProgram("a witness would make a matrix of billions", ("script",), "x[s]", "s=5, s=4, s=1, s=7", """
+v = torch.eye(x.shape[0] * x.shape[0])
+if bool(x.sum() > 0.3):
+    v = v @ v.transpose(-1, -2) * 0.125
+return v"""),
 )

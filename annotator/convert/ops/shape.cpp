@@ -24,8 +24,16 @@ void reshape(Ctx& c, std::string_view sizes) {
   const Val x = c.tensor("self");
   const auto target = c.output_dims();
   const auto dynamic = [](const Dim& dim) { return !dim.is_static(); };
-  if (target && std::count_if(target->begin(), target->end(), dynamic) <= 1) return c.yield(c.reshape_to_output(x));
-  c.yield(c.reshape(x, c.sizes(sizes)));
+  const bool empty = target && std::ranges::find(*target, Dim{0, false, none_id}) != target->end();
+  if (target && !empty && std::count_if(target->begin(), target->end(), dynamic) <= 1) {
+    return c.yield(c.reshape_to_output(x));
+  }
+  std::vector<Size> shape = c.sizes(sizes);
+  // Infers nothing where there are no elements.
+  for (std::size_t axis = 0; empty && axis < target->size(); ++axis) {
+    if ((*target)[axis].is_static()) shape[axis] = (*target)[axis].size;
+  }
+  c.yield(c.reshape(x, shape));
 }
 void reshape(Ctx& c) { reshape(c, "shape"); }
 void view(Ctx& c) { reshape(c, "size"); }
@@ -101,7 +109,8 @@ void unflatten(Ctx& c) {
   const auto whole = c.static_dim(x, axis);
   if (open != nullptr && known && whole && others > 0) *open = *whole / others;
   if (open != nullptr && known && others == 1) *open = shape[static_cast<std::size_t>(axis)];
-  if (open != nullptr && known && !whole && others > 1 && may_be_empty(c, x, axis + 1, c.rank(x))) {
+  const bool infers = !may_be_empty(c, x, 0, axis) && !may_be_empty(c, x, axis + 1, c.rank(x));
+  if (open != nullptr && known && !whole && others > 1 && !infers) {
     *open = c.emit("Div", {c.dim_of(x, axis), c.constant_int(others)});
   }
   shape.erase(shape.begin() + axis);
