@@ -1,5 +1,6 @@
 // Products of matrices, attention, recurrent layers, transforms.
 #include <algorithm>
+#include <cctype>
 #include <map>
 
 #include "schema/shapes/shape_call.h"
@@ -67,17 +68,50 @@ Shapes attention(const ShapeCall& call) {
   return {result};
 }
 
+// The letters of axes that "..." stands for: digits, the last axis 0.
+std::string digits(std::size_t axes) {
+  std::string letters;
+  for (std::size_t axis = axes; axis-- > 0;) letters += static_cast<char>('0' + axis);
+  return letters;
+}
+
+// "...ij,jk->...ik" of tensors with 3 and 2 axes   ->   "0ij,jk->0ik"
+std::string with_digits(std::string text, const Shapes& operands) {
+  constexpr std::size_t most_axes = 10;
+  const std::string_view ellipsis = "...";
+  std::size_t begin = 0, most = 0;
+  for (const Shape& shape : operands) {
+    const std::size_t end = std::min(text.find_first_of(",-", begin), text.size());
+    const std::size_t letters = end - begin, place = text.find(ellipsis, begin);
+    std::size_t length = letters;
+    if (place < end) {
+      if (shape.size() + ellipsis.size() < letters) throw NoShape();
+      const std::size_t axes = shape.size() + ellipsis.size() - letters;
+      if (axes > most_axes) throw NoShape();
+      text.replace(place, ellipsis.size(), digits(axes));
+      most = std::max(most, axes);
+      length = shape.size();
+    }
+    begin += length + 1;  // the comma
+  }
+  const std::size_t arrow = text.find("->"), place = text.find(ellipsis);
+  if (arrow == std::string::npos || place == std::string::npos) return text;
+  return text.replace(place, ellipsis.size(), digits(most));
+}
+
 // "bij,bjk->bik": each letter has the length of an axis that is not 1.
 Shapes einsum(const ShapeCall& call) {
   const auto* written = call.argument("equation").as<std::string>();
-  if (written == nullptr || written->find('.') != std::string::npos) throw NoShape();
+  if (written == nullptr) throw NoShape();
   std::string text;
   std::ranges::copy_if(*written, std::back_inserter(text), [](char letter) { return letter != ' '; });
+  const Shapes operands = call.tensors("tensors");
+  text = with_digits(std::move(text), operands);
   std::map<char, Size> lengths;
   std::map<char, int> times;
   const std::size_t arrow = text.find("->");
   std::size_t at = 0;
-  for (const Shape& shape : call.tensors("tensors")) {
+  for (const Shape& shape : operands) {
     for (const Size& length : shape) {
       if (at >= text.size() || text[at] == ',' || text[at] == '-') throw NoShape();
       const auto [known, is_new] = lengths.try_emplace(text[at], length);
@@ -92,7 +126,13 @@ Shapes einsum(const ShapeCall& call) {
   if (arrow != std::string::npos) {
     letters = text.substr(arrow + 2);
   } else {
-    for (const auto& [letter, count] : times) letters += count == 1 ? std::string(1, letter) : "";
+    for (const auto& [letter, count] : times) {
+      if (std::isdigit(static_cast<unsigned char>(letter)) != 0) {
+        letters.insert(letters.begin(), letter);
+      } else if (count == 1) {
+        letters += letter;
+      }
+    }
   }
   Shape result;
   for (const char letter : letters) result.push_back(lengths.at(letter));

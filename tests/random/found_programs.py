@@ -508,4 +508,15 @@ v = torch.eye(x.shape[0] * x.shape[0])
 if bool(x.sum() > 0.3):
     v = v @ v.transpose(-1, -2) * 0.125
 return v"""),
+    FoundProgram("one time less than there are rows", ("trace", "script", "export"), "y[b, s]",
+                 "b=5 s=5, b=3 s=4, b=0 s=5, b=1 s=2, b=2 s=3", """
+return y.repeat(y.size(-2) - 1, 1)"""),
+    FoundProgram("an ellipsis over what may be one", ("export",), "y[t, s]", "t=2 s=3, t=1 s=1, t=4 s=2, t=3 s=1", """
+v = torch.einsum("...i->i...", y.view(-1)[:2])
+w = torch.einsum("...i,...i->...i", y[:2], y[:2])
+return v[:-1], w[:-1], torch.einsum("i...", y[:2])[:, :-1]"""),
+    FoundProgram("a diagonal of an ellipsis is written", ("export",), "x[b, s, 4]", "b=4 s=3, b=1 s=3, b=2 s=2, b=7 s=1", """
+v = x[-2:]
+torch.einsum("...i->i...", v).diagonal().copy_(2)
+return v * 1.0"""),
 )

@@ -473,6 +473,11 @@ void tile(Ctx& c, Val x, std::vector<Size> repeats) {
   const int missing = static_cast<int>(repeats.size()) - c.rank(x);
   if (missing > 0) x = c.unsqueeze(x, axis_order(missing));
   if (missing < 0) repeats.insert(repeats.begin(), static_cast<std::size_t>(-missing), Size{1});
+  // PyTorch takes a negative number for an axis of nothing.
+  for (Size& size : repeats) {
+    const auto* computed = std::get_if<Val>(&size);
+    if (computed != nullptr && !never_negative(c, *computed)) size = c.emit("Max", {*computed, c.constant_int(0)});
+  }
   const bool once = std::all_of(repeats.begin(), repeats.end(), [](const Size& size) { return size == Size{1}; });
   c.yield(once ? x : c.emit("Tile", {x, c.to_vector(repeats)}));
 }
