@@ -113,6 +113,7 @@ bool holds_for_lengths(const Comparison& comparison) {
     case Relation::less:
       return least(under) > 0;
     case Relation::equal:
+      return certainly_equal(comparison.left, comparison.right);
     case Relation::different:
       return false;
   }

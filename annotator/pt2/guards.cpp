@@ -317,7 +317,7 @@ void apply_guards(std::vector<Constraint> guards, const std::set<SymbolId>& prom
     const std::string text = text_of(guard, name_of);
     if (!is_equality(guard)) {
       ranges += (ranges.empty() ? "" : ", ") + text;
-      program.constraints.push_back(guard);
+      assume(program, guard);
       continue;
     }
     for (const SymbolId id : symbols_of(guard)) {

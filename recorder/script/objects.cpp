@@ -7,6 +7,16 @@
 #include "schema/module_path.h"
 
 namespace whence::recorder::script {
+namespace {
+
+// A number that was traced stays one, which decides what dtype it is combined to.
+at::Tensor copied_constant(const at::Tensor& tensor) {
+  at::Tensor copy = tensor.clone();
+  if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) copy.unsafeGetTensorImpl()->set_wrapped_number(true);
+  return copy;
+}
+
+}  // namespace
 
 Term Objects::create(const Step& step) {
   const auto type = step.node.output()->type()->expect<c10::ClassType>();
@@ -77,7 +87,7 @@ Term Objects::constant(const at::Tensor& tensor, const std::string& name) {
   const auto made = constants_.find(tensor.unsafeGetTensorImpl());
   if (made != constants_.end()) return made->second;
   auto& constants = recording_.program.constants;
-  Seen seen = recording_.runs.each([&](int run) { return c10::IValue(run == 0 ? tensor : tensor.clone()); });
+  Seen seen = recording_.runs.each([&](int run) { return c10::IValue(run == 0 ? tensor : copied_constant(tensor)); });
   seen[0] = tensor;  // also without runs
   Type type = recording_.values.type_of(seen, c10::TensorType::get());
   const auto index = static_cast<std::int32_t>(constants.size());

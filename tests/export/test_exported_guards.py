@@ -161,3 +161,23 @@ def test_a_name_says_nothing_of_a_size(tmp_path):
             graphs.append([(node.op_type, list(node.input), list(node.output)) for node in graph.node])
             assert lengths(tmp_path / f"{name}.onnx")[0][0] == name
         assert graphs[0] == graphs[1]
+
+
+def joined(x, y):
+    """torch.export asks whether the sizes fit that it has made one."""
+    z = torch.cat([x, y], 1)
+    return z.view(x.shape[0], z.shape[1], 2, 2).transpose(1, 2).reshape(x.shape[0], -1)
+
+
+def last_rows(x, y):
+    z = x.clone()
+    z[-y.shape[0]:] = y
+    return torch.cat([z[-y.shape[0]:], y])
+
+
+@pytest.mark.parametrize("function, shapes", [(joined, [(2, 3, 4), (2, 5, 4)]), (last_rows, [(6, 4), (3, 4)])])
+def test_what_the_file_says_excludes_sizes_and_is_said_once(tmp_path, function, shapes):
+    command.run("export", save(tmp_path, function, *map(torch.randn, shapes)), "-o", tmp_path / "m.onnx")
+    said = constraints_of(tmp_path / "m.onnx")
+    assert len(said) == len(set(said))
+    assert not [each for each in said if len(set(each.split(" == "))) == 1 and " == " in each], said

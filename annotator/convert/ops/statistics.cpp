@@ -111,17 +111,18 @@ Val off_and_on(Ctx& c, DType dtype) {
   return c.constant_tensor(concatenated({reshaped(off, {1}), reshaped(on, {1})}));
 }
 
-// The largest element + 1, at least `least`: an int64 scalar.
-Val classes_in(Ctx& c, Val x, std::int64_t minimum) {
+// The largest element + 1: an int64 scalar.
+Val classes_in(Ctx& c, Val x) {
   const Val largest = reduce(c, "ReduceMax", x, {}, false);
-  const Val count = c.emit("Add", {largest, c.constant_int(1)});
-  return minimum > 0 ? c.emit("Max", {count, c.constant_int(minimum)}) : count;
+  return c.emit("Add", {largest, c.constant_int(1)});
 }
 
 // The number of times that each number occurs in x [n], or the sum of the weights of its occurrences.
 void bincount(Ctx& c) {
   const Val x = c.cast(c.tensor("self"), DType::int64);
-  const Val classes = classes_in(c, x, c.integer("minlength"));
+  const Size least = c.size("minlength");
+  Val classes = classes_in(c, x);
+  if (c.static_size(least) != 0) classes = c.emit("Max", {classes, c.to_scalar_value(least)});
   // 0 and 1 are 64-bit integers, as runtimes have few other forms.
   const Val hits = c.typed(c.emit("OneHot", {x, classes, off_and_on(c, DType::int64)}), DType::int64);
   if (!c.has("weights")) return c.yield(reduce(c, "ReduceSum", hits, {0}, false));
@@ -134,7 +135,7 @@ void one_hot(Ctx& c) {
   const Val x = c.tensor("self");
   const Size given = c.size("num_classes");
   const auto known = c.static_size(given);
-  const Val classes = known && *known < 0 ? classes_in(c, x, 0) : c.to_scalar_value(given);
+  const Val classes = known && *known < 0 ? classes_in(c, x) : c.to_scalar_value(given);
   const bool number = c.rank(x) == 0;  // which ONNX has no one-hot vector of
   const Val vectors = c.emit("OneHot", {number ? c.unsqueeze(x, {0}) : x, classes, off_and_on(c, DType::int64)});
   c.yield(number ? c.squeeze(vectors, {0}) : vectors);

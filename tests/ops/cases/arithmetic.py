@@ -63,6 +63,7 @@ CASES = [
     case("aten::mul.Tensor", lambda x, y: x * y, f32(6), boolean(6)),
     case("aten::mul.Tensor", lambda x: x * 3, u8(0, 255, 6)),
     case("aten::mul.Tensor", lambda x: x * 0.5, i64(-5, 5, 3)),
+    case("aten::mul.Tensor", lambda x: (torch.arange(x.size(0)) * 0.5) @ x, f32(3, 2), dynamic="x:0=n"),
     case("aten::pow.Scalar", lambda x: 2 ** x, f32(6)),
     case("aten::pow.Scalar", lambda x: 2 ** x, i64(0, 9, 6)),
     case("aten::pow.Tensor_Scalar", lambda x: x ** 2, f32(6)),

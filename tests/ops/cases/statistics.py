@@ -42,6 +42,8 @@ CASES = [
     case("aten::bincount", lambda x: torch.bincount(x), i64(0, 6, 20), dynamic="x:0=n",
          not_at={"n=0": "OneHot has no form with no classes"}),
     case("aten::bincount", lambda x: torch.bincount(x, minlength=9), i32(0, 6, 20)),
+    case("aten::bincount", lambda x, y: torch.bincount(x, minlength=y.size(0)), i64(0, 6, 20), f32(9), dynamic="x:0=n y:0=m",
+         not_at={"m=n=0": "OneHot has no form with no classes"}),
     case("aten::bincount", lambda x, w: torch.bincount(x, w, 4), i64(0, 6, 20), between(0, 1, 20),
          finite="weights are summed as products with 0 and 1"),
     case("aten::bincount", lambda x, w: torch.bincount(x, w), i64(0, 6, 20), f64(20), tolerance=(1e-9, 1e-9),
