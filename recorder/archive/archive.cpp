@@ -215,12 +215,12 @@ void Archive::point_storages_at_file() {
   });
 }
 
-Archive::Live Archive::live() {
+std::optional<LiveMark> Archive::live() {
   caffe2::serialize::PyTorchStreamReader zip(reader_);
   const std::string record = std::string("extra/") + live_file;
-  if (!zip.hasRecord(record)) return Live::no;
+  if (!zip.hasRecord(record)) return std::nullopt;
   const auto [data, size] = zip.getRecord(record);
-  return std::string_view(static_cast<const char*>(data.get()), size) == "kept" ? Live::kept : Live::gone;
+  return read_live_mark(std::string(static_cast<const char*>(data.get()), size));
 }
 
 c10::IValue Archive::traced_inputs() {

@@ -6,8 +6,10 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
+#include "recorder/base/live_mark.h"
 #include "recorder/base/torch_pch.h"
 #include "schema/files/files.h"
 
@@ -24,9 +26,8 @@ class Archive {
   torch::jit::Module& module() { return module_; }
   const std::string& path() const { return path_; }
 
-  enum class Live { no, kept, gone };
-  // Says whether the archive was made of a live C++ module; gone: it was, and is deleted when the recording ends.
-  Live live();
+  // Returns the mark of an archive that was made of a live C++ module.
+  std::optional<LiveMark> live();
 
   // Returns the example inputs as the trace recorded them: tensors have dtype and shape, but not their values.
   // None when the archive holds no trace.

@@ -3,6 +3,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
+#include <map>
+#include <sstream>
 #include <string>
 #include <string_view>
 
@@ -13,6 +16,27 @@ inline constexpr std::string_view inferred_mark = "<module inferred>";
 inline constexpr std::string_view enclosing_mark = "<module around>";
 // A file of the archive beside the program; it is there when the archive was made of a live C++ module.
 inline constexpr const char* live_file = "whence_live";
+
+// Its content: a word, and a line for each dynamic size.
+struct LiveMark {
+  bool kept = false;                          // the archive stays after the export
+  std::map<std::string, std::int64_t> least;  // by name of a size, the least one that was traced
+};
+
+inline std::string to_text(const LiveMark& mark) {
+  std::string text = mark.kept ? "kept" : "gone";
+  for (const auto& [name, size] : mark.least) text += "\n" + std::to_string(size) + " " + name;
+  return text;
+}
+
+inline LiveMark read_live_mark(const std::string& text) {
+  std::istringstream lines(text);
+  LiveMark mark;
+  std::string name;
+  if (std::getline(lines, name)) mark.kept = name == "kept";
+  for (std::int64_t size = 0; lines >> size >> std::ws && std::getline(lines, name);) mark.least[name] = size;
+  return mark;
+}
 
 // C++ may call a module `in` or a parameter `lambda`, which are keywords in the Python code of an archive. Such names
 // get a "!" in the archive; as this is not an identifier, the code reads getattr(self, "in!").

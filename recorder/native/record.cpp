@@ -25,6 +25,7 @@ namespace whence::native {
 
 using recorder::is_python_keyword;
 using recorder::live_file;
+using recorder::LiveMark;
 using recorder::torch_message;
 using recorder::inputs::apply_dynamic_axes;
 using recorder::inputs::ExampleInputs;
@@ -203,7 +204,11 @@ std::string joined(const std::vector<std::string>& texts) {
 void save(const Traced& traced, const std::string& archive, bool kept) {
   try {
     torch::jit::ExtraFilesMap extra;
-    extra[live_file] = kept ? "kept" : "gone";
+    LiveMark mark{kept, {}};
+    if (!traced.report.dynamic.empty()) {  // numbers were found from those in the traces
+      for (const auto& [name, seen] : traced.report.sizes) mark.least[name] = *std::ranges::min_element(seen);
+    }
+    extra[live_file] = to_text(mark);
     traced.module.save(archive, extra);
   } catch (const std::exception& error) {
     throw Error(Code::cannot_write, "the traced program cannot be saved: " + torch_message(error),

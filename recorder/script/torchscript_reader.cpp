@@ -42,19 +42,21 @@ Program evaluate(archive::Archive& archive, const ReadOptions& options, int atte
 }
 
 // The archive of a live C++ module is a means. Classes that C++ has in no namespace have none here either, and where
-// the archive is gone nothing refers to it. What its sizes are made of was found at sizes of 1 and more: a module of
-// C++ need not survive others.
-void settle_live(Program& program, archive::Archive::Live live) {
-  if (live == archive::Archive::Live::no) return;
+// the archive is gone nothing refers to it. What its sizes are made of was found at the sizes that were traced, of
+// which one is 1 if forward takes that: a module of C++ need not survive others.
+void settle_live(Program& program, const std::optional<LiveMark>& live) {
+  if (!live) return;
   constexpr std::string_view python_main = "__main__.";
   for (Module& module : program.modules) {
     if (module.type.starts_with(python_main)) module.type.erase(0, python_main.size());
   }
   for (const SymbolId id : program.symbols.keys()) {
     if (program.symbols[id].kind != SymbolKind::axis) continue;
-    whence::assume(program, {{{Size::symbol(id), Relation::at_least, 1}}});
+    const auto least = live->least.find(program.symbols[id].name);
+    const std::int64_t size = least == live->least.end() ? 1 : least->second;
+    whence::assume(program, {{{Size::symbol(id), Relation::at_least, size}}});
   }
-  if (live == archive::Archive::Live::kept) return;
+  if (live->kept) return;
   program.source = {"live", "", 0, ""};
   for (Parameter& parameter : program.parameters) parameter.member.clear();
 }

@@ -519,4 +519,8 @@ return v[:-1], w[:-1], torch.einsum("i...", y[:2])[:, :-1]"""),
 v = x[-2:]
 torch.einsum("...i->i...", v).diagonal().copy_(2)
 return v * 1.0"""),
+    FoundProgram("a size has a least number that no trace shows", ("native",), "x[b, s], y[s]",
+                 "b=6 s=5, b=12 s=2, b=3 s=4, b=2 s=7", """
+y.select(0, 1).tanh_()
+return torch.eye(max(y.shape[0] - 2, 1))"""),
 )
