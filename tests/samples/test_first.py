@@ -22,8 +22,8 @@ sys.modules["cv2"] = mock.MagicMock(__spec__=None, __version__="4.10")
 sys.path[0] = os.path.dirname(sys.argv[1])
 del sys.argv[0]
 if "WITHOUT_RECORDER" in os.environ:
-    from whence import recorders
-    recorders.fitting = lambda: None
+    from whence.command import recorder_library
+    recorder_library.fitting = lambda: None
 runpy.run_path(sys.argv[0], run_name="__main__")
 """
 PAGES = {"with_transformers": "with-transformers.md", "with_timm": "with-timm.md", "with_ultralytics": "with-ultralytics.md",
