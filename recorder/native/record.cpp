@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
+#include <numeric>
 #include <ranges>
 
 #include <torch/csrc/jit/runtime/graph_executor.h>
@@ -122,15 +123,17 @@ std::int64_t elements(const Inputs& inputs) {
 // Adds more sizes for each dynamic axis. A large one exceeds common limits of models, so that a comparison of a size
 // with a limit has another result; its elements are negated, so that sizes that these decide differ, too. It is one
 // below a multiple of each usual stride, and such a multiple and one above it follow: they show how a division by a
-// stride is rounded. The last is 1, since that is a size, too. Other axes keep the example's size. Leaves out sizes for
-// which the inputs would be too large; a module need not accept these.
+// stride is rounded. The last is 1, since that is a size, too, of one axis and of all. Other axes keep the example's
+// size. Leaves out sizes for which the inputs would be too large; a module need not accept these.
 void add_far_sizes(const Inputs& inputs, const ExampleInputs& examples, const std::vector<DynamicAxis>& axes,
                    std::vector<TracedSize>& sizes, std::vector<Inputs>& resized) {
   constexpr std::int64_t large = 1919, multiple = 960, most_elements = 1 << 20;
-  const auto add = [&](std::size_t i, std::int64_t size) {
+  const auto add = [&](const std::vector<std::size_t>& changed, std::int64_t size) {
+    const auto changes = [&](std::size_t i) { return std::ranges::find(changed, i) != changed.end(); };
     Inputs other = inputs;
     for (const DynamicAxis& axis : axes) {
-      if (axis.symbol != sizes[i].name) continue;
+      const auto of_axis = std::ranges::find(sizes, axis.symbol, &TracedSize::name);
+      if (of_axis == sizes.end() || !changes(static_cast<std::size_t>(of_axis - sizes.begin()))) continue;
       at::Tensor& input = other[examples.position_of(axis.input)];
       if (input.numel() / input.size(axis.axis) * size > most_elements) break;
       input = input.index_select(axis.axis, at::arange(size, at::kLong).remainder(input.size(axis.axis)));
@@ -139,12 +142,15 @@ void add_far_sizes(const Inputs& inputs, const ExampleInputs& examples, const st
     for (at::Tensor& input : other) {
       if (size == large && input.is_floating_point()) input = -input;
     }
-    for (std::size_t k = 0; k < sizes.size(); ++k) sizes[k].seen.push_back(k == i ? size : sizes[k].seen[0]);
+    for (std::size_t k = 0; k < sizes.size(); ++k) sizes[k].seen.push_back(changes(k) ? size : sizes[k].seen[0]);
     resized.push_back(std::move(other));
   };
   for (const std::int64_t size : {large, multiple, multiple + 1, std::int64_t{1}}) {
-    for (std::size_t i = 0; i < sizes.size(); ++i) add(i, size);
+    for (std::size_t i = 0; i < sizes.size(); ++i) add({i}, size);
   }
+  std::vector<std::size_t> all(sizes.size());
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  if (all.size() > 1) add(all, 1);
 }
 
 // Traces at the example's size and at others. It is not known which second size a module accepts, so several are tried,

@@ -523,4 +523,7 @@ return v * 1.0"""),
                  "b=6 s=5, b=12 s=2, b=3 s=4, b=2 s=7", """
 y.select(0, 1).tanh_()
 return torch.eye(max(y.shape[0] - 2, 1))"""),
+    FoundProgram("a length that all axes at 1 change", ("native",), "y[t, s]", "t=3 s=7, t=2 s=4, t=1 s=1, t=5 s=3", """
+v = y.view(-1)[:3]
+return v.reshape(-1, 1, v.size(0))"""),
 )
