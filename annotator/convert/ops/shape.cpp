@@ -46,8 +46,10 @@ void reshape_from_tensor(Ctx& c) {
 // The shape of another tensor.
 void reshape_as(Ctx& c) { c.yield(c.reshape(c.tensor("self"), shape_of(c, c.tensor("other")))); }
 
-// True if one of the axes from `first` up to `end` may be 0 long: Reshape infers no size beside such.
+// True if one of the axes from `first` up to `end` may be 0 long: Reshape infers no size beside such. Before opset 14 it
+// takes no computed 0 either.
 bool may_be_empty(Ctx& c, Val x, std::int64_t first, std::int64_t end) {
+  if (c.opset() < 14) return false;
   const Program& program = c.session().program();
   const Dims dims = c.dims(x);
   return std::any_of(dims.begin() + first, dims.begin() + end,
