@@ -73,15 +73,15 @@ std::vector<std::string_view> wanted_keys(const AnnotateOptions& options) {
 
 class AnnotateEditor : public onnx_file::NodeEditor {
  public:
-  AnnotateEditor(const NodeKeys& keys, const Program& program, const Place& place, const AnnotateOptions& options,
-                 bool first_time, AnnotateReport& report)
-      : keys_(keys), program_(program), place_(place), options_(options), first_time_(first_time), report_(report) {}
+  AnnotateEditor(const NodeKeys& keys, const Place& place, const AnnotateOptions& options, bool first_time,
+                 AnnotateReport& report)
+      : keys_(keys), place_(place), options_(options), first_time_(first_time), report_(report) {}
 
   NodeEdit edit(const NodeView& node) override {
     const NodeOrigin origin = read_stamp(node, find_property(node.metadata, keys::op).value_or(""));
     NodeEdit edit;
     if (options_.names) rename(node, origin, edit);
-    const auto confidence = origin::limited_by(node.domain, keys_.confidence(origin));
+    const auto confidence = keys_.confidence_of_export(origin, node.domain);
     std::ranges::move(keys_.of_export(origin, node.domain, node.metadata), std::back_inserter(edit.added));
     if (first_time_) list_kept_keys(node, "", edit);
     if (options_.carry) carry_name(node, confidence, edit);
@@ -100,7 +100,7 @@ class AnnotateEditor : public onnx_file::NodeEditor {
   }
 
   void rename(const NodeView& node, const NodeOrigin& origin, NodeEdit& edit) {
-    std::string new_name = unique_.claim(path(keys_.scope(origin)) + "/" + std::string(node.op_type));
+    std::string new_name = unique_.claim(keys_.path(origin) + "/" + std::string(node.op_type));
     if (new_name == node.name) return;
     if (!find_property(node.metadata, keys::original_name)) {
       edit.added.emplace_back(keys::original_name, std::string(node.name));
@@ -109,24 +109,12 @@ class AnnotateEditor : public onnx_file::NodeEditor {
     ++report_.renamed;
   }
 
-  // Nodes of one scope usually follow each other.
-  const std::string& path(ScopeId scope) {
-    if (scope != last_scope_) {
-      last_scope_ = scope;
-      last_path_ = origin::scope_path(program_, scope);
-    }
-    return last_path_;
-  }
-
   const NodeKeys& keys_;
-  const Program& program_;
   const Place& place_;
   const AnnotateOptions& options_;
   bool first_time_;
   AnnotateReport& report_;
   text::UniqueNames unique_;
-  ScopeId last_scope_ = none_id;
-  std::string last_path_;
 };
 
 // Whence exported the file from the program with this digest, and no node was added to it since: each has its stamp.
@@ -416,7 +404,7 @@ Result<AnnotateReport> annotate_file(const ModelSource& input, const Sidecar& si
       return report;
     }
     const bool first_time = !find_property(model->metadata, keys::annotated);
-    AnnotateEditor editor(keys, sidecar.program, place, options, first_time, report);
+    AnnotateEditor editor(keys, place, options, first_time, report);
     report.changed =
         onnx_file::rewrite_file(input, output, editor, annotation_of_model(*model), onnx_file::data_files_of(*model));
     return report;

@@ -58,6 +58,7 @@ using Size = std::variant<std::int64_t, Val>;
 using Ints = std::vector<std::int64_t>;
 using Attributes = std::vector<graph::Attribute>;
 
+inline constexpr int first_opset_with_allowzero = 14;
 inline constexpr std::int64_t most_counted = std::numeric_limits<std::int32_t>::max();
 
 class ConvertSession;  // the driver's state: program, graph, value map (convert.cpp)

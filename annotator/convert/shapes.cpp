@@ -191,7 +191,6 @@ Val Ctx::emit_reshape(Val value, std::vector<ReshapeTarget> target) {
   const bool empty = std::any_of(target.begin(), target.end(),
                                  [](const ReshapeTarget& e) { return e.kind == Kind::literal && e.literal == 0; });
   // A literal 0 means an empty tensor and needs allowzero, which rules out 0 as "copy" and -1.
-  constexpr int first_opset_with_allowzero = 14;
   if (empty && opset() < first_opset_with_allowzero) refuse("an empty tensor is reshaped", "use --opset 14 or newer");
 
   // One size that must be computed follows from the others, if none of them can be 0.

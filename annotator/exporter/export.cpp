@@ -153,12 +153,12 @@ struct Lowered {
 Lowered lower_for_conversion(const Program& program, const ExportOptions& options, const Refused& refused_before) {
   std::set<std::string> written_as_they_are = options.custom_operators;
   written_as_they_are.insert(options.kept_operators.begin(), options.kept_operators.end());
-  const auto lower = [&](const Program& recorded, Failures failures, Diagnostics notes) {
-    Lowered lowered{{}, std::move(failures), std::move(notes)};
+  const auto lower = [&](const Program& recorded, Diagnostics notes) {
+    Lowered lowered{{}, {}, std::move(notes)};
     lowered.program = lower::lower(recorded, lowered.failures, lowered.notes, written_as_they_are, options.fold);
     return lowered;
   };
-  Lowered lowered = lower(program, {}, {});
+  Lowered lowered = lower(program, {});
   std::set<std::string> keys;
   for (const auto& [key, refusal] : refused_before) keys.insert(key);
   if (options.trace_composite) {
@@ -175,7 +175,7 @@ Lowered lower_for_conversion(const Program& program, const ExportOptions& option
     Diagnostics notes;
     lower::Lowering opening{opened, refused, notes};
     lower::expand_composites(opening, keys, options.trace_composite);
-    lowered = lower(opened, {}, std::move(notes));
+    lowered = lower(opened, std::move(notes));
     for (Failure& each : refused) {
       if (options.unsupported_as_domain) {
         each.diagnostic.severity = Severity::warning;
@@ -187,7 +187,7 @@ Lowered lower_for_conversion(const Program& program, const ExportOptions& option
     const std::set<std::string> in_vain = opened_in_vain(program, keys, unconvertible_in(lowered.program));
     if (in_vain.empty()) break;
     for (const std::string& key : in_vain) keys.erase(key);
-    if (keys.empty()) lowered = lower(program, {}, {});
+    if (keys.empty()) lowered = lower(program, {});
   }
   if (!keys.empty()) warn_of_long_forms(program, lowered.program, keys, refused_before, lowered.notes);
   return lowered;

@@ -55,9 +55,10 @@ void WriteReports::wind_back(Mark mark) {
 void WriteReports::warn_of_overlap(const Node& node) {
   warn(none_id,
        warning(Code::unsupported_feature,
-               qualified(node) + " reads memory that it writes to at another place: what PyTorch computes then depends "
-                                 "on the order in which "
-                                 "it goes through memory; the ONNX file computes with what was there before the write",
+               qualified(node) +
+                   " reads memory that it writes to at another place: what PyTorch computes then depends on the "
+                   "order in which it goes through memory; the ONNX file computes with what was there "
+                   "before the write",
                "write y[:, 1:] = y[:, :-1].clone(), if that is what is meant",
                place_of(lowering_.program, node, "lower")));
 }

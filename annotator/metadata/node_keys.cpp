@@ -157,12 +157,16 @@ std::vector<std::pair<std::string_view, std::string>> NodeKeys::of(const NodePla
   return result;
 }
 
+Confidence NodeKeys::confidence_of_export(const NodeOrigin& origin, std::string_view domain) const {
+  return origin::limited_by(domain, confidence(origin));
+}
+
 KeyEntries NodeKeys::of_export(const NodeOrigin& origin, std::string_view domain,
                                const onnx_file::OnnxProperties& existing_metadata) const {
   KeyEntries entries = of(origin);
   if (wants(keys::scopes)) state_way(existing_metadata, entries);
   for (auto& [key, value] : entries) {
-    if (key == keys::confidence) value = origin::name_of(origin::limited_by(domain, confidence(origin)));
+    if (key == keys::confidence) value = origin::name_of(confidence_of_export(origin, domain));
   }
   std::erase_if(entries, [&](const auto& entry) { return find_property(existing_metadata, entry.first).has_value(); });
   return entries;

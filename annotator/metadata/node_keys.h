@@ -65,7 +65,9 @@ class NodeKeys {
   origin::Confidence confidence(const origin::NodeOrigin& origin) const;
   std::vector<std::pair<std::string_view, std::string>> of(const origin::NodeOrigin& origin) const;
   std::vector<std::pair<std::string_view, std::string>> of(const NodePlace& place) const;
-  // The entries of a node that whence exported, beside those that it has; `domain`: of its operator.
+  // The confidence of a node that whence exported; `domain`: of its operator.
+  origin::Confidence confidence_of_export(const origin::NodeOrigin& origin, std::string_view domain) const;
+  // The entries of a node that whence exported, beside those that it has.
   KeyEntries of_export(const origin::NodeOrigin& origin, std::string_view domain,
                        const onnx_file::OnnxProperties& existing_metadata) const;
   // The path of the module that a node of such an origin is named after.

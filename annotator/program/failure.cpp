@@ -6,7 +6,7 @@ namespace whence {
 
 namespace {
 
-// False for reshapes and casts: whether one is a view or a copy would be that of the tensors with which ATen is asked.
+// Tells reshapes and casts, which copy or not as it comes. ATen would answer for the tensors with which it is asked.
 bool is_copy_or_not(const OperatorFacts& facts) {
   const bool cast = facts.memory == ResultMemory::argument && facts.identity == Identity::same_dtype;
   return facts.memory == ResultMemory::by_strides || cast;

@@ -1,5 +1,5 @@
-// Failures: operators that could not be written as ONNX, and why. An export decides by them what to try next; users
-// read
+// Failures: operators that could not be written as ONNX, and why. An export decides by `op` and `may_open` what to try
+// next; the diagnostic is for users.
 #pragma once
 
 #include <string>

@@ -46,14 +46,15 @@ void reshape_from_tensor(Ctx& c) {
 // The shape of another tensor.
 void reshape_as(Ctx& c) { c.yield(c.reshape(c.tensor("self"), shape_of(c, c.tensor("other")))); }
 
-// True if one of the axes from `first` up to `end` may be 0 long: Reshape infers no size beside such. Before opset 14 it
-// takes no computed 0 either.
-bool may_be_empty(Ctx& c, Val x, std::int64_t first, std::int64_t end) {
-  if (c.opset() < 14) return false;
+// False if an axis other than `first` to `last` may be 0 long: Reshape infers no size beside such. Before allowzero it
+// takes no computed 0 either, so that there is no other way.
+bool can_infer(Ctx& c, Val x, std::int64_t first, std::int64_t last) {
+  if (c.opset() < first_opset_with_allowzero) return true;
   const Program& program = c.session().program();
+  const auto may_be_empty = [&](const Dim& dim) { return may_be(program, length_of(program.symbols, dim), 0); };
   const Dims dims = c.dims(x);
-  return std::any_of(dims.begin() + first, dims.begin() + end,
-                     [&](const Dim& dim) { return may_be(program, length_of(program.symbols, dim), 0); });
+  return std::none_of(dims.begin(), dims.begin() + first, may_be_empty) &&
+         std::none_of(dims.begin() + last + 1, dims.end(), may_be_empty);
 }
 
 // The product of the sizes of axes `first` to `last`.
@@ -79,10 +80,9 @@ void flatten(Ctx& c) {
   const std::int64_t start = c.axis(c.integer("start_dim"), rank), end = c.axis(c.integer("end_dim"), rank);
   if (start == end) return c.yield(x);
   if (start == 1 && end == rank - 1) return c.yield(c.emit("Flatten", {x}));
-  const bool infers = !may_be_empty(c, x, 0, start) && !may_be_empty(c, x, end + 1, rank);
   std::vector<Size> shape;
   for (std::int64_t axis = 0; axis < start; ++axis) shape.push_back(size_of_axis(c, x, axis));
-  shape.push_back(infers ? Size{-1} : joined_size(c, x, start, end));
+  shape.push_back(can_infer(c, x, start, end) ? Size{-1} : joined_size(c, x, start, end));
   for (std::int64_t axis = end + 1; axis < rank; ++axis) shape.push_back(size_of_axis(c, x, axis));
   c.yield(c.reshape(x, shape));
 }
@@ -111,8 +111,7 @@ void unflatten(Ctx& c) {
   const auto whole = c.static_dim(x, axis);
   if (open != nullptr && known && whole && others > 0) *open = *whole / others;
   if (open != nullptr && known && others == 1) *open = shape[static_cast<std::size_t>(axis)];
-  const bool infers = !may_be_empty(c, x, 0, axis) && !may_be_empty(c, x, axis + 1, c.rank(x));
-  if (open != nullptr && known && !whole && others > 1 && !infers) {
+  if (open != nullptr && known && !whole && others > 1 && !can_infer(c, x, axis, axis)) {
     *open = c.emit("Div", {c.dim_of(x, axis), c.constant_int(others)});
   }
   shape.erase(shape.begin() + axis);
