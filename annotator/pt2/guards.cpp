@@ -82,11 +82,11 @@ class Decisions {
   }
 
   // Those that a reader of the file may want to know, though no decision of the model hangs on them: where PyTorch runs
-  // the program, and bounds that a size of 0 or 1 may lie beyond.
+  // the program, lengths that it fixed, and bounds that a size of 0 or 1 may lie beyond.
   std::vector<Constraint> worth_stating(const std::vector<Constraint>& guards) const {
     std::vector<Constraint> found;
     std::ranges::copy_if(guards, std::back_inserter(found), [&](const Constraint& each) {
-      return concerns_axes(each) && (is_bound(each) || (is_equality(each) && !is_rule_of_pytorch(each)));
+      return concerns_axes(each) && (is_bound(each) || (is_equality(each) && !is_of_fixing_operator(each)));
     });
     return found;
   }
@@ -151,11 +151,22 @@ class Decisions {
     return tries(constraint, symbols, symbols.begin(), sizes);
   }
 
-  // A length that PyTorch fixes by itself: of an argument of `fixing_operators`, or one that is 0 or 1 in the example.
-  bool is_rule_of_pytorch(const Constraint& constraint) const {
-    if (!is_equality(constraint) || !constraint.any[0].right.is_integer()) return false;
+  // True for a length that is 0 or 1 in the example, which PyTorch fixes for its own sake. An argument that the program
+  // computed of it is a number in the archive.
+  bool is_small(const Constraint& constraint) const {
+    if (!is_equality(constraint)) return false;
     const bool small = constraint.any[0].right == Size(0) || constraint.any[0].right == Size(1);
-    return (small ? known_lengths_ : fixed_lengths_).contains(constraint.any[0].left);
+    return small && known_lengths_.contains(constraint.any[0].left);
+  }
+
+  bool is_of_fixing_operator(const Constraint& constraint) const {
+    return is_equality(constraint) && constraint.any[0].right.is_integer() && !is_small(constraint) &&
+           fixed_lengths_.contains(constraint.any[0].left);
+  }
+
+  // A length that PyTorch fixes by itself.
+  bool is_rule_of_pytorch(const Constraint& constraint) const {
+    return is_small(constraint) || is_of_fixing_operator(constraint);
   }
 
   // True if `constraint`, of the same one size, holds wherever `other` does.

@@ -181,3 +181,19 @@ def test_what_the_file_says_excludes_sizes_and_is_said_once(tmp_path, function, 
     said = constraints_of(tmp_path / "m.onnx")
     assert len(said) == len(set(said))
     assert not [each for each in said if len(set(each.split(" == "))) == 1 and " == " in each], said
+
+
+def one_window(y):
+    """torch.export fixes what is 1 in the example, and the reshape's rows become a number of the archive."""
+    windows = y.unfold(0, 2, 2)
+    return (windows - windows + 0.5).reshape(windows.shape[0], -1)
+
+
+def test_a_derived_length_of_one_that_the_archive_fixed_is_stated(tmp_path):
+    command.run("export", save(tmp_path, one_window, torch.randn(3)), "-o", tmp_path / "m.onnx")
+    ((length,),) = lengths(tmp_path / "m.onnx")
+    assert f"({length}//2) == 1" in constraints_of(tmp_path / "m.onnx")
+    session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"), providers=["CPUExecutionProvider"])
+    for size in 2, 3:
+        y = torch.randn(size)
+        assert session.run(None, {session.get_inputs()[0].name: y.numpy()})[0].tolist() == one_window(y).tolist()

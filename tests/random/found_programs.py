@@ -526,4 +526,7 @@ return torch.eye(max(y.shape[0] - 2, 1))"""),
     FoundProgram("a length that all axes at 1 change", ("native",), "y[t, s]", "t=3 s=7, t=2 s=4, t=1 s=1, t=5 s=3", """
 v = y.view(-1)[:3]
 return v.reshape(-1, 1, v.size(0))"""),
+    FoundProgram("a window of one that the archive fixed is reshaped", ("export",), "y[s]", "s=3, s=2, s=5, s=9", """
+v = y.unfold(0, 2, 2)
+return (v - v + 0.5).reshape(v.size(0), -1)"""),
 )
