@@ -269,7 +269,6 @@ AnnotateReport write_matches(const OnnxSummary& model, const MatchReport& found,
   const bool of_another = stamps && exported && exported != program;
   if (stamps && adds && program != digest && exported != program) state(keys::stamped, program);
   ForeignEditor editor(found, source, offsets, options, stamps, of_another, known_names, report);
-  model.file->release_all();  // the file is mapped once more to be written
   report.changed = onnx_file::rewrite_file(input, output, editor, std::move(edit), onnx_file::data_files_of(model));
   report.fit = found.fit;
   return report;

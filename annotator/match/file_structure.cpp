@@ -8,7 +8,6 @@
 #include <unordered_map>
 
 #include "annotator/match/digest_numbers.h"
-#include "annotator/onnx_file/page_release.h"
 #include "annotator/onnx_file/wire_in.h"
 #include "annotator/operators/onnx_operators.h"
 #include "annotator/origin/confidence.h"
@@ -52,8 +51,7 @@ class Builder {
   using Value = ValueIndex<S>;
 
  public:
-  explicit Builder(const OnnxSummary& model)
-      : model_(model), pages_(*model.file), place_{.file = model.file->path(), .stage = "match"} {
+  explicit Builder(const OnnxSummary& model) : model_(model), place_{.file = model.file->path(), .stage = "match"} {
     result_.external = std::make_shared<onnx_file::ExternalBytes>(model.file->path());
     result_.file_nodes.items() = nodes_with_functions(model);
     sources_.reserve(result_.file_nodes.size());
@@ -179,11 +177,9 @@ class Builder {
     // Results first: the file may be out of order.
     for (const OnnxNode& node : nodes) {
       for (const std::string_view output : node.outputs) declare(names, output);
-      pages_.after_node();
     }
     for (const OnnxNode& node : nodes) {
       add_node(node, names, depth);
-      pages_.after_node();
     }
   }
 
@@ -347,7 +343,6 @@ class Builder {
   }
 
   const OnnxSummary& model_;
-  onnx_file::PageRelease pages_;
   Place place_;
   FileStructure<S> result_;
   FlatMap<const OnnxNode*, FileNodeIndex> sources_;

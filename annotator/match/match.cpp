@@ -14,7 +14,6 @@
 #include "annotator/match/rules/rule.h"
 #include "annotator/match/tensor_sources.h"
 #include "annotator/match/weights_alone.h"
-#include "annotator/onnx_file/page_release.h"
 #include "annotator/operators/onnx_operators.h"
 #include "annotator/origin/keys/program.h"
 #include "schema/sort_unique.h"
@@ -172,16 +171,13 @@ std::string evidence_text(const std::vector<Evidence>& evidence, const Reference
 }
 
 // Collects the answers for the file's nodes from those for the structure's.
-MatchReport collect(const onnx_file::OnnxSummary& model, const FileStructure<Side::foreign>& foreign,
-                    const Reference& reference, EvidenceTable evidence,
+MatchReport collect(const FileStructure<Side::foreign>& foreign, const Reference& reference, EvidenceTable evidence,
                     const IndexedVector<ForeignNode, NodeMatch>& weighed) {
   MatchReport report;
   report.nodes.resize(foreign.file_nodes.size());
   report.evidence.resize(foreign.file_nodes.size());
   std::vector<bool> seen(foreign.file_nodes.size(), false);
-  onnx_file::PageRelease pages(*model.file);
   for (const ForeignNode i : weighed.keys()) {
-    pages.after_node();
     if (!foreign.structure.nodes[i].source.exists()) continue;
     const auto source = static_cast<std::size_t>(foreign.structure.nodes[i].source.number());
     join(report.nodes[source], weighed[i], reference, !seen[source]);
@@ -263,8 +259,8 @@ void leave_folded_integers_to_parent(Placement& placement, const ForeignStructur
 }
 
 // Matches without a structure to compare with, by names and keys, and by what lies between nodes of one module.
-MatchReport match_by_names(const onnx_file::OnnxSummary& model, const FileStructure<Side::foreign>& foreign,
-                           const Reference& reference, const ScopeReader& reader, EvidenceTable evidence) {
+MatchReport match_by_names(const FileStructure<Side::foreign>& foreign, const Reference& reference,
+                           const ScopeReader& reader, EvidenceTable evidence) {
   const ForeignStructure& structure = foreign.structure;
   static const EvidenceTable no_evidence;
   const Correspondence none(structure, reference, no_evidence);
@@ -290,18 +286,18 @@ MatchReport match_by_names(const onnx_file::OnnxSummary& model, const FileStruct
     if (match.rule == MatchRule::inserted) match.confidence = std::max(match.confidence, Confidence::inferred);
   }
   place_between(placement);
-  return collect(model, foreign, reference, std::move(evidence), placement.matches);
+  return collect(foreign, reference, std::move(evidence), placement.matches);
 }
 
 // Matches with a checkpoint, which has no structure either.
-MatchReport match_by_weights(const onnx_file::OnnxSummary& model, const FileStructure<Side::foreign>& foreign,
-                             const Reference& reference, const TensorSources& tensors, EvidenceTable evidence) {
+MatchReport match_by_weights(const FileStructure<Side::foreign>& foreign, const Reference& reference,
+                             const TensorSources& tensors, EvidenceTable evidence) {
   static const EvidenceTable no_evidence;
   const Correspondence none(foreign.structure, reference, no_evidence);
   Placement placement{foreign.structure, reference, none,
                       IndexedVector<ForeignNode, NodeMatch>(foreign.structure.nodes.size())};
   place_by_weights(placement, tensors, evidence);
-  MatchReport report = collect(model, foreign, reference, std::move(evidence), placement.matches);
+  MatchReport report = collect(foreign, reference, std::move(evidence), placement.matches);
   report.fit.parameters = tensors.counts();
   report.fit.weights = tensors.weights();
   return report;
@@ -400,26 +396,22 @@ ModelFit match_by_structure(const FileStructure<Side::foreign>& foreign, const R
 }  // namespace
 
 MatchReport match_model(const onnx_file::OnnxSummary& model, const Reference& reference, std::vector<bool> stale) {
-  // The steps before read all over both files.
-  model.file->release_all();
-  if (reference.file) reference.file->release_all();
   const FileStructure foreign = make_structure<Side::foreign>(model);
   const ForeignStructure& structure = foreign.structure;
-  const SameNames same_names = reference.values_keep_names ? SameNames(*model.file, structure, reference) : SameNames();
+  const SameNames same_names = reference.values_keep_names ? SameNames(structure, reference) : SameNames();
   const TensorSources tensors(model, foreign, reference);
   const ScopeReader scopes(model);
   const std::vector<KnownValue> values = known_values(structure, reference);
   EvidenceTable evidence = find_evidence(model, foreign, reference, tensors, scopes, same_names, values, stale);
 
-  if (reference.of_weights) return match_by_weights(model, foreign, reference, tensors, std::move(evidence));
-  if (reference.structure.nodes.empty()) return match_by_names(model, foreign, reference, scopes, std::move(evidence));
-  model.file->release_all();  // placing reads few names
+  if (reference.of_weights) return match_by_weights(foreign, reference, tensors, std::move(evidence));
+  if (reference.structure.nodes.empty()) return match_by_names(foreign, reference, scopes, std::move(evidence));
   const bool stamped =
       reference.program && onnx_file::find_property(model.metadata, keys::program) == reference.program;
   IndexedVector<ForeignNode, NodeMatch> matches;
   const ModelFit fit =
       match_by_structure(foreign, reference, {tensors, values, same_names, evidence, stamped}, matches);
-  MatchReport report = collect(model, foreign, reference, std::move(evidence), matches);
+  MatchReport report = collect(foreign, reference, std::move(evidence), matches);
   report.fit = fit;
   report.stale = std::move(stale);
   return report;

@@ -1,50 +1,26 @@
 #include "annotator/match/same_names.h"
 
-#include <optional>
 #include <string_view>
 
-#include "annotator/onnx_file/page_release.h"
 #include "schema/flat_map.h"
 
 namespace whence::match {
 
-namespace {
-
-// Goes through both files.
-class Pages {
- public:
-  Pages(const MappedFile& foreign, const Reference& reference) : foreign_(foreign) {
-    if (reference.file) reference_.emplace(*reference.file);
-  }
-  void after_node() {
-    foreign_.after_node();
-    if (reference_) reference_->after_node();
-  }
-
- private:
-  onnx_file::PageRelease foreign_;
-  std::optional<onnx_file::PageRelease> reference_;
-};
-
-}  // namespace
-
-SameNames::SameNames(const MappedFile& file, const ForeignStructure& foreign, const Reference& reference)
+SameNames::SameNames(const ForeignStructure& foreign, const Reference& reference)
     : names_(1),
       name_of_foreign_(foreign.values.size(), 0),
       name_of_(reference.structure.values.size(), 0),
       node_of_(foreign.nodes.size()) {
-  look_up_values(file, foreign, reference);
-  look_up_nodes(file, foreign, reference);
+  look_up_values(foreign, reference);
+  look_up_nodes(foreign, reference);
 }
 
-void SameNames::look_up_values(const MappedFile& file, const ForeignStructure& foreign, const Reference& reference) {
+void SameNames::look_up_values(const ForeignStructure& foreign, const Reference& reference) {
   const ReferenceStructure& r = reference.structure;
   FlatMap<std::string_view, std::int32_t> by_name;
   by_name.reserve(r.values.size());
   names_.reserve(r.values.size() + 1);
-  Pages pages(file, reference);
   for (const ReferenceValue i : r.values.keys()) {
-    pages.after_node();
     if (r.values[i].name.empty()) continue;
     const auto [entry, first] = by_name.emplace(r.values[i].name, static_cast<std::int32_t>(names_.size()));
     if (first) names_.push_back({.value = i});
@@ -61,7 +37,6 @@ void SameNames::look_up_values(const MappedFile& file, const ForeignStructure& f
     }
   }
   for (const ForeignValue i : foreign.values.keys()) {
-    pages.after_node();
     const auto found = by_name.find(foreign.values[i].name);
     if (found == by_name.end()) continue;
     name_of_foreign_[i] = found->second;
@@ -69,17 +44,14 @@ void SameNames::look_up_values(const MappedFile& file, const ForeignStructure& f
   }
 }
 
-void SameNames::look_up_nodes(const MappedFile& file, const ForeignStructure& foreign, const Reference& reference) {
+void SameNames::look_up_nodes(const ForeignStructure& foreign, const Reference& reference) {
   const auto& nodes = reference.structure.nodes;
   FlatMap<std::string_view, ReferenceNode> by_name;
   by_name.reserve(nodes.size());
-  Pages pages(file, reference);
   for (const ReferenceNode i : nodes.keys()) {
-    pages.after_node();
     if (!reference.units_of_node[i].empty() && !nodes[i].name.empty()) by_name.emplace(nodes[i].name, i);
   }
   for (const ForeignNode i : foreign.nodes.keys()) {
-    pages.after_node();
     const auto found = by_name.find(foreign.nodes[i].name);
     if (found != by_name.end()) node_of_[i] = found->second;
   }

@@ -13,8 +13,7 @@ namespace whence::match {
 class SameNames {
  public:
   SameNames() = default;  // no value has the name of another
-  // `file`: the foreign one. Afterwards no step reads names of the reference, whose file is given back.
-  SameNames(const MappedFile& file, const ForeignStructure& foreign, const Reference& reference);
+  SameNames(const ForeignStructure& foreign, const Reference& reference);
 
   // The reference's first value, first computed value and first maker of that name, none if there is none. A maker
   // stands for units. Several values may have one name in bodies and calls of functions.
@@ -33,8 +32,8 @@ class SameNames {
     bool is_kept = false;
   };
 
-  void look_up_values(const MappedFile& file, const ForeignStructure& foreign, const Reference& reference);
-  void look_up_nodes(const MappedFile& file, const ForeignStructure& foreign, const Reference& reference);
+  void look_up_values(const ForeignStructure& foreign, const Reference& reference);
+  void look_up_nodes(const ForeignStructure& foreign, const Reference& reference);
   const Name& of(ForeignValue foreign) const { return names_[static_cast<std::size_t>(name_of_foreign_[foreign])]; }
 
   std::vector<Name> names_;  // the first is that of values whose name the reference does not have

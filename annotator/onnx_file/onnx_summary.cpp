@@ -7,6 +7,7 @@
 #include "annotator/onnx_file/other_kinds.h"
 #include "annotator/onnx_file/read_parts.h"
 #include "annotator/onnx_file/summary_of_bytes.h"
+#include "annotator/onnx_file/text_pool.h"
 #include "annotator/onnx_file/walk.h"
 #include "annotator/onnx_file/wire_in.h"
 #include "schema/flat_map.h"
@@ -23,6 +24,8 @@ const Place read_before;  // the place in errors of bytes that were read once wi
 class PartReader {
  public:
   explicit PartReader(const Place& place) : place_(place) {}
+  // `pool`: takes the names. `pages`: of the file that is read; null where the model is in memory.
+  PartReader(const Place& place, TextPool& pool, PageRelease* pages) : place_(place), pool_(&pool), pages_(pages) {}
 
   OnnxOpset opset(std::string_view bytes) const {
     OnnxOpset entry;
@@ -42,7 +45,7 @@ class PartReader {
         for_each_varint(field, place_, [&](auto size) { entry.dims.push_back(static_cast<std::int64_t>(size)); });
       }
       if (field.is_varint(proto::tensor::data_type)) entry.data_type = static_cast<int>(field.value);
-      if (field.is_bytes(proto::tensor::name)) entry.name = field.bytes;
+      if (field.is_bytes(proto::tensor::name)) entry.name = text(field.bytes);
       if (field.is_bytes(proto::tensor::raw_data)) {
         entry.raw = field.bytes;
         entry.stored_bytes = field.bytes.size();
@@ -60,21 +63,21 @@ class PartReader {
     reserve(bytes, proto::node::input, entry.inputs, proto::node::attribute, entry.attributes);
     std::string_view metadata;
     for (const Field& field : Fields(bytes, place_)) {
-      if (field.is_bytes(proto::node::input)) entry.inputs.push_back(field.bytes);
-      if (field.is_bytes(proto::node::output)) entry.outputs.push_back(field.bytes);
-      if (field.is_bytes(proto::node::name)) entry.name = field.bytes;
-      if (field.is_bytes(proto::node::op_type)) entry.op_type = field.bytes;
+      if (field.is_bytes(proto::node::input)) entry.inputs.push_back(text(field.bytes));
+      if (field.is_bytes(proto::node::output)) entry.outputs.push_back(text(field.bytes));
+      if (field.is_bytes(proto::node::name)) entry.name = text(field.bytes);
+      if (field.is_bytes(proto::node::op_type)) entry.op_type = common(field.bytes);
       if (field.is_bytes(proto::node::attribute)) attribute(field.bytes, entry, depth);
       if (field.is_bytes(proto::node::doc_string)) entry.doc_string = field.bytes;
-      if (field.is_bytes(proto::node::domain)) entry.domain = field.bytes;
-      if (field.is_bytes(proto::node::overload)) entry.overload = field.bytes;
+      if (field.is_bytes(proto::node::domain)) entry.domain = common(field.bytes);
+      if (field.is_bytes(proto::node::overload)) entry.overload = text(field.bytes);
       if (field.is_bytes(proto::node::metadata_props)) {
         property(field.bytes);  // says what is wrong with it
         const char* const first = metadata.empty() ? field.span.data() : metadata.data();
         metadata = {first, field.span.data() + field.span.size()};
       }
     }
-    entry.metadata = NodeMetadata(metadata);
+    entry.metadata = NodeMetadata(metadata, pages_);
     if (entry.domain == "ai.onnx") entry.domain = "";
     return entry;
   }
@@ -87,8 +90,9 @@ class PartReader {
     OnnxGraph entry;
     reserve(bytes, proto::graph::node, entry.nodes, proto::graph::initializer, entry.initializers);
     for (const Field& field : Fields(bytes, place_)) {
-      if (field.is_bytes(proto::graph::node)) entry.nodes.push_back(listed_node(field.bytes, depth));
-      if (field.is_bytes(proto::graph::name)) entry.name = field.bytes;
+      if (field.is_bytes(proto::graph::node)) entry.nodes.push_back(node(field.bytes, depth));
+      if (depth == 0 && pages_ != nullptr) pages_->was_read(field.span.size());
+      if (field.is_bytes(proto::graph::name)) entry.name = text(field.bytes);
       if (field.is_bytes(proto::graph::initializer)) entry.initializers.push_back(tensor(field.bytes));
       if (field.is_bytes(proto::graph::input)) entry.inputs.push_back(value(field.bytes));
       if (field.is_bytes(proto::graph::output)) entry.outputs.push_back(value(field.bytes));
@@ -103,16 +107,16 @@ class PartReader {
     OnnxFunction entry;
     entry.message = bytes;
     for (const Field& field : Fields(bytes, place_)) {
-      if (field.is_bytes(proto::function::name)) entry.name = field.bytes;
-      if (field.is_bytes(proto::function::input)) entry.inputs.push_back(field.bytes);
-      if (field.is_bytes(proto::function::output)) entry.outputs.push_back(field.bytes);
+      if (field.is_bytes(proto::function::name)) entry.name = text(field.bytes);
+      if (field.is_bytes(proto::function::input)) entry.inputs.push_back(text(field.bytes));
+      if (field.is_bytes(proto::function::output)) entry.outputs.push_back(text(field.bytes));
       if (field.is_bytes(proto::function::attribute)) entry.attributes.push_back(field.bytes);
-      if (field.is_bytes(proto::function::node)) entry.nodes.push_back(listed_node(field.bytes, 0));
+      if (field.is_bytes(proto::function::node)) entry.nodes.push_back(node(field.bytes, 0));
       if (field.is_bytes(proto::function::attribute_proto)) entry.attributes.push_back(value(field.bytes).name);
       if (field.is_bytes(proto::function::value_info)) entry.value_info.push_back(value(field.bytes));
       if (field.is_bytes(proto::function::opset_import)) entry.opsets.push_back(opset(field.bytes));
       if (field.is_bytes(proto::function::domain)) entry.domain = field.bytes;
-      if (field.is_bytes(proto::function::overload)) entry.overload = field.bytes;
+      if (field.is_bytes(proto::function::overload)) entry.overload = text(field.bytes);
       if (field.is_bytes(proto::function::metadata_props)) entry.metadata.push_back(property(field.bytes));
     }
     return entry;
@@ -122,7 +126,7 @@ class PartReader {
     OnnxValue entry;
     entry.message = bytes;
     for (const Field& field : Fields(bytes, place_)) {
-      if (field.is_bytes(proto::value_info::name)) entry.name = field.bytes;
+      if (field.is_bytes(proto::value_info::name)) entry.name = text(field.bytes);
       if (field.is_bytes(proto::value_info::type)) entry.type = field.bytes;
       if (field.is_bytes(proto::value_info::metadata_props)) entry.metadata.push_back(property(field.bytes));
     }
@@ -141,15 +145,19 @@ class PartReader {
     for (const Field& field : Fields(bytes, place_)) {
       first_count += field.is_bytes(first_field) ? 1 : 0;
       second_count += field.is_bytes(second_field) ? 1 : 0;
+      if (pages_ != nullptr) pages_->was_read(field.span.size());
     }
     first.reserve(first_count);
     second.reserve(second_count);
   }
 
-  OnnxNode listed_node(std::string_view bytes, int depth) const {
-    OnnxNode entry = node(bytes, depth);
-    for (std::string_view* text : {&entry.op_type, &entry.domain}) *text = *texts_.insert(*text).first;
-    return entry;
+  std::string_view text(std::string_view bytes) const { return pool_ == nullptr ? bytes : pool_->keep(bytes); }
+
+  // A text that many nodes have: an operator, a domain, the name of an attribute.
+  std::string_view common(std::string_view bytes) const {
+    if (pool_ == nullptr) return bytes;
+    const auto known = common_.find(bytes);
+    return known != common_.end() ? *known : *common_.insert(pool_->keep(bytes)).first;
   }
 
   void sparse_tensor(std::string_view bytes, auto& into) const {
@@ -162,8 +170,8 @@ class PartReader {
   void attribute(std::string_view bytes, OnnxNode& node, int depth) const {
     OnnxAttribute& entry = node.attributes.emplace_back(OnnxAttribute{{}, bytes, {}, false});
     for (const Field& field : Fields(bytes, place_)) {
-      if (field.is_bytes(proto::attribute::name)) entry.name = field.bytes;
-      if (field.is_bytes(proto::attribute::ref_attr_name)) entry.reference = field.bytes;
+      if (field.is_bytes(proto::attribute::name)) entry.name = common(field.bytes);
+      if (field.is_bytes(proto::attribute::ref_attr_name)) entry.reference = text(field.bytes);
       if (field.is_bytes(proto::attribute::t) || field.is_bytes(proto::attribute::tensors)) {
         node.tensors.push_back(tensor(field.bytes));
       }
@@ -178,7 +186,9 @@ class PartReader {
   }
 
   const Place& place_;
-  mutable FlatSet<std::string_view> texts_;  // operators and domains
+  TextPool* pool_ = nullptr;
+  PageRelease* pages_ = nullptr;
+  mutable FlatSet<std::string_view> common_;
 };
 
 [[noreturn]] void wrong_kind(const Place& place, const std::string& why, const std::string& remedy) {
@@ -192,11 +202,23 @@ class PartReader {
 
 enum class Graph { read, left_out };
 
-OnnxSummary read(std::shared_ptr<const MappedFile> file, std::string_view bytes, const Place& place,
-                 Graph graph = Graph::read) {
-  const PartReader reader(place);
+// Keeps alive all that a summary has views of.
+struct KeptFile {
+  KeptFile(std::shared_ptr<const MappedFile> mapped, std::string rewritten = "")
+      : file(std::move(mapped)), model(std::move(rewritten)), pages(file) {}
+
+  std::shared_ptr<const MappedFile> file;
+  std::string model;  // if it is not the file that holds the model
+  PageRelease pages;
+  TextPool names;
+};
+
+OnnxSummary read(const std::shared_ptr<KeptFile>& kept, const Place& place, Graph graph = Graph::read) {
+  const bool in_file = kept->model.empty();
+  const std::string_view bytes = in_file ? kept->file->text() : std::string_view(kept->model);
+  const PartReader reader(place, kept->names, in_file ? &kept->pages : nullptr);
   OnnxSummary model;
-  model.file = std::move(file);
+  model.file = {kept, kept->file.get()};
   bool has_graph = false, has_version = false;
   for (const Field& field : Fields(bytes, place)) {
     if (field.is_varint(proto::model::ir_version)) {
@@ -229,9 +251,7 @@ Result<OnnxSummary> read_file(const ModelSource& source, Graph graph) {
     }
     if (!begins_as_onnx(text))
       wrong_kind(place, "it does not begin as one", "name an .onnx file, or download it again");
-    OnnxSummary summary = read(file, text, place, graph);
-    file->release_all();  // pages that are needed again are read again
-    return summary;
+    return read(std::make_shared<KeptFile>(file), place, graph);
   });
 }
 
@@ -261,6 +281,7 @@ std::optional<std::string_view> find_property(const OnnxProperties& properties, 
 OnnxProperties NodeMetadata::list() const {
   OnnxProperties properties;
   properties.reserve(16);  // whence writes fewer
+  was_read(fields_.size());
   for (const Field& field : Fields(fields_, read_before)) {
     if (field.is_bytes(proto::node::metadata_props)) properties.push_back(read_property(field.bytes, read_before));
   }
@@ -268,6 +289,7 @@ OnnxProperties NodeMetadata::list() const {
 }
 
 std::optional<std::string_view> NodeMetadata::find(std::string_view key) const {
+  was_read(fields_.size());
   for (const Field& field : Fields(fields_, read_before)) {
     if (!field.is_bytes(proto::node::metadata_props)) continue;
     if (const OnnxProperty entry = read_property(field.bytes, read_before); entry.key == key) return entry.value;
@@ -279,13 +301,8 @@ Result<OnnxSummary> read_onnx_summary(const ModelSource& source) { return read_f
 Result<OnnxSummary> read_summary_without_graph(const ModelSource& source) { return read_file(source, Graph::left_out); }
 
 OnnxSummary summary_of_bytes(std::shared_ptr<const MappedFile> file, std::string model) {
-  struct Kept {
-    std::shared_ptr<const MappedFile> file;
-    std::string model;
-  };
-  const auto kept = std::make_shared<Kept>(Kept{std::move(file), std::move(model)});
-  const MappedFile* const mapped = kept->file.get();
-  return read({kept, mapped}, kept->model, {.file = mapped->path(), .stage = "read"});
+  const auto kept = std::make_shared<KeptFile>(std::move(file), std::move(model));
+  return read(kept, {.file = kept->file->path(), .stage = "read"});
 }
 
 OnnxProperty read_property(std::string_view message, const Place& place) {

@@ -1,8 +1,9 @@
 // OnnxSummary: the structure of an ONNX file without its weights, as validate, show and explain need it.
 //
-// Read straight from the mapped file's wire format, so a model of many gigabytes costs the pages of its structure. All
-// text is a view into the mapping, which the summary keeps alive. Nothing is judged here: duplicate names and keys,
-// unknown domains and wrong external data are kept as they stand, for the checks in annotator/validation.
+// Read straight from the mapped file's wire format, so a model of many gigabytes costs the memory of its structure.
+// Names are copied; messages, metadata and weights are views into the mapping. `file` keeps both alive. Nothing is
+// judged here: duplicate names and keys, unknown domains and wrong external data are kept as they stand, for the checks
+// in annotator/validation.
 #pragma once
 
 #include <concepts>
@@ -13,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "annotator/onnx_file/page_release.h"
 #include "annotator/onnx_file/rare_list.h"
 #include "schema/files/files.h"
 #include "schema/result.h"
@@ -40,16 +42,21 @@ class NodeMetadata {
  public:
   NodeMetadata() = default;
   // `fields`: of the node's message, from the first entry to the last. Each entry has been read once without error.
-  explicit NodeMetadata(std::string_view fields) : fields_(fields) {}
+  // `pages`: of the file in which they lie; null where they are in memory anyway.
+  NodeMetadata(std::string_view fields, PageRelease* pages) : fields_(fields), pages_(pages) {}
 
   bool empty() const { return fields_.empty(); }
   OnnxProperties list() const;
   operator OnnxProperties() const { return list(); }
   std::optional<std::string_view> find(std::string_view key) const;
   bool same_bytes(const NodeMetadata& other) const { return fields_ == other.fields_; }
+  void was_read(std::size_t bytes) const {
+    if (pages_ != nullptr) pages_->was_read(bytes);
+  }
 
  private:
   std::string_view fields_;
+  PageRelease* pages_ = nullptr;
 };
 
 // The first value under `key`; nullopt when it is absent.
@@ -82,13 +89,18 @@ struct OnnxAttribute {
 
 struct OnnxNode {
   std::string_view message;  // the whole node as it stands in the file
-  // In a summary, operators and domains of equal text are one view: asking for one does not fetch its node's page.
   std::string_view name, op_type, domain, overload, doc_string;
   std::vector<std::string_view> inputs, outputs;
   std::vector<OnnxAttribute> attributes;
   NodeMetadata metadata;
   RareList<OnnxTensor> tensors;   // held by attributes
   RareList<OnnxGraph> subgraphs;  // held by attributes: branches, loop bodies
+
+  // The message, for a reader who goes through all of it.
+  std::string_view read() const {
+    metadata.was_read(message.size());
+    return message;
+  }
 };
 
 struct OnnxValue {

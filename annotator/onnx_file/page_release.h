@@ -1,8 +1,10 @@
-// PageRelease: gives back the pages of a mapped file while its nodes are gone through in order, so that names and
-// metadata of a large file are never in memory all at once. What was given back stays readable.
+// PageRelease: gives back the pages of a mapped file now and then, however often and in what order it is read, so that
+// little of a large file is in memory at a time. What was given back stays readable.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
+#include <memory>
 
 #include "schema/files/files.h"
 
@@ -10,20 +12,19 @@ namespace whence::onnx_file {
 
 class PageRelease {
  public:
-  explicit PageRelease(const MappedFile& file) : file_(file) {}
-  PageRelease(const PageRelease&) = delete;
-  PageRelease& operator=(const PageRelease&) = delete;
-  ~PageRelease() { file_.release_all(); }
+  explicit PageRelease(std::shared_ptr<const MappedFile> file) : file_(std::move(file)) {}
 
-  void after_node() {
-    if (++nodes_ % interval == 0) file_.release_all();
+  void was_read(std::size_t bytes) {
+    if (read_.fetch_add(bytes, std::memory_order_relaxed) + bytes < interval) return;
+    read_.store(0, std::memory_order_relaxed);
+    file_->release_all();
   }
 
  private:
-  static constexpr std::size_t interval = 100'000;  // nodes: some 60 MB, and no time to speak of
+  static constexpr std::size_t interval = std::size_t{32} << 20;  // bytes; releasing them takes no time to speak of
 
-  const MappedFile& file_;
-  std::size_t nodes_ = 0;
+  std::shared_ptr<const MappedFile> file_;
+  std::atomic<std::size_t> read_ = 0;
 };
 
 }  // namespace whence::onnx_file

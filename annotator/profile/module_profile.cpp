@@ -103,7 +103,6 @@ ModuleProfile placed_layers(const std::string& model_path, const ProfileFiles& f
   for (std::size_t i = 0; i < placed.size(); ++i) {
     if (placed[i].row && placed[i].parts.empty()) shown_at[i] = placer.node_of(profile.layers[i]);
   }
-  model.file->release_all();  // no more names are looked up
   result.layers.reserve(placed.size());
   for (std::size_t i = 0; i < placed.size(); ++i) {
     if (profile.layers[i].count == 0) continue;

@@ -19,7 +19,7 @@ class SameNames : public ::testing::Test {
     model = summary_of(parse_model(after), folder);
     reference = match::make_reference(known);
     file = match::make_structure<Side::foreign>(model);
-    names = match::SameNames(*model.file, file.structure, reference);
+    names = match::SameNames(file.structure, reference);
   }
 
   ForeignValue value(std::string_view name) const {
@@ -80,7 +80,7 @@ TEST_F(SameNames, FindsNodesByTheirNames) {
   model = summary_of(after, folder);
   reference = match::make_reference(known);
   file = match::make_structure<Side::foreign>(model);
-  names = match::SameNames(*model.file, file.structure, reference);
+  names = match::SameNames(file.structure, reference);
   EXPECT_EQ(names.node(ForeignNode(0)), ReferenceNode(1));
   EXPECT_FALSE(names.node(ForeignNode(1)).exists());
 }

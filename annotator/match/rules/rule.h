@@ -15,7 +15,6 @@
 #include "annotator/match/same_names.h"
 #include "annotator/match/scope_in_name.h"
 #include "annotator/match/tensor_sources.h"
-#include "annotator/onnx_file/page_release.h"
 #include "schema/flat_map.h"
 
 namespace whence::match {
@@ -48,13 +47,9 @@ struct RuleContext {
   const std::vector<KnownValue>& known_values;
   const std::vector<bool>& stale;  // match_model()
 
-  // Calls `visit` with every node of the file, in order: for rules that read names or metadata of all of them.
+  // Calls `visit` with every node of the file, in order.
   void each_node(const auto& visit) const {
-    onnx_file::PageRelease pages(*model.file);
-    for (const ForeignNode i : foreign.structure.nodes.keys()) {
-      visit(i);
-      pages.after_node();
-    }
+    for (const ForeignNode i : foreign.structure.nodes.keys()) visit(i);
   }
 };
 

@@ -1,0 +1,37 @@
+// TextPool: texts beside each other in memory. Names of a file are copied into one, so that looking at them reads no
+// pages of the file, which holds ten times as much between them.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+namespace whence::onnx_file {
+
+class TextPool {
+ public:
+  // The copy lives as long as the pool.
+  std::string_view keep(std::string_view text) {
+    if (text.size() > rest_) {
+      rest_ = std::max(block_size, text.size());
+      blocks_.push_back(std::make_unique_for_overwrite<char[]>(rest_));
+      end_ = blocks_.back().get();
+    }
+    char* const begin = end_;
+    std::copy(text.begin(), text.end(), begin);
+    end_ += text.size();
+    rest_ -= text.size();
+    return {begin, text.size()};
+  }
+
+ private:
+  static constexpr std::size_t block_size = std::size_t{1} << 16;
+
+  std::vector<std::unique_ptr<char[]>> blocks_;
+  char* end_ = nullptr;
+  std::size_t rest_ = 0;
+};
+
+}  // namespace whence::onnx_file
