@@ -83,10 +83,11 @@ DiffReport diff(const std::string& a_path, const std::string& b_path, const std:
 Drawing draw(const std::string& model_path, const std::optional<std::string>& sidecar_path) {
   Diagnostics notes;
   auto model = std::make_unique<const OnnxSummary>(unwrap(functions::read_flat_summary(model_path), notes));
-  const std::optional<Sidecar> sidecar = read_fitting_sidecar(sidecar_path, {model.get()}, notes);
-  view::NodeGraph graph = view::node_graph_of(*model, program_of(sidecar));
+  auto sidecar =
+      std::make_unique<const std::optional<Sidecar>>(read_fitting_sidecar(sidecar_path, {model.get()}, notes));
+  view::NodeGraph graph = view::node_graph_of(*model, program_of(*sidecar));
   metadata::note_origins(graph.tree.by_pytorch, graph.tree.count, model_path, notes);
-  return {std::move(model), std::move(graph), std::move(notes)};
+  return {std::move(model), std::move(sidecar), std::move(graph), std::move(notes)};
 }
 
 functions::ValueShapes shapes_of(const std::string& model) {

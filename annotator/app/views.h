@@ -16,6 +16,7 @@
 #include "annotator/view/module_tree.h"
 #include "annotator/view/node_graph.h"
 #include "annotator/view/node_selection.h"
+#include "schema/sidecar/sidecar.h"
 
 namespace whence::app {
 
@@ -51,7 +52,8 @@ struct DiffReport {
 DiffReport diff(const std::string& a, const std::string& b, const std::optional<std::string>& sidecar);
 
 struct Drawing {
-  std::unique_ptr<const onnx_file::OnnxSummary> model;  // that `graph` refers to
+  std::unique_ptr<const onnx_file::OnnxSummary> model;  // that `graph` refers to, as to the sidecar
+  std::unique_ptr<const std::optional<Sidecar>> sidecar;
   view::NodeGraph graph;
   Diagnostics notes;
 };

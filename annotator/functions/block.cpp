@@ -241,7 +241,7 @@ std::string normal_form(PlainNode node, const std::function<std::string(const st
 }  // namespace
 
 std::string normal_form(const OnnxNode& node, const std::function<std::string(const std::string&)>& rename) {
-  if (auto plain = read_plain_node(node.message)) return normal_form(std::move(*plain), rename);
+  if (auto plain = read_plain_node(node.read())) return normal_form(std::move(*plain), rename);
   onnx::NodeProto normal = bare_proto(node);
   rename_values(normal, rename);
   std::map<std::string, std::string> inner;

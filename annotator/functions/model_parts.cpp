@@ -170,7 +170,7 @@ onnx_file::DataFiles data_files_of(ModelParts& parts) {
 void check_messages(const ModelParts& parts) {
   const Place place = parts.place();
   for (const OnnxNode& node : parts.graph.nodes) {
-    if (!read_plain_node(node.message)) parsed<onnx::NodeProto>(node.message, place);
+    if (!read_plain_node(node.read())) parsed<onnx::NodeProto>(node.message, place);
   }
   for (const OnnxValue& value : parts.graph.value_info) parsed<onnx::ValueInfoProto>(value.message, place);
   for (const OnnxFunction& function : parts.functions) parsed<onnx::FunctionProto>(function.message, place);
@@ -212,32 +212,24 @@ OnnxFunction ModelParts::function(const onnx::FunctionProto& made_function) {
   return onnx_file::read_function(keep(made_function), place());
 }
 
-onnx::NodeProto proto_of(const OnnxNode& node) { return parsed<onnx::NodeProto>(node.message, any_place()); }
+onnx::NodeProto proto_of(const OnnxNode& node) { return parsed<onnx::NodeProto>(node.read(), any_place()); }
 onnx::TensorProto proto_of(const OnnxTensor& tensor) { return parsed<onnx::TensorProto>(tensor.message, any_place()); }
 onnx::FunctionProto proto_of(const OnnxFunction& function) {
   return parsed<onnx::FunctionProto>(function.message, any_place());
 }
+onnx::ValueInfoProto value_proto(const OnnxValue& value) {
+  return parsed<onnx::ValueInfoProto>(value.message, any_place());
+}
 onnx::TypeProto type_proto(std::string_view message) { return parsed<onnx::TypeProto>(message, any_place()); }
 
 onnx::NodeProto bare_proto(const OnnxNode& node) {
-  return parsed<onnx::NodeProto>(split_message(node.message, any_place(),
+  return parsed<onnx::NodeProto>(split_message(node.read(), any_place(),
                                                [](const wire::Field& field) {
                                                  return field.is_bytes(proto::node::name) ||
                                                         field.is_bytes(proto::node::doc_string) ||
                                                         field.is_bytes(proto::node::metadata_props);
                                                }),
                                  any_place());
-}
-
-onnx::ModelProto bare_model(const ModelParts& parts) {
-  onnx::ModelProto model = parts.frame;
-  onnx::GraphProto& graph = *model.mutable_graph();
-  for (const OnnxNode& node : parts.graph.nodes) *graph.add_node() = bare_proto(node);
-  for (const OnnxValue& value : parts.graph.value_info) {
-    *graph.add_value_info() = parsed<onnx::ValueInfoProto>(value.message, parts.place());
-  }
-  for (const OnnxFunction& function : parts.functions) *model.add_functions() = proto_of(function);
-  return model;
 }
 
 ModelParts read_model_parts(const onnx_file::ModelSource& source) {
@@ -253,7 +245,9 @@ ModelParts parts_of(OnnxSummary summary) {
   const Place place = parts.place();
   std::string graph;
   std::set<const char*> sparse;  // the tensors of sparse initializers, which stay in the frame
+  onnx_file::PageRelease pages(parts.file);
   const auto is_listed = [&](const wire::Field& field) {
+    pages.was_read(field.span.size());
     if (field.is_bytes(proto::graph::sparse_initializer)) {
       for (const wire::Field& part : wire::Fields(field.bytes, place)) sparse.insert(part.bytes.data());
     }
@@ -294,7 +288,7 @@ void write_model_parts(ModelParts parts, const onnx_file::ModelOutput& output) {
 
   write::ModelLayout layout;
   for (const OnnxNode& node : parts.graph.nodes) {
-    if (read_plain_node(node.message)) {
+    if (read_plain_node(node.read())) {
       layout.nodes.push_back(node.message);
       continue;
     }

@@ -46,11 +46,10 @@ struct ModelParts {
 onnx::NodeProto proto_of(const onnx_file::OnnxNode& node);
 onnx::TensorProto proto_of(const onnx_file::OnnxTensor& tensor);
 onnx::FunctionProto proto_of(const onnx_file::OnnxFunction& function);
+onnx::ValueInfoProto value_proto(const onnx_file::OnnxValue& value);
 onnx::TypeProto type_proto(std::string_view message);
 // Without name, documentation and metadata, bodies excepted.
 onnx::NodeProto bare_proto(const onnx_file::OnnxNode& node);
-// All parts that shape inference needs: a model without metadata of nodes and without initializers.
-onnx::ModelProto bare_model(const ModelParts& parts);
 
 // Errors: those of read_onnx_summary, and corrupt_file.
 ModelParts read_model_parts(const onnx_file::ModelSource& source);

@@ -283,7 +283,6 @@ Result<FunctionsReport> outline_file(const onnx_file::ModelSource& input, const 
     inline_calls(parts, /*all=*/false);  // functions that were cut out before are cut anew
     const std::string before = graph_digest(parts);
     FunctionsReport report = outline(parts, options);
-    parts.file->release_all();  // little of the nodes is read again
     ModelParts check = parts;
     inline_calls(check, /*all=*/false);
     if (graph_digest(check) != before) report_difference(input);

@@ -2,19 +2,21 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
+#include <span>
 #include <unordered_map>
 
 #include <onnx/shape_inference/implementation.h>
 
 #include "annotator/functions/shape_arithmetic.h"
 #include "annotator/functions/written_size.h"
+#include "annotator/onnx_file/walk.h"
 #include "annotator/operators/onnx_operators.h"
 #include "annotator/origin/confidence.h"
 #include "schema/freed_memory.h"
 
 namespace whence::functions {
 
+using onnx_file::OnnxNode;
 using onnx_file::OnnxTensor;
 using Dimension = onnx::TensorShapeProto::Dimension;
 
@@ -29,36 +31,13 @@ onnx::TypeProto type_of(const OnnxTensor& tensor) {
 }
 
 // Replaces the names of sizes by numbers where the file states them; inference finds the sizes that follow from them.
-void set_sizes(onnx::GraphProto& graph, const Sizes& sizes) {
-  for (auto* values : {graph.mutable_input(), graph.mutable_value_info(), graph.mutable_output()}) {
-    for (onnx::ValueInfoProto& value : *values) {
-      if (!value.type().has_tensor_type() || !value.type().tensor_type().has_shape()) continue;
-      for (auto& dim : *value.mutable_type()->mutable_tensor_type()->mutable_shape()->mutable_dim()) {
-        if (dim.dim_param().empty() && values != graph.mutable_input()) continue;
-        const auto size = sizes.find(dim.dim_param());
-        if (!dim.has_dim_value() && size != sizes.end()) dim.set_dim_value(size->second);
-      }
-    }
+void set_sizes(onnx::ValueInfoProto& value, const Sizes& sizes, bool is_input) {
+  if (!value.type().has_tensor_type() || !value.type().tensor_type().has_shape()) return;
+  for (auto& dim : *value.mutable_type()->mutable_tensor_type()->mutable_shape()->mutable_dim()) {
+    if (dim.dim_param().empty() && !is_input) continue;
+    const auto size = sizes.find(dim.dim_param());
+    if (!dim.has_dim_value() && size != sizes.end()) dim.set_dim_value(size->second);
   }
-}
-
-// Sizes and axes are looked at by inference; of weights it needs the type alone.
-onnx::ModelProto without_weights(const ModelParts& parts, const Sizes& sizes) {
-  onnx::ModelProto model = bare_model(parts);
-  onnx::GraphProto& graph = *model.mutable_graph();
-  set_sizes(graph, sizes);
-  std::set<std::string_view> inputs;
-  for (const onnx_file::OnnxValue& input : parts.graph.inputs) inputs.insert(input.name);
-  for (const OnnxTensor& tensor : parts.graph.initializers) {
-    if (is_small(tensor)) {
-      *graph.add_initializer() = proto_of(tensor);
-    } else if (!inputs.contains(tensor.name)) {
-      onnx::ValueInfoProto& input = *graph.add_input();
-      input.set_name(std::string(tensor.name));
-      *input.mutable_type() = type_of(tensor);
-    }
-  }
-  return model;
 }
 
 // Inference stops at operators that onnx does not know. ONNX Runtime's whose result is like the first input are passed
@@ -112,26 +91,97 @@ bool lacks_types(const onnx::GraphProto& graph) {
   return known < results;
 }
 
-onnx::ModelProto inferred(const ModelParts& parts, const Sizes& sizes) {
-  onnx::ModelProto model = without_weights(parts, sizes);
-  if (!is_inferable(parts)) return model;
+// Pieces of a graph, each a model of its own: one of a million nodes would take more than a gigabyte as messages.
+// Values from another piece are inputs with their types; what is computed of sizes is not followed from piece to piece.
+class Pieces {
+ public:
+  Pieces(const ModelParts& parts, const Sizes& sizes) : parts_(parts), sizes_(sizes), base_(parts.frame) {
+    base_.clear_metadata_props();
+    onnx::GraphProto& graph = *base_.mutable_graph();
+    for (onnx::ValueInfoProto& input : *graph.mutable_input()) set_sizes(input, sizes, true);
+    for (onnx::ValueInfoProto& output : *graph.mutable_output()) set_sizes(output, sizes, false);
+    for (const onnx_file::OnnxFunction& function : parts.functions) *base_.add_functions() = proto_of(function);
+    for (const onnx::ValueInfoProto& input : graph.input()) inputs_.insert(input.name());
+    for (const OnnxTensor& tensor : parts.graph.initializers) weights_.emplace(tensor.name, &tensor);
+    for (const onnx_file::OnnxValue& value : parts.graph.value_info) stated_.emplace(value.name, &value);
+  }
+
+  const onnx::GraphProto& interface() const { return base_.graph(); }
+
+  onnx::ValueInfoProto stated(const onnx_file::OnnxValue& value) const {
+    onnx::ValueInfoProto stated = value_proto(value);
+    set_sizes(stated, sizes_, false);
+    return stated;
+  }
+
+  // `known`: types of the values of earlier pieces.
+  onnx::ModelProto of(std::span<const OnnxNode> nodes, const ValueTypes& known) const {
+    onnx::ModelProto model = base_;
+    onnx::GraphProto& graph = *model.mutable_graph();
+    FlatSet<std::string_view> made, read;
+    for (const OnnxNode& node : nodes) {
+      *graph.add_node() = bare_proto(node);
+      for (const std::string_view output : node.outputs) {
+        if (!made.insert(output).second) continue;
+        if (const auto value = stated_.find(output); value != stated_.end()) {
+          *graph.add_value_info() = stated(*value->second);
+        }
+      }
+    }
+    auto& outputs = *graph.mutable_output();
+    outputs.erase(
+        std::remove_if(outputs.begin(), outputs.end(), [&](const auto& each) { return !made.contains(each.name()); }),
+        outputs.end());
+    const auto add_read = [&](std::string_view name) {
+      if (read.insert(name).second && !made.contains(name)) add_input(name, known, graph);
+    };
+    for (const OnnxNode& node : nodes) {
+      onnx_file::walk_nodes(node, [&](const OnnxNode& each) {
+        for (const std::string_view input : each.inputs) add_read(input);
+        for (const onnx_file::OnnxGraph& body : each.subgraphs) {
+          for (const onnx_file::OnnxValue& result : body.outputs) add_read(result.name);
+        }
+      });
+    }
+    return model;
+  }
+
+ private:
+  // Sizes and axes are looked at by inference; of other weights it needs the type alone.
+  void add_input(std::string_view name, const ValueTypes& known, onnx::GraphProto& graph) const {
+    const auto weight = weights_.find(name);
+    if (weight != weights_.end() && is_small(*weight->second)) {
+      *graph.add_initializer() = proto_of(*weight->second);
+    } else if (!inputs_.contains(name)) {
+      const auto type = known.find(name);
+      if (weight == weights_.end() && type == known.end()) return;
+      onnx::ValueInfoProto& input = *graph.add_input();
+      input.set_name(std::string(name));
+      *input.mutable_type() = weight != weights_.end() ? type_of(*weight->second) : *type->second;
+    }
+  }
+
+  const ModelParts& parts_;
+  const Sizes& sizes_;
+  onnx::ModelProto base_;  // all but nodes, weights and types of values
+  FlatSet<std::string> inputs_;
+  FlatMap<std::string_view, const OnnxTensor*> weights_;
+  FlatMap<std::string_view, const onnx_file::OnnxValue*> stated_;
+};
+
+// Returns false if onnx refuses a node.
+bool run_inference(onnx::ModelProto& model) {
   spell_out_known_results(model);
-  parts.file->release_all();  // inference looks at the model alone
   try {
     // Sizes are followed through Shape, Gather and Concat, so that those that are dynamic keep their names.
     const onnx::ShapeInferenceOptions follow_sizes(/*check_type_val=*/false, /*strict_mode_val=*/0,
                                                    /*data_prop_val=*/!holds_long_vector(model.graph()));
     onnx::shape_inference::InferShapes(model, onnx::OpSchemaRegistry::Instance(), follow_sizes);
+    return true;
   } catch (const std::exception&) {
-    model = without_weights(parts, sizes);  // a node that inference refuses: what the file states is known all the same
+    return false;
   }
-  if (!sizes.empty() || lacks_types(model.graph())) follow_sizes(model);
-  return model;
 }
-
-}  // namespace
-
-namespace {
 
 // Calls `add(value)` for each value of the bodies in the graph of which a type is known.
 void each_inner_type(const onnx::GraphProto& graph, const auto& add) {
@@ -155,26 +205,44 @@ void each_inner_type(const onnx::GraphProto& graph, const auto& add) {
 }  // namespace
 
 ValueTypes value_types(const ModelParts& parts, const Sizes& sizes) {
+  constexpr std::size_t nodes_a_piece = 100'000;
   ValueTypes types;
   std::unordered_map<std::string, std::shared_ptr<const onnx::TypeProto>> distinct;  // by their bytes
-  const auto add = [&](const std::string& name, const onnx::TypeProto& type) {
-    auto& known = distinct[type.SerializeAsString()];
-    if (known == nullptr) known = std::make_shared<const onnx::TypeProto>(type);
-    types.insert_or_assign(name, known);
+  const auto add = [&](const onnx::ValueInfoProto& value) {
+    if (!value.has_type()) return;
+    auto& known = distinct[value.type().SerializeAsString()];
+    if (known == nullptr) known = std::make_shared<const onnx::TypeProto>(value.type());
+    types.insert_or_assign(value.name(), known);
   };
-  {
-    const onnx::ModelProto model = inferred(parts, sizes);
-    for (const auto* values : {&model.graph().input(), &model.graph().value_info(), &model.graph().output()}) {
-      for (const onnx::ValueInfoProto& value : *values) {
-        if (value.has_type()) add(value.name(), value.type());
-      }
+  const auto add_new = [&](const onnx::ValueInfoProto& value) {
+    if (!types.contains(value.name())) add(value);
+  };
+  const Pieces pieces(parts, sizes);
+  for (const onnx::ValueInfoProto& input : pieces.interface().input()) add(input);
+  const std::span<const OnnxNode> nodes = parts.graph.nodes;
+  const bool inferable = is_inferable(parts);
+  for (std::size_t first = 0; inferable && first < nodes.size(); first += nodes_a_piece) {
+    const auto piece = nodes.subspan(first, std::min(nodes_a_piece, nodes.size() - first));
+    onnx::ModelProto model = pieces.of(piece, types);
+    // Falls back to the types that the file states if inference refuses a node.
+    if (!run_inference(model)) model = pieces.of(piece, types);
+    if (!sizes.empty() || lacks_types(model.graph())) follow_sizes(model);
+    for (const auto* values : {&model.graph().value_info(), &model.graph().output()}) {
+      for (const onnx::ValueInfoProto& value : *values) add(value);
     }
-    each_inner_type(model.graph(), [&](const onnx::ValueInfoProto& value) {
-      if (!types.contains(value.name())) add(value.name(), value.type());
-    });
+    each_inner_type(model.graph(), add_new);
   }
+  for (const onnx_file::OnnxValue& value : parts.graph.value_info) {
+    if (!types.contains(value.name)) add(pieces.stated(value));
+  }
+  for (const onnx::ValueInfoProto& output : pieces.interface().output()) add_new(output);
   give_back_freed_memory();
-  for (const OnnxTensor& tensor : parts.graph.initializers) add(std::string(tensor.name), type_of(tensor));
+  for (const OnnxTensor& tensor : parts.graph.initializers) {
+    onnx::ValueInfoProto value;
+    value.set_name(std::string(tensor.name));
+    *value.mutable_type() = type_of(tensor);
+    add(value);
+  }
   return types;
 }
 

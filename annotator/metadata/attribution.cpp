@@ -57,9 +57,11 @@ const Node* Recorded::operation(std::int32_t index) const {
   return index >= 0 && static_cast<std::size_t>(index) < operations_.size() ? operations_[index] : nullptr;
 }
 
-Attribution attribution_by_whence(const onnx_file::OnnxNode& node, const Recorded* recorded) {
+namespace {
+
+Attribution read_by_whence(const onnx_file::OnnxNode& node, const OnnxProperties& existing_metadata,
+                           const Recorded* recorded) {
   Attribution result;
-  const OnnxProperties existing_metadata = node.metadata;
   if (const auto stamp = find_property(existing_metadata, keys::op)) result.origin = origin::parse_stamp(*stamp);
   const bool annotated = find_property(existing_metadata, keys::module).has_value();
   if (annotated || recorded == nullptr || !result.origin || !recorded->keys().knows(*result.origin)) {
@@ -77,9 +79,15 @@ Attribution attribution_by_whence(const onnx_file::OnnxNode& node, const Recorde
   return result;
 }
 
+}  // namespace
+
+Attribution attribution_by_whence(const onnx_file::OnnxNode& node, const Recorded* recorded) {
+  return read_by_whence(node, node.metadata, recorded);
+}
+
 Attribution attribution_of(const onnx_file::OnnxNode& node, const Recorded* recorded) {
-  Attribution result = attribution_by_whence(node, recorded);
   const OnnxProperties metadata = node.metadata;
+  Attribution result = read_by_whence(node, metadata, recorded);
   if (result.attributed() || find_property(metadata, keys::confidence)) return result;  // annotate may have found none
   std::optional<PyTorchOrigin> stated = origin_by_pytorch(node, metadata);
   if (!stated) return result;

@@ -84,9 +84,9 @@ LayerModules LayerPlacer::by_list(const Layer& layer) const {
   // All nodes are of one module; if they are of one call, the layer is.
   const std::vector<std::size_t> nodes = listed_nodes(layer);
   if (nodes.empty() || !layer.holds.regions.empty()) return modules;
-  const std::string& call = graph_.nodes[nodes.front()].attribution.call;
-  const bool one =
-      std::ranges::all_of(nodes, [&](std::size_t each) { return graph_.nodes[each].attribution.call == call; });
+  const auto call_of = [&](std::size_t node) { return graph_.attribution_of(graph_.nodes[node]).call; };
+  const std::string call = call_of(nodes.front());
+  const bool one = std::ranges::all_of(nodes, [&](std::size_t each) { return call_of(each) == call; });
   if (one) modules.call = call;
   return modules;
 }

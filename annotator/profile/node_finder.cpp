@@ -61,7 +61,7 @@ FoundNode NodeFinder::found(std::string_view name, std::string_view op_type, Pro
   const bool agree = std::ranges::all_of(all, [&](std::size_t each) { return graph_.nodes[each].row == first.row; });
   if (!agree || !first.row) return {};
   const bool one = all.size() == 1;
-  return {rule, first.row, one ? first.attribution.call : "", first.node->op_type == op_type};
+  return {rule, first.row, one ? graph_.attribution_of(first).call : "", first.node->op_type == op_type};
 }
 
 OptimizedFinder::OptimizedFinder(const onnx_file::OnnxSummary& optimized, const onnx_file::OnnxSummary& model,

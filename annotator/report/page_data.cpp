@@ -258,9 +258,10 @@ void put_nodes(const Report& report, TextSink& to, Packed& packed) {
   std::vector<std::optional<std::uint64_t>> row_of, operations_of;
   for (const view::PlacedNode& placed : nodes) {
     operator_of.push_back(operators.of(operator_text(*placed.node)));
-    source_of.push_back(sources.of(placed.attribution.source));
-    call_of.push_back(calls.of(placed.attribution.call));
-    confidence_of.push_back(static_cast<std::uint64_t>(placed.attribution.confidence));
+    const metadata::Attribution attribution = report.graph.attribution_of(placed);
+    source_of.push_back(sources.of(attribution.source));
+    call_of.push_back(calls.of(attribution.call));
+    confidence_of.push_back(static_cast<std::uint64_t>(placed.confidence));
     row_of.emplace_back(placed.row);
   }
   for (const auto& operations : report.operations) operations_of.emplace_back(operations);
@@ -334,8 +335,9 @@ Json operation_evidence(const view::ExplainedOperation& operation, Interned& tex
 }
 
 // [reason, rule, [module], [operation], [key, value]], texts by number.
-void put_evidence(TextSink& to, const view::PlacedNode& placed, const metadata::Recorded* recorded, Interned& texts) {
-  const metadata::Attribution& attribution = placed.attribution;
+void put_evidence(TextSink& to, const view::PlacedNode& placed, const view::NodeGraph& graph, Interned& texts) {
+  const metadata::Attribution attribution = graph.attribution_of(placed);
+  const metadata::Recorded* const recorded = graph.recorded.get();
   to.write("[");
   put(to, texts.of(view::reason_of(*placed.node, attribution, recorded)));
   to.write(",");
@@ -356,11 +358,11 @@ void put_evidence(TextSink& to, const view::PlacedNode& placed, const metadata::
   to.write("]");
 }
 
-std::string evidence_text(std::span<const view::PlacedNode> nodes, const metadata::Recorded* recorded) {
+std::string evidence_text(std::span<const view::PlacedNode> nodes, const view::NodeGraph& graph) {
   TextSink to;
   Interned texts;
   to.write("{\"nodes\":");
-  put_array(to, nodes, [&](const view::PlacedNode& placed) { put_evidence(to, placed, recorded, texts); });
+  put_array(to, nodes, [&](const view::PlacedNode& placed) { put_evidence(to, placed, graph, texts); });
   to.write(",\"texts\":");
   texts.put_all(to);
   to.write("}");
@@ -403,7 +405,7 @@ void write_page_evidence(const Report& report, AtomicFile& to) {
   for (std::size_t first = 0, piece = 0; first < nodes.size(); first += piece_size, ++piece) {
     const std::span part = std::span(nodes).subspan(first, std::min(piece_size, nodes.size() - first));
     to.write("<script type=\"text/plain\" id=\"whence-evidence-" + std::to_string(piece) + "\">");
-    to.write(deflated(evidence_text(part, report.recorded.get())));
+    to.write(deflated(evidence_text(part, report.graph)));
     to.write("</script>\n");
   }
 }

@@ -46,8 +46,6 @@ Result<Report> make_report(const std::string& path, const Program* program,
     report.validation = value_of(validation::validate_file(path, program, {}));
     give_back_freed_memory();
     report.model = value_of(functions::read_flat_summary(path));
-    if (program != nullptr && metadata::belongs_to(report.model, *program))
-      report.recorded = std::make_unique<metadata::Recorded>(*program);
     report.graph = view::node_graph_of(report.model, program);
     for (const view::PlacedNode& placed : report.graph.nodes) {
       report.operations.push_back(view::count_operations(*placed.node, report.shapes.values));

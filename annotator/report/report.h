@@ -25,7 +25,6 @@ struct ModuleFigures {
 struct Report {
   std::string file;  // base name
   onnx_file::OnnxSummary model;
-  std::unique_ptr<metadata::Recorded> recorded;  // when the file belongs to the sidecar that was given
   view::NodeGraph graph;
   functions::FileShapes shapes;
   validation::Validation validation;

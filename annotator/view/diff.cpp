@@ -32,7 +32,7 @@ std::string label(const OnnxNode& node) {
 // Rows while they are being counted; the nodes without a module are kept under a key of their own.
 class Rows {
  public:
-  void count(const DiffNode& node, std::int64_t ModuleDiff::*total, std::int64_t ModuleDiff::*own) {
+  void count(const DiffNode& node, std::int64_t ModuleDiff::* total, std::int64_t ModuleDiff::* own) {
     ++(all_.*total);
     for (ModuleDiff* row : rows_of({node.attribution.modules.begin(), node.attribution.modules.end()})) ++(row->*total);
     for (const std::string& module : node.attribution.modules) ++(tree_.rows[tree_.add(module)].diff.*own);
@@ -48,17 +48,16 @@ class Rows {
   }
 
   // Each parameter once for every module at or below which a node reads it.
-  void count_parameters(const onnx_file::OnnxGraph& graph, const DiffNodes& nodes, std::int64_t ModuleDiff::*total) {
-    std::vector<ParameterReader> readers;
-    readers.reserve(nodes.size());
-    for (const DiffNode& node : nodes) readers.push_back({node.node, &node.attribution});
-    for (const ReadParameter& parameter : parameters_read(graph, readers)) {
+  void count_parameters(const onnx_file::OnnxGraph& graph, const DiffNodes& nodes, std::int64_t ModuleDiff::* total) {
+    ParametersRead parameters(graph);
+    for (const DiffNode& node : nodes) parameters.add(*node.node, node.attribution);
+    parameters.each([&](const ReadParameter& parameter) {
       all_.*total += parameter.elements;
       std::set<ModuleDiff*> rows;
       if (parameter.unplaced) rows.insert(&without_);
       if (!parameter.modules.empty()) rows.merge(rows_of(parameter.modules));
       for (ModuleDiff* row : rows) row->*total += parameter.elements;
-    }
+    });
   }
 
   void finish(ModelDiff& diff) {
@@ -274,7 +273,6 @@ ModelDiff diff_models(const OnnxSummary& a, const OnnxSummary& b, const Program*
   NodeChanges node_changes(a, b);
   diff.nodes = changes(nodes_a, nodes_b, node_changes);
   diff.notes = node_changes.notes();
-  for (const OnnxSummary* model : {&a, &b}) model->file->release_all();  // pairing read names all over them
   for (const ChangedNode& node : diff.nodes) rows.count(node);
   rows.finish(diff);
   return diff;

@@ -31,7 +31,6 @@ DiffNodes diff_nodes(const OnnxSummary& model, const Program* program, Reading r
     nodes.back().attribution.source = std::string();
     nodes.back().attribution.origin.reset();
   }
-  model.file->release_all();  // later steps read the texts of some nodes alone
   return nodes;
 }
 

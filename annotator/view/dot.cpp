@@ -54,13 +54,14 @@ class DotWriter {
 
   void node(std::size_t index, std::size_t level) {
     const PlacedNode& placed = graph_.nodes[index];
+    const metadata::Attribution attribution = graph_.attribution_of(placed);
     put_(std::string(level * 2, ' '));
     put_("n" + std::to_string(index) + " [label=" + in_quotes(placed.node->op_type) +
          ", tooltip=" + in_quotes(placed.node->name) + ", nodename=" + in_quotes(placed.node->name) +
-         ", confidence=" + std::string(origin::name_of(placed.attribution.confidence)) + ", fillcolor=\"" +
-         std::string(colour_of(placed.attribution.confidence)) + "\"");
-    if (placed.row) put_(", module=" + in_quotes(placed.attribution.module));
-    if (!placed.attribution.source.empty()) put_(", source=" + in_quotes(placed.attribution.source));
+         ", confidence=" + std::string(origin::name_of(attribution.confidence)) + ", fillcolor=\"" +
+         std::string(colour_of(attribution.confidence)) + "\"");
+    if (placed.row) put_(", module=" + in_quotes(attribution.module));
+    if (!attribution.source.empty()) put_(", source=" + in_quotes(attribution.source));
     put_("];\n");
   }
 

@@ -63,15 +63,16 @@ class GraphmlWriter {
 
   void node(std::size_t index, std::size_t level) {
     const PlacedNode& placed = graph_.nodes[index];
+    const metadata::Attribution attribution = graph_.attribution_of(placed);
     put_(std::string(level * 2, ' '));
     put_("<node id=\"n" + std::to_string(index) + "\">");
     data("kind", "node");
     data("name", placed.node->name);
     data("op", placed.node->op_type);
-    if (placed.row) data("module", placed.attribution.module);
-    data("confidence", origin::name_of(placed.attribution.confidence));
-    data("call", placed.attribution.call);
-    data("source", placed.attribution.source);
+    if (placed.row) data("module", attribution.module);
+    data("confidence", origin::name_of(attribution.confidence));
+    data("call", attribution.call);
+    data("source", attribution.source);
     put_("</node>\n");
   }
 

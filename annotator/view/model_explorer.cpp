@@ -73,15 +73,16 @@ class ModelExplorerWriter {
     put_(R"({"label":)" + json_text(Json(viewer_graph_id(model_))) + R"(,"graphs":[{"id":)" +
          json_text(Json(viewer_graph_id(model_))) + R"(,"nodes":[)");
     inputs();
-    const auto layers = layers_of(graph_);
+    const ViewerLayers viewer_layers(graph_);
     const std::vector<GraphIndex::Read>& reads = graph_.index.reads();
     std::vector<std::vector<GraphIndex::Read>> by_node(graph_.nodes.size());
     for (const GraphIndex::Read& read : reads) by_node[static_cast<std::size_t>(read.node)].push_back(read);
     for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
-      node(i, layers[i].empty() ? "" : layers[i].back().path, by_node[i]);
-      const auto confidence = graph_.nodes[i].attribution.confidence;
+      const std::vector<ViewerLayer> layers = viewer_layers.of(graph_.nodes[i]);
+      node(i, layers.empty() ? "" : layers.back().path, by_node[i]);
+      const auto confidence = graph_.nodes[i].confidence;
       all_.add(confidence);
-      for (const ViewerLayer& layer : layers[i]) {
+      for (const ViewerLayer& layer : layers) {
         LayerFigures& figures = layers_[layer.path];
         figures.row = layer.row;
         figures.nodes.add(confidence);
@@ -192,25 +193,26 @@ class ModelExplorerWriter {
   }
 
   std::string attributes(std::size_t number) const {
-    const auto& [node, origin, row] = graph_.nodes[number];
+    const PlacedNode& placed = graph_.nodes[number];
+    const metadata::Attribution origin = graph_.attribution_of(placed);
     std::string attributes = key_value("confidence", origin::name_of(origin.confidence));
-    if (row) {
+    if (placed.row) {
       push(attributes, key_value("module", origin.module.empty() ? "(root)" : origin.module));
-      add(attributes, "module type", graph_.tree.rows[*row].type);
+      add(attributes, "module type", graph_.tree.rows[*placed.row].type);
       if (origin.modules.size() > 1) add(attributes, "modules", list_text(origin.modules));
     }
     add(attributes, "call", origin.call);
     add(attributes, "source", origin.source);
     add(attributes, "rule", origin.rule);
     add(attributes, "identity", origin.id);
-    add(attributes, "node name", node->name);
+    add(attributes, "node name", placed.node->name);
     const std::int32_t holder = graph_.index.holder(static_cast<std::int32_t>(number));
     if (holder >= 0) {
       push(attributes, R"({"key":"in a body of","value":{"type":"node_ids","nodeIds":[)" +
                            quoted_json(ids_[static_cast<std::size_t>(holder)]) + "]}}");
     }
     const Place place{.file = model_.file ? model_.file->path() : "", .stage = "model-explorer"};
-    for (const onnx_file::OnnxAttribute& each : node->attributes) {
+    for (const onnx_file::OnnxAttribute& each : placed.node->attributes) {
       add(attributes, each.name, attribute_text(each, place));
     }
     return attributes;
@@ -301,7 +303,7 @@ void write_confidence_data(const onnx_file::OnnxSummary& model, const NodeGraph&
   const std::vector<std::string> ids = viewer_ids(graph);
   put("{" + json_text(Json(viewer_graph_id(model))) + R"(:{"name":"confidence","results":{)");
   for (std::size_t i = 0; i < ids.size(); ++i) {
-    const auto confidence = graph.nodes[i].attribution.confidence;
+    const auto confidence = graph.nodes[i].confidence;
     const Json result = {{"value", origin::name_of(confidence)}, {"bgColor", colour_of(confidence)}};
     put((i == 0 ? "" : ",\n") + json_text(Json(ids[i])) + ":" + json_text(result));
   }

@@ -4,6 +4,7 @@
 
 #include "annotator/metadata/attribution.h"
 #include "annotator/metadata/way.h"
+#include "annotator/onnx_file/walk.h"
 #include "annotator/text/patterns.h"
 #include "annotator/view/parameters_read.h"
 #include "schema/element_count.h"
@@ -52,12 +53,12 @@ void add_types(const OnnxNode& node, ModuleTree& tree) {
 }
 
 // Each parameter counts once for every module at or below which a node reads it.
-void add_parameters(const onnx_file::OnnxGraph& graph, const std::vector<ParameterReader>& readers, ModuleTree& tree) {
-  for (const ReadParameter& parameter : parameters_read(graph, readers)) {
+void add_parameters(const ParametersRead& parameters, ModuleTree& tree) {
+  parameters.each([&](const ReadParameter& parameter) {
     for (const std::size_t row : tree.around(parameter.modules)) {
       tree.rows[row].parameters = saturated_sum(tree.rows[row].parameters, parameter.elements);
     }
-  }
+  });
 }
 
 }  // namespace
@@ -79,22 +80,19 @@ ModuleTree tree_of(const onnx_file::OnnxSummary& model, const Program* program) 
     if (metadata::belongs_to(model, *program)) recorded.emplace(*program);
   }
   std::map<std::string, std::set<std::string>> calls;
-  const std::vector<const OnnxNode*> nodes = onnx_file::all_nodes(model.graph);
-  std::vector<metadata::Attribution> attributions;
-  std::vector<ParameterReader> readers;
-  attributions.reserve(nodes.size());
-  for (const OnnxNode* node : nodes) {
-    const metadata::Attribution& attribution =
-        attributions.emplace_back(metadata::attribution_of(*node, recorded ? &*recorded : nullptr));
-    readers.push_back({node, &attribution});
-    count(tree, attribution.modules, std::string(node->op_type));
+  ParametersRead parameters(model.graph);
+  onnx_file::walk_nodes(model.graph.nodes, [&](const OnnxNode& node) {
+    const metadata::Attribution attribution = metadata::attribution_of(node, recorded ? &*recorded : nullptr);
+    count(tree, attribution.modules, std::string(node.op_type));
     if (attribution.by_pytorch) ++tree.by_pytorch;
+    if (program != nullptr) return;
     if (!attribution.call.empty()) calls[attribution.module].insert(attribution.call);
-  }
+    parameters.add(node, attribution);
+  });
   if (program == nullptr) {
     tree.of_weights = true;
-    for (const OnnxNode* node : nodes) add_types(*node, tree);
-    add_parameters(model.graph, readers, tree);
+    onnx_file::walk_nodes(model.graph.nodes, [&](const OnnxNode& node) { add_types(node, tree); });
+    add_parameters(parameters, tree);
     for (const auto& [module, numbers] : calls) {
       tree.rows[tree.add(module)].calls = static_cast<std::int64_t>(numbers.size());
     }

@@ -3,19 +3,18 @@
 namespace whence::view {
 
 NodeGraph node_graph_of(const onnx_file::OnnxSummary& model, const Program* program) {
-  NodeGraph graph{tree_of(model, program), onnx_file::GraphIndex(model.graph), {}};
-  std::optional<metadata::Recorded> recorded;
-  if (program != nullptr && metadata::belongs_to(model, *program)) recorded.emplace(*program);
+  NodeGraph graph{tree_of(model, program), onnx_file::GraphIndex(model.graph), nullptr, {}};
+  if (program != nullptr && metadata::belongs_to(model, *program)) {
+    graph.recorded = std::make_unique<const metadata::Recorded>(*program);
+  }
   graph.nodes.reserve(graph.index.nodes().size());
   for (const onnx_file::OnnxNode* node : graph.index.nodes()) {
-    PlacedNode placed{node, metadata::attribution_of(*node, recorded ? &*recorded : nullptr), std::nullopt};
-    if (placed.attribution.attributed()) {
-      // The common ancestor of a fused node's modules has a row: every prefix of a path has.
-      placed.row = graph.tree.find(placed.attribution.module).value_or(0);
-    }
-    graph.nodes.push_back(std::move(placed));
+    PlacedNode& placed = graph.nodes.emplace_back(PlacedNode{node});
+    const metadata::Attribution attribution = graph.attribution_of(placed);
+    placed.confidence = attribution.confidence;
+    // The common ancestor of a fused node's modules has a row: every prefix of a path has.
+    if (attribution.attributed()) placed.row = graph.tree.find(attribution.module).value_or(0);
   }
-  model.file->release_all();  // later steps read little of it
   return graph;
 }
 

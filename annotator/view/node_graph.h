@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -14,20 +15,25 @@ namespace whence::view {
 
 struct PlacedNode {
   const onnx_file::OnnxNode* node = nullptr;
-  metadata::Attribution attribution;
+  origin::Confidence confidence = origin::Confidence::unattributed;
   // The row of its module in the tree; for a fused node, of the common ancestor. None: unattributed.
-  std::optional<std::size_t> row;
+  std::optional<std::size_t> row = {};
 };
 
 struct NodeGraph {
   ModuleTree tree;
   onnx_file::GraphIndex index;
-  std::vector<PlacedNode> nodes;  // by their number in the index
+  std::unique_ptr<const metadata::Recorded> recorded;  // null if the file does not belong to the program
+  std::vector<PlacedNode> nodes;                       // by their number in the index
 
+  // Read anew each time: a million of them take half a gigabyte.
+  metadata::Attribution attribution_of(const PlacedNode& placed) const {
+    return metadata::attribution_of(*placed.node, recorded.get());
+  }
   std::vector<std::vector<std::size_t>> nodes_by_row() const;
 };
 
-// `program` may be null, as for tree_of. `model` must outlive the result. Cost: linear.
+// `program` may be null, as for tree_of. Both must outlive the result. Cost: linear.
 NodeGraph node_graph_of(const onnx_file::OnnxSummary& model, const Program* program);
 
 }  // namespace whence::view

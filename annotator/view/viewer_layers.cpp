@@ -31,42 +31,18 @@ std::string module_name(std::string_view path) {
 }
 
 // The called modules on the way to a node, of which the last may be known by its call alone.
-std::vector<CalledModule> way_of(const PlacedNode& placed) {
+std::vector<CalledModule> way_of(const NodeGraph& graph, const PlacedNode& placed) {
   if (!placed.row) return {};
   const onnx_file::OnnxProperties metadata = placed.node->metadata.list();
   std::vector<CalledModule> way = metadata::stated_modules(metadata);
   metadata::set_calls(metadata, way);
-  const metadata::Attribution& origin = placed.attribution;
+  const metadata::Attribution origin = graph.attribution_of(placed);
   const bool has_last = std::ranges::any_of(way, [&](const auto& each) { return each.path == origin.module; });
   if (!has_last && !origin.call.empty() &&
       std::ranges::all_of(origin.call, [](unsigned char c) { return std::isdigit(c) != 0; })) {
     way.push_back({.path = origin.module, .call = std::atoi(origin.call.c_str())});
   }
   return way;
-}
-
-using CalledAgain = std::unordered_set<std::string>;  // paths of modules with a second call
-
-std::vector<ViewerLayer> module_layers(const ModuleTree& tree, const PlacedNode& placed, const CalledAgain& again) {
-  std::vector<std::size_t> rows;
-  for (std::optional<std::size_t> row = placed.row; row && tree.rows[*row].parent; row = tree.rows[*row].parent) {
-    rows.push_back(*row);
-  }
-  const std::vector<CalledModule> way = again.empty() ? std::vector<CalledModule>() : way_of(placed);
-  std::vector<ViewerLayer> layers;
-  std::string path;
-  for (const std::size_t row : rows | std::views::reverse) {
-    const ModuleRow& module = tree.rows[row];
-    std::string name = module_name(module.path);
-    if (const std::string type = last_segment(module.type); !type.empty()) name += ": " + type;
-    if (again.contains(module.path)) {
-      const auto called = std::ranges::find(way, module.path, &CalledModule::path);
-      if (called != way.end()) name += " (call " + std::to_string(called->call) + ")";
-    }
-    path += (path.empty() ? "" : "/") + without_slashes(std::move(name));
-    layers.push_back({path, row});
-  }
-  return layers;
 }
 
 std::vector<ViewerLayer> name_layers(std::string_view name) {
@@ -87,17 +63,34 @@ std::vector<ViewerLayer> name_layers(std::string_view name) {
 
 }  // namespace
 
-std::vector<std::vector<ViewerLayer>> layers_of(const NodeGraph& graph) {
-  CalledAgain again;
+ViewerLayers::ViewerLayers(const NodeGraph& graph) : graph_(graph) {
   for (const PlacedNode& placed : graph.nodes) {
-    for (const CalledModule& module : way_of(placed)) {
-      if (module.call > 0) again.insert(module.path);
+    for (const CalledModule& module : way_of(graph, placed)) {
+      if (module.call > 0) called_again_.insert(module.path);
     }
   }
-  std::vector<std::vector<ViewerLayer>> layers;
-  layers.reserve(graph.nodes.size());
-  for (const PlacedNode& placed : graph.nodes) {
-    layers.push_back(placed.row ? module_layers(graph.tree, placed, again) : name_layers(placed.node->name));
+}
+
+std::vector<ViewerLayer> ViewerLayers::of(const PlacedNode& placed) const {
+  if (!placed.row) return name_layers(placed.node->name);
+  std::vector<std::size_t> rows;
+  for (std::optional<std::size_t> row = placed.row; row && graph_.tree.rows[*row].parent;
+       row = graph_.tree.rows[*row].parent) {
+    rows.push_back(*row);
+  }
+  const std::vector<CalledModule> way = called_again_.empty() ? std::vector<CalledModule>() : way_of(graph_, placed);
+  std::vector<ViewerLayer> layers;
+  std::string path;
+  for (const std::size_t row : rows | std::views::reverse) {
+    const ModuleRow& module = graph_.tree.rows[row];
+    std::string name = module_name(module.path);
+    if (const std::string type = last_segment(module.type); !type.empty()) name += ": " + type;
+    if (called_again_.contains(module.path)) {
+      const auto called = std::ranges::find(way, module.path, &CalledModule::path);
+      if (called != way.end()) name += " (call " + std::to_string(called->call) + ")";
+    }
+    path += (path.empty() ? "" : "/") + without_slashes(std::move(name));
+    layers.push_back({path, row});
   }
   return layers;
 }

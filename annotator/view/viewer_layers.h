@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 #include <vector>
 
 #include "annotator/view/node_graph.h"
@@ -19,8 +20,18 @@ struct ViewerLayer {
 // The layer of nodes that no module is known for, around those that the slashes in their names make.
 inline constexpr std::string_view unattributed_layer = "unattributed (by node names)";
 
-// Outermost first; empty for nodes of the root module. A module that the file's nodes know by several calls has its
-// call's number in the layer's name, as far as the node states it.
-std::vector<std::vector<ViewerLayer>> layers_of(const NodeGraph& graph);
+class ViewerLayers {
+ public:
+  // `graph` must outlive it.
+  explicit ViewerLayers(const NodeGraph& graph);
+
+  // Outermost first; empty for nodes of the root module. A module that the file's nodes know by several calls has its
+  // call's number in the layer's name, as far as the node states it.
+  std::vector<ViewerLayer> of(const PlacedNode& placed) const;
+
+ private:
+  const NodeGraph& graph_;
+  std::unordered_set<std::string> called_again_;  // paths of modules with a second call
+};
 
 }  // namespace whence::view
