@@ -287,6 +287,7 @@ void write_model_parts(ModelParts parts, const onnx_file::ModelOutput& output) {
   const Relocation relocation(data.new_locations());
 
   write::ModelLayout layout;
+  layout.nodes_file = parts.file;
   for (const OnnxNode& node : parts.graph.nodes) {
     if (read_plain_node(node.read())) {
       layout.nodes.push_back(node.message);

@@ -49,7 +49,11 @@ class NodeMetadata {
   OnnxProperties list() const;
   operator OnnxProperties() const { return list(); }
   std::optional<std::string_view> find(std::string_view key) const;
-  bool same_bytes(const NodeMetadata& other) const { return fields_ == other.fields_; }
+  bool same_bytes(const NodeMetadata& other) const {
+    was_read(fields_.size());
+    other.was_read(other.fields_.size());
+    return fields_ == other.fields_;
+  }
   void was_read(std::size_t bytes) const {
     if (pages_ != nullptr) pages_->was_read(bytes);
   }

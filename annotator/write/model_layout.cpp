@@ -1,6 +1,7 @@
 #include "annotator/write/model_layout.h"
 
 #include "annotator/onnx_file/onnx_fields.h"
+#include "annotator/onnx_file/page_release.h"
 #include "annotator/onnx_file/wire_out.h"
 
 namespace whence::write {
@@ -31,11 +32,13 @@ std::uint64_t ModelLayout::size() const {
 void ModelLayout::write(AtomicFile& file) const {
   std::string frame = head;
   wire::append_field_head(frame, proto::model::graph, graph_size());
+  onnx_file::PageRelease pages(nodes_file);
   for (const std::string_view node : nodes) {
     wire::append_field_head(frame, proto::graph::node, node.size());
     file.write(frame);
     frame.clear();
     file.write(node);
+    if (nodes_file) pages.was_read(node.size());
   }
   frame += graph_head;
   for (const Tensor& tensor : initializers) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,9 +21,10 @@ struct ModelLayout {
     std::uint64_t size() const;
   };
 
-  std::string head;                     // ModelProto's fields before the graph
-  std::vector<std::string_view> nodes;  // NodeProtos that lie elsewhere, if graph_head does not hold them
-  std::string graph_head;               // GraphProto's fields before the initializers
+  std::string head;                              // ModelProto's fields before the graph
+  std::vector<std::string_view> nodes;           // NodeProtos that lie elsewhere, if graph_head does not hold them
+  std::shared_ptr<const MappedFile> nodes_file;  // the file in which they lie; null: in memory
+  std::string graph_head;                        // GraphProto's fields before the initializers
   std::vector<Tensor> initializers;
   std::string graph_tail, tail;  // the fields after the initializers, and after the graph
 
