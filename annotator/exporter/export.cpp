@@ -74,45 +74,6 @@ void separate_outputs(Graph& graph, std::size_t chosen) {
   }
 }
 
-// Keys of operators that have no converter, and the operations that they are.
-using Unconvertible = std::map<std::string, std::set<std::int32_t>>;
-
-Unconvertible unconvertible_in(const Program& lowered) {
-  Unconvertible found;
-  for (const Node* node : operations(lowered)) {
-    if (node->blocks.empty() && convert::OpTable::get().find(qualified(*node)) == nullptr) {
-      found[qualified(*node)].insert(node->origin.op);
-    }
-  }
-  return found;
-}
-
-// Operators of `wanted` with a step that has no converter either, so that it is of no use to open them.
-std::set<std::string> opened_in_vain(const Program& program, const std::set<std::string>& opened,
-                                     const Unconvertible& left) {
-  std::set<std::int32_t> ops;
-  for (const auto& [key, places] : left) {
-    if (!opened.contains(key)) ops.insert(places.begin(), places.end());
-  }
-  std::set<std::string> keys;
-  for (const Node* node : operations(program)) {
-    if (ops.contains(node->origin.op) && opened.contains(qualified(*node))) keys.insert(qualified(*node));
-  }
-  return keys;
-}
-
-// Adds what stands in the place of operators of `keys` before the program is lowered: "aten::subtract_" of
-// "aten::subtract".
-void add_in_place_forms(const Program& program, std::set<std::string>& keys) {
-  for (const Node* node : operations(program)) {
-    if (!lower::is_in_place(*node) || keys.contains(qualified(*node))) continue;
-    const Argument& written = lower::written_argument(*node);
-    if (written.as<ValueRef>() == nullptr && written.as<ArgumentList>() == nullptr) continue;
-    const std::optional<Node> functional = lower::functional_form(program, *node).node;
-    if (functional && keys.contains(qualified(*functional))) keys.insert(qualified(*node));
-  }
-}
-
 // Operators that are refused for what they are given, each with the refusal.
 using Refused = std::map<std::string, Diagnostic>;
 
@@ -120,14 +81,14 @@ using Refused = std::map<std::string, Diagnostic>;
 constexpr std::size_t long_form = 100;
 
 // Warns of each opened operator that takes so many operations: an LSTM of 64 steps takes 2,000 where its node is one.
-void warn_of_long_forms(const Program& program, const Program& lowered, const std::set<std::string>& opened,
+void warn_of_long_forms(const Program& program, const Program& lowered, const lower::Composites& composites,
                         const Refused& refused, Diagnostics& notes) {
   std::unordered_map<std::int32_t, std::size_t> operations_of;  // by number of the recorded operation
   for (const Node* node : operations(lowered)) ++operations_of[node->origin.op];
   std::map<std::string, std::pair<const Node*, std::size_t>> longest;
   for (const Node* node : operations(program)) {
     const std::size_t count = operations_of[node->origin.op];
-    if (count < long_form || !opened.contains(qualified(*node))) continue;
+    if (count < long_form || composites.opened_by(program, *node) == nullptr) continue;
     auto& [call, operations] = longest[qualified(*node)];
     if (count > operations) call = node, operations = count;
   }
@@ -148,48 +109,58 @@ struct Lowered {
   Diagnostics notes;
 };
 
-// Opens the operators that have no converter but are composites of some that do. Most programs have no such operator
-// and are lowered once. `refused_before`: operators that have a converter, which does not serve this program.
-Lowered lower_for_conversion(const Program& program, const ExportOptions& options, const Refused& refused_before) {
-  std::set<std::string> written_as_they_are = options.custom_operators;
-  written_as_they_are.insert(options.kept_operators.begin(), options.kept_operators.end());
-  const auto lower = [&](const Program& recorded, Diagnostics notes) {
-    Lowered lowered{{}, {}, std::move(notes)};
-    lowered.program = lower::lower(recorded, lowered.failures, lowered.notes, written_as_they_are, options.fold);
-    return lowered;
-  };
-  Lowered lowered = lower(program, {});
-  std::set<std::string> keys;
-  for (const auto& [key, refusal] : refused_before) keys.insert(key);
-  if (options.trace_composite) {
-    for (const auto& [key, places] : unconvertible_in(lowered.program)) {
-      const bool written_as_it_is = program::named_in(written_as_they_are, key) != nullptr ||
-                                    options.passed_through.contains(key.substr(0, key.find(':')));
-      if (!written_as_it_is) keys.insert(key);
+bool is_written_as_it_is(const ExportOptions& options, const std::string& key) {
+  return program::named_in(options.custom_operators, key) != nullptr ||
+         program::named_in(options.kept_operators, key) != nullptr ||
+         options.passed_through.contains(key.substr(0, key.find(':')));
+}
+
+// Chooses what a lowered program has no converter for, unless the user has it written as it is. An operator with a step
+// that has no converter either was opened in vain, and is not chosen again. Returns true if the choice changed.
+bool choose_composites(lower::Composites& composites, std::set<std::string>& in_vain, const Program& program,
+                       const Program& lowered, const ExportOptions& options) {
+  std::map<std::int32_t, std::set<std::string>> unconvertible;  // by number of the recorded operation
+  for (const Node* node : operations(lowered)) {
+    const std::string key = qualified(*node);
+    const bool has_converter = !node->blocks.empty() || convert::OpTable::get().find(key) != nullptr;
+    if (!has_converter && !composites.keys.contains(key)) unconvertible[node->origin.op].insert(key);
+  }
+  std::set<std::string> keys = composites.keys;
+  for (const Node* node : operations(program)) {
+    const auto left = unconvertible.find(node->origin.op);
+    if (left == unconvertible.end()) continue;
+    const std::string* opened = composites.opened_by(program, *node);
+    if (opened != nullptr) in_vain.insert(*opened);
+    for (const std::string& key : left->second) {
+      if (opened == nullptr && !is_written_as_it_is(options, key)) keys.insert(key);
     }
   }
-  if (!keys.empty()) add_in_place_forms(program, keys);
-  while (!keys.empty()) {
-    Program opened = program;
-    Failures refused;
-    Diagnostics notes;
-    lower::Lowering opening{opened, refused, notes};
-    lower::expand_composites(opening, keys, options.trace_composite);
-    lowered = lower(opened, std::move(notes));
-    for (Failure& each : refused) {
-      if (options.unsupported_as_domain) {
-        each.diagnostic.severity = Severity::warning;
-        lowered.notes.push_back(std::move(each.diagnostic));
-      } else {
-        lowered.failures.push_back(std::move(each));
-      }
+  for (const std::string& key : in_vain) keys.erase(key);
+  return std::exchange(composites.keys, keys) != keys;
+}
+
+// Lowers once if every operator has a converter, which is so of most programs; else again with those opened that ATen
+// defines by others. `refused`: operators that have a converter, which does not serve this program.
+Lowered lower_for_conversion(const Program& program, const ExportOptions& options, const Refused& refused) {
+  std::set<std::string> untouched = options.custom_operators, in_vain;
+  untouched.insert(options.kept_operators.begin(), options.kept_operators.end());
+  lower::Composites composites{options.trace_composite};
+  for (const auto& [key, refusal] : refused) composites.keys.insert(key);
+  Lowered lowered;
+  do {
+    lowered = {};
+    composites.refused.clear();
+    lowered.program = lower::lower(program, lowered.failures, lowered.notes, untouched, options.fold, &composites);
+  } while (options.trace_composite && choose_composites(composites, in_vain, program, lowered.program, options));
+  for (Failure& each : composites.refused) {
+    if (!options.unsupported_as_domain) {
+      lowered.failures.push_back(std::move(each));
+      continue;
     }
-    const std::set<std::string> in_vain = opened_in_vain(program, keys, unconvertible_in(lowered.program));
-    if (in_vain.empty()) break;
-    for (const std::string& key : in_vain) keys.erase(key);
-    if (keys.empty()) lowered = lower(program, {});
+    each.diagnostic.severity = Severity::warning;
+    lowered.notes.push_back(std::move(each.diagnostic));
   }
-  if (!keys.empty()) warn_of_long_forms(program, lowered.program, keys, refused_before, lowered.notes);
+  if (!composites.keys.empty()) warn_of_long_forms(program, lowered.program, composites, refused, lowered.notes);
   return lowered;
 }
 
@@ -249,9 +220,7 @@ struct Attempt {
 };
 
 Attempt attempt(const Program& program, const ExportOptions& options, const Refused& refused_before) {
-  Lowered lowered = options.weights_as_inputs
-                        ? lower_for_conversion(with_weights_as_inputs(program), options, refused_before)
-                        : lower_for_conversion(program, options, refused_before);
+  Lowered lowered = lower_for_conversion(program, options, refused_before);
   Converted converted = convert_lowered(lowered.program, options, std::move(lowered.failures));
   tell_of_absent(options.kept_operators, program, lowered.program, lowered.notes);
   return {std::move(converted.graph), std::move(converted.failures), std::move(lowered.notes)};
@@ -313,7 +282,8 @@ Result<Graph> export_program(const Program& program, const ExportOptions& option
   Diagnostics notes;
   Result<Graph> result = guarded([&] {
     check_opset(options.opset);
-    Graph graph = converted(program, options, notes);
+    Graph graph = options.weights_as_inputs ? converted(with_weights_as_inputs(program), options, notes)
+                                            : converted(program, options, notes);
     set_names(graph, graph.inputs, options.input_names, "input");
     set_names(graph, graph.outputs, options.output_names, "output");
     separate_outputs(graph, options.output_names.size());
