@@ -232,32 +232,40 @@ void ConvertSession::convert_with_table(const Node& node) {
   if (options_.as_other_exporters) write_no_op(node);
 }
 
+namespace {
+
+// The ONNX operator that other exporters write for an operator also where it does nothing.
+std::string_view written_by_others(std::string_view target) {
+  static const std::vector<std::pair<std::string_view, std::set<std::string_view>>> names = {
+      {"Pad",
+       {"aten::_pad_circular", "aten::_pad_enum", "aten::constant_pad_nd", "aten::pad", "aten::reflection_pad1d",
+        "aten::reflection_pad2d", "aten::reflection_pad3d", "aten::replication_pad1d", "aten::replication_pad2d",
+        "aten::replication_pad3d"}},
+      {"Reshape",
+       {"aten::_reshape_alias", "aten::_unsafe_view", "aten::flatten", "aten::reshape", "aten::reshape_as",
+        "aten::unflatten", "aten::view", "aten::view_as"}},
+      {"Expand", {"aten::broadcast_to", "aten::expand", "aten::expand_as"}},
+      {"Slice", {"aten::narrow", "aten::slice"}},
+      {"Cast", {"aten::_to_copy", "aten::to", "aten::type_as"}},
+      {"Squeeze", {"aten::squeeze"}},
+      {"Transpose", {"aten::permute", "aten::transpose"}},
+      {"Mul", {"aten::mul"}},
+      {"Add", {"aten::add"}}};
+  const auto found = std::ranges::find_if(names, [&](const auto& row) { return row.second.contains(target); });
+  return found == names.end() ? "Identity" : found->first;
+}
+
+}  // namespace
+
 // A result that is one of the inputs gets a node of its own, named as exporters would write the operator.
 void ConvertSession::write_no_op(const Node& node) {
-  static const std::vector<std::pair<std::string_view, std::string_view>> names = {
-      {"pad", "Pad"},           {"view", "Reshape"},
-      {"reshape", "Reshape"},   {"flatten", "Reshape"},
-      {"unflatten", "Reshape"}, {"expand", "Expand"},
-      {"broadcast", "Expand"},  {"slice", "Slice"},
-      {"narrow", "Slice"},      {"to", "Cast"},
-      {"type_as", "Cast"},      {"squeeze", "Squeeze"},
-      {"permute", "Transpose"}, {"transpose", "Transpose"},
-      {"mul", "Mul"},           {"add", "Add"}};
   if (node.outputs.size() != 1 || node.arguments.empty()) return;
   const auto* input = node.arguments.front().value.as<ValueRef>();
   if (input == nullptr || program_.values[input->id].type.kind != ValueKind::tensor) return;
   auto& values = frames_.back()->values;
   const auto from = values.find(input->id);
   if (from == values.end() || values[node.outputs.front()] != from->second) return;
-  const std::string_view target = std::string_view(node.target).substr(node.target.find(':') + 2);
-  std::string_view op_type = "Identity";
-  for (const auto& [part, name] : names) {
-    if (target.find(part) != std::string_view::npos) {
-      op_type = name;
-      break;
-    }
-  }
-  values[node.outputs.front()] = emit("", op_type, {from->second}, {}, 1).front();
+  values[node.outputs.front()] = emit("", written_by_others(node.target), {from->second}, {}, 1).front();
 }
 
 void ConvertSession::poison_outputs(const Node& node) { poisoned_.insert(node.outputs.begin(), node.outputs.end()); }

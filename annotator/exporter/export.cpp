@@ -303,12 +303,29 @@ Result<Graph> export_program(const Program& program, const ExportOptions& option
 
 namespace {
 
+// The program of a literal form.
+Program literal(Program program) {
+  for (Value& value : program.values) {
+    if (value.type.kind != ValueKind::tensor) continue;
+    value.known = none_id;
+    if (!value.type.dims || value.source == ValueSource::parameter || value.source == ValueSource::constant) continue;
+    // Features and channels stay known: converters need them, and no exporter leaves them open.
+    const std::size_t rank = value.type.dims->size();
+    for (std::size_t axis = 0; axis < rank; ++axis) {
+      if (axis + 1 == rank && rank > 1) continue;
+      if (axis == 1 && rank > 3) continue;
+      Dim& dim = (*value.type.dims)[axis];
+      dim.dynamic = true;
+      dim.symbol = none_id;
+    }
+  }
+  return program;
+}
+
 // The conversions of one program at several opsets, made when they are asked for: neither simplified nor named.
 class Conversions {
  public:
-  Conversions(const Program& program, const ExportOptions& options) : options_(options) {
-    lowered_ = lower_for_conversion(program, options, {});
-  }
+  Conversions(Lowered lowered, const ExportOptions& options) : options_(options), lowered_(std::move(lowered)) {}
 
   // The same object for opsets at which the program converts the same.
   std::shared_ptr<Converted> at(const ExportForm& form) {
@@ -319,6 +336,7 @@ class Conversions {
     ExportOptions options = options_;
     options.opset = form.opset;
     options.operators = form.operators;
+    options.as_other_exporters = form.literal;
     auto converted = std::make_shared<Converted>(convert_lowered(lowered_.program, options, lowered_.failures));
     if (!converted->failures.empty()) throw Error(diagnostics_of(converted->failures));
     separate_outputs(converted->graph, 0);
@@ -353,12 +371,20 @@ ExportedForm simplified(const Converted& converted, const ExportForm& form, cons
 std::vector<ExportedForm> export_forms(const Program& program, const ExportOptions& options,
                                        const std::vector<ExportForm>& forms) {
   const std::vector<ScopeId> scopes = scopes_of(program);
-  Conversions conversions(program, options);
-  std::vector<std::shared_ptr<Converted>> sources;
-  std::vector<ExportedForm> exported;
-  for (const ExportForm& form : forms) {
-    sources.push_back(conversions.at(form));
-    exported.push_back(form.simplify ? simplified(*sources.back(), form, scopes) : ExportedForm());
+  std::vector<std::shared_ptr<Converted>> sources(forms.size());
+  std::vector<ExportedForm> exported(forms.size());
+  for (const bool is_literal : {false, true}) {
+    std::optional<Conversions> conversions;  // not of both kinds at once, since a lowered program is a large copy
+    for (std::size_t i = 0; i < forms.size(); ++i) {
+      if (forms[i].literal != is_literal) continue;
+      if (!conversions) {
+        conversions.emplace(is_literal ? lower_for_conversion(literal(program), options, {})
+                                       : lower_for_conversion(program, options, {}),
+                            options);
+      }
+      sources[i] = conversions->at(forms[i]);
+      if (forms[i].simplify) exported[i] = simplified(*sources[i], forms[i], scopes);
+    }
   }
   // Simplified forms are made of graphs without names, so the others get theirs last.
   std::set<const Converted*> named;
