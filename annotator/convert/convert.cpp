@@ -170,6 +170,7 @@ void ConvertSession::convert_node(const Node& node) {
   const Node* enclosing = std::exchange(node_, &node);
   const std::size_t depth = frames_.size();
   const auto leave_bodies = [&] { frames_.resize(depth); };  // a converter may fail inside of one
+  const OpEntry* converter = OpTable::get().find(qualified(node));
   try {
     if (node.target == "prim::If") {
       convert_if(node);
@@ -177,17 +178,20 @@ void ConvertSession::convert_node(const Node& node) {
       convert_loop(node);
     } else if (is_written_as_it_is(node)) {
       convert_as_custom(node);
+    } else if (converter != nullptr) {
+      convert_with(*converter, node);
+    } else if (options_.unsupported_as_domain || is_passed_through(node)) {
+      convert_as_custom(node);
     } else {
-      convert_with_table(node);
+      record(no_converter(node));
+      poison_outputs(node);
     }
   } catch (const Poisoned&) {
     leave_bodies();
     poison_outputs(node);
   } catch (const Error& error) {
     leave_bodies();
-    const Code code = error.diagnostics().front().code;
-    if (options_.unsupported_as_domain ? code != Code::internal
-                                       : code == Code::no_converter && is_passed_through(node)) {
+    if (options_.unsupported_as_domain && error.diagnostics().front().code != Code::internal) {
       convert_as_custom(node);
     } else {
       record(error);
@@ -207,22 +211,22 @@ void ConvertSession::convert_node(const Node& node) {
   node_ = enclosing;
 }
 
-void ConvertSession::convert_with_table(const Node& node) {
+Error ConvertSession::no_converter(const Node& node) const {
+  const std::string domain = node.target.substr(0, node.target.find(':'));
+  std::string remedy =
+      domain == "aten" || domain == "prim" || domain == "prims"
+          ? "add a converter (annotator/convert/README.md) or give one with --converters FILE"
+          : "give a converter with --converters FILE, make it a node with --custom-opset " + domain + "=1";
+  remedy += ", or use --on-unsupported=domain";
+  const std::vector<std::string> others = OpTable::get().overloads(node.target);
+  if (!others.empty()) remedy += "; convertible: " + others.front();
+  return Error(Code::no_converter, qualified(node), remedy, place_of(program_, node, "convert"));
+}
+
+void ConvertSession::convert_with(const OpEntry& converter, const Node& node) {
   const std::string key = qualified(node);
-  const OpEntry* entry = OpTable::get().find(key);
-  if (entry == nullptr) {
-    const std::string domain = node.target.substr(0, node.target.find(':'));
-    std::string remedy =
-        domain == "aten" || domain == "prim" || domain == "prims"
-            ? "add a converter (annotator/convert/README.md) or give one with --converters FILE"
-            : "give a converter with --converters FILE, make it a node with --custom-opset " + domain + "=1";
-    remedy += ", or use --on-unsupported=domain";
-    const std::vector<std::string> others = OpTable::get().overloads(node.target);
-    if (!others.empty()) remedy += "; convertible: " + others.front();
-    throw Error(Code::no_converter, key, remedy, place_of(program_, node, "convert"));
-  }
   Ctx ctx(*this, node, *OpTable::get().schema(key));
-  entry->convert(ctx);
+  converter.convert(ctx);
   for (const ValueId output : node.outputs) {
     if (frames_.back()->values.count(output) == 0) {
       throw Error(Code::internal, "the converter of " + key + " yields no result", "please report this",
