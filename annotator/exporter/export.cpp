@@ -103,11 +103,15 @@ std::vector<ScopeId> scopes_of(const Program& program) {
   return scopes;
 }
 
+// One way to convert a program, and how far it leads.
 struct Converted {
-  Graph graph;  // whole if nothing failed
+  Graph graph;
   Failures failures;
   std::unordered_map<ValueId, GraphValueId> values;  // by value of the lowered program
   convert::AskedOpset opset;
+  Diagnostics notes = {};
+
+  bool is_whole() const { return failures.empty(); }
 };
 
 Converted convert_lowered(const Program& lowered, const ExportOptions& options, Failures failures) {
@@ -117,20 +121,12 @@ Converted convert_lowered(const Program& lowered, const ExportOptions& options, 
   return {std::move(graph), std::move(failures), session.take_outermost_values(), session.opset()};
 }
 
-// One way to convert a program, and how far it leads.
-struct Attempt {
-  Graph graph;
-  Failures failures;
-  Diagnostics notes;
-
-  bool is_whole() const { return failures.empty(); }
-};
-
-Attempt attempt(const Program& program, const ExportOptions& options, const Refused& refused_before) {
+Converted attempt(const Program& program, const ExportOptions& options, const Refused& refused_before) {
   Lowered lowered = lower_for_conversion(program, options, refused_before);
   Converted converted = convert_lowered(lowered.program, options, std::move(lowered.failures));
   tell_of_absent(options.kept_operators, program, lowered.program, lowered.notes);
-  return {std::move(converted.graph), std::move(converted.failures), std::move(lowered.notes)};
+  converted.notes = std::move(lowered.notes);
+  return converted;
 }
 
 // Values that rewritten nodes make are the program's still.
@@ -140,28 +136,21 @@ void follow_rewrites(const Graph& graph, std::unordered_map<ValueId, GraphValueI
   }
 }
 
-// The first refusal of each operator, such as "aten::lstm.input" with proj_size.
-Refused refused_operators(const Failures& failures) {
-  Refused refused;
-  for (const Failure& each : failures) {
+// A converter comes first; where it refuses, such as an LSTM with proj_size, what ATen defines the operator by.
+Converted opened_if_needed(const Program& program, const ExportOptions& options) {
+  Converted as_it_is = attempt(program, options, {});
+  Refused refused;  // the first refusal of each operator
+  for (const Failure& each : as_it_is.failures) {
     if (each.may_open) refused.emplace(each.op, each.diagnostic);
   }
-  return refused;
-}
-
-// A converter comes first; where it refuses, what ATen defines the operator by.
-Attempt opened_if_needed(const Program& program, const ExportOptions& options) {
-  Attempt as_it_is = attempt(program, options, {});
-  if (as_it_is.is_whole() || !options.trace_composite) return as_it_is;
-  const Refused refused = refused_operators(as_it_is.failures);
-  if (refused.empty()) return as_it_is;
-  Attempt opened = attempt(program, options, refused);
+  if (refused.empty() || !options.trace_composite) return as_it_is;
+  Converted opened = attempt(program, options, refused);
   return opened.is_whole() ? std::move(opened) : std::move(as_it_is);
 }
 
 // A branch that leaves tensors of two ranks has that of the example where its result could not be converted otherwise.
 Graph converted(const Program& program, const ExportOptions& options, Diagnostics& notes) {
-  Attempt found = opened_if_needed(program, options);
+  Converted found = opened_if_needed(program, options);
   Diagnostics rank_notes;
   if (!found.is_whole()) {
     const std::optional<Program> settled = lower::with_example_ranks(program, rank_notes);
@@ -229,40 +218,18 @@ Program literal(Program program) {
   return program;
 }
 
-// The conversions of one program at several opsets, made when they are asked for: neither simplified nor named.
-class Conversions {
- public:
-  Conversions(Lowered lowered, const ExportOptions& options) : options_(options), lowered_(std::move(lowered)) {}
-
-  // The same object for opsets at which the program converts the same.
-  std::shared_ptr<Converted> at(const ExportForm& form) {
-    check_opset(form.opset);
-    for (const Made& made : made_) {
-      if (made.operators == form.operators && made.converted->opset.same_at(form.opset)) return made.converted;
-    }
-    ExportOptions options = options_;
-    options.opset = form.opset;
-    options.operators = form.operators;
-    options.as_other_exporters = form.literal;
-    auto converted = std::make_shared<Converted>(convert_lowered(lowered_.program, options, lowered_.failures));
-    if (!converted->failures.empty()) throw Error(diagnostics_of(converted->failures));
-    separate_outputs(converted->graph, 0);
-    check_distinct(converted->graph);
-    converted->graph.compact();
-    made_.push_back({form.operators, converted});
-    return converted;
-  }
-
- private:
-  struct Made {
-    operators::OperatorForms operators;
-    std::shared_ptr<Converted> converted;
-  };
-
-  const ExportOptions& options_;
-  Lowered lowered_;
-  std::vector<Made> made_;
-};
+// A conversion in one form, neither simplified nor named.
+std::shared_ptr<Converted> converted_in(const ExportForm& form, const Lowered& lowered, ExportOptions options) {
+  options.opset = form.opset;
+  options.operators = form.operators;
+  options.as_other_exporters = form.literal;
+  auto converted = std::make_shared<Converted>(convert_lowered(lowered.program, options, lowered.failures));
+  if (!converted->is_whole()) throw Error(diagnostics_of(converted->failures));
+  separate_outputs(converted->graph, 0);
+  check_distinct(converted->graph);
+  converted->graph.compact();
+  return converted;
+}
 
 ExportedForm simplified(const Converted& converted, const ExportForm& form, const std::vector<ScopeId>& scopes) {
   auto graph = std::make_shared<Graph>(converted.graph.clone());
@@ -280,16 +247,18 @@ std::vector<ExportedForm> export_forms(const Program& program, const ExportOptio
   const std::vector<ScopeId> scopes = scopes_of(program);
   std::vector<std::shared_ptr<Converted>> sources(forms.size());
   std::vector<ExportedForm> exported(forms.size());
-  for (const bool is_literal : {false, true}) {
-    std::optional<Conversions> conversions;  // not of both kinds at once, since a lowered program is a large copy
+  for (const bool is_literal : {false, true}) {  // one after the other, since a lowered program is a large copy
+    std::optional<Lowered> lowered;
     for (std::size_t i = 0; i < forms.size(); ++i) {
       if (forms[i].literal != is_literal) continue;
-      if (!conversions) {
-        conversions.emplace(is_literal ? lower_for_conversion(literal(program), options, {})
-                                       : lower_for_conversion(program, options, {}),
-                            options);
+      check_opset(forms[i].opset);
+      for (std::size_t k = 0; k < i && !sources[i]; ++k) {
+        const bool is_like = forms[k].literal == is_literal && forms[k].operators == forms[i].operators;
+        if (is_like && sources[k]->opset.same_at(forms[i].opset)) sources[i] = sources[k];
       }
-      sources[i] = conversions->at(forms[i]);
+      if (!lowered && is_literal) lowered = lower_for_conversion(literal(program), options, {});
+      if (!lowered) lowered = lower_for_conversion(program, options, {});
+      if (!sources[i]) sources[i] = converted_in(forms[i], *lowered, options);
       if (forms[i].simplify) exported[i] = simplified(*sources[i], forms[i], scopes);
     }
   }

@@ -283,19 +283,16 @@ class Opening {
     }
     const auto size = fitted({sizes.begin(), sizes.end()}, seen, most_divisor);
     if (!size) return std::nullopt;
-    const SizeSteps<Argument> steps{
-        [&](SymbolId id) { return size_of_axis(*axes[static_cast<std::size_t>(id.number())]); },
-        [](std::int64_t number) { return Argument{number}; },
-        [&](const char* target, const Argument& x, const Argument& y) { return computed(target, x, y); }};
+    const SizeSteps<Argument> steps{[&](SymbolId id) {
+                                      const Axis& axis = *axes[static_cast<std::size_t>(id.number())];
+                                      return integer("aten::size",
+                                                     {{"self", {ValueRef{axis.value}}}, {"dim", {axis.axis}}});
+                                    },
+                                    [](std::int64_t number) { return Argument{number}; },
+                                    [&](const char* target, const Argument& x, const Argument& y) {
+                                      return integer(target, {{"a", x}, {"b", y}});
+                                    }};
     return steps.number(*size);
-  }
-
-  Argument size_of_axis(const Axis& axis) {
-    return integer("aten::size", {{"self", {ValueRef{axis.value}}}, {"dim", {axis.axis}}});
-  }
-
-  Argument computed(const char* target, Argument a, Argument b) {
-    return integer(target, {{"a", std::move(a)}, {"b", std::move(b)}});
   }
 
   Argument integer(const char* target, std::vector<NamedArgument> arguments) {
