@@ -170,6 +170,7 @@ void ConvertSession::convert_node(const Node& node) {
   const Node* enclosing = std::exchange(node_, &node);
   const std::size_t depth = frames_.size();
   const auto leave_bodies = [&] { frames_.resize(depth); };  // a converter may fail inside of one
+  const OpEntry* converter = OpTable::get().find(qualified(node));
   try {
     if (node.target == "prim::If") {
       convert_if(node);
@@ -177,17 +178,20 @@ void ConvertSession::convert_node(const Node& node) {
       convert_loop(node);
     } else if (is_written_as_it_is(node)) {
       convert_as_custom(node);
+    } else if (converter != nullptr) {
+      convert_with(*converter, node);
+    } else if (options_.unsupported_as_domain || is_passed_through(node)) {
+      convert_as_custom(node);
     } else {
-      convert_with_table(node);
+      record(no_converter(node));
+      poison_outputs(node);
     }
   } catch (const Poisoned&) {
     leave_bodies();
     poison_outputs(node);
   } catch (const Error& error) {
     leave_bodies();
-    const Code code = error.diagnostics().front().code;
-    if (options_.unsupported_as_domain ? code != Code::internal
-                                       : code == Code::no_converter && is_passed_through(node)) {
+    if (options_.unsupported_as_domain && error.diagnostics().front().code != Code::internal) {
       convert_as_custom(node);
     } else {
       record(error);
@@ -207,22 +211,22 @@ void ConvertSession::convert_node(const Node& node) {
   node_ = enclosing;
 }
 
-void ConvertSession::convert_with_table(const Node& node) {
+Error ConvertSession::no_converter(const Node& node) const {
+  const std::string domain = node.target.substr(0, node.target.find(':'));
+  std::string remedy =
+      domain == "aten" || domain == "prim" || domain == "prims"
+          ? "add a converter (annotator/convert/README.md) or give one with --converters FILE"
+          : "give a converter with --converters FILE, make it a node with --custom-opset " + domain + "=1";
+  remedy += ", or use --on-unsupported=domain";
+  const std::vector<std::string> others = OpTable::get().overloads(node.target);
+  if (!others.empty()) remedy += "; convertible: " + others.front();
+  return Error(Code::no_converter, qualified(node), remedy, place_of(program_, node, "convert"));
+}
+
+void ConvertSession::convert_with(const OpEntry& converter, const Node& node) {
   const std::string key = qualified(node);
-  const OpEntry* entry = OpTable::get().find(key);
-  if (entry == nullptr) {
-    const std::string domain = node.target.substr(0, node.target.find(':'));
-    std::string remedy =
-        domain == "aten" || domain == "prim" || domain == "prims"
-            ? "add a converter (annotator/convert/README.md) or give one with --converters FILE"
-            : "give a converter with --converters FILE, make it a node with --custom-opset " + domain + "=1";
-    remedy += ", or use --on-unsupported=domain";
-    const std::vector<std::string> others = OpTable::get().overloads(node.target);
-    if (!others.empty()) remedy += "; convertible: " + others.front();
-    throw Error(Code::no_converter, key, remedy, place_of(program_, node, "convert"));
-  }
   Ctx ctx(*this, node, *OpTable::get().schema(key));
-  entry->convert(ctx);
+  converter.convert(ctx);
   for (const ValueId output : node.outputs) {
     if (frames_.back()->values.count(output) == 0) {
       throw Error(Code::internal, "the converter of " + key + " yields no result", "please report this",
@@ -232,32 +236,40 @@ void ConvertSession::convert_with_table(const Node& node) {
   if (options_.as_other_exporters) write_no_op(node);
 }
 
+namespace {
+
+// The ONNX operator that other exporters write for an operator also where it does nothing.
+std::string_view written_by_others(std::string_view target) {
+  static const std::vector<std::pair<std::string_view, std::set<std::string_view>>> names = {
+      {"Pad",
+       {"aten::_pad_circular", "aten::_pad_enum", "aten::constant_pad_nd", "aten::pad", "aten::reflection_pad1d",
+        "aten::reflection_pad2d", "aten::reflection_pad3d", "aten::replication_pad1d", "aten::replication_pad2d",
+        "aten::replication_pad3d"}},
+      {"Reshape",
+       {"aten::_reshape_alias", "aten::_unsafe_view", "aten::flatten", "aten::reshape", "aten::reshape_as",
+        "aten::unflatten", "aten::view", "aten::view_as"}},
+      {"Expand", {"aten::broadcast_to", "aten::expand", "aten::expand_as"}},
+      {"Slice", {"aten::narrow", "aten::slice"}},
+      {"Cast", {"aten::_to_copy", "aten::to", "aten::type_as"}},
+      {"Squeeze", {"aten::squeeze"}},
+      {"Transpose", {"aten::permute", "aten::transpose"}},
+      {"Mul", {"aten::mul"}},
+      {"Add", {"aten::add"}}};
+  const auto found = std::ranges::find_if(names, [&](const auto& row) { return row.second.contains(target); });
+  return found == names.end() ? "Identity" : found->first;
+}
+
+}  // namespace
+
 // A result that is one of the inputs gets a node of its own, named as exporters would write the operator.
 void ConvertSession::write_no_op(const Node& node) {
-  static const std::vector<std::pair<std::string_view, std::string_view>> names = {
-      {"pad", "Pad"},           {"view", "Reshape"},
-      {"reshape", "Reshape"},   {"flatten", "Reshape"},
-      {"unflatten", "Reshape"}, {"expand", "Expand"},
-      {"broadcast", "Expand"},  {"slice", "Slice"},
-      {"narrow", "Slice"},      {"to", "Cast"},
-      {"type_as", "Cast"},      {"squeeze", "Squeeze"},
-      {"permute", "Transpose"}, {"transpose", "Transpose"},
-      {"mul", "Mul"},           {"add", "Add"}};
   if (node.outputs.size() != 1 || node.arguments.empty()) return;
   const auto* input = node.arguments.front().value.as<ValueRef>();
   if (input == nullptr || program_.values[input->id].type.kind != ValueKind::tensor) return;
   auto& values = frames_.back()->values;
   const auto from = values.find(input->id);
   if (from == values.end() || values[node.outputs.front()] != from->second) return;
-  const std::string_view target = std::string_view(node.target).substr(node.target.find(':') + 2);
-  std::string_view op_type = "Identity";
-  for (const auto& [part, name] : names) {
-    if (target.find(part) != std::string_view::npos) {
-      op_type = name;
-      break;
-    }
-  }
-  values[node.outputs.front()] = emit("", op_type, {from->second}, {}, 1).front();
+  values[node.outputs.front()] = emit("", written_by_others(node.target), {from->second}, {}, 1).front();
 }
 
 void ConvertSession::poison_outputs(const Node& node) { poisoned_.insert(node.outputs.begin(), node.outputs.end()); }

@@ -130,7 +130,8 @@ class ConvertSession {
   void convert_node(const Node& node);
   Error contradiction(const Node& node, const std::string& what) const;
   Error defect(const Node& node, const std::string& what) const;
-  void convert_with_table(const Node& node);
+  void convert_with(const OpEntry& converter, const Node& node);
+  Error no_converter(const Node& node) const;
   void write_no_op(const Node& node);
   void poison_outputs(const Node& node);
   void record(const Error& error);

@@ -7,16 +7,13 @@
 #include <utility>
 
 #include "annotator/convert/convert.h"
-#include "annotator/convert/op_table.h"
 #include "annotator/exporter/bfloat16.h"
+#include "annotator/exporter/lowered.h"
 #include "annotator/exporter/names.h"
-#include "annotator/lower/in_place.h"
-#include "annotator/lower/pass.h"
 #include "annotator/lower/pipeline.h"
 #include "annotator/program/program_edit.h"
 #include "annotator/program/program_facts.h"
 #include "annotator/simplify/pipeline.h"
-#include "schema/operator_facts.h"
 
 namespace whence::exporter {
 
@@ -74,125 +71,6 @@ void separate_outputs(Graph& graph, std::size_t chosen) {
   }
 }
 
-// Keys of operators that have no converter, and the operations that they are.
-using Unconvertible = std::map<std::string, std::set<std::int32_t>>;
-
-Unconvertible unconvertible_in(const Program& lowered) {
-  Unconvertible found;
-  for (const Node* node : operations(lowered)) {
-    if (node->blocks.empty() && convert::OpTable::get().find(qualified(*node)) == nullptr) {
-      found[qualified(*node)].insert(node->origin.op);
-    }
-  }
-  return found;
-}
-
-// Operators of `wanted` with a step that has no converter either, so that it is of no use to open them.
-std::set<std::string> opened_in_vain(const Program& program, const std::set<std::string>& opened,
-                                     const Unconvertible& left) {
-  std::set<std::int32_t> ops;
-  for (const auto& [key, places] : left) {
-    if (!opened.contains(key)) ops.insert(places.begin(), places.end());
-  }
-  std::set<std::string> keys;
-  for (const Node* node : operations(program)) {
-    if (ops.contains(node->origin.op) && opened.contains(qualified(*node))) keys.insert(qualified(*node));
-  }
-  return keys;
-}
-
-// Adds what stands in the place of operators of `keys` before the program is lowered: "aten::subtract_" of
-// "aten::subtract".
-void add_in_place_forms(const Program& program, std::set<std::string>& keys) {
-  for (const Node* node : operations(program)) {
-    if (!lower::is_in_place(*node) || keys.contains(qualified(*node))) continue;
-    const Argument& written = lower::written_argument(*node);
-    if (written.as<ValueRef>() == nullptr && written.as<ArgumentList>() == nullptr) continue;
-    const std::optional<Node> functional = lower::functional_form(program, *node).node;
-    if (functional && keys.contains(qualified(*functional))) keys.insert(qualified(*node));
-  }
-}
-
-// Operators that are refused for what they are given, each with the refusal.
-using Refused = std::map<std::string, Diagnostic>;
-
-// Operations in the place of one from which on users are warned: a runtime takes as long for them as for a model.
-constexpr std::size_t long_form = 100;
-
-// Warns of each opened operator that takes so many operations: an LSTM of 64 steps takes 2,000 where its node is one.
-void warn_of_long_forms(const Program& program, const Program& lowered, const std::set<std::string>& opened,
-                        const Refused& refused, Diagnostics& notes) {
-  std::unordered_map<std::int32_t, std::size_t> operations_of;  // by number of the recorded operation
-  for (const Node* node : operations(lowered)) ++operations_of[node->origin.op];
-  std::map<std::string, std::pair<const Node*, std::size_t>> longest;
-  for (const Node* node : operations(program)) {
-    const std::size_t count = operations_of[node->origin.op];
-    if (count < long_form || !opened.contains(qualified(*node))) continue;
-    auto& [call, operations] = longest[qualified(*node)];
-    if (count > operations) call = node, operations = count;
-  }
-  for (const auto& [key, call] : longest) {
-    const auto refusal = refused.find(key);
-    const bool has_converter = refusal != refused.end();
-    notes.push_back(warning(has_converter ? refusal->second.code : Code::no_converter,
-                            (has_converter ? refusal->second.message : key) + ", which is written as " +
-                                std::to_string(call.second) + " operations",
-                            has_converter ? refusal->second.remedy : "give a converter with --converters FILE",
-                            program::place_of(program, *call.first, "convert")));
-  }
-}
-
-struct Lowered {
-  Program program;  // good for finding further failures only, if there are any
-  Failures failures;
-  Diagnostics notes;
-};
-
-// Opens the operators that have no converter but are composites of some that do. Most programs have no such operator
-// and are lowered once. `refused_before`: operators that have a converter, which does not serve this program.
-Lowered lower_for_conversion(const Program& program, const ExportOptions& options, const Refused& refused_before) {
-  std::set<std::string> written_as_they_are = options.custom_operators;
-  written_as_they_are.insert(options.kept_operators.begin(), options.kept_operators.end());
-  const auto lower = [&](const Program& recorded, Diagnostics notes) {
-    Lowered lowered{{}, {}, std::move(notes)};
-    lowered.program = lower::lower(recorded, lowered.failures, lowered.notes, written_as_they_are, options.fold);
-    return lowered;
-  };
-  Lowered lowered = lower(program, {});
-  std::set<std::string> keys;
-  for (const auto& [key, refusal] : refused_before) keys.insert(key);
-  if (options.trace_composite) {
-    for (const auto& [key, places] : unconvertible_in(lowered.program)) {
-      const bool written_as_it_is = program::named_in(written_as_they_are, key) != nullptr ||
-                                    options.passed_through.contains(key.substr(0, key.find(':')));
-      if (!written_as_it_is) keys.insert(key);
-    }
-  }
-  if (!keys.empty()) add_in_place_forms(program, keys);
-  while (!keys.empty()) {
-    Program opened = program;
-    Failures refused;
-    Diagnostics notes;
-    lower::Lowering opening{opened, refused, notes};
-    lower::expand_composites(opening, keys, options.trace_composite);
-    lowered = lower(opened, std::move(notes));
-    for (Failure& each : refused) {
-      if (options.unsupported_as_domain) {
-        each.diagnostic.severity = Severity::warning;
-        lowered.notes.push_back(std::move(each.diagnostic));
-      } else {
-        lowered.failures.push_back(std::move(each));
-      }
-    }
-    const std::set<std::string> in_vain = opened_in_vain(program, keys, unconvertible_in(lowered.program));
-    if (in_vain.empty()) break;
-    for (const std::string& key : in_vain) keys.erase(key);
-    if (keys.empty()) lowered = lower(program, {});
-  }
-  if (!keys.empty()) warn_of_long_forms(program, lowered.program, keys, refused_before, lowered.notes);
-  return lowered;
-}
-
 Program with_weights_as_inputs(Program program) {
   const auto read = program::values_read(program);
   for (const ValueId id : program.values.keys()) {
@@ -225,11 +103,15 @@ std::vector<ScopeId> scopes_of(const Program& program) {
   return scopes;
 }
 
+// One way to convert a program, and how far it leads.
 struct Converted {
-  Graph graph;  // whole if nothing failed
+  Graph graph;
   Failures failures;
   std::unordered_map<ValueId, GraphValueId> values;  // by value of the lowered program
   convert::AskedOpset opset;
+  Diagnostics notes = {};
+
+  bool is_whole() const { return failures.empty(); }
 };
 
 Converted convert_lowered(const Program& lowered, const ExportOptions& options, Failures failures) {
@@ -239,22 +121,12 @@ Converted convert_lowered(const Program& lowered, const ExportOptions& options, 
   return {std::move(graph), std::move(failures), session.take_outermost_values(), session.opset()};
 }
 
-// One way to convert a program, and how far it leads.
-struct Attempt {
-  Graph graph;
-  Failures failures;
-  Diagnostics notes;
-
-  bool is_whole() const { return failures.empty(); }
-};
-
-Attempt attempt(const Program& program, const ExportOptions& options, const Refused& refused_before) {
-  Lowered lowered = options.weights_as_inputs
-                        ? lower_for_conversion(with_weights_as_inputs(program), options, refused_before)
-                        : lower_for_conversion(program, options, refused_before);
+Converted attempt(const Program& program, const ExportOptions& options, const Refused& refused_before) {
+  Lowered lowered = lower_for_conversion(program, options, refused_before);
   Converted converted = convert_lowered(lowered.program, options, std::move(lowered.failures));
   tell_of_absent(options.kept_operators, program, lowered.program, lowered.notes);
-  return {std::move(converted.graph), std::move(converted.failures), std::move(lowered.notes)};
+  converted.notes = std::move(lowered.notes);
+  return converted;
 }
 
 // Values that rewritten nodes make are the program's still.
@@ -264,28 +136,21 @@ void follow_rewrites(const Graph& graph, std::unordered_map<ValueId, GraphValueI
   }
 }
 
-// The first refusal of each operator, such as "aten::lstm.input" with proj_size.
-Refused refused_operators(const Failures& failures) {
-  Refused refused;
-  for (const Failure& each : failures) {
+// A converter comes first; where it refuses, such as an LSTM with proj_size, what ATen defines the operator by.
+Converted opened_if_needed(const Program& program, const ExportOptions& options) {
+  Converted as_it_is = attempt(program, options, {});
+  Refused refused;  // the first refusal of each operator
+  for (const Failure& each : as_it_is.failures) {
     if (each.may_open) refused.emplace(each.op, each.diagnostic);
   }
-  return refused;
-}
-
-// A converter comes first; where it refuses, what ATen defines the operator by.
-Attempt opened_if_needed(const Program& program, const ExportOptions& options) {
-  Attempt as_it_is = attempt(program, options, {});
-  if (as_it_is.is_whole() || !options.trace_composite) return as_it_is;
-  const Refused refused = refused_operators(as_it_is.failures);
-  if (refused.empty()) return as_it_is;
-  Attempt opened = attempt(program, options, refused);
+  if (refused.empty() || !options.trace_composite) return as_it_is;
+  Converted opened = attempt(program, options, refused);
   return opened.is_whole() ? std::move(opened) : std::move(as_it_is);
 }
 
 // A branch that leaves tensors of two ranks has that of the example where its result could not be converted otherwise.
 Graph converted(const Program& program, const ExportOptions& options, Diagnostics& notes) {
-  Attempt found = opened_if_needed(program, options);
+  Converted found = opened_if_needed(program, options);
   Diagnostics rank_notes;
   if (!found.is_whole()) {
     const std::optional<Program> settled = lower::with_example_ranks(program, rank_notes);
@@ -313,7 +178,8 @@ Result<Graph> export_program(const Program& program, const ExportOptions& option
   Diagnostics notes;
   Result<Graph> result = guarded([&] {
     check_opset(options.opset);
-    Graph graph = converted(program, options, notes);
+    Graph graph = options.weights_as_inputs ? converted(with_weights_as_inputs(program), options, notes)
+                                            : converted(program, options, notes);
     set_names(graph, graph.inputs, options.input_names, "input");
     set_names(graph, graph.outputs, options.output_names, "output");
     separate_outputs(graph, options.output_names.size());
@@ -333,41 +199,37 @@ Result<Graph> export_program(const Program& program, const ExportOptions& option
 
 namespace {
 
-// The conversions of one program at several opsets, made when they are asked for: neither simplified nor named.
-class Conversions {
- public:
-  Conversions(const Program& program, const ExportOptions& options) : options_(options) {
-    lowered_ = lower_for_conversion(program, options, {});
-  }
-
-  // The same object for opsets at which the program converts the same.
-  std::shared_ptr<Converted> at(const ExportForm& form) {
-    check_opset(form.opset);
-    for (const Made& made : made_) {
-      if (made.operators == form.operators && made.converted->opset.same_at(form.opset)) return made.converted;
+// The program of a literal form.
+Program literal(Program program) {
+  for (Value& value : program.values) {
+    if (value.type.kind != ValueKind::tensor) continue;
+    value.known = none_id;
+    if (!value.type.dims || value.source == ValueSource::parameter || value.source == ValueSource::constant) continue;
+    // Features and channels stay known: converters need them, and no exporter leaves them open.
+    const std::size_t rank = value.type.dims->size();
+    for (std::size_t axis = 0; axis < rank; ++axis) {
+      if (axis + 1 == rank && rank > 1) continue;
+      if (axis == 1 && rank > 3) continue;
+      Dim& dim = (*value.type.dims)[axis];
+      dim.dynamic = true;
+      dim.symbol = none_id;
     }
-    ExportOptions options = options_;
-    options.opset = form.opset;
-    options.operators = form.operators;
-    auto converted = std::make_shared<Converted>(convert_lowered(lowered_.program, options, lowered_.failures));
-    if (!converted->failures.empty()) throw Error(diagnostics_of(converted->failures));
-    separate_outputs(converted->graph, 0);
-    check_distinct(converted->graph);
-    converted->graph.compact();
-    made_.push_back({form.operators, converted});
-    return converted;
   }
+  return program;
+}
 
- private:
-  struct Made {
-    operators::OperatorForms operators;
-    std::shared_ptr<Converted> converted;
-  };
-
-  const ExportOptions& options_;
-  Lowered lowered_;
-  std::vector<Made> made_;
-};
+// A conversion in one form, neither simplified nor named.
+std::shared_ptr<Converted> converted_in(const ExportForm& form, const Lowered& lowered, ExportOptions options) {
+  options.opset = form.opset;
+  options.operators = form.operators;
+  options.as_other_exporters = form.literal;
+  auto converted = std::make_shared<Converted>(convert_lowered(lowered.program, options, lowered.failures));
+  if (!converted->is_whole()) throw Error(diagnostics_of(converted->failures));
+  separate_outputs(converted->graph, 0);
+  check_distinct(converted->graph);
+  converted->graph.compact();
+  return converted;
+}
 
 ExportedForm simplified(const Converted& converted, const ExportForm& form, const std::vector<ScopeId>& scopes) {
   auto graph = std::make_shared<Graph>(converted.graph.clone());
@@ -383,12 +245,22 @@ ExportedForm simplified(const Converted& converted, const ExportForm& form, cons
 std::vector<ExportedForm> export_forms(const Program& program, const ExportOptions& options,
                                        const std::vector<ExportForm>& forms) {
   const std::vector<ScopeId> scopes = scopes_of(program);
-  Conversions conversions(program, options);
-  std::vector<std::shared_ptr<Converted>> sources;
-  std::vector<ExportedForm> exported;
-  for (const ExportForm& form : forms) {
-    sources.push_back(conversions.at(form));
-    exported.push_back(form.simplify ? simplified(*sources.back(), form, scopes) : ExportedForm());
+  std::vector<std::shared_ptr<Converted>> sources(forms.size());
+  std::vector<ExportedForm> exported(forms.size());
+  for (const bool is_literal : {false, true}) {  // one after the other, since a lowered program is a large copy
+    std::optional<Lowered> lowered;
+    for (std::size_t i = 0; i < forms.size(); ++i) {
+      if (forms[i].literal != is_literal) continue;
+      check_opset(forms[i].opset);
+      for (std::size_t k = 0; k < i && !sources[i]; ++k) {
+        const bool is_like = forms[k].literal == is_literal && forms[k].operators == forms[i].operators;
+        if (is_like && sources[k]->opset.same_at(forms[i].opset)) sources[i] = sources[k];
+      }
+      if (!lowered && is_literal) lowered = lower_for_conversion(literal(program), options, {});
+      if (!lowered) lowered = lower_for_conversion(program, options, {});
+      if (!sources[i]) sources[i] = converted_in(forms[i], *lowered, options);
+      if (forms[i].simplify) exported[i] = simplified(*sources[i], forms[i], scopes);
+    }
   }
   // Simplified forms are made of graphs without names, so the others get theirs last.
   std::set<const Converted*> named;

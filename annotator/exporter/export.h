@@ -40,6 +40,9 @@ struct ExportForm {
   int opset = graph::default_opset;
   bool simplify = true;
   operators::OperatorForms operators = operators::OperatorForms::runnable;
+  // As if nothing were known of the program before it runs: no size, no constant result. Other exporters write out
+  // rearrangements without effect, sizes that cannot change, and arithmetic on constants; this form has them too.
+  bool literal = false;
 
   bool operator==(const ExportForm&) const = default;
 };

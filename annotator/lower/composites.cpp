@@ -8,6 +8,7 @@
 
 #include "annotator/convert/op_table.h"
 #include "annotator/lower/in_place.h"
+#include "annotator/lower/pipeline.h"
 #include "schema/fit.h"
 #include "schema/result.h"
 #include "schema/size_steps.h"
@@ -282,19 +283,16 @@ class Opening {
     }
     const auto size = fitted({sizes.begin(), sizes.end()}, seen, most_divisor);
     if (!size) return std::nullopt;
-    const SizeSteps<Argument> steps{
-        [&](SymbolId id) { return size_of_axis(*axes[static_cast<std::size_t>(id.number())]); },
-        [](std::int64_t number) { return Argument{number}; },
-        [&](const char* target, const Argument& x, const Argument& y) { return computed(target, x, y); }};
+    const SizeSteps<Argument> steps{[&](SymbolId id) {
+                                      const Axis& axis = *axes[static_cast<std::size_t>(id.number())];
+                                      return integer("aten::size",
+                                                     {{"self", {ValueRef{axis.value}}}, {"dim", {axis.axis}}});
+                                    },
+                                    [](std::int64_t number) { return Argument{number}; },
+                                    [&](const char* target, const Argument& x, const Argument& y) {
+                                      return integer(target, {{"a", x}, {"b", y}});
+                                    }};
     return steps.number(*size);
-  }
-
-  Argument size_of_axis(const Axis& axis) {
-    return integer("aten::size", {{"self", {ValueRef{axis.value}}}, {"dim", {axis.axis}}});
-  }
-
-  Argument computed(const char* target, Argument a, Argument b) {
-    return integer(target, {{"a", std::move(a)}, {"b", std::move(b)}});
   }
 
   Argument integer(const char* target, std::vector<NamedArgument> arguments) {
@@ -323,42 +321,43 @@ class Opening {
   std::vector<Argument> results_;
 };
 
-class Expansion {
- public:
-  Expansion(Lowering& lowering, const std::set<std::string>& keys, const TraceComposite& trace)
-      : program_(lowering.program), failures_(lowering.failures), keys_(keys), trace_(trace) {}
-
-  void run() {
-    program::open_nodes(program_, replaced_, [&](const Node& node, std::vector<Node>& to) {
-      return keys_.contains(qualified(node)) && open(node, to);
-    });
+// Appends the steps of one call to `to`, and notes what stands for its results.
+bool open(Program& program, const Node& node, Composites& composites, std::vector<Node>& to,
+          program::Replacements& replaced) {
+  if (composites.opened_by(program, node) == nullptr) return false;
+  Opening opening(program, node, composites.trace);
+  try {
+    if (!opening.run() || opening.results().size() != node.outputs.size()) return false;
+  } catch (const Error& error) {
+    add_failures(composites.refused, node, error);
+    return false;
   }
-
- private:
-  bool open(const Node& node, std::vector<Node>& to) {
-    Opening opening(program_, node, trace_);
-    try {
-      if (!opening.run() || opening.results().size() != node.outputs.size()) return false;
-    } catch (const Error& error) {
-      add_failures(failures_, node, error);
-      return false;
-    }
-    std::ranges::move(opening.nodes(), std::back_inserter(to));
-    for (std::size_t i = 0; i < node.outputs.size(); ++i) replaced_.emplace(node.outputs[i], opening.results()[i]);
-    return true;
-  }
-
-  Program& program_;
-  Failures& failures_;
-  const std::set<std::string>& keys_;
-  const TraceComposite& trace_;
-  program::Replacements replaced_;
-};
+  std::ranges::move(opening.nodes(), std::back_inserter(to));
+  for (std::size_t i = 0; i < node.outputs.size(); ++i) replaced.emplace(node.outputs[i], opening.results()[i]);
+  return true;
+}
 
 }  // namespace
 
-void expand_composites(Lowering& lowering, const std::set<std::string>& keys, const TraceComposite& trace) {
-  Expansion(lowering, keys, trace).run();
+const std::string* Composites::opened_by(const Program& program, const Node& node) const {
+  const auto find = [&](const std::string& key) {
+    const auto found = keys.find(key);
+    return found == keys.end() ? nullptr : &*found;
+  };
+  if (keys.empty()) return nullptr;
+  if (const std::string* key = find(qualified(node)); key != nullptr || !is_in_place(node)) return key;
+  const Argument& written = written_argument(node);
+  if (written.as<ValueRef>() == nullptr && written.as<ArgumentList>() == nullptr) return nullptr;
+  const std::optional<Node> functional = functional_form(program, node).node;
+  return functional ? find(qualified(*functional)) : nullptr;
+}
+
+void open_composites(Lowering& lowering) {
+  if (lowering.composites == nullptr || lowering.composites->keys.empty()) return;
+  program::Replacements replaced;
+  program::open_nodes(lowering.program, replaced, [&](const Node& node, std::vector<Node>& to) {
+    return open(lowering.program, node, *lowering.composites, to, replaced);
+  });
 }
 
 }  // namespace whence::lower

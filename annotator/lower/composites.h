@@ -19,7 +19,17 @@ namespace whence::lower {
 // Error.
 using TraceComposite = std::function<bool(const CompositeCall&, Program& steps, Diagnostics&)>;
 
-// Opens the operators of `wanted` ("aten::kron"). What is refused stays as it is; the reason is among the failures.
-void expand_composites(Lowering& lowering, const std::set<std::string>& keys, const TraceComposite& trace);
+// The operators that the pass opens. They are opened before any other pass but settle_branches(): their results may be
+// views that the program writes through, and their complex tensors become pairs with the others. So which operators to
+// open is known from a program that was lowered without: those that no pass wrote in another way.
+struct Composites {
+  const TraceComposite& trace;
+  std::set<std::string> keys = {};  // "aten::kron"
+  Failures refused = {};            // added by the pass: why a call of an operator of `keys` could not be opened
+
+  // The operator of `keys` that the node calls, or whose in-place form it calls (aten::subtract for aten::subtract_);
+  // nullptr if none.
+  const std::string* opened_by(const Program& program, const Node& node) const;
+};
 
 }  // namespace whence::lower

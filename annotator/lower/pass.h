@@ -15,12 +15,15 @@
 
 namespace whence::lower {
 
+struct Composites;
+
 struct Lowering {
   Program& program;
   Failures& failures;                    // lowering goes on after one, so that a run shows all
   Diagnostics& notes;                    // notes for users on a program that was lowered
   std::set<std::string> untouched = {};  // operators that stay as they are, for named_in()
   bool fold = true;                      // tensors that are known become constants
+  Composites* composites = nullptr;      // operators to open, if any
 };
 
 }  // namespace whence::lower

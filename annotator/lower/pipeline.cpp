@@ -6,10 +6,11 @@
 namespace whence::lower {
 
 Program lower(const Program& program, Failures& failures, Diagnostics& notes, const std::set<std::string>& untouched,
-              bool fold) {
+              bool fold, Composites* composites) {
   Program lowered = program;
-  Lowering lowering{lowered, failures, notes, untouched, fold};
+  Lowering lowering{lowered, failures, notes, untouched, fold, composites};
   settle_branches(lowering);        // first: writes inside a branch that is taken for certain become straight-line code
+  open_composites(lowering);        // before writes become values: its steps may write, and return views of arguments
   open_filled_diagonals(lowering);  // it writes through views that it makes
   functionalize(lowering);          // before values are replaced: it needs to see which tensor each write goes to
   views_for_copies(lowering);       // no sooner: a copy is not written when its source is

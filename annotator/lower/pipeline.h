@@ -12,13 +12,15 @@
 
 namespace whence::lower {
 
+struct Composites;
+
 // A lowered copy; `program` stays as it is (tensor bytes are shared). What cannot be lowered is added to `failures`:
 // the copy is then only good for finding further failures. `notes` tells of state that the model writes
 // (state_not_kept). `untouched`: operators that are converted elsewhere, "aten::dropout" or "aten::add.Tensor". They
 // are neither dropped nor written as other operators. `fold`: tensors that PyTorch computed while recording become
-// constants.
+// constants. `composites`: operators to open, see composites.h.
 Program lower(const Program& program, Failures& failures, Diagnostics& notes,
-              const std::set<std::string>& untouched = {}, bool fold = true);
+              const std::set<std::string>& untouched = {}, bool fold = true, Composites* composites = nullptr);
 
 // A copy in which a branch whose sides leave tensors of different ranks leaves that of the side which the example
 // takes, with a note; nothing for a program without one. For a program that cannot be converted otherwise.
@@ -31,6 +33,7 @@ void write_out_kernels(Program& program);
 // The passes, each in its own file; called in pipeline.cpp's order, tests call them one by one.
 struct Lowering;
 void settle_branches(Lowering& lowering);
+void open_composites(Lowering& lowering);
 void open_filled_diagonals(Lowering& lowering);
 void functionalize(Lowering& lowering);
 void views_for_copies(Lowering& lowering);

@@ -89,27 +89,6 @@ Program with_filled_weights(const Program& program) {
   return filled;
 }
 
-// The program as if nothing were known of it before it runs: no size, no constant result. Other exporters write out
-// rearrangements without effect, sizes that cannot change, and arithmetic on constants; this form has them too.
-Program literal(const Program& program) {
-  Program result = program;
-  for (Value& value : result.values) {
-    if (value.type.kind != ValueKind::tensor) continue;
-    value.known = none_id;
-    if (!value.type.dims || value.source == ValueSource::parameter || value.source == ValueSource::constant) continue;
-    // Features and channels stay known: converters need them, and no exporter leaves them open.
-    const std::size_t rank = value.type.dims->size();
-    for (std::size_t axis = 0; axis < rank; ++axis) {
-      if (axis + 1 == rank && rank > 1) continue;
-      if (axis == 1 && rank > 3) continue;
-      Dim& dim = (*value.type.dims)[axis];
-      dim.dynamic = true;
-      dim.symbol = none_id;
-    }
-  }
-  return result;
-}
-
 class Overlay {
  public:
   explicit Overlay(Reference& reference) : reference_(reference) {}
@@ -377,17 +356,13 @@ Reference make_reference(const Program& program, const metadata::FxNames& names,
   const int near = std::clamp(opset, oldest_opset, newest_opset);
   exporter::ExportOptions options;
   options.unsupported_as_domain = true;
-  exporter::ExportOptions as_others = options;
-  as_others.as_other_exporters = true;
-  std::vector<exporter::ExportForm> wanted = {{near, false}, {near, true}};
+  std::vector<exporter::ExportForm> wanted = {
+      {near, false}, {near, true}, {.opset = near, .simplify = false, .literal = true}};
   // From opset 23 on, a file may hold an RMSNormalization or what it stands for.
   if (near > 22) wanted.push_back({near, true, operators::OperatorForms::plain});
   if (near != newest_opset) wanted.push_back({newest_opset, false});
   if (near != oldest_opset) wanted.push_back({oldest_opset, false});
-  std::vector<ExportedForm> forms = exporter::export_forms(filled, options, wanted);
-  constexpr std::ptrdiff_t behind_near = 2;
-  const std::vector<ExportedForm> unfolded = exporter::export_forms(literal(filled), as_others, {{near, false}});
-  forms.insert(forms.begin() + behind_near, unfolded.front());
+  const std::vector<ExportedForm> forms = exporter::export_forms(filled, options, wanted);
   // Forms whose values contradict each other would make a cycle; then fewer of them have to do.
   for (std::size_t count = forms.size();; --count) {
     Reference reference;

@@ -161,7 +161,7 @@ Traced trace_at_sizes(torch::nn::Module& module, const Inputs& inputs, const std
   // not taken for errors of another size.
   ExampleInputs named = examples_of(inputs, names);
   apply_dynamic_axes(named, axes, 0);
-  Traced at_example = trace_module(module, inputs, names, forward, {}, {});
+  Traced at_example = value_of(trace_module(module, inputs, names, forward, {}, {}));
   if (axes.empty()) return at_example;
   for (int attempt = 0;; ++attempt) {
     ExampleInputs examples = examples_of(inputs, names);
@@ -185,11 +185,8 @@ Traced trace_at_sizes(torch::nn::Module& module, const Inputs& inputs, const std
       sizes.push_back({axis->symbol, examples.position_of(axis->input), axis->axis, std::move(seen)});
     }
     add_far_sizes(inputs, examples, axes, sizes, resized);
-    try {
-      return trace_module(module, inputs, names, forward, std::move(sizes), resized);
-    } catch (const OtherSizeFailed&) {
-      if (attempt + 1 == size_attempts) throw;
-    }
+    Result<Traced> traced = trace_module(module, inputs, names, forward, std::move(sizes), resized);
+    if (traced || attempt + 1 == size_attempts) return value_of(std::move(traced));
   }
 }
 

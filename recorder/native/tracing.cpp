@@ -92,26 +92,25 @@ class ModuleTracer {
     std::call_once(once, [] { jit::tracer::setRecordSourceLocation(&on_operation); });
   }
 
-  Traced run(const Inputs& inputs, std::vector<TracedSize> sizes, const std::vector<Inputs>& resized) {
+  Result<Traced> run(const Inputs& inputs, std::vector<TracedSize> sizes, const std::vector<Inputs>& resized) {
     std::vector<std::vector<Step>> traces(1);
     std::vector<std::pair<const Inputs*, c10::IValue>> seen;
     for (const Inputs& other : resized) {
       // Scopes become methods of the mirror when the tracer ends, so each trace has a mirror of its own.
       ModuleMirror mirror(module_);
-      try {
-        const Trace done = trace(mirror, other, [&](jit::Graph& graph, const Session& session) {
-          traces.push_back(steps_of(graph, session));
-        });
-        seen.emplace_back(&other, done.output);
-      } catch (const Error& error) {
-        if (error.diagnostics().front().code != Code::run_failed) throw;
-        if (traces.size() == 1) throw other_size_failed(error);
-        for (TracedSize& size : sizes) size.seen.erase(size.seen.begin() + static_cast<std::ptrdiff_t>(traces.size()));
+      const Result<Trace> done = trace(mirror, other, [&](jit::Graph& graph, const Session& session) {
+        traces.push_back(steps_of(graph, session));
+      });
+      if (done) {
+        seen.emplace_back(&other, done->output);
+        continue;
       }
+      if (traces.size() == 1) return other_size_failed(done.diagnostics().front());
+      for (TracedSize& size : sizes) size.seen.erase(size.seen.begin() + static_cast<std::ptrdiff_t>(traces.size()));
     }
     Traced traced;
     ModuleMirror mirror(module_);
-    const Trace done = trace(mirror, inputs, [&](jit::Graph& traced_graph, const Session& session) {
+    const Trace done = value_of(trace(mirror, inputs, [&](jit::Graph& traced_graph, const Session& session) {
       refuse_reads(traced_graph, session);
       for (const jit::Node* node : traced_graph.nodes()) {
         const std::string target = node->kind().toQualString();
@@ -128,7 +127,7 @@ class ModuleTracer {
         traced.report.dynamic.push_back(source_of(step->stack, symbols_));
       }
       for (const TracedSize& size : sizes) traced.report.sizes[size.name] = size.seen;
-    });
+    }));
     jit::Module& self = mirror.self();
     jit::Function* method = self._ivalue()->compilation_unit()->create_function(
         c10::QualifiedName(*self.type()->name(), "forward"), done.graph);
@@ -146,7 +145,8 @@ class ModuleTracer {
   };
   using AtEnd = std::function<void(jit::Graph&, const Session&)>;
 
-  Trace trace(ModuleMirror& mirror, const Inputs& inputs, const AtEnd& at_end) {
+  // Returns run_failed if forward fails; throws other errors.
+  Result<Trace> trace(ModuleMirror& mirror, const Inputs& inputs, const AtEnd& at_end) {
     jit::Stack stack;
     for (const at::Tensor& input : inputs) stack.emplace_back(input.detach().clone());
     const KeptState state_kept(module_, changed_);
@@ -172,15 +172,15 @@ class ModuleTracer {
       const auto no_name = [](const at::Tensor&) { return std::string(); };
       const auto [state, output] = jit::tracer::trace(std::move(stack), call, no_name, /*strict=*/true,
                                                       /*force_outplace=*/false, &mirror.self(), names_);
-      return {state->graph, output.front()};
+      return Trace{state->graph, output.front()};
     } catch (const Error&) {
       throw;
     } catch (const std::exception& error) {
       if (refused) throw *refused;
       refuse_other_threads(session);
-      throw failed(session, torch_message(error));
+      return failed(session, torch_message(error));
     } catch (...) {
-      throw failed(session, "it threw something that is not a std::exception");
+      return failed(session, "it threw something that is not a std::exception");
     }
   }
 
@@ -189,12 +189,11 @@ class ModuleTracer {
                  session.last() == nullptr ? Place{.stage = "record"} : place(session, *session.last()));
   }
 
-  static OtherSizeFailed other_size_failed(const Error& error) {
-    Diagnostic diagnostic = error.diagnostics().front();
+  static Error other_size_failed(Diagnostic diagnostic) {
     diagnostic.code = Code::baked_size;
     diagnostic.message = "the module does not accept another size of a dynamic axis: " + diagnostic.message;
     diagnostic.remedy = "compute with the input's sizes in the module, or leave that axis out of dynamic_axes";
-    return OtherSizeFailed(std::move(diagnostic));
+    return Error(std::move(diagnostic));
   }
 
   // Runs the recorded program at another size and compares its results with the module's. They differ if a size entered
@@ -273,8 +272,8 @@ class ModuleTracer {
 
 }  // namespace
 
-Traced trace_module(torch::nn::Module& module, const Inputs& inputs, const std::vector<std::string>& names,
-                    const Forward& forward, std::vector<TracedSize> sizes, const std::vector<Inputs>& resized) {
+Result<Traced> trace_module(torch::nn::Module& module, const Inputs& inputs, const std::vector<std::string>& names,
+                            const Forward& forward, std::vector<TracedSize> sizes, const std::vector<Inputs>& resized) {
   return ModuleTracer(module, names, forward).run(inputs, std::move(sizes), resized);
 }
 

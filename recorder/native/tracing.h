@@ -6,14 +6,10 @@
 
 #include "recorder/native/dynamic_sizes.h"
 #include "recorder/native/scopes.h"
+#include "schema/result.h"
 #include "whence/record.h"
 
 namespace whence::native {
-
-// Thrown when forward does not accept the first of the other sizes.
-struct OtherSizeFailed : Error {
-  using Error::Error;
-};
 
 struct Traced {
   torch::jit::Module module;
@@ -23,9 +19,10 @@ struct Traced {
 };
 
 // `sizes` and `resized` are for the other traces: resized[k] holds the inputs of trace k + 1. Traces after the second
-// drop out if forward fails. Throws Error: run_failed (forward threw), baked_size, unsupported_feature (values read
-// into the program), module_in_use; OtherSizeFailed.
-Traced trace_module(torch::nn::Module& module, const Inputs& inputs, const std::vector<std::string>& names,
-                    const Forward& forward, std::vector<TracedSize> sizes, const std::vector<Inputs>& resized);
+// drop out if forward fails. Returns baked_size if forward does not accept the first of the other sizes. Throws Error:
+// run_failed (forward threw), baked_size (another reason), unsupported_feature (values read into the program),
+// module_in_use.
+Result<Traced> trace_module(torch::nn::Module& module, const Inputs& inputs, const std::vector<std::string>& names,
+                            const Forward& forward, std::vector<TracedSize> sizes, const std::vector<Inputs>& resized);
 
 }  // namespace whence::native

@@ -61,8 +61,8 @@ void Branch::drop_runs_that_raise() {
     if (raises_in(run)) runs.alive[run] = false;
   }
   if (!raises_in(1)) return;
-  throw SecondRunFailed(Code::baked_size, "the model raises an error at a size that a dynamic axis would allow",
-                        "let the model take other sizes, or leave that axis out of --dynamic");
+  recording_.fail_at_second_size("the model raises an error at a size that a dynamic axis would allow",
+                                 "let the model take other sizes, or leave that axis out of --dynamic");
 }
 
 void Branch::record() {

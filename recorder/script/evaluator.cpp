@@ -47,7 +47,17 @@ Evaluator::Evaluator(Program& program, const archive::ModuleTree& tree, const in
       operations_(recording_, objects_, quantized_),
       blocks_([this](const Step& step) { carry_out(step); }) {}
 
-void Evaluator::run(const jit::Module& root) {
+std::optional<SizeFailure> Evaluator::run(const jit::Module& root) {
+  try {
+    evaluate(root);
+  } catch (const Error& error) {
+    if (!recording_.values_before_failure) throw;
+    return SizeFailure{error.diagnostics(), *recording_.values_before_failure};
+  }
+  return std::nullopt;
+}
+
+void Evaluator::evaluate(const jit::Module& root) {
   at::NoGradGuard no_grad;
   program_.symbols = inputs_.symbols;
   program_.ran = recording_.runs.count > 0;
@@ -81,7 +91,7 @@ std::vector<int> Evaluator::misleading_runs() const {
   return runs;
 }
 
-void Evaluator::require_distant_runs() const {
+std::optional<SizeFailure> Evaluator::lack_of_distant_runs() const {
   const auto is_distant = [](std::int64_t size, std::int64_t first) {
     return 3 * size <= 2 * first || 2 * size >= 3 * first;
   };
@@ -92,15 +102,17 @@ void Evaluator::require_distant_runs() const {
       distant = recording_.runs.alive[run] && is_distant(sizes[run], sizes[0]);
     }
     if (distant) continue;
-    throw SecondRunFailed(Code::baked_size,
-                          "the model runs where the size '" + inputs_.symbols[symbol].name + "' is " +
-                              std::to_string(sizes[0]) + " or " + std::to_string(sizes[1]) +
-                              ", and at none of the sizes tried that is much larger or smaller: it holds a size of the "
-                              "example",
-                          "compute sizes from the input's shape in the model, script it, or leave the axis out of "
-                          "--dynamic",
-                          {.stage = "run"});
+    const Error error(Code::baked_size,
+                      "the model runs where the size '" + inputs_.symbols[symbol].name + "' is " +
+                          std::to_string(sizes[0]) + " or " + std::to_string(sizes[1]) +
+                          ", and at none of the sizes tried that is much larger or smaller: it holds a size of the "
+                          "example",
+                      "compute sizes from the input's shape in the model, script it, or leave the axis out of "
+                      "--dynamic",
+                      {.stage = "run"});
+    return SizeFailure{error.diagnostics()};
   }
+  return std::nullopt;
 }
 
 // Those of forward, the module itself first.
@@ -141,22 +153,14 @@ Term Evaluator::call(jit::Function& function, std::vector<Term> arguments, Scope
 
 // An error without a place happened here.
 void Evaluator::carry_out(const Step& step) {
-  const auto placed = [&](Diagnostics diagnostics) {
+  try {
+    dispatch(step);
+  } catch (const Error& error) {
+    Diagnostics diagnostics = error.diagnostics();
     for (Diagnostic& each : diagnostics) {
       if (each.where.source.empty()) each.where = recording_.writer.place(step);
     }
-    return diagnostics;
-  };
-  try {
-    dispatch(step);
-  } catch (SecondRunFailed& failure) {
-    if (failure.reached == 0) {
-      failure = SecondRunFailed(placed(failure.diagnostics()));
-      failure.reached = recording_.values.size();
-    }
-    throw;
-  } catch (const Error& error) {
-    throw Error(placed(error.diagnostics()));
+    throw Error(std::move(diagnostics));
   }
 }
 

@@ -6,7 +6,7 @@
 // node with nested blocks. With example inputs every operation is also executed, at one size or at several in lockstep:
 // dtypes and shapes are then those that PyTorch computed, and a size that differs between the runs is dynamic.
 //
-// Throws Error: run_failed, unsupported_feature; SecondRunFailed (execution.h) when only the second size fails.
+// Throws Error: run_failed, unsupported_feature.
 #pragma once
 
 #include "recorder/script/block_runner.h"
@@ -17,25 +17,32 @@
 
 namespace whence::recorder::script {
 
+// The model runs at the sizes of the example, and not at the others of the dynamic axes.
+struct SizeFailure {
+  Diagnostics diagnostics;
+  std::size_t reached = 0;  // number of values computed before; 0 if it is not one operation that fails
+};
+
 class Evaluator {
  public:
   Evaluator(Program& program, const archive::ModuleTree& tree, const inputs::ExampleInputs& inputs);
 
   // Evaluates forward of `root` and fills inputs, outputs, values, scopes, stacks, constants and the body.
-  void run(const torch::jit::Module& root);
+  std::optional<SizeFailure> run(const torch::jit::Module& root);
 
   // Returns the witnesses that the model does not accept, and whose large sizes hide what the others show: where a
   // table of positions ends, a slice is shorter than the input. The last comes first.
   std::vector<int> misleading_runs() const;
 
-  // Throws SecondRunFailed if the model runs nowhere but near the example's size of some axis: sizes within one stride
-  // of each other (15 and 16, halved) would hide a size that the program holds.
-  void require_distant_runs() const;
+  // Returns a failure if the model runs nowhere but near the example's size of some axis: sizes within one stride of
+  // each other (15 and 16, halved) would hide a size that the program holds.
+  std::optional<SizeFailure> lack_of_distant_runs() const;
 
   // Returns notes for the user about the evaluated program: attributes that it sets.
   const Diagnostics& notes() const { return recording_.writer.notes; }
 
  private:
+  void evaluate(const torch::jit::Module& root);
   std::vector<Term> arguments(const torch::jit::Module& root, const c10::FunctionSchema& schema);
   Term call(torch::jit::Function& function, std::vector<Term> arguments, ScopeId scope, Stack callers);
   void carry_out(const Step& step);

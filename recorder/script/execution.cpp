@@ -172,8 +172,8 @@ Results execute(Recording& recording, const Step& step, const std::vector<Term>&
         continue;
       }
       if (run == 1) {
-        throw SecondRunFailed(
-            Code::baked_size, "the model does not run where the dynamic axes have other sizes: " + torch_message(error),
+        recording.fail_at_second_size(
+            "the model does not run where the dynamic axes have other sizes: " + torch_message(error),
             "compute sizes from the input's shape in the model, give axes that are equal one name, or leave one out of "
             "--dynamic");
       }

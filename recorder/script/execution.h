@@ -5,14 +5,8 @@
 
 namespace whence::recorder::script {
 
-// Thrown when the first size succeeds and the second fails: another second size may succeed.
-struct SecondRunFailed : Error {
-  using Error::Error;
-  std::size_t reached = 0;  // number of values computed before the failure
-};
-
 // Executes the node and returns its outputs in each run that takes part. A witness that fails drops out. Throws Error
-// run_failed; SecondRunFailed; Error unsupported_feature for tensors that have no form in a Program.
+// run_failed; baked_size; unsupported_feature for tensors that have no form in a Program.
 using Results = PerRun<std::optional<std::vector<c10::IValue>>>;
 Results execute(Recording& recording, const Step& step, const std::vector<Term>& arguments);
 

@@ -87,6 +87,11 @@ Term Recording::result(const jit::Value& output, Seen seen, bool known_result, N
   return Term::container(Term::Kind::list, std::move(items), runs.depth);
 }
 
+void Recording::fail_at_second_size(const std::string& message, const std::string& remedy) {
+  values_before_failure = values.size();
+  throw Error(Code::baked_size, message, remedy);
+}
+
 void Recording::note_change(const Term& container, const Step& step) {
   changes.note(container, step.type(0));
   const std::string attribute = changes.kept_as(container.items);

@@ -32,6 +32,9 @@ struct Recording {
   // where the change outlives the call.
   void note_change(const Term& container, const Step& step);
 
+  // Ends the evaluation: the model runs at the first size and not at the second. At another second size it may run.
+  [[noreturn]] void fail_at_second_size(const std::string& message, const std::string& remedy);
+
   // Writes a node with one result; `name` is the result's.
   ValueId write(Node node, const std::string& name, Type type);
 
@@ -50,6 +53,7 @@ struct Recording {
   // Results of branches whose sides leave tensors of different ranks. What is computed from one has sizes as from the
   // example's; the Program itself says in the end that their rank is not known.
   std::unordered_set<ValueId> of_two_ranks;
+  std::optional<std::size_t> values_before_failure;  // set where the second size fails
 
  private:
   Term element(const std::string& name, const c10::TypePtr& type, Seen seen, bool known_result, Node& node);

@@ -1,5 +1,6 @@
 // Reads a TorchScript archive into a Program: the entry point through which the command calls this library.
 #include <cstdlib>
+#include <variant>
 
 #include <torch/version.h>
 
@@ -18,8 +19,10 @@ namespace whence::recorder::script {
 
 namespace {
 
-Program evaluate(archive::Archive& archive, const ReadOptions& options, int attempt, Diagnostics& notes,
-                 const std::vector<int>& left_out = {}) {
+using Evaluated = std::variant<Program, SizeFailure>;
+
+Evaluated evaluate(archive::Archive& archive, const ReadOptions& options, int attempt, Diagnostics& notes,
+                   const std::vector<int>& left_out = {}) {
   Program program;
   archive::ModuleTree tree(archive, program);
   inputs::ExampleInputs inputs = inputs::make_inputs(archive, options, attempt);
@@ -30,13 +33,13 @@ Program evaluate(archive::Archive& archive, const ReadOptions& options, int atte
                 {.file = options.path, .stage = "run"});
   }
   Evaluator evaluator(program, tree, inputs);
-  evaluator.run(archive.module());
+  if (auto failure = evaluator.run(archive.module())) return *std::move(failure);
   if (const std::vector<int> misleading = evaluator.misleading_runs(); !misleading.empty()) {
     std::vector<int> more = left_out;
     more.insert(more.end(), misleading.begin(), misleading.end());
     return evaluate(archive, options, attempt, notes, more);
   }
-  evaluator.require_distant_runs();
+  if (auto failure = evaluator.lack_of_distant_runs()) return *std::move(failure);
   notes = evaluator.notes();
   return program;
 }
@@ -63,13 +66,10 @@ void settle_live(Program& program, const std::optional<LiveMark>& live) {
 
 // It is not known beforehand which sizes a model accepts, so several second sizes are tried; if all of them fail, the
 // model requires a fixed size.
-Program evaluate_at_some_size(archive::Archive& archive, const ReadOptions& options, Diagnostics& notes) {
+Evaluated evaluate_at_some_size(archive::Archive& archive, const ReadOptions& options, Diagnostics& notes) {
   for (int attempt = 0;; ++attempt) {
-    try {
-      return evaluate(archive, options, attempt, notes);
-    } catch (const SecondRunFailed&) {
-      if (attempt + 1 == inputs::size_attempts) throw;
-    }
+    Evaluated evaluated = evaluate(archive, options, attempt, notes);
+    if (std::holds_alternative<Program>(evaluated) || attempt + 1 == inputs::size_attempts) return evaluated;
   }
 }
 
@@ -97,31 +97,29 @@ std::vector<std::vector<inputs::Tie>> ties_to_try(archive::Archive& archive, con
 }
 
 Program evaluate_with_ties(archive::Archive& archive, ReadOptions options, Diagnostics& notes) {
-  std::optional<SecondRunFailed> first, best;
+  Evaluated evaluated = evaluate_at_some_size(archive, options, notes);
+  if (auto* program = std::get_if<Program>(&evaluated)) return std::move(*program);
+  const SizeFailure& first = std::get<SizeFailure>(evaluated);
+  std::size_t reached = first.reached;
   std::vector<inputs::Tie> tied;
-  try {
-    return evaluate_at_some_size(archive, options, notes);
-  } catch (const SecondRunFailed& failure) {
-    first = best = failure;
-  }
   for (;;) {
     std::vector<inputs::Tie> better;
     for (const std::vector<inputs::Tie>& ties : ties_to_try(archive, options)) {
       if (ties.size() > 1 && !better.empty()) break;
       ReadOptions with = options;
       for (const inputs::Tie& tie : ties) inputs::apply_tie(with.dynamic, tie);
-      try {
-        Program program = evaluate_at_some_size(archive, with, notes);
+      Evaluated with_ties = evaluate_at_some_size(archive, with, notes);
+      if (auto* program = std::get_if<Program>(&with_ties)) {
         tied.insert(tied.end(), ties.begin(), ties.end());
         for (const inputs::Tie& each : tied) notes.push_back(tie_warning(each));
-        return program;
-      } catch (const SecondRunFailed& failure) {
-        if (failure.reached <= best->reached) continue;
-        best = failure;
-        better = ties;
+        return std::move(*program);
       }
+      const SizeFailure& failure = std::get<SizeFailure>(with_ties);
+      if (failure.reached <= reached) continue;
+      reached = failure.reached;
+      better = ties;
     }
-    if (better.empty()) throw *first;
+    if (better.empty()) throw Error(first.diagnostics);
     for (const inputs::Tie& tie : better) inputs::apply_tie(options.dynamic, tie);
     tied.insert(tied.end(), better.begin(), better.end());
   }

@@ -165,5 +165,27 @@ TEST(Graph, ClonesItsBodies) {
   EXPECT_EQ(body->outer, &graph);
 }
 
+std::vector<std::string> op_types(const Graph& graph) {
+  std::vector<std::string> names;
+  for (const GraphNode& node : graph.nodes) names.push_back(node.op_type);
+  return names;
+}
+
+// Rearrangements that do nothing, and a result that PyTorch computed before: nodes in a literal form alone.
+TEST(ExportForms, AreLiteralWhereOtherExportersAre) {
+  ProgramBuilder p;
+  const ValueId x = p.input("x", f32({2, 3}));
+  const ValueId sliced = p.op("aten::slice.Tensor", {{"self", v(x)}, {"dim", n(0)}, {"start", n(0)}}, f32({2, 3}));
+  const ValueId padded = p.op("aten::constant_pad_nd", {{"self", v(sliced)}, {"pad", list({n(0), n(0)})}}, f32({2, 3}));
+  const ValueId repeated = p.op("aten::repeat", {{"self", v(padded)}, {"repeats", list({n(1), n(1)})}}, f32({2, 3}));
+  const ValueId ones = p.op("aten::ones_like", {{"self", v(x)}}, f32({2, 3}));
+  p.known(ones, program::number_scalar(1, DType::float32));
+  p.output(p.op("aten::mul.Tensor", {{"self", v(repeated)}, {"other", v(ones)}}, f32({2, 3})));
+  const auto forms = export_forms(p.program, {}, {{18, false}, {.opset = 18, .simplify = false, .literal = true}});
+  EXPECT_EQ(op_types(*forms[0].graph), (std::vector<std::string>{"Mul"}));
+  const std::vector<std::string> literal = op_types(*forms[1].graph);
+  for (const char* name : {"Slice", "Pad", "Identity", "Mul"}) EXPECT_EQ(std::ranges::count(literal, name), 1) << name;
+}
+
 }  // namespace
 }  // namespace whence
