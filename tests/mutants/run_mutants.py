@@ -76,7 +76,7 @@ def noticed_by_pytest(mutant: Mutant, files: list[str]) -> str:
     """The first test that fails, or nothing."""
     for file in files:
         words = f"tests/{file}".format(file=Path(mutant.file).stem).split()
-        failed, output = run([TREE / "build" / "venv" / "bin" / "python", "-m", "pytest", *words, "-x", "-q", "-n0",
+        failed, output = run([TREE / "build" / "venv" / "bin" / "python", "-m", "pytest", *words, "-x", "-q", "-rfE", "-n0",
                               "-p", "no:cacheprovider"], mutant.number, PYTEST_SECONDS)
         if failed:
             test = re.search(r"^(?:FAILED|ERROR) (\S+)", output, re.MULTILINE)
