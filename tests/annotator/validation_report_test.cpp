@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "annotator/validation/operation_fates.h"
+#include "annotator/validation/parameter_fates.h"
 #include "annotator/validation/problems.h"
 #include "annotator/validation/validate.h"
 #include "annotator/validation/validation_text.h"
@@ -92,6 +93,37 @@ TEST_F(ValidationReport, OperationsArrivedOrWereFused) {
   using validation::Fate;
   const Fate expected[] = {Fate::arrived, Fate::fused, Fate::fused, Fate::arrived, Fate::arrived};
   for (std::size_t i = 0; i < 5; ++i) EXPECT_EQ(fates[i].fate, expected[i]) << i << " " << name_of(fates[i].fate);
+}
+
+TEST_F(ValidationReport, AParameterArrivesByItsName) {
+  const metadata::Recorded recorded(sidecar.program);
+  const validation::CheckContext context{model, onnx_file::all_nodes(model.graph), &sidecar.program, &recorded};
+  const auto fates = validation::parameter_fates(context, path, validation::operation_fates(context));
+  ASSERT_EQ(fates.size(), 1u);
+  EXPECT_EQ(fates[ParameterId(0)].arrival, validation::Arrival::name);
+}
+
+TEST_F(ValidationReport, AParameterUnderAnotherNameArrivesByItsShapeIfThatIsItsAlone) {
+  using validation::Arrival;
+  const auto arrival = [&](std::vector<std::int64_t> shape, bool twice) {
+    Program program = sidecar.program;
+    Parameter& parameter = program.parameters[ParameterId(0)];
+    parameter.name = "encoder.layer.0.query.other";
+    parameter.data = {DType::float32, std::move(shape), Bytes::left_out(8192)};
+    if (twice) {
+      program.parameters.push_back(parameter);
+      Value second = program.values[program.body.nodes[0].find("weight")->as<ValueRef>()->id];
+      second.index = 1;
+      const ValueId id = program.values.add(std::move(second));
+      program.body.nodes[3].arguments.push_back({"weight", {ValueRef{id}}});
+    }
+    const metadata::Recorded recorded(program);
+    const validation::CheckContext context{model, onnx_file::all_nodes(model.graph), &program, &recorded};
+    return validation::parameter_fates(context, path, validation::operation_fates(context))[ParameterId(0)].arrival;
+  };
+  EXPECT_EQ(arrival({4, 512}, false), Arrival::shape);
+  EXPECT_NE(arrival({4, 512}, true), Arrival::shape);  // which of the two?
+  EXPECT_NE(arrival({4, 511}, false), Arrival::shape);
 }
 
 class Problems : public ::testing::Test {
