@@ -111,6 +111,26 @@ TEST(ConvertValues, RangesUpAndDown) {
       {3});
 }
 
+// Counting up takes one node; down, ONNX Runtime needs another form.
+TEST(ConvertValues, ARangeWhoseEndIsDynamicCountsUp) {
+  const auto operators = [](std::int64_t step) {
+    ProgramBuilder p;
+    const ValueId x = p.input("x", f32({named(4, p.symbol("n", 4))}));
+    const ValueId end = p.op("aten::size.int", {{"self", v(x)}, {"dim", n(0)}}, integer());
+    p.output(p.op("aten::arange.start_step",
+                  {{"start", step > 0 ? n(0) : v(end)},
+                   {"end", step > 0 ? v(end) : n(0)},
+                   {"step", n(step)},
+                   {"dtype", Argument{DType::int64}}},
+                  whence::tensor(DType::int64, {named(4, SymbolId(0))})));
+    const Result<graph::Graph> graph = exporter::export_program(p.program, {});
+    return op_types(*graph);
+  };
+  EXPECT_EQ(std::ranges::count(operators(1), "Neg"), 0);
+  EXPECT_EQ(std::ranges::count(operators(1), "Range"), 1);
+  EXPECT_GT(std::ranges::count(operators(-1), "Neg"), 0);
+}
+
 TEST(ConvertValues, DifferencesOfNeighbours) {
   const auto diff = [](int order, int left) {
     Values a;

@@ -7,6 +7,7 @@ ended, unless the tests, the list or the code have changed.
 """
 
 import argparse
+import functools
 import json
 import os
 import re
@@ -72,15 +73,24 @@ def noticed_by_units(number: int) -> list[str]:
     return found
 
 
+@functools.cache
+def first_failure(words: str, number: int) -> str:
+    """The first test that fails with a mutant, or nothing; 0 is none."""
+    failed, output = run([TREE / "build" / "venv" / "bin" / "python", "-m", "pytest", *words.split(), "-x", "-q", "-rfE", "-n0",
+                          "-p", "no:cacheprovider"], number, PYTEST_SECONDS)
+    if not failed:
+        return ""
+    test = re.search(r"^(?:FAILED|ERROR) (\S+)", output, re.MULTILINE)
+    return test[1] if test else words
+
+
 def noticed_by_pytest(mutant: Mutant, files: list[str]) -> str:
-    """The first test that fails, or nothing."""
+    """The first test that fails. A file that fails without a mutant, too, notices none."""
     for file in files:
-        words = f"tests/{file}".format(file=Path(mutant.file).stem).split()
-        failed, output = run([TREE / "build" / "venv" / "bin" / "python", "-m", "pytest", *words, "-x", "-q", "-rfE", "-n0",
-                              "-p", "no:cacheprovider"], mutant.number, PYTEST_SECONDS)
-        if failed:
-            test = re.search(r"^(?:FAILED|ERROR) (\S+)", output, re.MULTILINE)
-            return test[1] if test else file
+        words = f"tests/{file}".format(file=Path(mutant.file).stem)
+        test = first_failure(words, mutant.number)
+        if test and not first_failure(words, 0):
+            return test
     return ""
 
 

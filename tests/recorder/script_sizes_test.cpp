@@ -86,6 +86,21 @@ TEST(ScriptSizes, ASqueezeOfADynamicAxisIsSettledAndReported) {
   EXPECT_EQ(output_text(program), "float32[n,6]");
 }
 
+// The values of tensors whose places do not follow from the rules of operators.
+std::vector<std::string> stated_places(const std::string& body) {
+  const Program program =
+      read_module("def forward(self, x):\n" + body, {.inputs = {floats("x", {4, 6})}, .dynamic = {axis("x", 0, "n")}});
+  EXPECT_TRUE(program.placed);
+  std::vector<std::string> stated;
+  for (const StatedPlace& each : program.places) stated.push_back(type_text(program, each.value));
+  return stated;
+}
+
+TEST(ScriptPlaces, FollowFromTheRulesOfViews) {
+  EXPECT_TRUE(stated_places("    y = torch.relu(x)\n    return y.t()[1:, ::2].unsqueeze(0), y.view(-1)\n").empty());
+  EXPECT_TRUE(stated_places("    return x.t().contiguous(), x.expand(2, -1, -1), x.split(2, 1)\n").empty());
+}
+
 TEST(ScriptSizes, ASizeThatAModelHoldsIsRefused) {
   Diagnostics diagnostics;
   read_module("def forward(self, x):\n    return x + self.table\n",
