@@ -36,6 +36,52 @@ TEST(Threshold, NamesAConfidenceAndAPercentage) {
   }
 }
 
+// Counts of exact nodes and of nodes without a module.
+Counts counted(std::int64_t exact, std::int64_t unattributed) {
+  Counts counts;
+  counts.by = {exact, 0, 0, 0, unattributed};
+  return counts;
+}
+
+using ModuleRows = std::vector<std::pair<std::string, Counts>>;
+
+// The modules that a baseline's shortfall names, and the number of nodes lost.
+std::pair<std::vector<std::string>, std::int64_t> lost(const ModuleRows& before, const ModuleRows& now) {
+  validation::Baseline baseline{.file = "before.onnx", .all = before.front().second, .modules = before, .naming = {}};
+  validation::Coverage coverage;
+  coverage.all = now.front().second;
+  coverage.modules = now;
+  validation::Gates gates;
+  gates.baseline = "before.json";
+  const auto found = validation::shortfalls_of(coverage, {}, gates, &baseline);
+  if (found.empty()) return {};
+  EXPECT_EQ(found.size(), 1u);
+  return {found.front().modules, found.front().nodes.value_or(-1)};
+}
+
+TEST(Baseline, NamesTheInnermostModulesThatLostNodes) {
+  using Lost = std::pair<std::vector<std::string>, std::int64_t>;
+  const ModuleRows before = {{"", counted(20, 0)},
+                             {"a", counted(12, 0)},
+                             {"a.b", counted(8, 0)},
+                             {"a.b.c", counted(4, 0)},
+                             {"d", counted(8, 0)}};
+  const auto with = [&](std::vector<std::pair<std::size_t, std::int64_t>> losses) {
+    ModuleRows now = before;
+    for (const auto& [row, nodes] : losses) now[row].second = counted(now[row].second.by[0] - nodes, nodes);
+    return now;
+  };
+  EXPECT_EQ(lost(before, before), Lost{});
+  EXPECT_EQ(lost(before, with({{0, 3}, {1, 3}, {2, 3}, {3, 3}})), (Lost{{"a.b.c"}, 3}));
+  EXPECT_EQ(lost(before, with({{0, 3}, {1, 3}, {2, 3}})), (Lost{{"a.b"}, 3}));
+  EXPECT_EQ(lost(before, with({{0, 5}, {1, 2}, {4, 3}})), (Lost{{"d", "a"}, 5}));  // those that lost most first
+  // Nodes that are gone are not lost.
+  ModuleRows fewer = before;
+  fewer[0].second = counted(18, 0);
+  fewer[4].second = counted(6, 0);
+  EXPECT_EQ(lost(before, fewer), Lost{});
+}
+
 TEST(Checks, CodesAreUniqueAndAscending) {
   for (std::size_t i = 1; i < all_checks().size(); ++i) {
     EXPECT_LT(std::string(all_checks()[i - 1]->code), all_checks()[i]->code);

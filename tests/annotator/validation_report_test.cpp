@@ -95,6 +95,54 @@ TEST_F(ValidationReport, OperationsArrivedOrWereFused) {
   for (std::size_t i = 0; i < 5; ++i) EXPECT_EQ(fates[i].fate, expected[i]) << i << " " << name_of(fates[i].fate);
 }
 
+TEST_F(ValidationReport, OperationsWithoutANodeHaveAReason) {
+  using validation::Elimination;
+  using validation::Fate;
+  // Behind the last operation: a dropout that is returned, and a sine that nobody reads.
+  Program program = sidecar.program;
+  const Argument last = program.outputs.front().value;
+  for (const char* const target : {"aten::dropout", "aten::sin"}) {
+    Node node;
+    node.target = target;
+    node.arguments = {{"input", last}};
+    node.origin.op = static_cast<std::int32_t>(program.body.nodes.size());
+    node.origin.scope = root_scope;
+    node.outputs = {program.values.add(program.values[last.as<ValueRef>()->id])};
+    program.body.nodes.push_back(node);
+  }
+  program.outputs.front().value = {ValueRef{program.body.nodes[5].outputs.front()}};
+  const metadata::Recorded recorded(program);
+  const validation::CheckContext context{model, onnx_file::all_nodes(model.graph), &program, &recorded};
+  const auto fates = validation::operation_fates(context);
+  ASSERT_EQ(fates.size(), 7u);
+  EXPECT_EQ(fates[5].fate, Fate::eliminated) << name_of(fates[5].fate);
+  EXPECT_EQ(fates[5].reason, Elimination::identity) << name_of(fates[5].reason);
+  EXPECT_EQ(fates[6].fate, Fate::eliminated) << name_of(fates[6].fate);
+  EXPECT_EQ(fates[6].reason, Elimination::unused) << name_of(fates[6].reason);
+}
+
+TEST_F(ValidationReport, TheTextHasAsManyModulesAsPeopleRead) {
+  Validation many;
+  many.file = "m.onnx";
+  many.coverage.all.by = {100, 0, 0, 0, 0};
+  many.coverage.modules = {{"", many.coverage.all}};
+  for (int i = 0; i < 70; ++i) {
+    origin::Counts one;
+    one.by = {1, 0, 0, 0, 0};
+    many.coverage.modules.emplace_back("m" + std::to_string(i), one);
+  }
+  const auto lines_of = [&](const validation::ReportExtent& extent) {
+    const std::string text = validation::to_text(many, extent, {});
+    int lines = 0;
+    for (int i = 0; i < 70; ++i) lines += text.find(" m" + std::to_string(i) + " ") != std::string::npos;
+    EXPECT_EQ(text.find("and 11 more: --all") != std::string::npos, lines == 59) << text;
+    return lines;
+  };
+  EXPECT_EQ(lines_of({.depth = 2}), 59);  // sixty with the root
+  EXPECT_EQ(lines_of({.depth = 0}), 0);
+  EXPECT_EQ(lines_of({.depth = 0, .all = true}), 70);
+}
+
 TEST_F(ValidationReport, AParameterArrivesByItsName) {
   const metadata::Recorded recorded(sidecar.program);
   const validation::CheckContext context{model, onnx_file::all_nodes(model.graph), &sidecar.program, &recorded};
