@@ -174,6 +174,16 @@ TEST_F(MatchModel, ReadsModulesInNames) {
   EXPECT_EQ(module_of_path(""), "");
 }
 
+TEST_F(MatchModel, TheEvidenceNamesItsSource) {
+  onnx::ModelProto named = parse_model(model(R"(a = MatMul(x, w1) c = Add(a, b1) k = Transpose(c) d = MatMul(x, w2)
+    q = Add(d, b2) s = MatMul(q, k) p = Softmax(s) o = MatMul(p, x) r = Add(o, x) y = Relu(r))"));
+  named.mutable_graph()->mutable_node(8)->set_name("/block/Add");
+  match(named, attention.program);
+  ASSERT_EQ(report.evidence.size(), 10u);
+  EXPECT_NE(report.evidence[8].find(": block (/block"), std::string::npos) << report.evidence[8];
+  EXPECT_EQ(report.evidence[9].find("block"), std::string::npos) << report.evidence[9];
+}
+
 TEST_F(MatchModel, SaysWhenAFileIsOfAnotherModel) {
   match(R"(<ir_version: 8, opset_import: ["": 18]> g (float[1,1,8,8] i) => (float[1,1,6,6] t)
     <float[1,1,3,3] w = {1,2,3,4,5,6,7,8,9}> { t = Conv(i, w) })");

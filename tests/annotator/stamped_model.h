@@ -1,4 +1,4 @@
-// A small program and an ONNX file that could have been exported from it: what the merge tests annotate and strip.
+// A small program and an ONNX file that could have been exported from it: what the tests of annotation/ annotate and strip.
 #pragma once
 
 #include <string>

@@ -1,0 +1,82 @@
+// Choices of nodes as tools take them, placements and reports as people read them.
+#include "annotator/dialect/dialect.h"
+#include "annotator/dialect/written_choice.h"
+#include "annotator/placement/placement.h"
+#include "tests/annotator/stamped_summary.h"
+#include "tests/schema/expect_error.h"
+
+namespace whence {
+namespace {
+
+class DialectChoice : public StampedFileTest {
+ protected:
+  static view::SelectedNode node(const std::string& name, const std::string& op_type = "MatMul") {
+    view::SelectedNode made;
+    made.name = name;
+    made.op_type = op_type;
+    made.module = "encoder";
+    return made;
+  }
+  std::string written(const std::string& dialect, std::vector<view::SelectedNode> nodes,
+                      const dialect::ChoiceOptions& options = {}) {
+    return dialect::write_choice(dialect::find_dialect(dialect), std::move(nodes), model, options, notes_);
+  }
+  std::string name(std::size_t i) const { return std::string(model.graph.nodes.at(i).name); }
+
+  Diagnostics notes_;
+};
+
+TEST_F(DialectChoice, NamesOneALine) {
+  EXPECT_EQ(written("names", {node(name(0)), node(name(1), "Add")}), name(0) + "\n" + name(1) + "\n");
+}
+
+TEST_F(DialectChoice, WhatNoToolCouldHonourIsRefused) {
+  expect_error(Code::usage, [&] { written("names", {}); });
+  expect_error(Code::usage, [&] { written("names", {node("")}); });
+  expect_error(Code::usage, [&] { written("names", {node("\xff")}); });  // no UTF-8
+  expect_error(Code::usage, [&] { written("names", {node(name(0))}, {.setting = "fp8"}); });
+  expect_error(Code::usage, [&] { dialect::find_dialect("nothing"); });
+}
+
+TEST_F(DialectChoice, ANodeThatAToolDoesNotSeeIsLeftOutWhereThatIsAllowed) {
+  view::SelectedNode nested = node("inside", "Neg");
+  nested.nested = true;
+  expect_error(Code::usage, [&] { written("nncf", {node(name(0)), nested}); });
+  const std::string text = written("nncf", {node(name(0)), nested}, {.setting = "", .partial = true});
+  EXPECT_NE(text.find(name(0)), std::string::npos);
+  EXPECT_EQ(text.find("inside"), std::string::npos);
+  EXPECT_EQ(notes_.size(), 1u);
+  expect_error(Code::usage, [&] { written("nncf", {nested}, {.setting = "", .partial = true}); });
+}
+
+TEST(PlacementText, DifferencesAreListedUpToTwenty) {
+  placement::Placement placed;
+  placed.shares = {{"gpu", 1200, 2, 4096, std::nullopt}, {"cpu", 3, 0, 0, std::nullopt}};
+  placed.crossings = {{"gpu", "cpu", 1}, {"cpu", "gpu", 2}};
+  placed.settings = "gpu(=a)";
+  const std::string plain = to_text(placed);
+  EXPECT_NE(plain.find("1,200"), std::string::npos) << plain;
+  EXPECT_NE(plain.find("1 value crosses from gpu to cpu\n2 values cross from cpu to gpu\n"), std::string::npos)
+      << plain;
+  EXPECT_EQ(plain.find("ONNX Runtime:"), std::string::npos);
+  placed.compared.emplace();
+  placed.compared->as_placed = 5;
+  const std::string same = to_text(placed);
+  EXPECT_TRUE(same.ends_with("0 elsewhere, 0 not in its list\n")) << same;
+  for (int i = 0; i < 22; ++i)
+    placed.compared->differences.push_back({"n" + std::to_string(i), "m", "gpu", "CPUExecutionProvider"});
+  const std::string different = to_text(placed);
+  EXPECT_NE(different.find("n19"), std::string::npos) << different;
+  EXPECT_EQ(different.find("n20"), std::string::npos);
+  EXPECT_NE(different.find("and 2 more"), std::string::npos);
+}
+
+TEST(PlacementRule, NamesADeviceAndAPattern) {
+  const placement::Rule rule = placement::parse_rule("gpu:0=encoder.**");
+  EXPECT_EQ(rule.device, "gpu:0");
+  EXPECT_EQ(rule.glob, "encoder.**");
+  for (const char* const text : {"", "gpu", "=a", "tpu=a"}) EXPECT_THROW(placement::parse_rule(text), Error) << text;
+}
+
+}  // namespace
+}  // namespace whence

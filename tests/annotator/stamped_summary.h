@@ -1,0 +1,29 @@
+// The stamped file (stamped_model.h) as the rooms read it, for tests of what they make of it.
+#pragma once
+
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "annotator/onnx_file/onnx_summary.h"
+#include "tests/annotator/stamped_model.h"
+#include "tests/schema/temporary_folder.h"
+
+namespace whence {
+
+class StampedFileTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    write_stamped_file(path);
+    auto read = onnx_file::read_onnx_summary(path);
+    ASSERT_TRUE(read);
+    model = std::move(*read);
+  }
+
+  const TemporaryFolder folder;
+  const std::string path = folder / "stamped.onnx";
+  const Sidecar sidecar = stamped_sidecar();
+  onnx_file::OnnxSummary model;
+};
+
+}  // namespace whence

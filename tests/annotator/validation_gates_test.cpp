@@ -1,0 +1,98 @@
+// Thresholds and counts. Whole files are covered from the command line (tests/validate).
+#include <gtest/gtest.h>
+
+#include "annotator/validation/gates.h"
+#include "schema/result.h"
+
+namespace whence {
+
+using origin::confidence_count;
+using origin::Counts;
+using validation::all_checks;
+using validation::find_check;
+using validation::parse_threshold;
+
+namespace {
+
+TEST(Counts, CoveredLeavesOutAncestors) {
+  Counts counts;
+  for (std::size_t i = 0; i < confidence_count; ++i) counts.by[i] = static_cast<std::int64_t>(i) + 1;
+  EXPECT_EQ(counts.total(), 15);
+  EXPECT_EQ(counts.covered(), 1 + 2 + 3);
+  EXPECT_DOUBLE_EQ(counts.share(3), 0.2);
+  EXPECT_DOUBLE_EQ(Counts{}.share(0), 1);
+}
+
+TEST(Threshold, NamesAConfidenceAndAPercentage) {
+  Counts counts;
+  counts.by = {6, 1, 1, 1, 1};
+  EXPECT_DOUBLE_EQ(parse_threshold("exact=95").percent, 95);
+  EXPECT_DOUBLE_EQ(parse_threshold("exact=95").reached(counts), 60);
+  EXPECT_DOUBLE_EQ(parse_threshold("covered=99.5").percent, 99.5);
+  EXPECT_DOUBLE_EQ(parse_threshold("covered=0").reached(counts), 80);
+  for (const char* text :
+       {"", "=", "exact", "exact=", "exact=a", "exact=101", "exact=-1", "root=5", "exact=5%", "=5"}) {
+    EXPECT_THROW(parse_threshold(text), Error) << text;
+  }
+}
+
+// Counts of exact nodes and of nodes without a module.
+Counts counted(std::int64_t exact, std::int64_t unattributed) {
+  Counts counts;
+  counts.by = {exact, 0, 0, 0, unattributed};
+  return counts;
+}
+
+using ModuleRows = std::vector<std::pair<std::string, Counts>>;
+
+// The modules that a baseline's shortfall names, and the number of nodes lost.
+std::pair<std::vector<std::string>, std::int64_t> lost(const ModuleRows& before, const ModuleRows& now) {
+  validation::Baseline baseline{.file = "before.onnx", .all = before.front().second, .modules = before, .naming = {}};
+  validation::Coverage coverage;
+  coverage.all = now.front().second;
+  coverage.modules = now;
+  validation::Gates gates;
+  gates.baseline = "before.json";
+  const auto found = validation::shortfalls_of(coverage, {}, gates, &baseline);
+  if (found.empty()) return {};
+  EXPECT_EQ(found.size(), 1u);
+  return {found.front().modules, found.front().nodes.value_or(-1)};
+}
+
+TEST(Baseline, NamesTheInnermostModulesThatLostNodes) {
+  using Lost = std::pair<std::vector<std::string>, std::int64_t>;
+  const ModuleRows before = {{"", counted(20, 0)},
+                             {"a", counted(12, 0)},
+                             {"a.b", counted(8, 0)},
+                             {"a.b.c", counted(4, 0)},
+                             {"d", counted(8, 0)}};
+  const auto with = [&](std::vector<std::pair<std::size_t, std::int64_t>> losses) {
+    ModuleRows now = before;
+    for (const auto& [row, nodes] : losses) now[row].second = counted(now[row].second.by[0] - nodes, nodes);
+    return now;
+  };
+  EXPECT_EQ(lost(before, before), Lost{});
+  EXPECT_EQ(lost(before, with({{0, 3}, {1, 3}, {2, 3}, {3, 3}})), (Lost{{"a.b.c"}, 3}));
+  EXPECT_EQ(lost(before, with({{0, 3}, {1, 3}, {2, 3}})), (Lost{{"a.b"}, 3}));
+  EXPECT_EQ(lost(before, with({{0, 5}, {1, 2}, {4, 3}})), (Lost{{"d", "a"}, 5}));  // those that lost most first
+  // Nodes that are gone are not lost.
+  ModuleRows fewer = before;
+  fewer[0].second = counted(18, 0);
+  fewer[4].second = counted(6, 0);
+  EXPECT_EQ(lost(before, fewer), Lost{});
+}
+
+TEST(Checks, CodesAreUniqueAndAscending) {
+  for (std::size_t i = 1; i < all_checks().size(); ++i) {
+    EXPECT_LT(std::string(all_checks()[i - 1]->code), all_checks()[i]->code);
+  }
+  for (const validation::Check* check : all_checks()) {
+    EXPECT_EQ(find_check(check->code), check);
+    EXPECT_EQ(find_check(check->name), check);
+    EXPECT_FALSE(std::string(check->remedy).empty());
+  }
+  EXPECT_EQ(find_check("V999"), nullptr);
+}
+
+}  // namespace
+}  // namespace whence

@@ -1,0 +1,263 @@
+// What a validation finds of a file and its sidecar, and the forms in which other tools read it.
+#include <nlohmann/json.hpp>
+
+#include "annotator/validation/operation_fates.h"
+#include "annotator/validation/parameter_fates.h"
+#include "annotator/validation/problems.h"
+#include "annotator/validation/validate.h"
+#include "annotator/validation/validation_text.h"
+#include "tests/annotator/stamped_summary.h"
+
+namespace whence {
+
+using validation::Shortfall;
+using validation::Validation;
+
+namespace {
+
+class ValidationReport : public StampedFileTest {
+ protected:
+  Validation validate(const validation::ValidateOptions& options = {}, bool with_sidecar = true) {
+    auto result = validation::validate_file(path, with_sidecar ? &sidecar.program : nullptr, options);
+    EXPECT_TRUE(result) << (result ? "" : to_text(result.diagnostics().front()));
+    return std::move(*result);
+  }
+  // The number of shortfalls of a threshold, or of modules that are required.
+  std::size_t short_of(const std::string& threshold, const std::vector<std::string>& required = {}) {
+    validation::ValidateOptions options;
+    if (!threshold.empty()) options.gates.minima = {validation::parse_threshold(threshold)};
+    options.gates.required = required;
+    return validate(options).shortfalls.size();
+  }
+};
+
+std::int64_t covered_at(const Validation& validation, const std::string& module) {
+  for (const auto& [path, counts] : validation.coverage.modules) {
+    if (path == module) return counts.covered();
+  }
+  return -1;
+}
+
+TEST_F(ValidationReport, CountsNodesAtAndBelowEachModule) {
+  const Validation found = validate();
+  EXPECT_EQ(found.nodes, 8);
+  // MatMul and Add; the helper and the fused node of the layer and more; two Relus of the head in one fused node and
+  // one of its own; an If with a node in each branch, of the root.
+  EXPECT_EQ(covered_at(found, "encoder.layer.0.query"), 2);
+  EXPECT_EQ(covered_at(found, "encoder.layer.0"), covered_at(found, "encoder"));
+  EXPECT_EQ(covered_at(found, ""), 7);      // of the helper, only a module around is known
+  EXPECT_EQ(covered_at(found, "head"), 2);  // the fused one and its own
+  std::map<std::string, std::int64_t> operators;
+  for (const auto& [name, counts] : found.coverage.operators) operators[name] = counts.total();
+  EXPECT_EQ(operators["MatMul"], 1);
+  EXPECT_EQ(operators["Neg"], 1);  // in a branch
+}
+
+TEST_F(ValidationReport, WithoutASidecarStampsSayNothing) {
+  const Validation found = validate({}, false);
+  EXPECT_EQ(found.coverage.all.covered(), 0);
+  EXPECT_EQ(found.coverage.unattributed.size(), 8u);
+  EXPECT_FALSE(found.has_sidecar);
+}
+
+TEST_F(ValidationReport, GatesAreOfTheFileOfModulesAndOfOperators) {
+  EXPECT_EQ(short_of("covered=87"), 0u);
+  EXPECT_EQ(short_of("covered=100@head"), 0u);
+  EXPECT_EQ(short_of("covered=88"), 1u);  // seven of eight
+  EXPECT_EQ(short_of("matched=50"), 1u);
+  EXPECT_EQ(short_of("matched=50@op:Relu"), 1u);
+  EXPECT_EQ(short_of("covered=1@nowhere"), 1u);
+  EXPECT_EQ(short_of("", {"head", "encoder.layer.0.query"}), 0u);
+  EXPECT_EQ(short_of("", {"decoder"}), 1u);
+}
+
+TEST_F(ValidationReport, ABaselineMayNotBeBetter) {
+  const Validation before = validate();
+  std::ofstream(folder / "before.json") << "{}";
+  validation::ValidateOptions options;
+  options.gates.baseline = folder / "before.json";
+  const auto wrong = validation::validate_file(path, &sidecar.program, options);
+  ASSERT_FALSE(wrong);
+  EXPECT_EQ(wrong.diagnostics().front().code, Code::wrong_kind);
+  options.gates.baseline = path;
+  const Validation same = validate(options);
+  EXPECT_TRUE(same.shortfalls.empty());
+  EXPECT_EQ(before.coverage.all.covered(), same.baseline.value().all.covered());
+}
+
+TEST_F(ValidationReport, OperationsArrivedOrWereFused) {
+  const metadata::Recorded recorded(sidecar.program);
+  const validation::CheckContext context{model, onnx_file::all_nodes(model.graph), &sidecar.program, &recorded};
+  const auto fates = validation::operation_fates(context);
+  ASSERT_EQ(fates.size(), 5u);
+  using validation::Fate;
+  const Fate expected[] = {Fate::arrived, Fate::fused, Fate::fused, Fate::arrived, Fate::arrived};
+  for (std::size_t i = 0; i < 5; ++i) EXPECT_EQ(fates[i].fate, expected[i]) << i << " " << name_of(fates[i].fate);
+}
+
+TEST_F(ValidationReport, OperationsWithoutANodeHaveAReason) {
+  using validation::Elimination;
+  using validation::Fate;
+  // Behind the last operation: a dropout that is returned, and a sine that nobody reads.
+  Program program = sidecar.program;
+  const Argument last = program.outputs.front().value;
+  for (const char* const target : {"aten::dropout", "aten::sin"}) {
+    Node node;
+    node.target = target;
+    node.arguments = {{"input", last}};
+    node.origin.op = static_cast<std::int32_t>(program.body.nodes.size());
+    node.origin.scope = root_scope;
+    node.outputs = {program.values.add(program.values[last.as<ValueRef>()->id])};
+    program.body.nodes.push_back(node);
+  }
+  program.outputs.front().value = {ValueRef{program.body.nodes[5].outputs.front()}};
+  const metadata::Recorded recorded(program);
+  const validation::CheckContext context{model, onnx_file::all_nodes(model.graph), &program, &recorded};
+  const auto fates = validation::operation_fates(context);
+  ASSERT_EQ(fates.size(), 7u);
+  EXPECT_EQ(fates[5].fate, Fate::eliminated) << name_of(fates[5].fate);
+  EXPECT_EQ(fates[5].reason, Elimination::identity) << name_of(fates[5].reason);
+  EXPECT_EQ(fates[6].fate, Fate::eliminated) << name_of(fates[6].fate);
+  EXPECT_EQ(fates[6].reason, Elimination::unused) << name_of(fates[6].reason);
+}
+
+TEST_F(ValidationReport, TheTextHasAsManyModulesAsPeopleRead) {
+  Validation many;
+  many.file = "m.onnx";
+  many.coverage.all.by = {100, 0, 0, 0, 0};
+  many.coverage.modules = {{"", many.coverage.all}};
+  for (int i = 0; i < 70; ++i) {
+    origin::Counts one;
+    one.by = {1, 0, 0, 0, 0};
+    many.coverage.modules.emplace_back("m" + std::to_string(i), one);
+  }
+  const auto lines_of = [&](const validation::ReportExtent& extent) {
+    const std::string text = validation::to_text(many, extent, {});
+    int lines = 0;
+    for (int i = 0; i < 70; ++i) lines += text.find(" m" + std::to_string(i) + " ") != std::string::npos;
+    EXPECT_EQ(text.find("and 11 more: --all") != std::string::npos, lines == 59) << text;
+    return lines;
+  };
+  EXPECT_EQ(lines_of({.depth = 2}), 59);  // sixty with the root
+  EXPECT_EQ(lines_of({.depth = 0}), 0);
+  EXPECT_EQ(lines_of({.depth = 0, .all = true}), 70);
+}
+
+TEST_F(ValidationReport, AParameterArrivesByItsName) {
+  const metadata::Recorded recorded(sidecar.program);
+  const validation::CheckContext context{model, onnx_file::all_nodes(model.graph), &sidecar.program, &recorded};
+  const auto fates = validation::parameter_fates(context, path, validation::operation_fates(context));
+  ASSERT_EQ(fates.size(), 1u);
+  EXPECT_EQ(fates[ParameterId(0)].arrival, validation::Arrival::name);
+}
+
+TEST_F(ValidationReport, AParameterUnderAnotherNameArrivesByItsShapeIfThatIsItsAlone) {
+  using validation::Arrival;
+  const auto arrival = [&](std::vector<std::int64_t> shape, bool twice) {
+    Program program = sidecar.program;
+    Parameter& parameter = program.parameters[ParameterId(0)];
+    parameter.name = "encoder.layer.0.query.other";
+    parameter.data = {DType::float32, std::move(shape), Bytes::left_out(8192)};
+    if (twice) {
+      program.parameters.push_back(parameter);
+      Value second = program.values[program.body.nodes[0].find("weight")->as<ValueRef>()->id];
+      second.index = 1;
+      const ValueId id = program.values.add(std::move(second));
+      program.body.nodes[3].arguments.push_back({"weight", {ValueRef{id}}});
+    }
+    const metadata::Recorded recorded(program);
+    const validation::CheckContext context{model, onnx_file::all_nodes(model.graph), &program, &recorded};
+    return validation::parameter_fates(context, path, validation::operation_fates(context))[ParameterId(0)].arrival;
+  };
+  EXPECT_EQ(arrival({4, 512}, false), Arrival::shape);
+  EXPECT_NE(arrival({4, 512}, true), Arrival::shape);  // which of the two?
+  EXPECT_NE(arrival({4, 511}, false), Arrival::shape);
+}
+
+class Problems : public ::testing::Test {
+ protected:
+  // One warning, one that is allowed, one gate.
+  Problems() {
+    const validation::Check* check = validation::find_check("V101");
+    found.file = "a<b>.onnx";
+    found.findings = {{check, {{"/a:1, x%", "no name"}, {"second", ""}}, false}, {check, {{"hidden", ""}}, true}};
+    found.checks = {check, validation::find_check("V102")};
+    Shortfall shortfall;
+    shortfall.rule = &validation::threshold_rule;
+    shortfall.subject = "head";
+    shortfall.message = "covered is 50 %";
+    found.shortfalls = {shortfall};
+    found.gates = {&validation::threshold_rule};
+  }
+
+  Validation found;
+};
+
+TEST_F(Problems, WhatIsAllowedIsNone) {
+  const auto problems = validation::problems_of(found);
+  ASSERT_EQ(problems.size(), 3u);
+  EXPECT_EQ(problems[0].subject, "/a:1, x%");
+  EXPECT_TRUE(problems[0].message.ends_with(": /a:1, x%: no name")) << problems[0].message;
+  EXPECT_TRUE(problems[1].message.ends_with(": second")) << problems[1].message;
+  EXPECT_EQ(problems[2].rule, &validation::threshold_rule);
+}
+
+TEST_F(Problems, SarifNamesRulesAndPlaces) {
+  const auto sarif = nlohmann::json::parse(validation::to_sarif(found, "models/my model.onnx"));
+  const auto& run = sarif.at("runs").at(0);
+  ASSERT_EQ(run.at("results").size(), 3u);
+  const auto& first = run["results"][0];
+  EXPECT_EQ(first.at("ruleId"), "V101");
+  EXPECT_EQ(run.at("tool").at("driver").at("rules").at(first.at("ruleIndex").get<std::size_t>()).at("id"), "V101");
+  const auto& location = first.at("locations").at(0);
+  EXPECT_EQ(location.at("physicalLocation").at("artifactLocation").at("uri"), "models/my%20model.onnx");
+  EXPECT_EQ(location.at("physicalLocation").at("artifactLocation").at("uriBaseId"), "%SRCROOT%");
+  EXPECT_EQ(location.at("logicalLocations").at(0).at("fullyQualifiedName"), "/a:1, x%");
+  const auto elsewhere = nlohmann::json::parse(validation::to_sarif(found, "/tmp/m.onnx"))
+                             .at("runs")
+                             .at(0)
+                             .at("results")
+                             .at(0)
+                             .at("locations")
+                             .at(0)
+                             .at("physicalLocation")
+                             .at("artifactLocation");
+  EXPECT_EQ(elsewhere.at("uri"), "file:///tmp/m.onnx");
+  EXPECT_FALSE(elsewhere.contains("uriBaseId"));
+}
+
+TEST_F(Problems, JunitCountsRulesThatWereLookedFor) {
+  const std::string text = validation::to_junit(found);
+  EXPECT_NE(text.find("<testsuites tests=\"3\" failures=\"2\">"), std::string::npos) << text;
+  EXPECT_NE(text.find("a&lt;b&gt;.onnx"), std::string::npos);
+  EXPECT_EQ(text.find("hidden"), std::string::npos);
+  EXPECT_NE(text.find("name=\"V102 "), std::string::npos);
+}
+
+TEST_F(Problems, GithubsCommandsAreEscaped) {
+  const std::string text = validation::to_github(found, "a:b,c.onnx");
+  EXPECT_EQ(std::ranges::count(text, '\n'), 3);
+  EXPECT_TRUE(text.starts_with("::" + std::string(validation::find_check("V101")->level()) +
+                               " file=a%3Ab%2Cc.onnx,title=V101 "))
+      << text;
+  EXPECT_NE(text.find("/a:1, x%25"), std::string::npos) << text;
+}
+
+TEST(Tolerance, AsManyOrAShareOfNodes) {
+  const validation::Rule& rule = *validation::find_check("V101");
+  const auto covers = [&](const char* text, std::int64_t findings, std::int64_t nodes) {
+    return validation::parse_tolerance(text).covers(rule, findings, nodes);
+  };
+  EXPECT_TRUE(covers("3", 3, 100));
+  EXPECT_FALSE(covers("3", 4, 100));
+  EXPECT_TRUE(covers("0.5%", 1, 200));
+  EXPECT_FALSE(covers("0.5%", 2, 200));
+  EXPECT_TRUE(covers("V101=2", 2, 100));
+  EXPECT_TRUE(covers("re:V1.*=2", 2, 100));
+  EXPECT_FALSE(covers("V102=2", 1, 100));
+  for (const char* const text : {"", "x", "-1", "V101=", "1%%"})
+    EXPECT_THROW(validation::parse_tolerance(text), Error) << text;
+}
+
+}  // namespace
+}  // namespace whence
