@@ -138,8 +138,11 @@ Program opened(ProgramBuilder& p, Failures& failures) {
     return true;
   };
   Diagnostics notes;
+  lower::Composites composites{trace, {"aten::twice"}};
   lower::Lowering lowering{p.program, failures, notes};
-  lower::expand_composites(lowering, {"aten::twice"}, trace);
+  lowering.composites = &composites;
+  lower::open_composites(lowering);
+  failures = composites.refused;
   return p.program;
 }
 
