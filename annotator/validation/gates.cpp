@@ -139,9 +139,13 @@ class Losses {
     std::size_t at = 0;
     std::vector<std::size_t> within = fallen_children(at, fall);
     while (within.size() == 1 && fall(within.front()) == fall(at)) within = fallen_children(at = within.front(), fall);
-    if (within.empty()) within = {at};
+    std::vector<std::pair<std::int64_t, std::size_t>> parts;
+    std::int64_t own = fall(at);
+    for (const std::size_t row : within) own -= parts.emplace_back(fall(row), row).first;
+    if (own > 0 || parts.empty()) parts.emplace_back(own, at);  // nodes of the module itself
+    std::ranges::stable_sort(parts, std::greater<>(), [](const auto& part) { return part.first; });
     std::vector<std::string> paths;
-    for (const std::size_t row : within) paths.push_back(tree_.rows[row].path);
+    for (const auto& [fallen, row] : parts) paths.push_back(tree_.rows[row].path);
     return paths;
   }
 
@@ -151,7 +155,6 @@ class Losses {
     for (const std::size_t child : tree_.rows[row].children) {
       if (fall(child) > 0) fallen.push_back(child);
     }
-    std::ranges::stable_sort(fallen, std::greater<>(), fall);
     return fallen;
   }
 

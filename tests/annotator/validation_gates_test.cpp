@@ -74,6 +74,8 @@ TEST(Baseline, NamesTheInnermostModulesThatLostNodes) {
   EXPECT_EQ(lost(before, before), Lost{});
   EXPECT_EQ(lost(before, with({{0, 3}, {1, 3}, {2, 3}, {3, 3}})), (Lost{{"a.b.c"}, 3}));
   EXPECT_EQ(lost(before, with({{0, 3}, {1, 3}, {2, 3}})), (Lost{{"a.b"}, 3}));
+  EXPECT_EQ(lost(before, with({{0, 3}, {1, 3}, {2, 3}, {3, 1}})), (Lost{{"a.b", "a.b.c"}, 3}));
+  EXPECT_EQ(lost(before, with({{0, 5}, {1, 2}})), (Lost{{"", "a"}, 5}));
   EXPECT_EQ(lost(before, with({{0, 5}, {1, 2}, {4, 3}})), (Lost{{"d", "a"}, 5}));  // those that lost most first
   // Nodes that are gone are not lost.
   ModuleRows fewer = before;
