@@ -1,5 +1,5 @@
 // The sizes of an operator's results as Sizes: from those of its tensors, from the integers that it is given, and from
-// literals. One row an operator (shapes/table.cpp), free of LibTorch; tests/recorder/shape_functions_test.cpp holds
+// literals. One row an operator (shapes/table.cpp), free of LibTorch; tests/schema/test_shape_functions.py holds
 // each row against PyTorch.
 //
 // Who asks: the recorder, of every operation of an archive. Guaranteed: a size that is known is PyTorch's in every run
