@@ -33,7 +33,6 @@ NodeFinder::NodeFinder(const view::NodeGraph& graph, metadata::NameAge age) : gr
     const std::string_view name = metadata::name_of(node, age);
     if (name.empty()) continue;
     nodes_[name].push_back(i);
-    without_dots_[with_underscores(name)].push_back(i);
   }
 }
 
@@ -51,8 +50,16 @@ std::vector<std::size_t> NodeFinder::listed(std::string_view name) const {
   if (const auto node = nodes_.find(name); node != nodes_.end()) return node->second;
   if (const auto maker = makers_.find(name); maker != makers_.end()) return maker->second;
   if (const std::string_view origin = origin_in(name); !origin.empty()) return nodes_.at(origin);
-  const auto changed = without_dots_.find(std::string(name));
-  return changed == without_dots_.end() ? std::vector<std::size_t>() : changed->second;
+  if (!without_dots_) {
+    without_dots_.emplace();
+    for (const auto& [known, numbers] : nodes_) {
+      auto& to = (*without_dots_)[with_underscores(known)];
+      to.insert(to.end(), numbers.begin(), numbers.end());
+    }
+    for (auto& [changed, numbers] : *without_dots_) std::ranges::sort(numbers);
+  }
+  const auto changed = without_dots_->find(std::string(name));
+  return changed == without_dots_->end() ? std::vector<std::size_t>() : changed->second;
 }
 
 FoundNode NodeFinder::found(std::string_view name, std::string_view op_type, ProfileRule rule) const {

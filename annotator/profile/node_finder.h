@@ -58,7 +58,8 @@ class NodeFinder {
 
   const view::NodeGraph& graph_;
   Numbers nodes_, makers_;  // by name; by tensor
-  std::unordered_map<std::string, std::vector<std::size_t>> without_dots_;
+  // By names that lost their dots. Made when one is asked for, which few runtimes write.
+  mutable std::optional<std::unordered_map<std::string, std::vector<std::size_t>>> without_dots_;
 };
 
 // Finds the module of an operator by matching the optimised file, which has nodes of the same names, with the model.

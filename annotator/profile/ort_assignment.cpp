@@ -5,15 +5,14 @@
 namespace whence::profile {
 namespace {
 
-bool is_assignment(const nlohmann::json& entry) {
-  if (!entry.is_object() || text_at(entry, "provider").empty()) return false;
+bool is_assignment(const JsonValue& entry) {
   const auto nodes = entry.find("nodes");
-  return nodes != entry.end() && nodes->is_array();
+  return !text_at(entry, "provider").empty() && nodes && nodes->is_array();
 }
 
 bool recognises_assignment(const ProfileInput& input) {
-  return input.json && input.json->is_array() && !input.json->empty() &&
-         std::ranges::all_of(*input.json, is_assignment);
+  return input.json && input.json->is_array() && input.json->size() > 0 &&
+         std::ranges::all_of(elements(*input.json), is_assignment);
 }
 
 RuntimeProfile read_assignment(const ProfileInput& input, const ReadOptions&) {
@@ -21,11 +20,11 @@ RuntimeProfile read_assignment(const ProfileInput& input, const ReadOptions&) {
   profile.unit = Unit::nodes;
   profile.runs = 1;
   profile.averaged = true;
-  for (const nlohmann::json& entry : *input.json) {
-    for (const nlohmann::json& node : entry.at("nodes")) {
-      profile.layers.push_back({.name = text_at(node, "name"),
-                                .op_type = text_at(node, "op_type"),
-                                .provider = text_at(entry, "provider"),
+  for (const JsonValue entry : elements(*input.json)) {
+    for (const JsonValue node : elements_at(entry, "nodes")) {
+      profile.layers.push_back({.name = std::string(text_at(node, "name")),
+                                .op_type = std::string(text_at(node, "op_type")),
+                                .provider = std::string(text_at(entry, "provider")),
                                 .count = 1,
                                 .amount = 1});
     }

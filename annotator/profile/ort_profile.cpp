@@ -22,13 +22,12 @@ struct Kernel {
   std::int64_t within = 0;  // part of the duration that events inside took
 };
 
-std::int64_t time_of(const nlohmann::json& event, const char* key, const Place& place) {
+std::int64_t time_of(const JsonValue& event, std::string_view key, const Place& place) {
   const auto value = event.find(key);
-  const bool fits = value != event.end() && value->is_number_integer() &&
-                    (!value->is_number_unsigned() || value->get<std::uint64_t>() < beyond_amounts) &&
-                    value->get<std::int64_t>() < beyond_amounts && value->get<std::int64_t>() >= -beyond_amounts;
+  const bool fits = value && value->kind() == JsonKind::integer && value->integer() < beyond_amounts &&
+                    value->integer() >= -beyond_amounts;
   if (!fits) corrupt_profile("an event of the profile has no " + std::string(key), end_the_session, place);
-  return value->get<std::int64_t>();
+  return value->integer();
 }
 
 bool holds_bodies(const Kernel& kernel) {
@@ -58,7 +57,7 @@ void take_out_bodies(std::vector<Kernel>& kernels) {
 }
 
 // Sizes are texts; a profile of an older ONNX Runtime has fewer, or none.
-void read_memory_of(const nlohmann::json& arguments, Kernel& kernel) {
+void read_memory_of(const JsonValue& arguments, Kernel& kernel) {
   const auto outputs = amount_at(arguments, "output_size");
   const auto in_use = amount_at(arguments, "mem_bytes_in_use");
   kernel.session_peak = amount_at(arguments, "mem_in_use_peak");
@@ -83,12 +82,11 @@ void add_peaks(std::vector<Kernel>& kernels) {
   }
 }
 
-Kernel read_kernel(const nlohmann::json& json, AmountSum& durations, const Place& place) {
+Kernel read_kernel(const JsonValue& json, AmountSum& durations, const Place& place) {
   Kernel kernel;
   kernel.name = text_at(json, "name");
   kernel.name.resize(kernel.name.size() - kernel_suffix.size());
-  const auto arguments = json.find("args");
-  if (arguments != json.end()) {
+  if (const auto arguments = json.find("args")) {
     kernel.op_type = text_at(*arguments, "op_name");
     kernel.provider = text_at(*arguments, "provider");
     read_memory_of(*arguments, kernel);
@@ -164,17 +162,17 @@ std::size_t warmup_of(std::size_t runs, const ReadOptions& options, const Place&
               "a smaller --warmup, or a profile of more runs", place);
 }
 
-bool is_run(const nlohmann::json& event) {
+bool is_run(const JsonValue& event) {
   return text_at(event, "cat") == "Session" && text_at(event, "name") == "model_run";
 }
 
-bool is_kernel(const nlohmann::json& event) {
+bool is_kernel(const JsonValue& event) {
   return text_at(event, "cat") == "Node" && text_at(event, "name").ends_with(kernel_suffix);
 }
 
 bool recognises_ort_profile(const ProfileInput& input) {
-  return input.json && input.json->is_array() &&
-         std::ranges::any_of(*input.json, [](const nlohmann::json& each) { return is_run(each) || is_kernel(each); });
+  return input.json && std::ranges::any_of(elements(*input.json),
+                                           [](const JsonValue& each) { return is_run(each) || is_kernel(each); });
 }
 
 RuntimeProfile read_ort_profile(const ProfileInput& input, const ReadOptions& options) {
@@ -182,7 +180,7 @@ RuntimeProfile read_ort_profile(const ProfileInput& input, const ReadOptions& op
   std::vector<Kernel> kernels;
   std::vector<Run> runs;
   AmountSum durations(input.place), durations_of_runs(input.place);
-  for (const nlohmann::json& each : *input.json) {
+  for (const JsonValue each : elements(*input.json)) {
     if (is_run(each)) {
       const std::int64_t duration = durations_of_runs.add(time_of(each, "dur", input.place));
       runs.push_back({time_of(each, "pid", input.place), time_of(each, "tid", input.place),

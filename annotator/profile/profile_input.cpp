@@ -19,20 +19,20 @@ std::optional<std::int64_t> scaled(double value, double factor) {
 }  // namespace
 
 ProfileInput open_profile(const std::string& path) {
-  ProfileInput input{MappedFile::open(path), {.file = path, .stage = "read"}, std::nullopt, {}};
+  ProfileInput input{MappedFile::open(path), {.file = path, .stage = "read"}, nullptr, std::nullopt, {}};
   std::string_view text = input.text();
   if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);  // a byte order mark
   input.first_line = text.substr(0, text.find('\n'));
   if (input.first_line.ends_with('\r')) input.first_line.remove_suffix(1);
   const std::size_t first = text.find_first_not_of(blanks);
   if (first == std::string_view::npos || (text[first] != '[' && text[first] != '{')) return input;
-  nlohmann::json json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (json.is_discarded()) {
+  input.document = JsonDocument::parse(text);
+  if (!input.document) {
     const char end = text[first] == '[' ? ']' : '}';
     const bool cut = text[text.find_last_not_of(blanks)] != end;
     throw Error(cut ? Code::truncated_file : Code::corrupt_file, "the profile is not JSON", run_again, input.place);
   }
-  input.json = std::move(json);
+  input.json = input.document->root();
   return input;
 }
 
@@ -43,18 +43,16 @@ std::int64_t AmountSum::add(std::int64_t amount) {
   corrupt_profile("the entries of the profile take more than 285 years together, or as many bytes", run_again, place_);
 }
 
-std::string text_at(const nlohmann::json& object, const char* key) {
-  if (!object.is_object()) return "";
+std::string_view text_at(const JsonValue& object, std::string_view key) {
   const auto value = object.find(key);
-  return value != object.end() && value->is_string() ? value->get<std::string>() : "";
+  return value && value->is_string() ? value->text() : "";
 }
 
-std::optional<std::int64_t> amount_at(const nlohmann::json& object, const char* key, double factor) {
-  if (!object.is_object()) return std::nullopt;
+std::optional<std::int64_t> amount_at(const JsonValue& object, std::string_view key, double factor) {
   const auto value = object.find(key);
-  if (value == object.end()) return std::nullopt;
-  if (value->is_string()) return amount_in(value->get_ref<const std::string&>(), factor);
-  return value->is_number() ? scaled(value->get<double>(), factor) : std::nullopt;
+  if (!value) return std::nullopt;
+  if (value->is_string()) return amount_in(value->text(), factor);
+  return value->is_number() ? scaled(value->floating(), factor) : std::nullopt;
 }
 
 std::optional<std::int64_t> amount_in(std::string_view decimal, double factor) {

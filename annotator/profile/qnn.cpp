@@ -88,30 +88,22 @@ RuntimeProfile read_qnn_profile(const ProfileInput& input, const ReadOptions& op
   return profile;
 }
 
-bool recognises_qnn_trace(const ProfileInput& input) {
-  return input.json && input.json->is_object() && input.json->contains("subgraph_traces");
-}
+bool recognises_qnn_trace(const ProfileInput& input) { return input.json && input.json->find("subgraph_traces"); }
 
-std::vector<std::string> operators_in(const nlohmann::json& mapping, const char* key) {
+std::vector<std::string> operators_in(const JsonValue& mapping, std::string_view key) {
   std::vector<std::string> names;
-  const auto sources = mapping.find(key);
-  if (sources == mapping.end() || !sources->is_array()) return names;
-  for (const nlohmann::json& source : *sources) {
-    const std::string name = text_at(source, "name");
-    if (text_at(source, "type") == "OP" && !name.empty()) names.push_back(name);
+  for (const JsonValue source : elements_at(mapping, key)) {
+    const std::string_view name = text_at(source, "name");
+    if (text_at(source, "type") == "OP" && !name.empty()) names.emplace_back(name);
   }
   return names;
 }
 
 LayerNames read_qnn_trace(const ProfileInput& input) {
   LayerNames names;
-  const auto list = [](const nlohmann::json& object, const char* key) -> nlohmann::json {
-    const auto found = object.is_object() ? object.find(key) : object.end();
-    return object.is_object() && found != object.end() && found->is_array() ? *found : nlohmann::json::array();
-  };
-  for (const nlohmann::json& subgraph : list(*input.json, "subgraph_traces")) {
-    for (const nlohmann::json& mapping : list(subgraph, "op_mappings")) {
-      const std::string name = text_at(mapping, "dst_name");
+  for (const JsonValue subgraph : elements_at(*input.json, "subgraph_traces")) {
+    for (const JsonValue mapping : elements_at(subgraph, "op_mappings")) {
+      const std::string name(text_at(mapping, "dst_name"));
       if (name.empty()) continue;
       LayerFacts& facts = names[name];
       facts.op_type = text_at(mapping, "dst_qnn_op_type");

@@ -9,21 +9,19 @@ namespace {
 
 const std::string export_again = "run trtexec with --exportProfile again";
 
-bool is_timed_layer(const nlohmann::json& entry) {
-  return entry.is_object() && entry.contains("name") && entry.contains("timeMs");
-}
+bool is_timed_layer(const JsonValue& entry) { return entry.find("name") && entry.find("timeMs"); }
 
 bool recognises_tensorrt_profile(const ProfileInput& input) {
-  return input.json && input.json->is_array() && std::ranges::any_of(*input.json, is_timed_layer);
+  return input.json && std::ranges::any_of(elements(*input.json), is_timed_layer);
 }
 
 RuntimeProfile read_tensorrt_profile(const ProfileInput& input, const ReadOptions&) {
   RuntimeProfile profile;
   AmountSum sum(input.place);
-  for (const nlohmann::json& entry : *input.json) {
+  for (const JsonValue entry : elements(*input.json)) {
     if (const auto count = amount_at(entry, "count"); count && !is_timed_layer(entry)) profile.runs = *count;
     if (!is_timed_layer(entry)) continue;
-    const std::string name = text_at(entry, "name");
+    const std::string name(text_at(entry, "name"));
     const auto time = amount_at(entry, "timeMs", 1000);
     if (!time) corrupt_profile("timeMs of layer " + name + " is not a time", export_again, input.place);
     profile.layers.push_back({.name = name, .amount = sum.add(*time), .holds = nodes_of_tensorrt_name(name)});
@@ -34,18 +32,17 @@ RuntimeProfile read_tensorrt_profile(const ProfileInput& input, const ReadOption
 }
 
 bool recognises_tensorrt_layers(const ProfileInput& input) {
-  if (!input.json || !input.json->is_object()) return false;
-  const auto layers = input.json->find("Layers");
-  return layers != input.json->end() && layers->is_array();
+  const auto layers = input.json ? input.json->find("Layers") : std::nullopt;
+  return layers && layers->is_array();
 }
 
 LayerNames read_tensorrt_layers(const ProfileInput& input) {
   LayerNames names;
-  for (const nlohmann::json& layer : input.json->at("Layers")) {
+  for (const JsonValue layer : elements_at(*input.json, "Layers")) {
     if (layer.is_string()) {
-      names.try_emplace(layer.get<std::string>());
-    } else if (const std::string name = text_at(layer, "Name"); !name.empty()) {
-      names[name] = {nodes_of_tensorrt_metadata(text_at(layer, "Metadata")), text_at(layer, "LayerType")};
+      names.try_emplace(std::string(layer.text()));
+    } else if (const std::string name(text_at(layer, "Name")); !name.empty()) {
+      names[name] = {nodes_of_tensorrt_metadata(text_at(layer, "Metadata")), std::string(text_at(layer, "LayerType"))};
     }
   }
   return names;

@@ -9,6 +9,7 @@
 #include "annotator/origin/counts.h"
 #include "annotator/view/attribute_text.h"
 #include "annotator/view/viewer_layers.h"
+#include "schema/flat_map.h"
 #include "schema/json_text.h"
 
 namespace whence::view {
@@ -265,9 +266,8 @@ class ModelExplorerWriter {
 }  // namespace
 
 std::vector<std::string> viewer_ids(const NodeGraph& graph) {
-  std::unordered_set<std::string_view> names;
+  FlatSet<std::string_view> names, taken;
   for (const PlacedNode& placed : graph.nodes) names.insert(placed.node->name);
-  std::unordered_set<std::string> taken;
   std::unordered_map<std::string, std::size_t> numbers;  // the last one behind each id that is wanted again
   std::vector<std::string> ids;
   ids.reserve(graph.nodes.size());
@@ -284,8 +284,7 @@ std::vector<std::string> viewer_ids(const NodeGraph& graph) {
       } while (names.contains(other) || taken.contains(other));
       id = std::move(other);
     }
-    taken.insert(id);
-    ids.push_back(std::move(id));
+    taken.insert(ids.emplace_back(std::move(id)));  // which stays where it is: there is room for all
   }
   return ids;
 }
