@@ -36,11 +36,11 @@ std::vector<CalledModule> way_of(const NodeGraph& graph, const PlacedNode& place
   const onnx_file::OnnxProperties metadata = placed.node->metadata.list();
   std::vector<CalledModule> way = metadata::stated_modules(metadata);
   metadata::set_calls(metadata, way);
-  const metadata::Attribution origin = graph.attribution_of(placed);
-  const bool has_last = std::ranges::any_of(way, [&](const auto& each) { return each.path == origin.module; });
-  if (!has_last && !origin.call.empty() &&
-      std::ranges::all_of(origin.call, [](unsigned char c) { return std::isdigit(c) != 0; })) {
-    way.push_back({.path = origin.module, .call = std::atoi(origin.call.c_str())});
+  const std::string& module = graph.tree.rows[*placed.row].path;
+  if (std::ranges::any_of(way, [&](const auto& each) { return each.path == module; })) return way;
+  const std::string call = graph.attribution_of(placed).call;
+  if (!call.empty() && std::ranges::all_of(call, [](unsigned char c) { return std::isdigit(c) != 0; })) {
+    way.push_back({.path = module, .call = std::atoi(call.c_str())});
   }
   return way;
 }
