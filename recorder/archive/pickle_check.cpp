@@ -11,7 +11,7 @@
 namespace whence::recorder::archive {
 namespace {
 
-// Source of the codes: Python's pickletools; those that torch/csrc/jit/serialization/unpickler.cpp reads.
+// The opcodes that torch/csrc/jit/serialization/unpickler.cpp reads, with their codes from Python's pickletools.
 enum Opcode : char {
   proto = '\x80',
   stop = '.',
@@ -49,8 +49,8 @@ enum Opcode : char {
   binpersid = 'Q',
 };
 
-constexpr std::size_t deepest = 500;                 // nested values: LibTorch visits them by calls to itself
-constexpr std::uint64_t most_visited = 100'000'000;  // values below one, each as often as it is referred to
+constexpr std::size_t deepest = 500;                 // nested values; LibTorch visits them recursively
+constexpr std::uint64_t most_visited = 100'000'000;  // values inside a value, each counted once per reference
 constexpr std::int64_t most_elements = std::int64_t{1} << 40;
 
 struct Fault : std::runtime_error {
@@ -65,16 +65,16 @@ enum class Kind : std::uint8_t { other, integer, text, global, tuple, list, dict
 
 struct Value {
   Kind kind = Kind::other;
-  std::int64_t number = 0;                    // an integer, or the elements of a tensor's storage
+  std::int64_t number = 0;                    // an integer, or the number of elements of a tensor's storage
   std::string text;                           // a text, or the name of a global
   std::vector<std::shared_ptr<Value>> items;  // the elements of a tuple
   std::size_t depth = 1;
   std::uint64_t visited = 1;
-  bool fetched = false;  // from the memo: what holds it may exist, so that it may not change any more
+  bool fetched = false;  // was read from the memo: another value may contain it, so it must not change any more
 };
 using ValuePtr = std::shared_ptr<Value>;
 
-// Bytes of an element, by the name of its class of storage; 0 for unknown ones.
+// Returns the bytes per element, by the name of the storage class; 0 for an unknown class.
 std::int64_t element_size(std::string_view storage) {
   using Row = std::pair<std::string_view, std::int64_t>;
   constexpr std::array rows = {
@@ -166,7 +166,7 @@ class Check {
     push(memo_[index]);
   }
 
-  // Counts `items` as values in `holder`.
+  // Adds the depth and number of `items` to `holder`.
   static void hold(Value& holder, const std::vector<ValuePtr>& items) {
     for (const ValuePtr& item : items) {
       holder.depth = std::max(holder.depth, item->depth + 1);
@@ -219,7 +219,7 @@ bool Check::step_plain(char opcode) {
     case binint:
       return push(Kind::integer, number<std::int32_t>()), true;
     case long1: {
-      // Python writes as few bytes as a number needs, LibTorch always eight.
+      // Python writes as few bytes as a number needs, LibTorch always writes eight.
       const std::string_view digits = bytes(number<std::uint8_t>());
       require(digits.size() <= sizeof(std::int64_t), "a number is too large");
       std::int64_t value = !digits.empty() && (digits.back() & 0x80) != 0 ? -1 : 0;
@@ -301,7 +301,7 @@ bool Check::step_call(char opcode) {
   }
 }
 
-// ("storage", class, key, device, number of elements)
+// Reads the description of a storage: ("storage", class, key, device, number of elements).
 void Check::read_storage(const Value& id) {
   const std::vector<ValuePtr>& items = id.items;
   require(items.size() >= 5 && items[0]->kind == Kind::text && items[0]->text == "storage" &&
@@ -330,7 +330,7 @@ void Check::call(const Value& function, const Value& arguments) {
   stack_.back()->fetched = makes_list;
 }
 
-// (storage, offset, sizes, strides, ...): all that the sizes reach lies in the storage.
+// Checks that all elements of a tensor (storage, offset, sizes, strides, ...) are inside its storage.
 void Check::check_tensor(const Value& arguments) const {
   constexpr const char* what = "a tensor does not lie in its storage";
   const std::vector<ValuePtr>& items = arguments.items;

@@ -10,7 +10,7 @@ namespace {
 
 using JitModule = torch::jit::Module;
 
-// Calls `visit(attribute, child)` for every module that is an attribute, in order of registration.
+// Calls `visit(attribute, child)` for every attribute that is a module, in order of registration.
 template <class Visit>
 void for_each_child(const JitModule& module, const Visit& visit) {
   const auto& type = *module.type();
@@ -21,8 +21,8 @@ void for_each_child(const JitModule& module, const Visit& visit) {
   }
 }
 
-// True if the objects of one form may have been one module: no two of them have code, and no two children at the same
-// place below them have. Scripted objects share their type, and with it their code, so code shows nothing about them.
+// True if the objects of one form may have been one module: at most one of them has code, and the same is true for
+// their children at each path. Scripted objects share their type, and with it their code, so their code is no evidence.
 bool may_be_one(const std::vector<JitModule>& group) {
   if (group[0].type() == group[1].type()) return true;
   std::set<const c10::ivalue::Object*> with_code;
@@ -62,7 +62,8 @@ bool SharedModules::one_tensor_identifies(const Group& group) const {
   });
 }
 
-// A traced function gets modules that are not below its own as further arguments.
+// Counts the calls in a module's forward. A traced function receives modules that are not below its own as additional
+// arguments.
 void SharedModules::note_calls(const JitModule& module) {
   const auto method = module.find_method("forward");
   if (!method) return;
@@ -92,8 +93,8 @@ SharedModules::Form SharedModules::form_of(const JitModule& module, const c10::i
     form.tensors += key.empty() ? 0 : 1;
     description += "\n" + type.getAttributeName(slot) + " " + key;
   }
-  // Objects of one form never hold each other, so groups keep the order of registration, and those of children stand
-  // before those of their parents.
+  // Objects of one form never contain each other, so groups keep the order of registration, and the groups of children
+  // precede those of their parents.
   for_each_child(module, [&](const std::string& name, const JitModule& child) {
     const Form below = form_of(child, object);
     form.tensors += below.tensors;
@@ -107,7 +108,7 @@ SharedModules::Form SharedModules::form_of(const JitModule& module, const c10::i
   return form;
 }
 
-// Children go with their parents, also those without a tensor of their own.
+// Joins the children as well, even those without tensors.
 void SharedModules::join(const JitModule& to, const JitModule& other) {
   const c10::ivalue::Object* const target = first(to._ivalue().get());
   if (target == other._ivalue().get()) return;

@@ -21,7 +21,7 @@ std::string listed(const std::vector<std::string>& names) {
   return text;
 }
 
-// More elements than this in an input made to a specification are a mistake, and no machine would run it.
+// The limit for a generated input: more elements are a mistake, and no machine would run them.
 constexpr double most_elements = 2e9;
 
 void check_size(const std::vector<std::int64_t>& dims) {
@@ -50,7 +50,7 @@ at::Tensor made(const std::vector<std::int64_t>& dims, DType dtype, std::optiona
   return (at::rand(dims, generator, at::kFloat) * (to - from) + from).to(type);
 }
 
-// A traced input has dtype and shape but no values: make some. Containers are followed.
+// Returns a traced input with random values; it has only dtypes and shapes. Follows containers.
 c10::IValue with_values(const c10::IValue& shape, at::Generator generator) {
   return mapped(shape, [&](const at::Tensor& tensor) {
     return made(tensor.sizes().vec(), archive::dtype_of(tensor), {}, {}, generator);
@@ -69,8 +69,8 @@ c10::IValue read_saved(const std::string& path) {
   }
 }
 
-// A forward that takes a Python number, or a list of them, gets that, though files and specifications hold tensors
-// only.
+// Converts tensors with one element to Python numbers if forward declares them, also in lists: files and specifications
+// contain only tensors.
 c10::IValue as_declared(const c10::IValue& given, const c10::Type& declared) {
   if (declared.kind() == c10::TypeKind::ListType && given.isList()) {
     const c10::TypePtr& element = declared.expectRef<c10::ListType>().getElementType();
@@ -95,7 +95,7 @@ c10::IValue as_declared(const c10::IValue& given, const c10::Type& declared) {
 
 using Named = std::vector<std::pair<std::string, c10::IValue>>;  // empty name: by position
 
-// A dict by argument names; one with other keys is an argument itself.
+// True for a dict by argument names. A dict with keys that are not strings is itself an argument.
 bool names_its_values(const c10::IValue& value) {
   if (!value.isGenericDict()) return false;
   for (const auto& entry : value.toGenericDict()) {
@@ -123,12 +123,12 @@ Named from_file(const std::string& path, std::size_t argument_count) {
   return given;
 }
 
-// numpy names positional arrays arr_0, arr_1, ...
+// True for a positional value. numpy names positional arrays arr_0, arr_1, ...
 bool positional(const std::string& name, std::size_t index) {
   return name.empty() || name == "arr_" + std::to_string(index);
 }
 
-// x.unsqueeze_(0): a trace keeps its inputs as they were at its end.
+// True if the program reshapes the input in place (x.unsqueeze_(0)): a trace stores its inputs as they are at its end.
 bool is_reshaped_in_place(const torch::jit::Value& input) {
   return std::ranges::any_of(input.uses(), [](const torch::jit::Use& use) {
     const std::string target = use.user->kind().toQualString();
@@ -205,7 +205,7 @@ ExampleInputs make_inputs(archive::Archive& archive, const ReadOptions& options,
   for (std::size_t i = 0; i < count; ++i) {
     const c10::IValue shape = traced.isNone() || i >= traced.toListRef().size() ? c10::IValue() : traced.toListRef()[i];
     if (chosen[i]) {
-      // The trace of an input that is given another shape in place has that shape.
+      // The trace stores the final shape of an input that is reshaped in place.
       const bool is_of_trace = !is_reshaped_in_place(*forward.graph()->inputs()[i + 1]);
       if (is_of_trace) check_against_trace(inputs.names[i], *chosen[i], shape);
     } else if (!shape.isNone()) {

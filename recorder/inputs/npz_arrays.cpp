@@ -31,8 +31,8 @@ constexpr std::array<NamedType, 9> types = {{
     {"<f8", DType::float64},
 }};
 
-// One member: numpy.lib.format's magic, version, length of the header, header, elements. The header is a dict as Python
-// prints it: {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }
+// Reads one member: numpy.lib.format's magic, version, length of the header, header, elements. The header is a dict as
+// Python prints it: {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }
 class NpyReader {
  public:
   NpyReader(const std::string& path, std::string name, std::string_view content)
@@ -62,7 +62,7 @@ class NpyReader {
     return {content_.substr(start, length), content_.substr(start + length)};
   }
 
-  // Returns the header from behind the key on.
+  // Returns the part of the header after the key.
   std::string_view value_in(std::string_view header, std::string_view key) const {
     const std::string quoted = "'" + std::string(key) + "':";
     const std::size_t at = header.find(quoted);
@@ -100,7 +100,8 @@ class NpyReader {
     return dims;
   }
 
-  // None where it is more than a file can have. A size of 0 does not make the others small: PyTorch multiplies them.
+  // Returns the number of bytes; none if no file can have that many. Counts a size of 0 as 1 for this limit, since
+  // PyTorch multiplies the other sizes.
   static std::optional<std::size_t> bytes_of(const NpzArray& array) {
     std::size_t sizes = size_of(array.dtype);
     for (const std::int64_t dim : array.dims) {

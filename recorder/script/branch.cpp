@@ -33,8 +33,7 @@ void Branch::follow(const jit::Block& taken) {
 
 // Returns the side to follow, if only one matters: the side that a settled condition selects, or the side that does not
 // raise an exception if the other one does. ONNX cannot raise exceptions, so the exported model agrees with the
-// original only for inputs that the original accepts; example inputs that it does not accept are refused where it
-// raises.
+// original only for inputs that the original accepts. Example inputs that raise are refused at that node.
 std::optional<std::size_t> Branch::side_to_follow() const {
   if (const auto settled = condition_.settled()) return settled->toBool() ? 0 : 1;
   const std::array<bool, 2> raising{raises(*step_.node.blocks()[0]), raises(*step_.node.blocks()[1])};
@@ -46,8 +45,8 @@ std::optional<std::size_t> Branch::side_to_follow() const {
   return raising[0] ? 1 : 0;
 }
 
-// A model that accepts the example may raise an exception at another size: then the size is fixed, or the run is a
-// witness and drops out.
+// Handles a model that accepts the example but raises an exception at another size. At the second size this is an
+// error; a check run is dropped.
 void Branch::drop_runs_that_raise() {
   if (condition_.settled()) return;
   Lockstep& runs = recording_.runs;
@@ -104,7 +103,7 @@ void Branch::record() {
   recording_.writer.write(std::move(node));
 }
 
-// Evaluates one side. Runs that do not take it are evaluated, too, for their shapes; a run that fails has none.
+// Evaluates one side. Runs that do not take it evaluate it too, for its shapes; a run that fails there has none.
 BranchSide Branch::run_side(std::size_t side, const PerRun<bool>& takes) {
   Lockstep& runs = recording_.runs;
   Restore depth(runs.depth);

@@ -11,7 +11,7 @@ namespace {
 
 bool is_unset(const Term& term) { return term.kind == Term::Kind::unset; }
 
-// True where both sides leave the same.
+// True if both sides leave the same term.
 bool agree(const Term& a, const Term& b) {
   if (a.kind == b.kind && (is_unset(a) || a.kind == Term::Kind::none)) return true;
   if (a.kind == Term::Kind::object && b.kind == Term::Kind::object) return a.object == b.object;
@@ -36,7 +36,7 @@ void BranchMerge::set_changed() {
     const auto same = [&](const ChangedContainer& other) { return other.items == container.items; };
     if (std::ranges::none_of(changed, same)) changed.push_back(container);
   }
-  std::vector<std::pair<Items, Term>> now;  // set at the end: one may be in another
+  std::vector<std::pair<Items, Term>> now;  // set at the end: a container may be inside another
   for (const ChangedContainer& container : changed) {
     Term before = Term::container(container.kind, {});
     before.items = container.items;
@@ -68,7 +68,7 @@ Term BranchMerge::merged(const Term& a, const Term& b, const std::string& name, 
                   : merged_containers(a, b, name, type);
 }
 
-// One of the two may be unset.
+// Merges two containers, of which one may be unset.
 Term BranchMerge::merged_containers(const Term& a, const Term& b, const std::string& name, const c10::TypePtr& type) {
   if (!is_list_or_dict(a) && !is_list_or_dict(b)) return merged_contents(a, b, name, type);
   const auto [known, added] = merged_containers_.try_emplace({a.items, b.items});
@@ -97,8 +97,8 @@ Term BranchMerge::merged_contents(const Term& a, const Term& b, const std::strin
   return Term::container(either.kind, std::move(items), recording_.runs.depth);
 }
 
-// A side that returned before leaves no value, so the other side's value is taken. A value made inside that side is not
-// visible outside unless it is a result of the node.
+// Merges a result that one side does not have, because it returned early: the result is that of the other side. A value
+// that was made inside that side must become a result of the node to be visible outside.
 Term BranchMerge::left_by_one(const Term& a, const Term& b, const std::string& name, const c10::TypePtr& type) {
   const Term& left = is_unset(b) ? a : b;
   const bool older = is_list_or_dict(left) && left.depth <= recording_.runs.depth;
@@ -107,7 +107,7 @@ Term BranchMerge::left_by_one(const Term& a, const Term& b, const std::string& n
   return made_inside(left) ? merged_value(a, b, name, type) : left;
 }
 
-// Lists of different lengths, or of a length that is not known.
+// Merges lists of different or unknown lengths.
 Term BranchMerge::merged_sequence(const Term& a, const Term& b, const std::string& name, const c10::TypePtr& type) {
   const std::array<const Term*, 2> sides{&a, &b};
   std::array<Term, 2> sequences;
@@ -127,7 +127,8 @@ Term BranchMerge::merged_sequence(const Term& a, const Term& b, const std::strin
   return Term::of_sequence(std::move(sequence), recording_.runs.depth);
 }
 
-// A value of ONNX has one dtype: that of the side which the example takes, if it can hold what the other one leaves.
+// Compares the dtypes of both sides with that of the result, which is the dtype in the example: an ONNX value has one
+// dtype. Warns if the result can represent a side's values, and refuses otherwise.
 void BranchMerge::check_dtypes(const Term& a, const Term& b, DType taken) {
   for (const Term* side : {&a, &b}) {
     if (!side->is_value() || taken == DType::undefined) continue;
@@ -147,7 +148,7 @@ void BranchMerge::check_dtypes(const Term& a, const Term& b, DType taken) {
   }
 }
 
-// Opens the sizes in which the type differs from the side's. Returns false where the side may have another rank.
+// Makes the sizes dynamic in which the type differs from the side's. Returns false if the side may have another rank.
 bool BranchMerge::keep_common_sizes(Type& type, const Term& side) {
   if (!side.is_value() || !type.dims) return true;
   const auto& dims = recording_.values.type(side.id).dims;
@@ -163,7 +164,7 @@ bool BranchMerge::keep_common_sizes(Type& type, const Term& side) {
   return !recording_.of_two_ranks.contains(side.id);
 }
 
-// Notes that the result is another name of a tensor from before the branch, or may be one of several.
+// Notes that the result is an alias of a tensor from before the branch, or may be an alias of several.
 void BranchMerge::note_alias(ValueId result, const Term& a, const Term& b) {
   const ValueId tensor = recording_.aliases.first_name(is_unset(a) ? b : a);
   const bool outside = tensor != none_id && tensor < first_inside_;

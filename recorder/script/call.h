@@ -1,4 +1,4 @@
-// Call: a function of an archive that is being evaluated. Step: the node of it that is evaluated now.
+// Call: a function of an archive that is being evaluated. Step: its node that is being evaluated.
 #pragma once
 
 #include <unordered_map>
@@ -19,7 +19,7 @@ struct Call {
   const torch::jit::Node* at = nullptr;  // the innermost node that is being evaluated
   std::unordered_map<const torch::jit::Value*, Term> env;
 
-  // Throws Error internal when the value was not set.
+  // Throws Error internal if the value was not set.
   const Term& term(const torch::jit::Value* value) const {
     const auto found = env.find(value);
     if (found != env.end()) return found->second;

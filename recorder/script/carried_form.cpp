@@ -11,7 +11,7 @@ namespace {
 
 using Kind = CarriedForm::Kind;
 
-// Nothing yet, in the form of a list, tuple, dict or Optional.
+// Returns a container without values, in the form of `other`: a list, tuple, dict or Optional.
 Term unset_like(const Term& other) {
   if (other.is_sequence()) return Term::container(Term::Kind::list, {});
   std::vector<Term> items;
@@ -30,7 +30,7 @@ std::pair<Term, Term> alike(const Term& start, const Term& after) {
   return {start.as_optional(), after.as_optional()};
 }
 
-// True for variables that a loop cannot carry and has to leave as they are.
+// True for variables that a loop cannot carry and must not change.
 bool stays_same(const Term& start, const Term& after) {
   if (start.kind == Term::Kind::none || start.kind == Term::Kind::object) return true;
   if (start.kind == Term::Kind::unset) return !after.is_value() && !after.settled();

@@ -18,7 +18,8 @@ Watch::~Watch() {
     try {
       write->tensor.as_strided_(write->sizes, write->strides, write->offset).copy_(write->before);
     } catch (const std::exception&) {
-      // Its memory was exchanged (set_). Only the example's numbers are lost; what is recorded does not depend on them.
+      // The tensor's memory was replaced (set_). Only the example's numbers are lost; the recording does not depend on
+      // them.
     }
   }
 }
@@ -58,7 +59,7 @@ void Changes::save(const std::vector<const Term*>& written, int run) {
 
 namespace {
 
-// Follows calls, each function once.
+// True for a block that may change a container. Follows calls, each function once.
 class ChangesContainers {
  public:
   bool operator()(const jit::Block& block) {

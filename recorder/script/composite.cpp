@@ -20,7 +20,8 @@ namespace {
 
 using c10::DispatchKey;
 
-constexpr DispatchKey listening = DispatchKey::TESTING_ONLY_GenericMode;  // above every other, and free in a release
+constexpr DispatchKey listening =
+    DispatchKey::TESTING_ONLY_GenericMode;  // has the highest priority; unused in a release
 
 const c10::Type* without_optional(const c10::Type* type) {
   while (type != nullptr && type->kind() == c10::TypeKind::OptionalType) {
@@ -34,7 +35,7 @@ bool is_composite(const c10::OperatorHandle& op) {
          op.hasKernelForDispatchKey(DispatchKey::CompositeExplicitAutograd);
 }
 
-// Every tensor among the values, those in lists too; `visit` may replace it.
+// Visits every tensor among the values, including those in lists; `visit` may replace it.
 template <class Visit>
 void for_each_tensor(torch::jit::Stack& values, const Visit& visit) {
   for (c10::IValue& value : values) {
@@ -65,8 +66,8 @@ class Steps {
   Steps(const CompositeCall& call, Program& program) : call_(call), program_(program) {}
 
   void run();
-  // Throws Error(converter_refused) when the steps, run again, give another result: some kernel writes unseen, for
-  // example into a tensor that was made empty.
+  // Runs the steps again, and throws Error(converter_refused) if they give another result: then some kernel writes
+  // unobserved, for example into a tensor that was made empty.
   void check() const;
   void called(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack& stack);
   void takes(std::size_t bytes);  // counts allocated memory
@@ -84,7 +85,7 @@ class Steps {
   at::Tensor example(const Type& type, std::uint64_t seed) const;
   c10::IValue given(const Argument& argument, const c10::Type* type) const;
 
-  // none_id for a number that is written in the operator's definition.
+  // Returns the value of a tensor; none_id for a number from the operator's definition.
   ValueId id_of(const at::Tensor& tensor) const {
     const auto known = values_.find(tensor.unsafeGetTensorImpl());
     return known == values_.end() ? none_id : known->second;
@@ -95,23 +96,23 @@ class Steps {
   void add_results(const c10::IValue& value, Node& node);
   void refuse_unseen_writes(const c10::FunctionSchema& schema, const c10::IValue* arguments) const;
 
-  // A step as PyTorch saw it, to be run again.
+  // An observed call, to be run again.
   struct Call {
     c10::OperatorHandle op;
     torch::jit::Stack arguments;
-    std::vector<ValueId> reads, writes;  // ids of the tensors in arguments and results, in their order
+    std::vector<ValueId> reads, writes;  // ids of the tensors in arguments and results, in order
   };
 
   const CompositeCall& call_;
   Program& program_;
   bool opened_ = false;
-  std::size_t taken_ = 0;  // bytes, also those that were given back
+  std::size_t taken_ = 0;  // bytes, including those that were freed
   std::vector<at::Tensor> inputs_;
   std::vector<Call> calls_;
   std::vector<at::Tensor> results_;
-  std::unordered_map<ValueId, at::Tensor> before_;  // inputs and constants as they were
-  std::unordered_set<const void*> constants_;       // their memory
-  std::vector<at::Tensor> alive_;                   // so that no tensor takes the address of one that was seen
+  std::unordered_map<ValueId, at::Tensor> before_;  // initial contents of inputs and constants
+  std::unordered_set<const void*> constants_;       // memory of the constants
+  std::vector<at::Tensor> alive_;                   // keeps tensors alive, so that no later tensor has their address
   std::unordered_map<const c10::TensorImpl*, ValueId> values_;
 };
 
@@ -123,14 +124,14 @@ void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::ji
   op.callBoxed(stack);
 }
 
-// An archive may ask for more than any machine has, or than anybody waits for.
+// Limits the memory: an archive may request more than any machine has, or a computation that takes too long.
 void Steps::takes(std::size_t bytes) {
   constexpr std::size_t most = std::size_t{1} << 32, most_in_all = std::size_t{1} << 36;
   taken_ += std::min(bytes, most_in_all);
   if (bytes > most || taken_ > most_in_all) refuse_size("need more memory than " + std::to_string(most >> 30) + " GiB");
 }
 
-// While it lives, memory for tensors of this thread is counted.
+// Counts the memory for tensors of this thread during its lifetime.
 class CountedMemory : public c10::Allocator {
  public:
   CountedMemory() : counted_(c10::GetCPUAllocator()) { c10::SetCPUAllocator(this, priority); }
@@ -153,7 +154,7 @@ class CountedMemory : public c10::Allocator {
 
 // ---- from the call to PyTorch's values ----------------------------------------------------------------------------
 
-// Types may be those that a foreign archive states.
+// The type may come from an untrusted archive.
 at::Tensor Steps::example(const Type& type, std::uint64_t seed) const {
   constexpr std::int64_t most = std::int64_t{1} << 28;  // elements
   if (type.dtype == DType::undefined) refuse("an argument has a dtype that whence does not know");
@@ -230,7 +231,7 @@ ValueId Steps::new_value(const at::Tensor& tensor, ValueSource source) {
   return id;
 }
 
-// A tensor that no call made holds a number that is written in the operator's definition.
+// Returns the argument for a tensor. A tensor that no observed call made is a number in the operator's definition.
 Argument Steps::tensor(const at::Tensor& tensor) {
   if (!tensor.defined()) return {None{}};
   const auto known = values_.find(tensor.unsafeGetTensorImpl());
@@ -269,7 +270,8 @@ void Steps::add_results(const c10::IValue& value, Node& node) {
       node.outputs.push_back(new_value(each, ValueSource::node));
     }
   } else {
-    // Not a matter of how PyTorch takes it apart, so not converter_refused: other decompositions ask for it as well.
+    // The caller tries another decomposition after converter_refused; this error is final, since those need the content
+    // as well.
     throw Error(Code::unsupported_feature,
                 qualified(call_.call) + ": it depends on the content of its arguments (" + qualified(node) + ")",
                 "write the model without this operator", {.stage = "decompose"});
@@ -306,8 +308,8 @@ void Steps::called(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torc
   program_.body.nodes.push_back(std::move(node));
 }
 
-// Refuses a write to a tensor that no call made, since its contents before are not known, and a write that would
-// enlarge a part of another tensor, as in fft_fftfreq, since it changes the memory behind that part.
+// Refuses a write to a tensor that no observed call made, since its previous contents are unknown. Refuses a write that
+// enlarges an empty part of another tensor, as in fft_fftfreq, since it changes the memory after that part.
 void Steps::refuse_unseen_writes(const c10::FunctionSchema& schema, const c10::IValue* arguments) const {
   for (std::size_t i = 0; i < schema.arguments().size(); ++i) {
     const c10::AliasInfo* alias = schema.arguments()[i].alias_info();
@@ -337,7 +339,7 @@ void Steps::check() const {
     call.op.callBoxed(&stack);
     auto write = call.writes.begin();
     for_each_tensor(stack, [&](at::Tensor& tensor) {
-      // Fills empty tensors with a number, so that results which depend on their contents differ.
+      // Fills uninitialized tensors with a number, so that results that depend on their contents differ.
       if (call.op.schema().name().find("empty") != std::string::npos) tensor.fill_(113);
       values[*write++] = tensor;
     });

@@ -47,7 +47,8 @@ bool is_instance(Recording&, const Step& step) {
   return give(step, Term::literal(std::ranges::any_of(step.node.tys(c10::attr::types), is_subtype)));
 }
 
-// x[a:b] = value: a trace expands the value to the example's sizes before the write, which would do so by itself.
+// Skips the expand of `value` in x[a:b] = value: a trace expands it to the example's sizes, but the write broadcasts it
+// anyway.
 bool expand_for_write(Recording& recording, const Step& step) {
   const auto& uses = step.node.output()->uses();
   const bool written = uses.size() == 1 && uses[0].user->kind() == c10::aten::copy_ && uses[0].offset == 1;
@@ -58,9 +59,9 @@ bool unwrap(Recording&, const Step& step) {
   return give(step, step.in(0).is_optional() ? step.in(0).content() : step.in(0));
 }
 
-// Tracing turns sizes into tensors and back around every use; the number that comes out is the one that went in.
-// PyTorch removes these pairs wherever it inlines a method and keeps them in the outermost one; whence does the same,
-// so that its operations are those of the trace's inlined graph, one by one.
+// Undoes a conversion of a number to a tensor and back. Tracing adds such pairs around every use of a size. PyTorch
+// removes them wherever it inlines a method and keeps them in the outermost one; whence does the same, so that its
+// operations equal those of the trace's inlined graph, one by one.
 bool number_back(Recording&, const Step& step) {
   return step.in(0).number && !step.call.outermost && give(step, *step.in(0).number);
 }
@@ -79,7 +80,7 @@ bool raise(Recording& recording, const Step& step) {
          "give inputs that the model accepts");
 }
 
-// `x is None`, where the data decides it.
+// Evaluates `x is None` if data decides it.
 Term is_none(Recording& recording, const Step& step, const Term& optional) {
   if (const auto flag = optional.flag().settled()) return Term::literal(!flag->toBool());
   Node node;
@@ -95,8 +96,8 @@ Term is_none(Recording& recording, const Step& step, const Term& optional) {
   return answer;
 }
 
-// True if two tensors are one: an operation in place gives its argument back under another name, and what branches and
-// loops leave may be one from before.
+// True if two tensors are the same: an in-place operation returns its argument as a new value, and a result of a branch
+// or loop may be an older tensor.
 bool same_tensor(const Recording& recording, const Term& a, const Term& b) {
   const bool same = recording.aliases.first_name(a) == recording.aliases.first_name(b);
   bool as_seen = !recording.aliases.may_be_one(a, b);
@@ -120,13 +121,13 @@ bool compare_objects(Recording& recording, const Step& step) {
   return same && give(step, Term::literal(*same != negated));
 }
 
-// dict() or OrderedDict(); one that is made of pairs or of another dict is a method of these.
+// Evaluates dict() or OrderedDict(). With pairs or another dict as argument, it is a method of that argument.
 bool make_dict(Recording& recording, const Step& step) {
   if (step.count() > 0) return carry_out_method(recording, step);
   return give(step, Term::container(Term::Kind::dict, {}, recording.runs.depth));
 }
 
-// The host operators, by their symbol.
+// Returns the host operators by their symbol.
 const std::unordered_map<c10::Symbol, CarryOut>& host_operators() {
   using c10::Symbol;
   static const std::unordered_map<Symbol, CarryOut> table = {
@@ -153,10 +154,11 @@ const std::unordered_map<c10::Symbol, CarryOut>& host_operators() {
       {c10::aten::warn, [](Recording&, const Step&) { return true; }},
       {c10::aten::__is__, compare_objects},
       {c10::aten::__isnot__, compare_objects},
-      // PyTorch's own layers ask this to choose between fused kernels and single operators; whence needs the operators.
+      // PyTorch's own layers query this to choose between fused kernels and single operators; whence needs the
+      // operators.
       {Symbol::fromQualString("aten::is_grad_enabled"),
        [](Recording&, const Step& step) { return give(step, Term::literal(true)); }},
-      // x.data is x but for gradients
+      // x.data equals x except for gradients
       {Symbol::fromQualString("prim::data"), [](Recording&, const Step& step) { return give(step, step.in(0)); }},
   };
   return table;

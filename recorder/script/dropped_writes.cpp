@@ -16,7 +16,8 @@ namespace {
 
 bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 
-// Returns "copy_" of "torch.copy_(x)" and leaves "x)"; nothing of a text that does not begin with a call.
+// Removes a call from the start of the text and returns its name: "copy_" of "torch.copy_(x)", which leaves "x)".
+// Returns "" if the text does not start with a call.
 std::string take_call(std::string_view& text) {
   constexpr std::string_view prefix = "torch.";
   if (!text.starts_with(prefix)) return "";
@@ -27,7 +28,8 @@ std::string take_call(std::string_view& text) {
   return name;
 }
 
-// Returns what a text begins with, without views of it: "CONSTANTS.c0" of "torch.slice(CONSTANTS.c0, 0, 1, 3)".
+// Returns the name at the start of a text, without the views around it: "CONSTANTS.c0" of "torch.slice(CONSTANTS.c0, 0,
+// 1, 3)".
 std::string viewed(std::string_view text) {
   std::string_view inner = text;
   for (std::string name;
@@ -37,8 +39,8 @@ std::string viewed(std::string_view text) {
   return {text.begin(), std::find_if_not(text.begin(), text.end(), [](char c) { return is_word(c) || c == '.'; })};
 }
 
-// torch.copy_(torch.slice(CONSTANTS.c0, 0, 1, 3), x), or with the view as a variable of its own. Only lines that
-// mention a constant or such a variable are looked at.
+// Counts writes to constants, such as torch.copy_(torch.slice(CONSTANTS.c0, 0, 1, 3), x), also if the view is in a
+// variable. Skips lines before the first constant or such variable of a function.
 std::ptrdiff_t writes_in(const std::string& code) {
   std::unordered_set<std::string> constants;  // variables that are views of constants
   const auto is_constant = [&](const std::string& name) {
@@ -65,7 +67,7 @@ std::ptrdiff_t writes_in(const std::string& code) {
 }
 
 std::ptrdiff_t writes_in(const Program& program) {
-  std::unordered_map<ValueId, ValueId> made_of;  // results, and the first argument of what made them
+  std::unordered_map<ValueId, ValueId> made_of;  // by result, the first argument of its operation
   std::ptrdiff_t count = 0;
   for (const Node* node : operations(program)) {
     const auto* first = node->arguments.empty() ? nullptr : node->arguments.front().value.as<ValueRef>();

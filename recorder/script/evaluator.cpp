@@ -17,7 +17,7 @@ namespace jit = torch::jit;
 
 namespace {
 
-// Overloads compile to forward__0, forward__1.
+// Removes the suffix of an overload, which compiles to forward__0, forward__1.
 std::string source_name(const std::string& function) {
   const std::size_t mark = function.rfind("__");
   const bool overload = mark != std::string::npos && mark > 0 && mark + 2 < function.size() &&
@@ -25,7 +25,7 @@ std::string source_name(const std::string& function) {
   return overload ? function.substr(0, mark) : function;
 }
 
-// True if the block starts tasks of its own, which a Program computes where it waits for them.
+// True if the block starts tasks. A Program computes a task where it waits for the result.
 bool forks(const jit::Block& block) {
   for (const jit::Node* node : block.nodes()) {
     if (node->kind() == c10::prim::fork) return true;
@@ -115,7 +115,7 @@ std::optional<SizeFailure> Evaluator::lack_of_distant_runs() const {
   return std::nullopt;
 }
 
-// Those of forward, the module itself first.
+// Returns the arguments of forward; the first is the module itself.
 std::vector<Term> Evaluator::arguments(const jit::Module& root, const c10::FunctionSchema& schema) {
   std::vector<Term> terms{Term::of_object(root._ivalue())};
   for (std::size_t i = 0; i < inputs_.names.size(); ++i) {
@@ -151,7 +151,7 @@ Term Evaluator::call(jit::Function& function, std::vector<Term> arguments, Scope
   return graph->outputs().empty() ? Term() : call.term(graph->outputs()[0]);
 }
 
-// An error without a place happened here.
+// Evaluates a node, and adds its place to errors without one.
 void Evaluator::carry_out(const Step& step) {
   try {
     dispatch(step);
@@ -204,8 +204,8 @@ void Evaluator::call_method(const Step& step) {
   }
   ScopeId scope = step.call.scope;
   const ModuleId module = objects_.module_of(object);
-  // A module's forward is a call of the module. Other methods are part of whatever runs, unless they belong to
-  // another module than the one that is running.
+  // A call of forward is a call of the module. Other methods belong to the scope that calls them, unless they are
+  // methods of another module.
   const bool forward = name.starts_with("forward") && name.find_first_not_of("0123456789", 7) == std::string::npos;
   if (module != none_id && (forward || program_.scopes[scope].module != module)) {
     scope = recording_.writer.enter(scope, module);

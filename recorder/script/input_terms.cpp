@@ -42,7 +42,7 @@ class InputTerms {
     return is_quantized(term.seen[0]) ? quantized_.input(std::move(term), name) : term;
   }
 
-  // The part of a container that `part_of` takes out of what each run passes.
+  // Returns the term of one element of a container; `part_of` reads it from the container of each run.
   Term part(const PerRun<const c10::IValue*>& values, const std::string& name, const auto& part_of) {
     PerRun<c10::IValue> parts;
     PerRun<const c10::IValue*> pointers{};

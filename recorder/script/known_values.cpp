@@ -8,7 +8,8 @@ namespace jit = torch::jit;
 
 namespace {
 
-// A folded result may not be much larger than what it was made from: such are cheaper to compute than to store.
+// Larger results are folded only if they are not much larger than their arguments: others are cheaper to compute than
+// to store.
 constexpr std::size_t always_small_enough = 1 << 20;
 
 std::size_t bytes_in(const c10::IValue& value) {
@@ -31,7 +32,7 @@ bool KnownValues::is_known(const Term& term) const {
   return std::ranges::none_of(memories_of(term), [&](const auto* memory) { return unknown_memory_.contains(memory); });
 }
 
-// The sizes that the operator asks for are the same in every run.
+// True if the sizes that the operator returns are the same in every run.
 bool KnownValues::is_known_size(const jit::Node& node, const std::vector<Term>& arguments, const Term& sized) const {
   const auto& dims = values_.type(sized.id).dims;
   if (!dims) return false;
@@ -74,7 +75,7 @@ void KnownValues::add(const Term& term) {
   for (const auto* memory : memories_of(term)) in_memory_[memory].push_back(term.id);
 }
 
-// A write changes everything that shares the memory. Constants noted so far keep what they were.
+// Copies the contents of known values before a write changes the memory that they share.
 void KnownValues::before_write(const std::vector<const Term*>& written) {
   for (const Term* term : written) {
     for (const auto* memory : memories_of(*term)) {

@@ -17,7 +17,7 @@ bool encloses(const jit::Node& outer, const jit::Node& inner) {
   return false;
 }
 
-// True if a loop comes back from `at` to `reader` with the value still in place.
+// True if a loop around `at` returns to `reader` while the value is unchanged.
 bool comes_back_to(const jit::Node& reader, const jit::Value& value, const jit::Node& at) {
   for (const jit::Node* loop = around(at); loop != nullptr; loop = around(*loop)) {
     if (encloses(*loop, *value.node())) return false;

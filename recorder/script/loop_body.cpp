@@ -51,7 +51,7 @@ void LoopBody::end_iteration(std::int64_t trip) {
   Lockstep& runs = recording_.runs;
   for (int run = 0; run < runs.count; ++run) {
     going_[run] = going_[run] && trip + 1 < bound(run) && holds(next, run);
-    // A size that whence chose may take a loop round millions of times.
+    // A size that whence chose may cause millions of iterations, so that check run is dropped.
     if (run <= 1 || !going_[run] || going_[0] || going_[1] || trip < most_of_witness) continue;
     runs.alive[run] = going_[run] = false;
   }

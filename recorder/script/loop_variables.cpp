@@ -22,7 +22,7 @@ LoopVariables::LoopVariables(Recording& recording, LoopBody& body) : recording_(
   }
 }
 
-// True where the variables as they are before the loop decide how they are carried.
+// True if the variables before the loop determine how they are carried.
 bool LoopVariables::certain_before_loop() const {
   for (std::size_t i = 0; i < starts_.size(); ++i) {
     if (variables_[i].type->kind() == c10::TypeKind::OptionalType) return false;
@@ -31,8 +31,8 @@ bool LoopVariables::certain_before_loop() const {
   return !may_change_containers(body_.block);
 }
 
-// Finds the forms by trying the body: only then it shows that a container grows or a variable becomes None. A variable
-// in another form may change what the body does, so the body is tried until no form changes.
+// Finds the forms by evaluating the body: only this shows that a container grows or a variable becomes None. A variable
+// in another form may change what the body does, so the body is evaluated until no form changes.
 void LoopVariables::find_forms() {
   std::vector<Term> tried;
   for (const Term& start : starts_) tried.push_back(unsettled(start));
@@ -50,8 +50,8 @@ void LoopVariables::find_forms() {
   }
 }
 
-// Evaluates an iteration without recording it. `tried`: the variables and changed containers as the iteration finds
-// them. Returns them as it leaves them; lists, dicts and attributes that it is the first to change are added.
+// Evaluates an iteration without recording it. `tried`: the variables and changed containers at its start. Returns them
+// at its end, followed by the lists, dicts and attributes that it is the first to change.
 std::vector<Term> LoopVariables::try_body(const std::vector<Term>& tried) {
   std::vector<Node> discarded;
   Restore sink(recording_.writer.sink);
@@ -92,14 +92,15 @@ std::vector<Term> LoopVariables::try_body(const std::vector<Term>& tried) {
   return after;
 }
 
-// Adds the lists and dicts in the i-th variable. One that is changed in place is itself under all its names.
+// Adds the lists and dicts in the i-th variable, except a container that is changed in place: it remains the same
+// object.
 void LoopVariables::add_containers(std::size_t i, const Term& variable, Containers& found) const {
   each_container(variable, {i}, [&](const Path& path, const Items& items) {
     if (path.size() > 1 || !variables_[i].in_place) found.emplace(path, items);
   });
 }
 
-// Sets the i-th variable as an iteration finds it.
+// Sets the i-th variable at the start of an iteration.
 void LoopVariables::place(std::size_t i, const Term& variable) {
   Containers found;
   add_containers(i, variable, found);
@@ -113,7 +114,7 @@ void LoopVariables::place(std::size_t i, const Term& variable) {
   }
 }
 
-// The objects that lists and dicts in the variables stand for, in the first iteration and in later ones.
+// Returns the objects that lists and dicts in the variables replace, in the first iteration and in later ones.
 StandIns LoopVariables::stand_ins(const Containers& found) const {
   const auto at = [](const Containers& containers, const Path& path) {
     const auto there = containers.find(path);
@@ -124,7 +125,7 @@ StandIns LoopVariables::stand_ins(const Containers& found) const {
   return stand_ins;
 }
 
-// Puts containers that iterations `found` in doubt if each may be the same object as another.
+// Marks the containers at the start of iterations as ambiguous if they may be the same object as another.
 void LoopVariables::doubt_shared(const Containers& found, std::set<Items> in_sight) {
   for (const auto& [path, items] : found) in_sight.insert(items);
   stand_ins(found).refuse_changes(recording_.changes, in_sight);
@@ -133,7 +134,7 @@ void LoopVariables::doubt_shared(const Containers& found, std::set<Items> in_sig
   }
 }
 
-// Returns a value of the program that stands for a term that an iteration finds, while it is not recorded.
+// Returns a placeholder value for a term at the start of an iteration that is not recorded.
 Term LoopVariables::stand_in(const Term& found, const c10::TypePtr& declared) {
   const Lockstep& runs = recording_.runs;
   Seen seen = runs.each([&](int run) { return runs.takes_part(run) ? host(found, declared, run) : std::nullopt; });
@@ -141,7 +142,7 @@ Term LoopVariables::stand_in(const Term& found, const c10::TypePtr& declared) {
   return Term::of_value(recording_.values.add("tried", ValueSource::block_input, std::move(type)), std::move(seen));
 }
 
-// The term as an iteration finds it, which cannot count on its numbers.
+// Returns the term with placeholders for its numbers, since an iteration cannot assume their values.
 Term LoopVariables::unsettled(const Term& term) {
   if (term.is_settled_number()) return stand_in(term, term.settled()->type());
   if (!term.items) return term;
@@ -153,7 +154,7 @@ Term LoopVariables::unsettled(const Term& term) {
   return Term::container(term.kind, std::move(items), recording_.runs.depth + 1);
 }
 
-// The variable as an iteration finds it in this form.
+// Returns the variable at the start of an iteration, in this form.
 Term LoopVariables::as_carried(const CarriedForm& form) {
   using Kind = CarriedForm::Kind;
   const int depth = recording_.runs.depth + 1;

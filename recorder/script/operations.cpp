@@ -20,7 +20,7 @@ bool holds_tensor(const c10::Type& type) {
   return false;
 }
 
-// The results of a step, the elements of lists one by one.
+// Returns the results of a step, with the elements of lists one by one.
 std::vector<Term> results_of(const Step& step) {
   std::vector<Term> results;
   for (const jit::Value* output : step.node.outputs()) {
@@ -77,8 +77,9 @@ void Operations::note_parts(const Step& step, const std::vector<Term>& arguments
   if (auto cut = cut_by(recording_, recorded, arguments)) recording_.parts.note(recorded.outputs[0], std::move(*cut));
 }
 
-// squeeze drops an axis of size 1, so over a dynamic axis the rank of its result depends on the size. Inside a program
-// the result has the rank it has for the example inputs; only results of the program may have another (results.cpp).
+// Notes a squeeze over a dynamic axis: it drops the axis only at size 1, so the rank of its result depends on the size.
+// Inside a program the result has the rank that it has for the example inputs; only results of the program may have
+// another (results.cpp).
 void Operations::note_squeeze(const Step& step, const Node& recorded) {
   if (recorded.target != "aten::squeeze" && recorded.target != "aten::squeeze_") return;
   const auto* input = recorded.arguments.front().value.as<ValueRef>();
@@ -102,14 +103,14 @@ void Operations::note_squeeze(const Step& step, const Node& recorded) {
     const std::string as = empty   ? ""
                            : drops ? "as it did where all such sizes are 1"
                                    : "as it did for the example inputs";
-    // A condition around it may see to what it assumes.
+    // Inside control flow a condition may ensure that the assumption is true.
     const Size length = recording_.runs.depth > 0 ? Size::unknown() : length_of(recording_.program.symbols, dims[axis]);
     squeezed[recorded.outputs.front()].push_back(
         settled_squeeze(recording_.program, how, axis, length, as, recording_.writer.place(step)));
   }
 }
 
-// True if the tensor that is_contiguous asks lies in order in some run and not in another.
+// True if is_contiguous() is true in some run and false in another.
 bool Operations::in_order_at_some_sizes(const Step& step, const std::vector<Term>& arguments) {
   std::array<bool, 2> seen{};
   for (int run = 0; run < recording_.runs.count; ++run) {

@@ -11,7 +11,7 @@ namespace {
 
 Term number(std::int64_t value) { return Term::literal(c10::IValue(value)); }
 
-// Writes the integer operations that say where a part begins and ends.
+// Writes the integer operations that compute where a part begins and ends.
 class Arithmetic {
  public:
   Arithmetic(Recording& recording, const Origin& origin) : recording_(recording), origin_(origin) {}
@@ -22,7 +22,7 @@ class Arithmetic {
   Term greater(const Term& a, const Term& b) {
     return combined("prim::max", a, b, [](std::int64_t x, std::int64_t y) { return std::max(x, y); });
   }
-  // Both want numbers of which the second is positive.
+  // Both require that the second number is positive.
   Term quotient(const Term& a, const Term& b) { return combined("aten::floordiv", a, b, floor_quotient); }
   Term rest(const Term& a, const Term& b) {
     return combined("aten::remainder", a, b,
@@ -71,7 +71,7 @@ class Arithmetic {
   const Origin& origin_;
 };
 
-// The number of pieces: one, without elements, of an axis that has none.
+// Returns the number of pieces; an empty axis has one empty piece.
 Term number_of_pieces(Arithmetic& compute, const Cut& cut) {
   const Term length = compute.greater(*cut.length, number(1));
   const Term padded = compute.add(compute.size(cut.tensor, cut.axis), compute.subtract(length, number(1)));

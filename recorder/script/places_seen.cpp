@@ -81,7 +81,7 @@ class PlacesSeen::Witness {
     return value_of(derived.size, [&](SymbolId other) { return other < symbol ? number(other, run) : std::nullopt; });
   }
 
-  // False where a run had another number; what has none in a run says nothing.
+  // False if the size had another value in the run. True if its value in the run is unknown.
   bool is_in(const Size& size, int run, std::int64_t seen) const {
     const auto expected = value_of(size, [&](SymbolId symbol) { return number(symbol, run); });
     return !expected || *expected == seen;
@@ -100,7 +100,7 @@ class PlacesSeen::Witness {
     return true;
   }
 
-  // New memory may have its axes in another order, that of an argument, if all runs say so.
+  // Returns a place in new memory with the axes in another order, such as that of an argument, if all runs agree on it.
   std::optional<MemoryPlace> in_an_order(ValueId id, const Sight& sight, const std::vector<Size>& sizes) const {
     const auto has_strides = [&](const auto& there) { return there && !there->empty; };
     const auto first = std::ranges::find_if(sight.runs, has_strides);

@@ -10,7 +10,7 @@ namespace jit = torch::jit;
 
 namespace {
 
-// Operators that return no tensor read a size or a dtype, which the tensor of integers has, too.
+// True if the operator returns tensors. Other operators read a size or a dtype, which the tensor of integers also has.
 bool returns_tensors(const jit::Node& node) {
   if (node.kind() == c10::Symbol::fromQualString("aten::int_repr")) return false;
   for (const jit::Value* output : node.outputs()) {
@@ -29,7 +29,7 @@ Type scalar_type(DType dtype) { return {ValueKind::tensor, dtype, std::vector<Di
 
 }  // namespace
 
-// ---- what the integers stand for
+// ---- scale and zero point
 
 std::optional<Levels> Quantized::levels_of(const at::Tensor& tensor) {
   auto levels = integer_range(tensor);
@@ -140,7 +140,7 @@ ValueId Quantized::convert_levels(const Origin& origin, const char* verb, ValueI
   return write(origin, target, overload, std::move(arguments), type);
 }
 
-// The same argument in floats.
+// Returns the argument with its quantized tensors dequantized.
 Argument Quantized::in_floats(const Origin& origin, const Argument& argument) {
   if (const auto* list = argument.as<ArgumentList>()) {
     ArgumentList floats;
@@ -154,7 +154,7 @@ Argument Quantized::in_floats(const Origin& origin, const Argument& argument) {
   return {ValueRef{convert_levels(origin, "dequantize", newest(value->id), *levels, DType::float32)}};
 }
 
-// The kernels round the bias to multiples of input scale times weight scale.
+// Rounds the bias as the kernels do: to multiples of input scale times weight scale.
 at::Tensor Quantized::rounded_bias(const at::Tensor& bias, const at::Tensor& weight, const Argument& input) const {
   const auto* value = input.as<ValueRef>();
   const Levels* levels = value == nullptr ? nullptr : levels_at(value->id);
@@ -166,7 +166,7 @@ at::Tensor Quantized::rounded_bias(const at::Tensor& bias, const at::Tensor& wei
   return (at::round(bias.to(at::kDouble) / unit) * unit).to(at::kFloat);
 }
 
-// Weight and bias of a packed layer: integers and floats, as they were before packing.
+// Returns the weight of a packed layer as dequantized integers, and the bias in floats.
 std::pair<Argument, Argument> Quantized::unpacked(const Origin& origin, const std::string& unpack, const Term& packed,
                                                   const Argument& input) {
   const std::vector<c10::IValue> parts = ask_packed(unpack, packed.object);
@@ -190,7 +190,8 @@ std::pair<Argument, Argument> Quantized::unpacked(const Origin& origin, const st
 
 // ---- the operators
 
-// Linear layers and convolutions: the float operator with weight and bias unpacked. Empty for other operators.
+// Returns the float operator of a linear layer or convolution, with weight and bias unpacked; empty for other
+// operators.
 std::optional<Node> Quantized::packed_layer(const Origin& origin, const std::string& name,
                                             const std::vector<Term>& arguments) {
   const bool linear = name == "linear", transposed = name.starts_with("conv_transpose");
@@ -204,7 +205,7 @@ std::optional<Node> Quantized::packed_layer(const Origin& origin, const std::str
   node.target = "aten::" + name;
   node.arguments = {{"input", in_floats(origin, input)}, {"weight", weight}, {"bias", bias}};
   if (linear) return node;
-  // One dimension is packed as two, of which the first is 1.
+  // A convolution over one dimension is packed as one over two, of which the first has size 1.
   const char rank = name[name.size() - 2];
   node.target = std::string(transposed ? "aten::conv_transpose" : "aten::conv") + rank + "d";
   if (transposed) node.overload = rank == '1' ? "" : "input";
@@ -225,7 +226,7 @@ std::optional<Node> Quantized::packed_layer(const Origin& origin, const std::str
   return node;
 }
 
-// The operator on floats, its arguments dequantized; empty when there is no such form.
+// Returns the operator on floats with dequantized arguments; empty if there is no float form.
 std::optional<Node> Quantized::on_floats(const Node& operation, const std::string& name,
                                          const std::vector<Term>& arguments) {
   if (operation.target.starts_with(quantized_space)) {
@@ -249,7 +250,7 @@ std::optional<Node> Quantized::on_floats(const Node& operation, const std::strin
   return node;
 }
 
-// True for a number, or a tensor that the model holds.
+// True for a number, or for a tensor of the model.
 bool Quantized::is_fixed(const Argument& argument) const {
   const auto* reference = argument.as<ValueRef>();
   if (reference == nullptr || recording_.known.contains(reference->id)) return true;
@@ -259,7 +260,7 @@ bool Quantized::is_fixed(const Argument& argument) const {
   return value.source == ValueSource::constant;
 }
 
-// Scale and zero point in the operator's arguments.
+// Returns scale and zero point from the operator's arguments.
 std::optional<Levels> Quantized::levels_in_call(const Node& operation, const Levels& levels) const {
   static constexpr std::pair<std::string_view, std::string_view> names[] = {{"scale", "zero_point"},
                                                                             {"output_scale", "output_zero_point"},
@@ -269,15 +270,15 @@ std::optional<Levels> Quantized::levels_in_call(const Node& operation, const Lev
     const Argument *scale = operation.find(scale_name), *zero_point = operation.find(zero_point_name);
     if (scale == nullptr || zero_point == nullptr || scale->is_none() || zero_point->is_none()) continue;
     Levels in_call = levels;
-    if (!levels.axis && is_fixed(*scale) && is_fixed(*zero_point)) return in_call;  // the numbers that the run saw
+    if (!levels.axis && is_fixed(*scale) && is_fixed(*zero_point)) return in_call;  // the numbers from the run
     in_call.scale = *scale, in_call.zero_point = *zero_point;
     return in_call;
   }
   return std::nullopt;
 }
 
-// Scale and zero point of a result: those in the operator's arguments, those of an input that has the same, or those
-// that the kernel chose, when they follow from no input.
+// Returns scale and zero point of a result: those in the operator's arguments, those of an input with equal ones, or
+// those that the kernel chose, if they depend on no input.
 std::optional<Levels> Quantized::levels_of_result(const Node& operation, const at::Tensor& tensor) {
   auto levels = levels_of(tensor);
   if (!levels) return std::nullopt;
@@ -359,7 +360,7 @@ void Quantized::quantize_results(const std::vector<Term*>& results, const Node& 
   }
 }
 
-// The result of aten::dequantize, of one tensor or of a list of them.
+// Sets the result of aten::dequantize, for one tensor or a list of tensors.
 void Quantized::dequantize_result(Term& result, const Origin& origin, const Argument& quantized) {
   if (const auto* list = quantized.as<ArgumentList>(); list != nullptr && result.items) {
     for (std::size_t i = 0; i < list->size(); ++i) dequantize_result((*result.items)[i], origin, (*list)[i]);

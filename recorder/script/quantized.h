@@ -1,13 +1,13 @@
-// Quantized: quantized tensors and the operators on them, written down as operators of PyTorch's quantized_decomposed
+// Quantized: quantized tensors and the operators on them, recorded as operators of PyTorch's quantized_decomposed
 // library:
 //
 //   y = quantized::linear(x, packed, scale, zero_point)
 //     -> f = dequantize_per_tensor(x, ...); w = dequantize_per_channel(weight, ...);
 //        y = quantize_per_tensor(aten::linear(f, w, bias), scale, zero_point, ...)
 //
-// In the Program a quantized tensor is the tensor of its integers; their scale and zero point are kept here, beside the
-// value. An operator becomes its float form between dequantization and quantization, which is how PyTorch defines it;
-// PyTorch's kernels may round otherwise, but never differ by more than one level.
+// In the Program a quantized tensor is the tensor of its integers; this class keeps their scale and zero point by
+// value. An operator becomes its float form between dequantization and quantization, which is how PyTorch defines it.
+// PyTorch's kernels may round differently, by at most one level.
 #pragma once
 
 #include "recorder/script/execution.h"
@@ -24,9 +24,9 @@ class Quantized {
   // Throws Error unsupported_feature if the scale of a result is not known.
   bool carry_out(const Step& step, const std::vector<Term>& arguments, const Node& operation);
 
-  // A quantized tensor that the caller passes in comes with its scale and zero point, as PyTorch unpacks it.
+  // Adds inputs for scale and zero point of a quantized tensor that the caller passes in, as PyTorch unpacks it.
   Term input(Term term, const std::string& name);
-  // A quantized result leaves as its integers, scale and zero point.
+  // Returns a quantized result as its integers, scale and zero point.
   Term output(const Term& term);
 
  private:
@@ -53,8 +53,8 @@ class Quantized {
   Recording& recording_;
   Objects& objects_;
   std::unordered_map<ValueId, Levels> levels_;            // levels of the values that are quantized tensors
-  std::unordered_map<ValueId, at::Tensor> in_first_run_;  // the same in the first run
-  std::unordered_map<ValueId, ValueId> rewritten_;        // quantized tensors that were written in place
+  std::unordered_map<ValueId, at::Tensor> in_first_run_;  // quantized tensors in the first run
+  std::unordered_map<ValueId, ValueId> rewritten_;        // by quantized tensor, its value after an in-place write
   std::unordered_map<const c10::ivalue::Object*, ValueId> packed_weights_;
 };
 

@@ -12,7 +12,7 @@ namespace jit = torch::jit;
 
 namespace {
 
-// The length of a list in the first run that has it; empty where none has, or it is not a list.
+// Returns the length of a list in the first run that has it; empty if no run has it, or it is not a list.
 std::optional<std::size_t> length_in_first(const Seen& seen) {
   const auto first = std::ranges::find_if(seen, [](const auto& value) { return value.has_value(); });
   if (first == seen.end() || !(*first)->isList()) return std::nullopt;
@@ -26,7 +26,7 @@ bool becomes_sequence(const jit::Value& output) {
   return facts_of(output.node()->kind().toQualString()).parts && std::ranges::none_of(output.uses(), unpacks);
 }
 
-// The i-th size of the tensor that aten::size reads is the same in every run.
+// True if the size of this axis of the tensor that aten::size reads is the same in every run.
 bool Recording::static_size(const Node& node, std::size_t axis) const {
   const auto* self = node.arguments.empty() ? nullptr : node.arguments[0].value.as<ValueRef>();
   if (self == nullptr) return false;
@@ -34,7 +34,7 @@ bool Recording::static_size(const Node& node, std::size_t axis) const {
   return dims && axis < dims->size() && (*dims)[axis].is_static();
 }
 
-// Returns the number of elements; empty if it is not a list, or was not run and is not unpacked.
+// Returns the number of elements of a list; empty for other types, and for a list that was not run and is not unpacked.
 std::optional<std::size_t> Recording::elements_in(const jit::Value& output, const Seen& seen) const {
   if (output.type()->kind() != c10::TypeKind::ListType) return std::nullopt;
   if (const auto length = length_in_first(seen)) return length;

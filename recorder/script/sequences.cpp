@@ -22,7 +22,7 @@ std::optional<std::size_t> place_in(std::int64_t index, std::size_t size) {
   return static_cast<std::size_t>(index);
 }
 
-// ONNX wants the elements of a sequence to be of one dtype.
+// Refuses an element of another dtype: an ONNX sequence has one dtype.
 void check_dtypes(DType held, DType added) {
   if (held == DType::undefined || added == DType::undefined || held == added) return;
   refuse("a list whose length depends on data holds elements of " + std::string(name_of(held)) + " and of " +
@@ -30,7 +30,8 @@ void check_dtypes(DType held, DType added) {
          "bring them to one dtype before they are put into the list");
 }
 
-// Sizes that all elements of all runs have in common stay; inside a loop later iterations may bring others.
+// Keeps the sizes that all elements of all runs have in common. In a loop it keeps none, since later iterations may add
+// elements of other sizes.
 void keep_common_sizes(Type& type, const Seen& lists, bool in_loop) {
   if (!type.dims) return;
   for (const auto& seen : lists) {
@@ -53,7 +54,7 @@ ValueId new_sequence(Recording& recording, const Seen& seen, DType dtype) {
                               {ValueKind::sequence, held == DType::undefined ? dtype : held, std::nullopt});
 }
 
-// The element as an argument of the operation that puts it into a sequence of `dtype`.
+// Returns the element as an argument of the operation that puts it into a sequence of `dtype`.
 Argument element_argument(Recording& recording, const Term& element, DType dtype) {
   if (!element.is_value() && !element.is_settled_number()) {
     refuse("a list whose length depends on data holds something other than tensors and numbers",
@@ -98,18 +99,18 @@ Term sequence_of(Recording& recording, const Term& list, const c10::TypePtr& typ
 
 namespace {
 
-// The methods of Python's lists, on one whose elements only the Program knows.
+// The methods of Python's lists, for a list whose elements exist only in the Program.
 class SequenceMethod {
  public:
   SequenceMethod(Recording& recording, const Step& step, const Term& list)
       : recording_(recording), step_(step), list_(list) {}
 
-  // Carries out the node where it is a method of the list; else it is an operator that takes the list.
+  // Carries out the node if it is a method of the list. Returns false if it is an operator that takes the list.
   bool carry_out();
   void unpack();
 
  private:
-  using Apply = std::function<bool(List&, int run)>;  // on what one run has in the list; false: not possible
+  using Apply = std::function<bool(List&, int run)>;  // changes the list of one run; false: not possible
 
   const Term& in(std::size_t i) const { return step_.in(i); }
   Term& all() const { return list_.items->front(); }
@@ -133,8 +134,8 @@ class SequenceMethod {
   void slice();
   void copy() { list_ = Term::container(Term::Kind::list, *list_.items, recording_.runs.depth); }
 
-  // The node's output: none or one that the method sets itself, the list, or a copy of the list, which the method
-  // changes.
+  // The output that carry_out() sets: none (there is none, or the method sets it), the list, or a copy of the list,
+  // which the method changes.
   enum class Yields : std::uint8_t { nothing, list, copy };
   struct Row {
     void (*carry_out)(SequenceMethod&);
@@ -147,7 +148,7 @@ class SequenceMethod {
   Term list_;
 };
 
-// The methods by the operator's name.
+// Returns the methods by the operator's name.
 const std::unordered_map<std::string, SequenceMethod::Row>& SequenceMethod::rows() {
   using Method = SequenceMethod;
   static const std::unordered_map<std::string, Row> table = {
@@ -194,7 +195,8 @@ void SequenceMethod::unpack() {
   }
 }
 
-// A witness that the model does not accept drops out, as in any other operation.
+// Refuses an index that is out of range, unless only a check run has it: that run is dropped, as in any other
+// operation.
 void SequenceMethod::out_of_range(int run, const std::string& why) const {
   if (recording_.runs.pretends[run]) return;
   if (run <= 1) refuse(why, "check the model's inputs");
@@ -330,7 +332,7 @@ void SequenceMethod::extend() {
   for (const Term& term : more) append(term);
 }
 
-// The list becomes the elements of both, which are sequences.
+// Replaces the list by the elements of two sequences.
 void SequenceMethod::join(const Term& start, const Term& other, bool in_front) {
   all() = with_elements(recording_, start, other, program::item_type(step_.type(0), 0), in_front,
                         recording_.writer.origin_of(step_));
@@ -343,7 +345,7 @@ void SequenceMethod::reverse() {
   join(empty, Term(all()), true);
 }
 
-// list[1:], list[:-1]: a copy without its first or last elements, of which there have to be as many.
+// Evaluates list[1:] or list[:-1]: removes the first or last elements, which must exist.
 void SequenceMethod::slice() {
   const auto bound = [&](std::size_t i, std::int64_t otherwise) -> std::optional<std::int64_t> {
     const auto settled = in(i).settled();
@@ -359,11 +361,10 @@ void SequenceMethod::slice() {
   for (std::int64_t i = 0; i > *end; --i) erase(Term::literal(-1));
 }
 
-// Operations that join two lists. Both are sequences then, if one of them is.
+// True for operations that join two lists. Both become sequences if one of them is.
 bool joins(const std::string& name) { return name == "add" || name == "add_" || name == "extend"; }
 
-// True if the step indexes a list that the evaluator holds by a number that depends on data: the list must become a
-// sequence.
+// True if the step indexes a list of known elements by a number that depends on data: the list must become a sequence.
 bool indexes_by_data(const Step& step, const Term& list) {
   static const std::unordered_set<std::string> indexing{"__getitem__", "_set_item", "insert", "pop", "Delete"};
   if (!indexing.contains(step.name()) || step.count() < 2) return false;

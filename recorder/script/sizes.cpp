@@ -20,7 +20,7 @@ bool has_size_of_content(const Node& node) {
     const auto* number = classes ? classes->as<std::int64_t>() : nullptr;
     return number == nullptr || *number < 0;
   }
-  // where: only without values to choose from, which is nonzero. repeat_interleave: only with a tensor of repeats.
+  // where: only without values to choose from (then it is nonzero). repeat_interleave: only with a tensor of repeats.
   if (node.target == "aten::where") return node.arguments.size() == 1;
   if (node.target == "aten::repeat_interleave") return node.overload != "self_int";
   if (node.target == "aten::index") return true;
@@ -28,7 +28,7 @@ bool has_size_of_content(const Node& node) {
   return facts_of(node.target).sizes_of_content;
 }
 
-// As an index it chooses elements.
+// True for types that, as an index, select elements.
 bool is_mask(const Type& type) { return type.dtype == DType::boolean || type.dtype == DType::uint8; }
 
 bool is_integer(const Type& type) {
@@ -65,7 +65,7 @@ Sizes::Sizes(Program& program, Values& values, const KnownValues& known, const i
              const Lockstep& runs)
     : program_(program), values_(values), known_(known), inputs_(inputs), runs_(runs) {}
 
-// ---- what is known ------------------------------------------------------------------------------------------------
+// ---- sizes and integers of values ---------------------------------------------------------------------------------
 
 Size Sizes::born(bool of_data, const Numbers& seen) {
   born_.push_back({of_data, seen});
@@ -114,7 +114,7 @@ bool Sizes::depends_on_data(const Size& size) const {
   });
 }
 
-// True if the size follows from those that --dynamic names.
+// True if the size depends only on those that --dynamic names.
 bool Sizes::of_axes(const Size& size) const {
   return std::ranges::all_of(size.symbols(), [&](SymbolId id) { return inputs_.symbols.contains(id); });
 }
@@ -126,8 +126,8 @@ std::optional<std::int64_t> Sizes::in_run(const Size& size, int run) const {
   });
 }
 
-// True if the size is another one in some run: then its row is wrong, or what the row was given. It is opaque then, and
-// an error where tests ask for that.
+// True if the size differs from that of some run: the shape function of the operator, or its input, is wrong. The size
+// then becomes unknown. With WHENCE_STRICT_SIZES set, as in the random programs of the tests, this is an error.
 bool Sizes::contradicted(const Size& size, const Numbers& seen, const Node& node) const {
   static const bool strict = std::getenv("WHENCE_STRICT_SIZES") != nullptr;
   if (!size.is_known() || !contradicts(size, seen)) return false;
@@ -146,7 +146,7 @@ bool Sizes::contradicts(const Size& size, const Numbers& seen) const {
   return false;
 }
 
-// True if it is the least or the greatest of the sizes, whatever the lengths are.
+// True if `size` is the minimum or maximum of `sizes` for all lengths.
 bool Sizes::is_extreme(const Size& size, SizeAtom::Kind kind, const std::vector<Size>& sizes) {
   return std::ranges::all_of(sizes, [&](const Size& other) {
     const Size more = kind == SizeAtom::Kind::minimum ? other - size : size - other;
@@ -154,8 +154,8 @@ bool Sizes::is_extreme(const Size& size, SizeAtom::Kind kind, const std::vector<
   });
 }
 
-// Notes that the least or the greatest of the sizes is always this one, which holds for the whole program where no
-// condition is around.
+// Notes the assumption that `chosen` is always the minimum or maximum. Only outside control flow, where it is true for
+// the whole program.
 void Sizes::assume(const Size& chosen, SizeAtom::Kind kind, const std::vector<Size>& operands) {
   const auto relation = kind == SizeAtom::Kind::minimum ? Relation::at_most : Relation::at_least;
   for (const Size& other : operands) {
@@ -164,10 +164,10 @@ void Sizes::assume(const Size& chosen, SizeAtom::Kind kind, const std::vector<Si
   }
 }
 
-// A minimum or maximum of sizes of axes is the one that it always is. A table of 512 positions, cut at the length of a
-// text, is as long as the text if it was in every run: the model runs where it is. Not so the number: x[:3] is not 3
-// long because it was so in every run. A table has 2 positions; that nothing was left in some run says little, nor that
-// a length that is computed filled it.
+// Replaces a minimum or maximum of axis sizes by the operand that it equals in every run, if that is provable or the
+// slice of a table: one of 512 positions, sliced to the length of a text, has that length; the model runs only there. A
+// slice is no evidence if the table has fewer than 2 positions, if it is empty in some run, or if a computed length
+// reaches the table's. A constant must be provable: x[:3] need not be 3 long because it was in every run.
 Size Sizes::resolved(const SizeAtom& atom, const Numbers& seen) {
   if (atom.kind == SizeAtom::Kind::symbol) return Size::symbol(atom.symbol);
   if (atom.kind == SizeAtom::Kind::call) return Size::call(atom.name, atom.operands);
@@ -176,7 +176,7 @@ Size Sizes::resolved(const SizeAtom& atom, const Numbers& seen) {
   if (atom.kind == SizeAtom::Kind::floor_division) return floor_div(operands[0], operands[1]);
   const Size extreme = atom.kind == SizeAtom::Kind::minimum ? minimum(operands) : maximum(operands);
   const auto runs = std::ranges::count_if(seen, [](const auto& number) { return number.has_value(); });
-  // In a loop or branch that not every run enters, those that do may be the short ones.
+  // If some run does not enter a loop or branch, the runs that enter it may all be short.
   const bool by_all = std::ranges::all_of(std::views::iota(0, runs_.count),
                                           [&](int run) { return !runs_.alive[run] || seen[run].has_value(); });
   if (runs < 2 || !by_all || !of_axes(extreme)) return extreme;
@@ -246,8 +246,8 @@ Sizes::Arguments Sizes::look_at(const std::vector<Term>& arguments) {
   return found;
 }
 
-// True if what decides about a size of content depends on data: the masks of an index, the repeats of an interleaving,
-// else any argument.
+// True if a size depends on the content of an argument that depends on data: the masks of an index, the repeats of
+// repeat_interleave, or any argument of other operators.
 bool Sizes::decided_by_content(const Node& node, const Arguments& arguments) const {
   if (!has_size_of_content(node)) return false;
   const auto of_data = [&](const Argument& argument) {
@@ -296,7 +296,7 @@ void Sizes::set_shape(const Node& node, const Term& result, const Shape* derived
     if (contradicted(size, seen, node)) size = Size::unknown();
     if (!size.is_known()) {
       const auto runs = std::ranges::count_if(seen, [](const auto& number) { return number.has_value(); });
-      // That it was the same in all of them says little where its row leaves it open, or where nothing was left.
+      // Equal sizes in all runs are weak evidence if the shape function leaves the size unknown, or if they are 0.
       const bool fitted = !of_data && runs > 1 && (dim.dynamic || (derived == nullptr && dim.size != 0));
       if (!fitted) dim = {dim.size, true, none_id};
       if (dim.dynamic && dim.symbol == none_id) shape[axis] = born(of_data, seen);
@@ -423,7 +423,6 @@ void Sizes::name_derived() {
 
 // ---- lists whose length depends on data ---------------------------------------------------------------------------
 
-// An operator that cuts a tensor into as many parts as an axis has room for.
 bool Sizes::decides_length(const Node& node) {
   const auto* self = node.arguments.empty() ? nullptr : node.arguments.front().value.as<ValueRef>();
   if (self == nullptr || !facts_of(node.target).parts || node.overload == "sizes") return false;
@@ -436,15 +435,15 @@ bool Sizes::decides_length(const Node& node) {
   const Size& cut = (*sizes)[static_cast<std::size_t>(axis < 0 ? axis + rank : axis)];
   if (depends_on_data(cut)) return true;
   if (cut.is_integer()) return false;
-  // All runs may have one part of x[:1], of which an empty axis leaves none.
+  // Even if all runs have one part of x[:1], an empty axis has none.
   if (node.target == "aten::unbind") return true;
-  // All runs may have one number of pieces: the last of x.split(3), which is 1, 2 or 3 long.
+  // All runs may have one number of pieces and other inputs another: the last part of x.split(3) is 1, 2 or 3 long.
   const auto* piece = argument ? argument->as<std::int64_t>() : nullptr;
   if (piece != nullptr && *piece > 0 && cut.is_known()) {
     const SizeRange pieces = range_of(floor_div(cut + (*piece - 1), *piece), facts().ranges);
     if (std::max<std::int64_t>(pieces.min, 1) != pieces.max) return true;
   }
-  // All runs may be longer than the number of chunks.
+  // In all runs the axis may be longer than the number of chunks.
   const Argument* chunks = node.find("chunks");
   const auto* count = chunks ? chunks->as<std::int64_t>() : nullptr;
   return count != nullptr && *count > 1 && cut.is_known() && modulo(cut, *count) != 0;

@@ -44,9 +44,9 @@ Evaluated evaluate(archive::Archive& archive, const ReadOptions& options, int at
   return program;
 }
 
-// The archive of a live C++ module is a means. Classes that C++ has in no namespace have none here either, and where
-// the archive is gone nothing refers to it. What its sizes are made of was found at the sizes that were traced, of
-// which one is 1 if forward takes that: a module of C++ need not survive others.
+// Adapts the program of a live C++ module. Removes Python's namespace from classes that have none in C++, and all
+// references to an archive that is not kept. Assumes that no size is below the least that was traced (1 if forward
+// accepts that): a C++ module may crash at smaller sizes.
 void settle_live(Program& program, const std::optional<LiveMark>& live) {
   if (!live) return;
   constexpr std::string_view python_main = "__main__.";
@@ -64,8 +64,8 @@ void settle_live(Program& program, const std::optional<LiveMark>& live) {
   for (Parameter& parameter : program.parameters) parameter.member.clear();
 }
 
-// It is not known beforehand which sizes a model accepts, so several second sizes are tried; if all of them fail, the
-// model requires a fixed size.
+// Tries several second sizes, since it is unknown which ones the model accepts. If all of them fail, the model requires
+// a fixed size.
 Evaluated evaluate_at_some_size(archive::Archive& archive, const ReadOptions& options, Diagnostics& notes) {
   for (int attempt = 0;; ++attempt) {
     Evaluated evaluated = evaluate(archive, options, attempt, notes);
@@ -80,10 +80,11 @@ Diagnostic tie_warning(const inputs::Tie& tie) {
                  "give the two axes one name", {.stage = "run"});
 }
 
-// Axes with different names may have to have one size (a batch and its lengths). Two axes that have one size in the
-// example are tied if the model then gets further than without the tie, pair by pair, until it runs. If no single pair
-// helps, two pairs are tried at once: an LSTM's two states are read by one operation. Each try runs the model a few
-// times, so their number is limited: if dozens of axes have names of their own, the first refusal says what to do.
+// Returns the ties to try. Axes with different names may need one size (a batch and its lengths). Two axes of equal
+// size in the example are tied if the model then gets further than without the tie, pair by pair, until it runs. If no
+// single pair helps, two pairs are tried at once: one operation reads both states of an LSTM. Each try runs the model a
+// few times, so their number is limited. With dozens of separately named axes, the first error tells the user what to
+// do.
 std::vector<std::vector<inputs::Tie>> ties_to_try(archive::Archive& archive, const ReadOptions& options) {
   constexpr std::size_t most = 64;
   const std::vector<inputs::Tie> ties = inputs::possible_ties(inputs::make_inputs(archive, options, 0));
@@ -135,7 +136,7 @@ archive::Archive opened(const ReadOptions& options) {
 
 Program read(const ReadOptions& options, Diagnostics& notes) {
   c10::set_default_dtype(c10::scalarTypeToTypeMeta(static_cast<at::ScalarType>(to_scalar_type(options.default_dtype))));
-  const detection::DetectionOperators detection_operators;  // until the archive is closed
+  const detection::DetectionOperators detection_operators;  // must outlive the archive
   archive::Archive archive = opened(options);
   if (!archive.module().find_method("forward")) {
     throw Error(Code::wrong_kind, "the module has no forward method",
