@@ -180,8 +180,8 @@ Archive::Archive(const std::string& path) : path_(path), reader_(std::make_share
     const std::string what = torch_message(error);
     if (what.find("Unknown builtin op") != std::string::npos) {
       reject(path, Code::unsupported_feature, "the archive uses an operator that LibTorch does not have: " + what,
-             "name the library that defines it: --library libmine.so; of an operator that Python registered, save the "
-             "model with torch.export.save");
+             "name the library that defines it: --library libmine.so; if Python registered the "
+             "operator, save the model with torch.export.save");
     }
     if (reader_->file()->text().find("constants.pkl") == std::string_view::npos) {
       reject(path, Code::wrong_kind, "this zip file is not an archive of PyTorch",
@@ -237,7 +237,8 @@ c10::IValue Archive::traced_inputs() {
     }
     return {};
   } catch (const std::exception&) {
-    reject(path_, Code::corrupt_file, "what the trace recorded of its inputs cannot be read", "save the model again");
+    reject(path_, Code::corrupt_file, "the archive's record of the traced inputs cannot be read",
+           "save the model again");
   }
 }
 
@@ -286,7 +287,7 @@ void refuse_side_effects(Archive& archive) {
   sort_unique(found);
   std::string names;
   for (const std::string& name : found) names += (names.empty() ? "" : ", ") + name;
-  throw Error(Code::side_effect, "the program would reach outside itself: " + names + "; nothing was run",
+  throw Error(Code::side_effect, "the program has operators that reach outside it: " + names + "; nothing was run",
               "remove the operator from the model, or record it without running: --no-run",
               {.file = archive.path(), .stage = "read", .op = found.front()});
 }

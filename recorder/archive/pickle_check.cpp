@@ -92,10 +92,10 @@ class Check {
   Check(std::string_view pickle, const RecordSize& record_size) : rest_(pickle), record_size_(record_size) {}
 
   void run() {
-    require(code() == proto && number<std::uint8_t>() == 2, "it does not begin as a pickle of protocol 2 does");
+    require(code() == proto && number<std::uint8_t>() == 2, "it is not a pickle of protocol 2");
     while (step(code())) {
     }
-    require(stack_.size() == 1, "it leaves another number of values than one");
+    require(stack_.size() == 1, "it does not leave exactly one value");
   }
 
  private:
@@ -134,7 +134,7 @@ class Check {
     push(std::move(value));
   }
   ValuePtr pop() {
-    require(stack_.size() > marks_floor(), "it takes a value that is not there");
+    require(stack_.size() > marks_floor(), "it takes a value from an empty stack");
     ValuePtr value = std::move(stack_.back());
     stack_.pop_back();
     return value;
@@ -155,13 +155,13 @@ class Check {
   }
 
   void remember(std::size_t index) {
-    require(stack_.size() > marks_floor(), "it remembers a value that is not there");
-    require(index <= memo_.size(), "it remembers a value under a number that does not follow the one before");
+    require(stack_.size() > marks_floor(), "it puts a value that does not exist into the memo");
+    require(index <= memo_.size(), "it skips an index of the memo");
     if (index == memo_.size()) memo_.emplace_back();
     memo_[index] = stack_.back();
   }
   void fetch(std::size_t index) {
-    require(index < memo_.size(), "it refers to a value that was not there before");
+    require(index < memo_.size(), "it reads an index that the memo does not have");
     memo_[index]->fetched = true;
     push(memo_[index]);
   }
@@ -183,7 +183,7 @@ class Check {
   void add(Kind kind, const std::vector<ValuePtr>& items) {
     require(stack_.size() > marks_floor() && stack_.back()->kind == kind,
             "it adds to a value that is neither a list nor a dict");
-    require(!stack_.back()->fetched, "it adds to a value that something refers to already");
+    require(!stack_.back()->fetched, "it adds to a value that another value may already contain");
     require(kind != Kind::dict || items.size() % 2 == 0, "a key has no value");
     hold(*stack_.back(), items);
   }
@@ -200,7 +200,7 @@ class Check {
 
 bool Check::step(char opcode) {
   if (opcode == stop) return false;
-  require(step_plain(opcode) || step_container(opcode) || step_call(opcode), "it has an instruction that is not known");
+  require(step_plain(opcode) || step_container(opcode) || step_call(opcode), "it has an unknown instruction");
   return true;
 }
 
@@ -284,7 +284,7 @@ bool Check::step_call(char opcode) {
       return push(Kind::global, 0, module + "." + name), true;
     }
     case newobj: {
-      require(pop()->kind == Kind::tuple, "an object is made of another value than a tuple");
+      require(pop()->kind == Kind::tuple, "the arguments of an object are not a tuple");
       require(stack_.size() > marks_floor() && stack_.back()->kind == Kind::global, "an object has no class");
       return true;
     }
@@ -307,7 +307,7 @@ void Check::read_storage(const Value& id) {
   require(items.size() >= 5 && items[0]->kind == Kind::text && items[0]->text == "storage" &&
               items[1]->kind == Kind::global && items[2]->kind == Kind::text && items[3]->kind == Kind::text &&
               items[4]->kind == Kind::integer,
-          "a storage is not described as one");
+          "the description of a storage is malformed");
   const std::int64_t elements = items[4]->number;
   const std::string& type = items[1]->text;
   const std::int64_t size = element_size(std::string_view(type).substr(type.rfind('.') + 1));
@@ -332,13 +332,13 @@ void Check::call(const Value& function, const Value& arguments) {
 
 // Checks that all elements of a tensor (storage, offset, sizes, strides, ...) are inside its storage.
 void Check::check_tensor(const Value& arguments) const {
-  constexpr const char* what = "a tensor does not lie in its storage";
+  constexpr const char* what = "a tensor reaches beyond its storage";
   const std::vector<ValuePtr>& items = arguments.items;
   require(items.size() >= 4 && items[0]->kind == Kind::tensor && items[1]->kind == Kind::integer &&
               items[2]->kind == Kind::tuple && items[3]->kind == Kind::tuple,
-          "a tensor is not described as one");
+          "the description of a tensor is malformed");
   const std::vector<ValuePtr>&sizes = items[2]->items, &strides = items[3]->items;
-  require(sizes.size() == strides.size(), "a tensor has another number of strides than of sizes");
+  require(sizes.size() == strides.size(), "the strides and sizes of a tensor differ in number");
   std::int64_t elements = 1, last = items[1]->number;
   require(last >= 0 && last <= most_elements, what);
   for (std::size_t i = 0; i < sizes.size(); ++i) {

@@ -52,7 +52,7 @@ std::string_view checked_content(const ZipArchive& archive, const ZipArchive::En
   std::string_view content = archive.text(entry.name);
   if (entry.packing == ZipArchive::Packing::deflated) content = storage = inflated(content, entry.size);
   if (checksum_of(content) != entry.checksum) {
-    throw Error(Code::corrupt_file, "member " + entry.name + " is damaged: it does not have its checksum", remedy,
+    throw Error(Code::corrupt_file, "member " + entry.name + " is damaged: its checksum does not match", remedy,
                 {.file = archive.path(), .stage = "read"});
   }
   return content;

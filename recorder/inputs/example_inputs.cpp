@@ -62,10 +62,11 @@ c10::IValue read_saved(const std::string& path) {
   try {
     return torch::jit::pickle_load(std::vector<char>(file->text().begin(), file->text().end()));
   } catch (const std::exception& error) {
-    throw Error(Code::wrong_kind, "cannot read example inputs: " + torch_message(error),
-                "save a tensor, a tuple or a dict of tensors with torch.save, or arrays with numpy.savez; of a tensor "
-                "that torch.export or torch.compile marked as dynamic save a clone()",
-                {.file = path, .stage = "read"});
+    throw Error(
+        Code::wrong_kind, "cannot read example inputs: " + torch_message(error),
+        "save a tensor, a tuple or a dict of tensors with torch.save, or arrays with numpy.savez; save a clone() of "
+        "a tensor that torch.export or torch.compile marked as dynamic",
+        {.file = path, .stage = "read"});
   }
 }
 
@@ -170,7 +171,7 @@ ExampleInputs::Place ExampleInputs::place_of(const std::string& name) const {
   }
   mismatch("forward has no argument '" + name + "'",
            "its arguments are: " + listed(names) +
-               (parts.empty() ? "" : "; tensors in them are called as" + parts.substr(1)));
+               (parts.empty() ? "" : "; tensors in them have names such as" + parts.substr(1)));
 }
 
 ExampleInputs make_inputs(archive::Archive& archive, const ReadOptions& options, int attempt) {

@@ -120,7 +120,7 @@ Term BranchMerge::merged_sequence(const Term& a, const Term& b, const std::strin
   }
   const DType dtype = dtypes[dtypes[0] == DType::undefined ? 1 : 0];
   if (dtypes[1] != DType::undefined && dtypes[1] != dtype) {
-    refuse("the two sides of a condition leave lists of different dtypes", "bring their elements to one dtype");
+    refuse("the two sides of a condition leave lists of different dtypes", "convert their elements to one dtype");
   }
   Term sequence = merged_value(sequences[0], sequences[1], name, type);
   recording_.values.type(sequence.id) = {ValueKind::sequence, dtype, std::nullopt};
@@ -139,12 +139,12 @@ void BranchMerge::check_dtypes(const Term& a, const Term& b, DType taken) {
                                          static_cast<at::ScalarType>(to_scalar_type(taken)));
     if (static_cast<int>(wider) != to_scalar_type(taken)) {
       refuse("the two sides of a condition leave tensors of " + both,
-             "bring them to one dtype, or give an example that takes the other side");
+             "convert them to one dtype, or give an example that takes the other side");
     }
     recording_.writer.notes.push_back(
         warning(Code::unsupported_feature,
                 "the two sides of a condition leave tensors of " + both + ": in the file both are the latter",
-                "bring them to one dtype, if what reads the file counts on it", {.stage = "read"}));
+                "convert them to one dtype if a consumer of the file depends on it", {.stage = "read"}));
   }
 }
 

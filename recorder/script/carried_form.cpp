@@ -87,12 +87,12 @@ void add_leaves(Recording& recording, const CarriedForm& form, const Term& found
   switch (form.kind) {
     case Kind::same:
       if (term.kind == Term::Kind::object && form.start.kind == term.kind && term.object != form.start.object) {
-        refuse("a loop whose length depends on data puts one object in another's place",
+        refuse("a loop whose length depends on data replaces one object by another",
                "set the attributes of one object, or keep its tensors in variables");
       }
       if (term.kind != form.start.kind ||
           (term.kind == Term::Kind::literal && !program::same_literal(*term.seen[0], *form.start.seen[0]))) {
-        refuse("a loop whose length depends on data changes a variable that is not a tensor or number before it",
+        refuse("a loop whose length depends on data changes a variable that is no tensor or number before the loop",
                "give the variable a tensor before the loop");
       }
       return;
@@ -112,7 +112,7 @@ void add_leaves(Recording& recording, const CarriedForm& form, const Term& found
       }
       return;
   }
-  refuse("a loop whose length depends on data leaves a variable in another form than it found it",
+  refuse("a loop whose length depends on data changes the form of a variable",
          "carry tensors, or tuples and lists that keep their length, or a list that only grows");
 }
 

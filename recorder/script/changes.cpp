@@ -42,7 +42,7 @@ void Watch::save(const std::vector<const Term*>& written, int run) {
 
 void Changes::note(const Term& container, const c10::TypePtr& type) {
   if (in_doubt(container.items)) {
-    refuse("a list or dict is changed that has another name, or may have one because of a branch or loop",
+    refuse("the list or dict that is changed has another name, or may have one because of a branch or loop",
            "change a copy");
   }
   for (Watch* watch : watches_) watch->note(container, type);

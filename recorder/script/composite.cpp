@@ -163,7 +163,7 @@ at::Tensor Steps::example(const Type& type, std::uint64_t seed) const {
   for (const Dim& dim : type.dims.value()) {
     sizes.push_back(dim.size);
     if (__builtin_mul_overflow(elements, std::max<std::int64_t>(dim.size, 1), &elements) || elements > most) {
-      refuse("an argument is too large to be computed with");
+      refuse("an argument is too large");
     }
   }
   const auto scalar_type = static_cast<at::ScalarType>(to_scalar_type(type.dtype));
@@ -187,7 +187,7 @@ c10::IValue Steps::given(const Argument& argument, const c10::Type* wanted) cons
   if (kind == c10::TypeKind::ListType) {
     const auto* list_type = type->castRaw<c10::ListType>();
     const auto* items = argument.as<ArgumentList>();
-    if (items == nullptr) refuse("a number stands where a list should");
+    if (items == nullptr) refuse("an argument is a number instead of a list");
     c10::impl::GenericList list(list_type->getElementType());
     for (const Argument& item : *items) list.push_back(given(item, list_type->getElementType().get()));
     return list;
@@ -206,7 +206,7 @@ c10::IValue Steps::given(const Argument& argument, const c10::Type* wanted) cons
   } else if (argument.as<Keyword>() != nullptr && wanted->kind() == c10::TypeKind::OptionalType) {
     result = {};  // device, layout and memory format do not matter here
   } else {
-    refuse("an argument is of a kind that cannot be passed on");
+    refuse("an argument has a kind that cannot be passed to PyTorch");
   }
   if (kind == c10::TypeKind::TensorType) {
     at::Tensor wrapped = c10::scalar_to_tensor(result.toScalar());
@@ -316,10 +316,10 @@ void Steps::refuse_unseen_writes(const c10::FunctionSchema& schema, const c10::I
     if (alias == nullptr || !alias->isWrite() || !arguments[i].isTensor()) continue;
     const at::Tensor& tensor = arguments[i].toTensor();
     if (tensor.has_storage() && constants_.contains(tensor.storage().unsafeGetStorageImpl())) {
-      refuse("it writes to a tensor whose making cannot be seen (" + schema.name() + ")");
+      refuse("it writes to a tensor of unknown contents (" + schema.name() + ")");
     }
     const bool in_other_memory = tensor.numel() == 0 && tensor.has_storage() && tensor.storage().nbytes() > 0;
-    if (in_other_memory) refuse("it writes behind the end of a tensor (" + schema.name() + ")");
+    if (in_other_memory) refuse("it writes beyond the end of a tensor (" + schema.name() + ")");
   }
 }
 
@@ -351,7 +351,7 @@ void Steps::check() const {
     const at::Tensor wanted = results_[i].resolve_conj().resolve_neg();
     const bool same = made.sizes() == wanted.sizes() && made.scalar_type() == wanted.scalar_type() &&
                       (made.is_quantized() || at::allclose(made, wanted, 1e-3, 1e-5, /*equal_nan=*/true));
-    if (!same) refuse("what it computes cannot all be seen: its steps give another result");
+    if (!same) refuse("some of its steps cannot be observed: the others give another result");
   }
 }
 

@@ -136,7 +136,7 @@ Result add(const Method& m) {
 
 Result multiply(const Method& m) {
   const auto times = m.in(1).settled();
-  if (!times) refuse("a list is repeated as often as the data says", "make a tensor with torch.full or expand");
+  if (!times) refuse("how often a list is repeated depends on data", "make a tensor with torch.full or expand");
   if (!times->isInt()) return std::nullopt;
   Terms repeated;
   for (std::int64_t i = 0; i < times->toInt(); ++i) {
@@ -176,7 +176,7 @@ Result pop(const Method& m) {
 Result slice(const Method& m) {
   const auto settled = [&](std::size_t i) {
     const auto value = (i < m.step.count() ? m.in(i) : Term()).settled();
-    if (!value) refuse("a list is cut at a place that depends on the input", "cut it at constant places");
+    if (!value) refuse("a list is sliced at an index that depends on the input", "slice it at constant indices");
     return *value;
   };
   const c10::IValue first = settled(1), last = settled(2), stride = settled(3);
@@ -249,7 +249,7 @@ const Table& dict_methods() {
 
 std::size_t position_in(const Term& container, const Term& index) {
   if (!container.is_container()) {
-    refuse("a tuple or list is read that differs between the branches of a condition",
+    refuse("the tuple or list that is read differs between the branches of a condition",
            "return tensors from both branches");
   }
   const auto settled = index.settled();
@@ -275,7 +275,7 @@ bool carry_out_method(Recording& recording, const Step& step) {
   Result result;
   if (row != table.end()) result = row->second({step, self, recording.runs.depth});
   if (!result && changes) {
-    refuse("a list or dict is changed by '" + step.name() + "'", "build a new one instead");
+    refuse("a list or dict cannot be changed by '" + step.name() + "'", "build a new one instead");
   }
   if (result) step.give(std::move(*result));
   return result.has_value();

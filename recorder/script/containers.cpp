@@ -106,7 +106,7 @@ bool same_tensor(const Recording& recording, const Term& a, const Term& b) {
     if (one && other) as_seen &= one->is(*other) == same;
   }
   if (same || as_seen) return same;
-  refuse("the model asks whether two tensors are one ('is'), which depends on sizes or data",
+  refuse("whether two tensors are the same object ('is') depends on sizes or data",
          "compare what they were computed from, or their values");
 }
 

@@ -107,7 +107,7 @@ std::vector<Term> DataLoop::iterate_once(std::int64_t trip, std::vector<Node>& n
   variables_.set(terms());
   for (const ChangedContainer& container : body_.run(trip, {})) {
     if (container.changed() && !variables_.is_carried(container)) {
-      refuse("a list is changed in some iterations of a loop only", "change it in each, or before the loop");
+      refuse("a list is changed in only some iterations of a loop", "change it in each iteration, or before the loop");
     }
   }
   std::vector<Term> results;

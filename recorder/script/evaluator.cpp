@@ -103,10 +103,10 @@ std::optional<SizeFailure> Evaluator::lack_of_distant_runs() const {
     }
     if (distant) continue;
     const Error error(Code::baked_size,
-                      "the model runs where the size '" + inputs_.symbols[symbol].name + "' is " +
+                      "the model runs if the size '" + inputs_.symbols[symbol].name + "' is " +
                           std::to_string(sizes[0]) + " or " + std::to_string(sizes[1]) +
-                          ", and at none of the sizes tried that is much larger or smaller: it holds a size of the "
-                          "example",
+                          ", but not at the much larger or smaller sizes that were tried: it holds a size "
+                          "of the example",
                       "compute sizes from the input's shape in the model, script it, or leave the axis out of "
                       "--dynamic",
                       {.stage = "run"});

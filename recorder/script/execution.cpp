@@ -36,11 +36,11 @@ void check_recurrent_state(const jit::Node& node, const jit::Stack& stack) {
       packed ? stack[1].toTensor()[0].item<std::int64_t>() : input.size(stack[argument_count - 1].toBool() ? 0 : 1);
   for (const at::Tensor& state : initial) {
     if (state.dim() == 3 && state.size(1) != batch) {
-      throw std::invalid_argument("the initial state is of batch " + std::to_string(state.size(1)) + ", the input of " +
-                                  std::to_string(batch));
+      throw std::invalid_argument("the initial state has batch size " + std::to_string(state.size(1)) +
+                                  ", the input has " + std::to_string(batch));
     }
     if (state.dim() == 3 && state.size(0) != initial.front().size(0)) {
-      throw std::invalid_argument("the initial states are of different numbers of layers");
+      throw std::invalid_argument("the initial states have different numbers of layers");
     }
   }
 }
@@ -53,7 +53,7 @@ void refuse_without_shape(const jit::Node& node, const jit::Stack& results) {
     if (!result.isTensor() || !result.toTensor().defined()) continue;
     if (result.toTensor().is_nested()) {
       refuse(name + " makes a nested tensor, which ONNX operators cannot take",
-             "keep the tensor padded; where PyTorch's own attention makes it, trace after "
+             "keep the tensor padded; if PyTorch's own attention makes it, trace after "
              "torch.backends.mha.set_fastpath_enabled(False), as whence.export does");
     }
     if (result.toTensor().scalar_type() == at::kComplexHalf) {
@@ -174,8 +174,8 @@ Results execute(Recording& recording, const Step& step, const std::vector<Term>&
       }
       if (run == 1) {
         recording.fail_at_second_size(
-            "the model does not run where the dynamic axes have other sizes: " + torch_message(error),
-            "compute sizes from the input's shape in the model, give axes that are equal one name, or leave one out of "
+            "the model does not run at other sizes of the dynamic axes: " + torch_message(error),
+            "compute sizes from the input's shape in the model, give equal axes one name, or leave one out of "
             "--dynamic");
       }
       throw Error(Code::run_failed, "PyTorch cannot run the model on these inputs: " + torch_message(error),

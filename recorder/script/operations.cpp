@@ -40,7 +40,7 @@ void Operations::carry_out(const Step& step) {
   const jit::Node& node = step.node;
   std::vector<Term> arguments = step.inputs();
   if (std::ranges::any_of(arguments, &Term::is_optional)) {
-    refuse("an operator is given a tensor that is there or not, as the data has it", "ask before whether it is None");
+    refuse("an argument of an operator is a tensor or None, depending on data", "check it for None before");
   }
   if (on_host(step, arguments)) return;
 
@@ -146,7 +146,7 @@ bool Operations::on_host(const Step& step, const std::vector<Term>& arguments) {
     stack->front() = false;
     recording_.writer.notes.push_back(
         warning(Code::baked_size, "is_contiguous() is true at some sizes and false at others: in the file it is false",
-                "call .contiguous(), which copies where it has to, without asking", recording_.writer.place(step)));
+                "call .contiguous() without the check: it copies only if it has to", recording_.writer.place(step)));
   }
   for (std::size_t i = 0; i < node.outputs().size(); ++i) {
     step.call.env[node.outputs()[i]] = objects_.from_host((*stack)[i], "");

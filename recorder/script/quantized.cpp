@@ -348,7 +348,7 @@ void Quantized::quantize_results(const std::vector<Term*>& results, const Node& 
   for (Term* term : results) {
     auto levels = levels_of_result(operation, term->seen[0]->toTensor());
     if (!levels) {
-      refuse("the scale of a quantized result cannot be told from the operator and its inputs",
+      refuse("the scale of a quantized result cannot be derived from the operator and its inputs",
              "quantize to 8 bits, and give the scale where the model quantizes");
     }
     ValueId from = term->id;

@@ -51,8 +51,8 @@ void state_rank(Recording& recording, const Term& term,
   }
   recording.writer.notes.push_back(
       warning(Code::unsupported_feature,
-              "the rank of the result '" + value.name + "' depends on data: the file says that of the example",
-              "return tensors of one rank, if what reads the file counts on it", {.stage = "read"}));
+              "the rank of the result '" + value.name + "' depends on data: the file has that of the example",
+              "return tensors of one rank if a consumer of the file depends on it", {.stage = "read"}));
 }
 
 // Completes a block that returns an optional with this content, or an empty one.

@@ -27,7 +27,7 @@ void check_dtypes(DType held, DType added) {
   if (held == DType::undefined || added == DType::undefined || held == added) return;
   refuse("a list whose length depends on data holds elements of " + std::string(name_of(held)) + " and of " +
              std::string(name_of(added)),
-         "bring them to one dtype before they are put into the list");
+         "convert them to one dtype before they are put into the list");
 }
 
 // Keeps the sizes that all elements of all runs have in common. In a loop it keeps none, since later iterations may add
@@ -58,7 +58,7 @@ ValueId new_sequence(Recording& recording, const Seen& seen, DType dtype) {
 Argument element_argument(Recording& recording, const Term& element, DType dtype) {
   if (!element.is_value() && !element.is_settled_number()) {
     refuse("a list whose length depends on data holds something other than tensors and numbers",
-           "keep a list for each of its parts");
+           "keep a separate list for each part of an element");
   }
   check_dtypes(dtype, recording.values.dtype(element));
   if (element.is_value()) {
@@ -180,7 +180,7 @@ bool SequenceMethod::carry_out() {
     const bool yields_list =
         !step_.node.outputs().empty() && step_.node.output()->type()->kind() == c10::TypeKind::ListType;
     if (!changes && !yields_list) return false;
-    refuse("'" + name + "' is asked of a list whose length depends on data",
+    refuse("'" + name + "' is not supported on a list whose length depends on data",
            "make it one tensor first, with torch.stack or torch.cat");
   }
   if (row->second.yields == Yields::copy) copy();
@@ -219,7 +219,7 @@ void SequenceMethod::change(const std::string& target, std::vector<NamedArgument
     if (!runs(run)) return std::nullopt;
     List elements = all().seen[run]->toList().copy();
     if (apply(elements, run)) return c10::IValue(std::move(elements));
-    out_of_range(run, "a list is changed at an index that it does not have");
+    out_of_range(run, "a list is changed at an index that is out of range");
     return std::nullopt;
   });
   const ValueId id = new_sequence(recording_, seen, dtype());
@@ -354,7 +354,7 @@ void SequenceMethod::slice() {
   };
   const auto begin = bound(1, 0), end = bound(2, 0), step = bound(3, 1);
   if (begin < 0 || !begin || !end || *end > 0 || step != 1) {
-    refuse("a list whose length depends on data is cut at a place that is not counted from its ends",
+    refuse("a slice of a list whose length depends on data may only leave out elements at its ends",
            "leave out elements in the loop that fills it");
   }
   for (std::int64_t i = 0; i < *begin; ++i) erase(Term::literal(0));

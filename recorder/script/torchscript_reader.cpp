@@ -75,8 +75,8 @@ Evaluated evaluate_at_some_size(archive::Archive& archive, const ReadOptions& op
 
 Diagnostic tie_warning(const inputs::Tie& tie) {
   return warning(Code::baked_size,
-                 "the model did not run where the sizes '" + tie.kept + "' and '" + tie.other +
-                     "' were tried as two: both are '" + tie.kept + "' in the file",
+                 "the model did not run with different sizes '" + tie.kept + "' and '" + tie.other + "': both are '" +
+                     tie.kept + "' in the file",
                  "give the two axes one name", {.stage = "run"});
 }
 
