@@ -201,8 +201,8 @@ void Archive::point_storages_at_file() {
     if (place == nullptr || place->size != storage.nbytes()) return;
     const MappedReader::Place at = *place;
     char* data = reader_->private_data() + at.offset;
-    auto* keep = new std::shared_ptr<void>(reader_->private_mapping());
-    storage.set_data_ptr(c10::DataPtr(data, keep, &release_mapping, c10::Device(c10::kCPU)));
+    auto* mapping = new std::shared_ptr<void>(reader_->private_mapping());
+    storage.set_data_ptr(c10::DataPtr(data, mapping, &release_mapping, c10::Device(c10::kCPU)));
   };
   c10::IValue(module_._ivalue()).visit([&point](const c10::IValue& value) {
     if (!value.isTensor() || !value.toTensor().defined()) return false;

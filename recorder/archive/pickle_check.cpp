@@ -49,9 +49,9 @@ enum Opcode : char {
   binpersid = 'Q',
 };
 
-constexpr std::size_t deepest = 500;                 // nested values; LibTorch visits them recursively
-constexpr std::uint64_t most_visited = 100'000'000;  // values inside a value, each counted once per reference
-constexpr std::int64_t most_elements = std::int64_t{1} << 40;
+constexpr std::size_t max_depth = 500;              // nested values; LibTorch visits them recursively
+constexpr std::uint64_t max_visited = 100'000'000;  // values inside a value, each counted once per reference
+constexpr std::int64_t max_elements = std::int64_t{1} << 40;
 
 struct Fault : std::runtime_error {
   using std::runtime_error::runtime_error;
@@ -70,7 +70,7 @@ struct Value {
   std::vector<std::shared_ptr<Value>> items;  // the elements of a tuple
   std::size_t depth = 1;
   std::uint64_t visited = 1;
-  bool fetched = false;  // was read from the memo: another value may contain it, so it must not change any more
+  bool referenced = false;  // was read from the memo: another value may contain it, so it must not change any more
 };
 using ValuePtr = std::shared_ptr<Value>;
 
@@ -154,38 +154,38 @@ class Check {
     return items;
   }
 
-  void remember(std::size_t index) {
+  void memoize(std::size_t index) {
     require(stack_.size() > marks_floor(), "it puts a value that does not exist into the memo");
     require(index <= memo_.size(), "it skips an index of the memo");
     if (index == memo_.size()) memo_.emplace_back();
     memo_[index] = stack_.back();
   }
-  void fetch(std::size_t index) {
+  void push_memo(std::size_t index) {
     require(index < memo_.size(), "it reads an index that the memo does not have");
-    memo_[index]->fetched = true;
+    memo_[index]->referenced = true;
     push(memo_[index]);
   }
 
   // Adds the depth and number of `items` to `holder`.
-  static void hold(Value& holder, const std::vector<ValuePtr>& items) {
+  static void count_items(Value& holder, const std::vector<ValuePtr>& items) {
     for (const ValuePtr& item : items) {
       holder.depth = std::max(holder.depth, item->depth + 1);
       holder.visited += item->visited;
-      require(holder.depth <= deepest, "its values are nested too deeply");
-      require(holder.visited <= most_visited, "its values refer to each other too often");
+      require(holder.depth <= max_depth, "its values are nested too deeply");
+      require(holder.visited <= max_visited, "its values refer to each other too often");
     }
   }
   void make(Kind kind, std::vector<ValuePtr> items) {
     push(kind);
-    hold(*stack_.back(), items);
+    count_items(*stack_.back(), items);
     if (kind == Kind::tuple) stack_.back()->items = std::move(items);
   }
   void add(Kind kind, const std::vector<ValuePtr>& items) {
     require(stack_.size() > marks_floor() && stack_.back()->kind == kind,
             "it adds to a value that is neither a list nor a dict");
-    require(!stack_.back()->fetched, "it adds to a value that another value may already contain");
+    require(!stack_.back()->referenced, "it adds to a value that another value may already contain");
     require(kind != Kind::dict || items.size() % 2 == 0, "a key has no value");
-    hold(*stack_.back(), items);
+    count_items(*stack_.back(), items);
   }
 
   void read_storage(const Value& id);
@@ -229,13 +229,13 @@ bool Check::step_plain(char opcode) {
     case binunicode:
       return push(Kind::text, 0, std::string(bytes(number<std::uint32_t>()))), true;
     case binput:
-      return remember(number<std::uint8_t>()), true;
+      return memoize(number<std::uint8_t>()), true;
     case long_binput:
-      return remember(number<std::uint32_t>()), true;
+      return memoize(number<std::uint32_t>()), true;
     case binget:
-      return fetch(number<std::uint8_t>()), true;
+      return push_memo(number<std::uint8_t>()), true;
     case long_binget:
-      return fetch(number<std::uint32_t>()), true;
+      return push_memo(number<std::uint32_t>()), true;
     default:
       return false;
   }
@@ -311,7 +311,7 @@ void Check::read_storage(const Value& id) {
   const std::int64_t elements = items[4]->number;
   const std::string& type = items[1]->text;
   const std::int64_t size = element_size(std::string_view(type).substr(type.rfind('.') + 1));
-  require(elements >= 0 && elements <= most_elements, "a storage has an impossible size");
+  require(elements >= 0 && elements <= max_elements, "a storage has an impossible size");
   const auto record = record_size_(items[2]->text);
   if (record && size > 0) {
     require(static_cast<std::uint64_t>(elements * size) <= *record, "a storage is larger than its record");
@@ -327,7 +327,7 @@ void Check::call(const Value& function, const Value& arguments) {
   push(rebuilds_tensor ? Kind::tensor : makes_list ? Kind::list : Kind::other);
   stack_.back()->depth = arguments.depth;
   stack_.back()->visited = arguments.visited;
-  stack_.back()->fetched = makes_list;
+  stack_.back()->referenced = makes_list;
 }
 
 // Checks that all elements of a tensor (storage, offset, sizes, strides, ...) are inside its storage.
@@ -340,15 +340,15 @@ void Check::check_tensor(const Value& arguments) const {
   const std::vector<ValuePtr>&sizes = items[2]->items, &strides = items[3]->items;
   require(sizes.size() == strides.size(), "the strides and sizes of a tensor differ in number");
   std::int64_t elements = 1, last = items[1]->number;
-  require(last >= 0 && last <= most_elements, what);
+  require(last >= 0 && last <= max_elements, what);
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     require(sizes[i]->kind == Kind::integer && strides[i]->kind == Kind::integer, "a tensor's size is not a number");
     const std::int64_t size = sizes[i]->number, stride = strides[i]->number;
-    require(size >= 0 && stride >= 0 && size <= most_elements && stride <= most_elements, what);
+    require(size >= 0 && stride >= 0 && size <= max_elements && stride <= max_elements, what);
     if (size == 0) return;
-    require(elements <= most_elements / size, "a tensor has an impossible number of elements");
+    require(elements <= max_elements / size, "a tensor has an impossible number of elements");
     elements *= size;
-    require(size == 1 || stride <= (most_elements - last) / (size - 1), what);
+    require(size == 1 || stride <= (max_elements - last) / (size - 1), what);
     last += (size - 1) * stride;
   }
   require(last < std::max<std::int64_t>(items[0]->number, 1) || items[0]->number == 0, what);

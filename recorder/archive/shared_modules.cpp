@@ -23,7 +23,7 @@ void for_each_child(const JitModule& module, const Visit& visit) {
 
 // True if the objects of one form may have been one module: at most one of them has code, and the same is true for
 // their children at each path. Scripted objects share their type, and with it their code, so their code is no evidence.
-bool may_be_one(const std::vector<JitModule>& group) {
+bool may_be_one_module(const std::vector<JitModule>& group) {
   if (group[0].type() == group[1].type()) return true;
   std::set<const c10::ivalue::Object*> with_code;
   std::map<std::string, std::vector<JitModule>> children;
@@ -31,8 +31,8 @@ bool may_be_one(const std::vector<JitModule>& group) {
     if (module.find_method("forward")) with_code.insert(module._ivalue().get());
     for_each_child(module, [&](const std::string& name, const JitModule& child) { children[name].push_back(child); });
   }
-  return with_code.size() <= 1 &&
-         std::all_of(children.begin(), children.end(), [](const auto& place) { return may_be_one(place.second); });
+  return with_code.size() <= 1 && std::all_of(children.begin(), children.end(),
+                                              [](const auto& place) { return may_be_one_module(place.second); });
 }
 
 }  // namespace
@@ -40,7 +40,7 @@ bool may_be_one(const std::vector<JitModule>& group) {
 SharedModules::SharedModules(const JitModule& root) {
   form_of(root, nullptr);
   for (const Group& group : groups_) {
-    if (group.size() < 2 || !may_be_one(group)) continue;
+    if (group.size() < 2 || !may_be_one_module(group)) continue;
     const int tensors = forms_.at(group.front()._ivalue().get()).tensors;
     if (tensors == 0 || (tensors == 1 && !one_tensor_identifies(group))) continue;
     for (std::size_t i = 1; i < group.size(); ++i) join(group.front(), group[i]);
@@ -54,9 +54,9 @@ const c10::ivalue::Object* SharedModules::first(const c10::ivalue::Object* objec
 
 bool SharedModules::one_tensor_identifies(const Group& group) const {
   const c10::Type* const last = group.back().type().get();
-  if (calls_.handed.count(last) > 0) return true;
-  const auto places = calls_.places.find(last);
-  if (places != calls_.places.end() && places->second >= group.size()) return true;
+  if (calls_.passed_types.count(last) > 0) return true;
+  const auto call_sites = calls_.call_sites.find(last);
+  if (call_sites != calls_.call_sites.end() && call_sites->second >= group.size()) return true;
   return std::all_of(group.begin(), group.end(), [&](const JitModule& module) {
     return parents_.at(module._ivalue().get()) == parents_.at(group.front()._ivalue().get());
   });
@@ -71,9 +71,9 @@ void SharedModules::note_calls(const JitModule& module) {
     if (node->kind() != c10::prim::CallMethod) continue;
     const torch::jit::Value* receiver = node->inputs()[0];
     const c10::Type* const type = receiver->type().get();
-    ++calls_.places[type];
+    ++calls_.call_sites[type];
     if (receiver->node()->kind() == c10::prim::Param && receiver != method->graph()->inputs()[0]) {
-      calls_.handed.insert(type);
+      calls_.passed_types.insert(type);
     }
   }
 }

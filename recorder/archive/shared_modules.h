@@ -36,8 +36,8 @@ class SharedModules {
   };
   // Calls by the receiver's type, since in a trace every object has a separate type.
   struct Calls {
-    std::map<const c10::Type*, std::size_t> places;  // number of call sites
-    std::set<const c10::Type*> handed;               // types of objects that the caller received as an argument
+    std::map<const c10::Type*, std::size_t> call_sites;  // number of call sites
+    std::set<const c10::Type*> passed_types;             // types of objects that the caller received as an argument
   };
   using Group = std::vector<torch::jit::Module>;
 

@@ -30,9 +30,9 @@ std::string inflated(std::string_view packed, std::uint64_t size) {
   std::uint64_t in_left = packed.size(), out_left = size;
   // zlib's counters have 32 bits.
   const auto take = [](std::uint64_t& left) {
-    const std::uint64_t taken = std::min<std::uint64_t>(left, std::numeric_limits<uInt>::max());
-    left -= taken;
-    return static_cast<uInt>(taken);
+    const std::uint64_t amount = std::min<std::uint64_t>(left, std::numeric_limits<uInt>::max());
+    left -= amount;
+    return static_cast<uInt>(amount);
   };
   int state = inflateInit2(&stream, -MAX_WBITS);  // negative: raw data without a zlib header, as in a zip
   while (state == Z_OK) {
@@ -40,9 +40,9 @@ std::string inflated(std::string_view packed, std::uint64_t size) {
     if (stream.avail_out == 0) stream.avail_out = take(out_left);
     state = inflate(&stream, Z_NO_FLUSH);
   }
-  const bool whole = state == Z_STREAM_END && out_left == 0 && stream.avail_out == 0;
+  const bool complete = state == Z_STREAM_END && out_left == 0 && stream.avail_out == 0;
   inflateEnd(&stream);
-  return whole ? bytes : "";
+  return complete ? bytes : "";
 }
 
 }  // namespace

@@ -74,15 +74,15 @@ bool vary_ratios(ExampleInputs& inputs) {
 }
 
 // True if the run differs from the example. A run that enlarges only the batch, or only other axes, may not.
-bool is_run_of_use(const ExampleInputs& inputs, int run) {
+bool run_differs(const ExampleInputs& inputs, int run) {
   return std::ranges::any_of(inputs.symbol_sizes, [run](const auto& each) { return each[run] != each[0]; });
 }
 
 // True if the run with size 1 differs from the example and leaves no derived size below 1.
-bool is_single_run_of_use(const ExampleInputs& inputs) {
+bool single_run_is_useful(const ExampleInputs& inputs) {
   const auto& sizes = inputs.symbol_sizes;
   return std::ranges::all_of(sizes, [](const auto& each) { return each[single_run] >= 1; }) &&
-         is_run_of_use(inputs, single_run);
+         run_differs(inputs, single_run);
 }
 
 struct Axis {
@@ -120,8 +120,8 @@ void add_derived(ExampleInputs& inputs, const DynamicAxis& axis, SymbolId root) 
 at::Tensor tensor_at(const ExampleInputs& inputs, const ExampleInputs::Place& place, const std::string& name) {
   const c10::IValue& argument = inputs.arguments[place.argument][0];
   const std::vector<Leaf> tensors = leaves(argument, inputs.names[place.argument]);
-  const bool named_whole = !argument.isTensor() && inputs.names[place.argument] == name;
-  if (!named_whole && place.tensor < tensors.size()) return tensors[place.tensor].tensor;
+  const bool names_container = !argument.isTensor() && inputs.names[place.argument] == name;
+  if (!names_container && place.tensor < tensors.size()) return tensors[place.tensor].tensor;
   mismatch("input '" + name + "' is not a tensor, so it has no axis to make dynamic",
            tensors.empty() ? "leave it out of --dynamic"
                            : "name its tensors: " + tensors.front().name + ":0=batch, and so on");
@@ -150,7 +150,7 @@ void add_sum(ExampleInputs& inputs, const DynamicAxis& axis) {
 }
 
 // Finds an axis in the example inputs, and adds its symbol if it is new.
-Axis found(ExampleInputs& inputs, const DynamicAxis& dynamic, int attempt) {
+Axis resolve_axis(ExampleInputs& inputs, const DynamicAxis& dynamic, int attempt) {
   Axis result{inputs.place_of(dynamic.input), dynamic.axis};
   const at::Tensor tensor = tensor_at(inputs, result.place, dynamic.input);
   const std::int64_t rank = tensor.dim();
@@ -180,7 +180,7 @@ Axis found(ExampleInputs& inputs, const DynamicAxis& dynamic, int attempt) {
 
 // Returns the number of runs. Drops the larger check runs if they would multiply the work of a model with large inputs.
 int affordable_runs(const ExampleInputs& inputs, const std::vector<Axis>& axes) {
-  constexpr double small_enough = 1 << 16, most_times = 6;
+  constexpr double small_enough = 1 << 16, max_factor = 6;
   const auto elements = [&](int run) {
     double sum = 0;
     for (std::size_t i = 0; i < inputs.arguments.size(); ++i) {
@@ -199,7 +199,7 @@ int affordable_runs(const ExampleInputs& inputs, const std::vector<Axis>& axes) 
     return sum;
   };
   int runs = inputs.single_run > 0 ? 4 : 3;
-  while (runs < inputs.runs && (elements(runs) <= small_enough || elements(runs) <= most_times * elements(0))) ++runs;
+  while (runs < inputs.runs && (elements(runs) <= small_enough || elements(runs) <= max_factor * elements(0))) ++runs;
   return runs;
 }
 
@@ -242,7 +242,7 @@ void apply_tie(std::vector<DynamicAxis>& dynamic, const Tie& tie) {
   }
 }
 
-void leave_out(ExampleInputs& inputs, int run) {
+void drop_run(ExampleInputs& inputs, int run) {
   const auto move_up = [run](auto& of_runs) {
     std::copy(of_runs.begin() + run + 1, of_runs.end(), of_runs.begin() + run);
   };
@@ -259,7 +259,7 @@ void apply_dynamic_axes(ExampleInputs& inputs, const std::vector<DynamicAxis>& d
     for (const DynamicAxis& each : dynamic) {
       if (each.parts.empty() == sums) continue;
       if (sums) add_sum(inputs, each);
-      Axis axis = found(inputs, each, attempt);
+      Axis axis = resolve_axis(inputs, each, attempt);
       const auto is_same = [&](const Axis& other) { return other.place == axis.place && other.axis == axis.axis; };
       if (std::ranges::any_of(axes, is_same)) {
         mismatch("axis " + std::to_string(each.axis) + " of input '" + each.input + "' is named twice",
@@ -280,20 +280,20 @@ void apply_dynamic_axes(ExampleInputs& inputs, const std::vector<DynamicAxis>& d
   }
   inputs.runs = most_runs;
   inputs.first_large_run = longer_run;
-  const auto leave_out_unless = [&](bool used, int run) {
-    if (!used) leave_out(inputs, run);
+  const auto drop_run_unless = [&](bool used, int run) {
+    if (!used) drop_run(inputs, run);
   };
-  const bool single = is_single_run_of_use(inputs);
-  for (const int run : {long_run, large_batch_run}) leave_out_unless(is_run_of_use(inputs, run), run);
-  leave_out_unless(reordered, reordered_run);
-  leave_out_unless(single, single_run);
+  const bool single = single_run_is_useful(inputs);
+  for (const int run : {long_run, large_batch_run}) drop_run_unless(run_differs(inputs, run), run);
+  drop_run_unless(reordered, reordered_run);
+  drop_run_unless(single, single_run);
   inputs.single_run = single ? single_run : 0;
   inputs.runs = affordable_runs(inputs, axes);
   for (const Axis& axis : axes) {
     auto& argument = inputs.arguments[axis.place.argument];
     for (int run = 1; run < inputs.runs; ++run) {
       std::size_t seen = 0;
-      argument[run] = mapped(argument[run], [&](const at::Tensor& tensor) {
+      argument[run] = map_tensors(argument[run], [&](const at::Tensor& tensor) {
         const bool here = seen++ == axis.place.tensor;
         return here ? resized(tensor, axis.axis, inputs.symbol_sizes[axis.symbol][run]) : tensor;
       });

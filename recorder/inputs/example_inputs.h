@@ -18,11 +18,11 @@ namespace whence::recorder::inputs {
 // looks fixed. A check run that the model does not accept is dropped. Of two sizes that are not far apart, each is the
 // greater one in some run. In `single_run` each size is 1, below every length that a model names (x[-2:]).
 struct ExampleInputs {
-  bool given = false;                    // false: nothing to run
+  bool available = false;                // false: nothing to run
   std::vector<std::string> names;        // forward's argument names, without self
   std::vector<std::string> graph_names;  // names for the graph's inputs: one for each tensor
   std::vector<PerRun<c10::IValue>> arguments;
-  std::set<std::size_t> left_to_default;  // arguments without an example that have a default; they become constants
+  std::set<std::size_t> defaulted_arguments;  // arguments without an example that have a default; they become constants
   int runs = 1;
   int single_run = 0;               // 0: none
   int first_large_run = most_runs;  // first run with sizes that are several times the example's
@@ -53,7 +53,7 @@ ExampleInputs make_inputs(archive::Archive& archive, const ReadOptions& options,
 void apply_dynamic_axes(ExampleInputs& inputs, const std::vector<DynamicAxis>& dynamic, int attempt);
 
 // Removes a check run; later runs move up.
-void leave_out(ExampleInputs& inputs, int run);
+void drop_run(ExampleInputs& inputs, int run);
 
 // Two sizes that are equal in the example and may have to stay equal: PyTorch's `dynamic_axes={"x": [0], "lengths":
 // [0]}` names each axis separately, even if the model needs them equal.

@@ -19,6 +19,6 @@ struct Leaf {
 std::vector<Leaf> leaves(const c10::IValue& value, const std::string& name);
 
 // Returns a copy of `value` with each tensor replaced by the result of `change`.
-c10::IValue mapped(const c10::IValue& value, const std::function<at::Tensor(const at::Tensor&)>& change);
+c10::IValue map_tensors(const c10::IValue& value, const std::function<at::Tensor(const at::Tensor&)>& change);
 
 }  // namespace whence::recorder::inputs

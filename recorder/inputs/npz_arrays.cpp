@@ -15,7 +15,7 @@ namespace whence::recorder::inputs {
 namespace {
 
 constexpr auto written_with = "write the file with numpy.savez(path, name=array)";
-constexpr std::size_t most_axes = 64;  // numpy's own limit
+constexpr std::size_t max_axes = 64;  // numpy's own limit
 
 using NamedType = std::pair<std::string_view, DType>;
 
@@ -90,7 +90,7 @@ class NpyReader {
     for (text = text.substr(1, end - 1); !text.empty();) {
       std::int64_t dim = 0;
       const auto [rest, failure] = std::from_chars(text.data(), text.data() + text.size(), dim);
-      if (failure != std::errc() || dim < 0 || dims.size() == most_axes) corrupt("has no readable shape");
+      if (failure != std::errc() || dim < 0 || dims.size() == max_axes) corrupt("has no readable shape");
       dims.push_back(dim);
       text.remove_prefix(static_cast<std::size_t>(rest - text.data()));
       const std::size_t next = text.find_first_not_of(", ");

@@ -31,7 +31,7 @@ struct Term {
   int depth = 0;                             // list, dict: number of data-dependent blocks around its creation
   c10::intrusive_ptr<c10::ivalue::Object> object;
 
-  static Term nothing() {
+  static Term unset() {
     Term term;
     term.kind = Kind::unset;
     return term;
@@ -56,9 +56,9 @@ struct Term {
     return term;
   }
   // Makes a list whose elements exist only in the Program.
-  static Term of_sequence(Term whole, int depth) {
-    whole.sequence = true;
-    return container(Kind::list, {std::move(whole)}, depth);
+  static Term of_sequence(Term value, int depth) {
+    value.sequence = true;
+    return container(Kind::list, {std::move(value)}, depth);
   }
   static Term container(Kind kind, std::vector<Term> items, int depth = 0) {
     Term term;
@@ -88,7 +88,7 @@ struct Term {
   const Term& content() const { return (*items)[1]; }  // optional
   Term as_optional() const {
     if (is_optional()) return *this;
-    if (kind == Kind::none) return container(Kind::optional, {literal(false), nothing()});
+    if (kind == Kind::none) return container(Kind::optional, {literal(false), unset()});
     return container(Kind::optional, {literal(true), *this});
   }
   bool is_value() const { return kind == Kind::value; }

@@ -18,15 +18,15 @@ class Aliases {
  public:
   // Returns the first value of the tensor: an in-place operation returns the tensor that it wrote to as a new value.
   ValueId first_name(const Term& term) const;
-  void note_same(ValueId result, ValueId tensor) { same_as_[result] = tensor; }
+  void note_same_tensor(ValueId result, ValueId tensor) { same_tensor_[result] = tensor; }
   // Notes that `result` of a branch or loop may share the memory of any of `from`.
-  void note_passage(ValueId result, const std::vector<const Term*>& from);
+  void note_possible_alias(ValueId result, const std::vector<const Term*>& from);
   // True if one of the two is the result of a branch or loop that may have the memory of the other.
-  bool may_be_one(const Term& a, const Term& b) const;
+  bool may_be_same(const Term& a, const Term& b) const;
 
  private:
   using Memory = c10::weak_intrusive_ptr<c10::StorageImpl>;
-  struct Passage {
+  struct PossibleAlias {
     ValueId result = none_id;
     PerRun<std::vector<Memory>> memory;  // a reshape may be a view only at some sizes
 
@@ -34,8 +34,8 @@ class Aliases {
     bool may_be(const Term& term) const;
   };
 
-  std::unordered_map<ValueId, ValueId> same_as_;
-  std::vector<Passage> passages_;
+  std::unordered_map<ValueId, ValueId> same_tensor_;
+  std::vector<PossibleAlias> possible_aliases_;
 };
 
 }  // namespace whence::recorder::script

@@ -14,7 +14,7 @@ class BlockRunner {
 
   void run(const torch::jit::Block& block, Call& call);
   // Releases the inputs and results of the block at its end.
-  static void forget(const torch::jit::Block& block, Call& call);
+  static void release(const torch::jit::Block& block, Call& call);
 
  private:
   // By node, the values that no later node of its block reads; computed once for each block.

@@ -52,7 +52,7 @@ void Branch::drop_runs_that_raise() {
   Lockstep& runs = recording_.runs;
   const auto raises_in = [&](int run) {
     const auto& taken = condition_.seen[run];
-    const bool counts = run < runs.count && runs.takes_part(run) && !runs.pretends[run] && taken;
+    const bool counts = run < runs.count && runs.takes_part(run) && !runs.off_path[run] && taken;
     return counts && raises(*step_.node.blocks()[taken->toBool() ? 0 : 1]);
   };
   if (raises_in(0)) return;  // reported where it raises
@@ -94,8 +94,8 @@ void Branch::record() {
     }
   }
   merge.set_changed();
-  if (!merge.stand_ins().empty()) {
-    merge.stand_ins().refuse_changes(recording_.changes, containers_in_sight(recording_, step_, Sight::after));
+  if (!merge.replacements().empty()) {
+    merge.replacements().refuse_changes(recording_.changes, reachable_containers(recording_, step_, Reach::after));
   }
   if (merge.ranks_differ() && condition_.seen[0]) {
     node.arguments.push_back({std::string(example_argument), {first[0]}});
@@ -107,21 +107,21 @@ void Branch::record() {
 BranchSide Branch::run_side(std::size_t side, const PerRun<bool>& takes) {
   Lockstep& runs = recording_.runs;
   Restore depth(runs.depth);
-  Restore pretends(runs.pretends);
+  Restore off_path(runs.off_path);
   ++runs.depth;
-  PerRun<bool> strays{};
+  PerRun<bool> not_taking{};
   for (int run = 0; run < runs.count; ++run) {
-    strays[run] = !takes[run];
-    runs.pretends[run] = runs.pretends[run] || strays[run];
+    not_taking[run] = !takes[run];
+    runs.off_path[run] = runs.off_path[run] || not_taking[run];
   }
-  Watch watch(recording_.changes, runs.depth, strays);
+  Watch watch(recording_.changes, runs.depth, not_taking);
   const jit::Block& block = *step_.node.blocks()[side];
   recording_.sizes.enter_side(condition_, side == 0);
   blocks_.run(block, step_.call);
   recording_.sizes.leave_side();
   BranchSide left;
   for (const jit::Value* output : block.outputs()) left.results.push_back(step_.call.term(output));
-  BlockRunner::forget(block, step_.call);
+  BlockRunner::release(block, step_.call);
   left.changed = std::move(watch.changed);
   for (ChangedContainer& container : left.changed) left.contents.push_back(container.take_back());
   return left;

@@ -23,7 +23,7 @@ bool agree(const Term& a, const Term& b) {
 
 }  // namespace
 
-const Term& BranchSide::as_left(const Term& container) const {
+const Term& BranchSide::final_contents(const Term& container) const {
   for (std::size_t i = 0; i < changed.size(); ++i) {
     if (changed[i].items == container.items) return contents[i];
   }
@@ -40,7 +40,7 @@ void BranchMerge::set_changed() {
   for (const ChangedContainer& container : changed) {
     Term before = Term::container(container.kind, {});
     before.items = container.items;
-    const Term &a = sides_[0].as_left(before), &b = sides_[1].as_left(before);
+    const Term &a = sides_[0].final_contents(before), &b = sides_[1].final_contents(before);
     const auto unchanged = [&](const Term& left) {
       return std::ranges::equal(*left.items, container.before, program::same_term);
     };
@@ -57,7 +57,7 @@ bool BranchMerge::made_inside(const Term& term) const {
 
 Term BranchMerge::merged(const Term& a, const Term& b, const std::string& name, const c10::TypePtr& type) {
   if (agree(a, b)) return a;
-  if (is_unset(a) || is_unset(b)) return left_by_one(a, b, name, type);
+  if (is_unset(a) || is_unset(b)) return merged_with_unset(a, b, name, type);
   if (a.kind == Term::Kind::object && b.kind == Term::Kind::object) {
     refuse("the two sides of a condition leave different objects",
            "set the attributes of one object, or keep its tensors in variables");
@@ -73,8 +73,8 @@ Term BranchMerge::merged_containers(const Term& a, const Term& b, const std::str
   if (!is_list_or_dict(a) && !is_list_or_dict(b)) return merged_contents(a, b, name, type);
   const auto [known, added] = merged_containers_.try_emplace({a.items, b.items});
   if (!added) return known->second;
-  Term merged = merged_contents(sides_[0].as_left(a), sides_[1].as_left(b), name, type);
-  stand_ins_.note(merged.items, {a.items, b.items});
+  Term merged = merged_contents(sides_[0].final_contents(a), sides_[1].final_contents(b), name, type);
+  replacements_.note(merged.items, {a.items, b.items});
   return known->second = merged;
 }
 
@@ -99,7 +99,7 @@ Term BranchMerge::merged_contents(const Term& a, const Term& b, const std::strin
 
 // Merges a result that one side does not have, because it returned early: the result is that of the other side. A value
 // that was made inside that side must become a result of the node to be visible outside.
-Term BranchMerge::left_by_one(const Term& a, const Term& b, const std::string& name, const c10::TypePtr& type) {
+Term BranchMerge::merged_with_unset(const Term& a, const Term& b, const std::string& name, const c10::TypePtr& type) {
   const Term& left = is_unset(b) ? a : b;
   const bool older = is_list_or_dict(left) && left.depth <= recording_.runs.depth;
   if (older) return left;
@@ -161,7 +161,7 @@ bool BranchMerge::keep_common_sizes(Type& type, const Term& side) {
     if (dims && (*dims)[i] == dim) continue;
     dim = {dim.size, true, none_id};
   }
-  return !recording_.of_two_ranks.contains(side.id);
+  return !recording_.mixed_ranks.contains(side.id);
 }
 
 // Notes that the result is an alias of a tensor from before the branch, or may be an alias of several.
@@ -169,9 +169,9 @@ void BranchMerge::note_alias(ValueId result, const Term& a, const Term& b) {
   const ValueId tensor = recording_.aliases.first_name(is_unset(a) ? b : a);
   const bool outside = tensor != none_id && tensor < first_inside_;
   if (outside && (is_unset(a) || is_unset(b) || tensor == recording_.aliases.first_name(b))) {
-    recording_.aliases.note_same(result, tensor);
+    recording_.aliases.note_same_tensor(result, tensor);
   } else {
-    recording_.aliases.note_passage(result, {&a, &b});
+    recording_.aliases.note_possible_alias(result, {&a, &b});
   }
 }
 
@@ -185,7 +185,7 @@ Term BranchMerge::merged_value(const Term& a, const Term& b, const std::string& 
   check_dtypes(a, b, merged_type.dtype);
   bool one_rank = true;
   for (const Term* side : {&a, &b}) one_rank &= keep_common_sizes(merged_type, *side);
-  if (!one_rank) recording_.of_two_ranks.insert(id);
+  if (!one_rank) recording_.mixed_ranks.insert(id);
   ranks_differ_ |= !one_rank;
   recording_.values.type(id) = std::move(merged_type);
   note_alias(id, a, b);

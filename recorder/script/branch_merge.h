@@ -13,7 +13,7 @@ struct BranchSide {
   std::vector<Term> contents;             // the contents that the side left in `changed`
 
   // Returns the container as it is at the end of the side, whether or not the side changed it.
-  const Term& as_left(const Term& container) const;
+  const Term& final_contents(const Term& container) const;
 };
 
 class BranchMerge {
@@ -33,13 +33,13 @@ class BranchMerge {
   // Returns true if a result has different ranks on the two sides.
   bool ranks_differ() const { return ranks_differ_; }
   // Returns the new lists and dicts that replace those of the sides.
-  const StandIns& stand_ins() const { return stand_ins_; }
+  const Replacements& replacements() const { return replacements_; }
 
  private:
   Term merged(const Term& a, const Term& b, const std::string& name, const c10::TypePtr& type);
   Term merged_containers(const Term& a, const Term& b, const std::string& name, const c10::TypePtr& type);
   Term merged_contents(const Term& a, const Term& b, const std::string& name, const c10::TypePtr& type);
-  Term left_by_one(const Term& a, const Term& b, const std::string& name, const c10::TypePtr& type);
+  Term merged_with_unset(const Term& a, const Term& b, const std::string& name, const c10::TypePtr& type);
   Term merged_sequence(const Term& a, const Term& b, const std::string& name, const c10::TypePtr& type);
   Term merged_value(const Term& a, const Term& b, const std::string& name, const c10::TypePtr& type);
   void check_dtypes(const Term& a, const Term& b, DType taken);
@@ -52,7 +52,7 @@ class BranchMerge {
   const PerRun<bool>& take_first_;
   ValueId first_inside_;
   Node& node_;
-  StandIns stand_ins_;
+  Replacements replacements_;
   bool ranks_differ_ = false;
   std::map<std::pair<Items, Items>, Term> merged_containers_;  // by the containers of the two sides
 };

@@ -42,7 +42,7 @@ struct Step {
     return terms;
   }
   // Sets the node's first output, if it has one.
-  void give(Term result) const {
+  void set_output(Term result) const {
     if (!node.outputs().empty()) call.env[node.outputs()[0]] = std::move(result);
   }
 };

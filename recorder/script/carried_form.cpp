@@ -16,13 +16,13 @@ Term unset_like(const Term& other) {
   if (other.is_sequence()) return Term::container(Term::Kind::list, {});
   std::vector<Term> items;
   for (std::size_t i = 0; i < other.items->size(); ++i) {
-    items.push_back(other.is_key(i) ? (*other.items)[i] : Term::nothing());
+    items.push_back(other.is_key(i) ? (*other.items)[i] : Term::unset());
   }
   return Term::container(other.kind, std::move(items));
 }
 
 // Returns both terms in one form: an unset one takes the form of the other; if one may be None, both become optional.
-std::pair<Term, Term> alike(const Term& start, const Term& after) {
+std::pair<Term, Term> in_one_form(const Term& start, const Term& after) {
   if (start.kind == Term::Kind::unset && after.items) return {unset_like(after), after};
   if (after.kind == Term::Kind::unset && start.items) return {start, unset_like(start)};
   const bool settled = start.kind == Term::Kind::unset || after.kind == Term::Kind::unset || start.kind == after.kind;
@@ -41,7 +41,7 @@ bool stays_same(const Term& start, const Term& after) {
 }  // namespace
 
 CarriedForm form_of(const Recording& recording, const Term& before, const Term& then, const c10::TypePtr& declared) {
-  const auto [start, after] = alike(before, then);
+  const auto [start, after] = in_one_form(before, then);
   CarriedForm form{Kind::value, start, after, declared, DType::undefined, {}};
   const bool lists = start.kind == Term::Kind::list && after.kind == Term::Kind::list;
   if (lists && (start.is_sequence() || after.is_sequence() || start.items->size() != after.items->size())) {

@@ -41,16 +41,16 @@ void Watch::save(const std::vector<const Term*>& written, int run) {
 }
 
 void Changes::note(const Term& container, const c10::TypePtr& type) {
-  if (in_doubt(container.items)) {
+  if (is_ambiguous(container.items)) {
     refuse("the list or dict that is changed has another name, or may have one because of a branch or loop",
            "change a copy");
   }
   for (Watch* watch : watches_) watch->note(container, type);
 }
 
-std::string Changes::kept_as(const std::shared_ptr<std::vector<Term>>& items) const {
-  const auto found = kept_.find(items);
-  return found == kept_.end() ? "" : found->second;
+std::string Changes::attribute_of(const std::shared_ptr<std::vector<Term>>& items) const {
+  const auto found = attribute_names_.find(items);
+  return found == attribute_names_.end() ? "" : found->second;
 }
 
 void Changes::save(const std::vector<const Term*>& written, int run) {

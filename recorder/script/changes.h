@@ -42,19 +42,21 @@ class Changes {
   void save(const std::vector<const Term*>& written, int run);
   bool watched() const { return !watches_.empty(); }
   // Marks a container as ambiguous: data decides whether it is the same object as another. Its changes are refused.
-  void doubt(const std::shared_ptr<std::vector<Term>>& items) { in_doubt_.insert(items); }
-  bool in_doubt(const std::shared_ptr<std::vector<Term>>& items) const { return in_doubt_.contains(items); }
+  void mark_ambiguous(const std::shared_ptr<std::vector<Term>>& items) { ambiguous_.insert(items); }
+  bool is_ambiguous(const std::shared_ptr<std::vector<Term>>& items) const { return ambiguous_.contains(items); }
   // Notes that the container outlives the call, as the attribute `name` of the archive or as a part of it.
-  void keep(const std::shared_ptr<std::vector<Term>>& items, const std::string& name) { kept_.emplace(items, name); }
+  void note_attribute(const std::shared_ptr<std::vector<Term>>& items, const std::string& name) {
+    attribute_names_.emplace(items, name);
+  }
   // Returns the name of that attribute; empty for a container that ends with the call.
-  std::string kept_as(const std::shared_ptr<std::vector<Term>>& items) const;
+  std::string attribute_of(const std::shared_ptr<std::vector<Term>>& items) const;
   void enter(Watch& watch) { watches_.push_back(&watch); }
   void leave() { watches_.pop_back(); }
 
  private:
   std::vector<Watch*> watches_;
-  std::set<std::shared_ptr<std::vector<Term>>> in_doubt_;
-  std::map<std::shared_ptr<std::vector<Term>>, std::string> kept_;
+  std::set<std::shared_ptr<std::vector<Term>>> ambiguous_;
+  std::map<std::shared_ptr<std::vector<Term>>, std::string> attribute_names_;
 };
 
 // Watches the evaluation from construction to destruction.

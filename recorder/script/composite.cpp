@@ -20,7 +20,7 @@ namespace {
 
 using c10::DispatchKey;
 
-constexpr DispatchKey listening =
+constexpr DispatchKey observer_key =
     DispatchKey::TESTING_ONLY_GenericMode;  // has the highest priority; unused in a release
 
 const c10::Type* without_optional(const c10::Type* type) {
@@ -69,8 +69,8 @@ class Steps {
   // Runs the steps again, and throws Error(converter_refused) if they give another result: then some kernel writes
   // unobserved, for example into a tensor that was made empty.
   void check() const;
-  void called(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack& stack);
-  void takes(std::size_t bytes);  // counts allocated memory
+  void observe(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack& stack);
+  void count_memory(std::size_t bytes);
 
  private:
   [[noreturn]] void refuse_size(const std::string& what) const {
@@ -83,7 +83,7 @@ class Steps {
   }
 
   at::Tensor example(const Type& type, std::uint64_t seed) const;
-  c10::IValue given(const Argument& argument, const c10::Type* type) const;
+  c10::IValue host_value(const Argument& argument, const c10::Type* type) const;
 
   // Returns the value of a tensor; none_id for a number from the operator's definition.
   ValueId id_of(const at::Tensor& tensor) const {
@@ -106,7 +106,7 @@ class Steps {
   const CompositeCall& call_;
   Program& program_;
   bool opened_ = false;
-  std::size_t taken_ = 0;  // bytes, including those that were freed
+  std::size_t allocated_ = 0;  // bytes, including those that were freed
   std::vector<at::Tensor> inputs_;
   std::vector<Call> calls_;
   std::vector<at::Tensor> results_;
@@ -119,16 +119,17 @@ class Steps {
 thread_local Steps* current = nullptr;
 
 void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
-  if (current != nullptr) return current->called(op, keys, *stack);
-  const c10::impl::ExcludeDispatchKeyGuard unheard(listening);
+  if (current != nullptr) return current->observe(op, keys, *stack);
+  const c10::impl::ExcludeDispatchKeyGuard unobserved(observer_key);
   op.callBoxed(stack);
 }
 
 // Limits the memory: an archive may request more than any machine has, or a computation that takes too long.
-void Steps::takes(std::size_t bytes) {
-  constexpr std::size_t most = std::size_t{1} << 32, most_in_all = std::size_t{1} << 36;
-  taken_ += std::min(bytes, most_in_all);
-  if (bytes > most || taken_ > most_in_all) refuse_size("need more memory than " + std::to_string(most >> 30) + " GiB");
+void Steps::count_memory(std::size_t bytes) {
+  constexpr std::size_t max_bytes = std::size_t{1} << 32, max_total = std::size_t{1} << 36;
+  allocated_ += std::min(bytes, max_total);
+  if (bytes > max_bytes || allocated_ > max_total)
+    refuse_size("need more memory than " + std::to_string(max_bytes >> 30) + " GiB");
 }
 
 // Counts the memory for tensors of this thread during its lifetime.
@@ -140,7 +141,7 @@ class CountedMemory : public c10::Allocator {
   CountedMemory& operator=(const CountedMemory&) = delete;
 
   c10::DataPtr allocate(std::size_t bytes) override {
-    if (current != nullptr) current->takes(bytes);
+    if (current != nullptr) current->count_memory(bytes);
     return counted_->allocate(bytes);
   }
   c10::DeleterFnPtr raw_deleter() const override { return counted_->raw_deleter(); }
@@ -156,13 +157,13 @@ class CountedMemory : public c10::Allocator {
 
 // The type may come from an untrusted archive.
 at::Tensor Steps::example(const Type& type, std::uint64_t seed) const {
-  constexpr std::int64_t most = std::int64_t{1} << 28;  // elements
+  constexpr std::int64_t max_elements = std::int64_t{1} << 28;
   if (type.dtype == DType::undefined) refuse("an argument has a dtype that whence does not know");
   std::vector<std::int64_t> sizes;
   std::int64_t elements = 1;
   for (const Dim& dim : type.dims.value()) {
     sizes.push_back(dim.size);
-    if (__builtin_mul_overflow(elements, std::max<std::int64_t>(dim.size, 1), &elements) || elements > most) {
+    if (__builtin_mul_overflow(elements, std::max<std::int64_t>(dim.size, 1), &elements) || elements > max_elements) {
       refuse("an argument is too large");
     }
   }
@@ -176,8 +177,8 @@ at::Tensor Steps::example(const Type& type, std::uint64_t seed) const {
   return at::randint(0, 2, sizes, generator, at::kLong).to(scalar_type);
 }
 
-c10::IValue Steps::given(const Argument& argument, const c10::Type* wanted) const {
-  const c10::Type* type = without_optional(wanted);
+c10::IValue Steps::host_value(const Argument& argument, const c10::Type* declared) const {
+  const c10::Type* type = without_optional(declared);
   const c10::TypeKind kind = type->kind();
   if (argument.is_none()) return {};
   if (const auto* value = argument.as<ValueRef>()) {
@@ -189,7 +190,7 @@ c10::IValue Steps::given(const Argument& argument, const c10::Type* wanted) cons
     const auto* items = argument.as<ArgumentList>();
     if (items == nullptr) refuse("an argument is a number instead of a list");
     c10::impl::GenericList list(list_type->getElementType());
-    for (const Argument& item : *items) list.push_back(given(item, list_type->getElementType().get()));
+    for (const Argument& item : *items) list.push_back(host_value(item, list_type->getElementType().get()));
     return list;
   }
   c10::IValue result;
@@ -203,7 +204,7 @@ c10::IValue Steps::given(const Argument& argument, const c10::Type* wanted) cons
     result = *text;
   } else if (const auto* dtype = argument.as<DType>()) {
     result = static_cast<std::int64_t>(to_scalar_type(*dtype));
-  } else if (argument.as<Keyword>() != nullptr && wanted->kind() == c10::TypeKind::OptionalType) {
+  } else if (argument.as<Keyword>() != nullptr && declared->kind() == c10::TypeKind::OptionalType) {
     result = {};  // device, layout and memory format do not matter here
   } else {
     refuse("an argument has a kind that cannot be passed to PyTorch");
@@ -236,7 +237,7 @@ Argument Steps::tensor(const at::Tensor& tensor) {
   if (!tensor.defined()) return {None{}};
   const auto known = values_.find(tensor.unsafeGetTensorImpl());
   if (known != values_.end()) return {ValueRef{known->second}};
-  const c10::impl::ExcludeDispatchKeyGuard unheard(listening);
+  const c10::impl::ExcludeDispatchKeyGuard unobserved(observer_key);
   if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) {
     const at::Scalar number = tensor.item();
     if (number.isBoolean()) return {number.toBool()};
@@ -250,8 +251,8 @@ Argument Steps::tensor(const at::Tensor& tensor) {
   return {ValueRef{id}};
 }
 
-Argument Steps::argument_of(const c10::IValue& value, const c10::Type* wanted) {
-  const c10::Type* type = without_optional(wanted);
+Argument Steps::argument_of(const c10::IValue& value, const c10::Type* declared) {
+  const c10::Type* type = without_optional(declared);
   if (value.isTensor()) return tensor(value.toTensor());
   if (!value.isList()) return program::argument(Term::literal(value), type);
   const c10::Type* element =
@@ -278,18 +279,18 @@ void Steps::add_results(const c10::IValue& value, Node& node) {
   }
 }
 
-void Steps::called(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack& stack) {
+void Steps::observe(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack& stack) {
   const c10::FunctionSchema& schema = op.schema();
   Node node;
   node.target = schema.name();
   node.overload = schema.overload_name();
   const bool first = !std::exchange(opened_, true);
   if (first || (!call_.convertible(qualified(node)) && is_composite(op))) {
-    op.redispatchBoxed(keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, listening), &stack);
+    op.redispatchBoxed(keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, observer_key), &stack);
     return;
   }
-  constexpr std::size_t most_steps = 100000;
-  if (calls_.size() >= most_steps) refuse_size("take more than " + std::to_string(most_steps) + " steps");
+  constexpr std::size_t max_steps = 100000;
+  if (calls_.size() >= max_steps) refuse_size("take more than " + std::to_string(max_steps) + " steps");
   const auto& arguments = schema.arguments();
   const std::size_t start = stack.size() - arguments.size();
   Call call{op, {stack.begin() + static_cast<std::ptrdiff_t>(start), stack.end()}, {}, {}};
@@ -299,7 +300,7 @@ void Steps::called(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torc
   refuse_unseen_writes(schema, call.arguments.data());
   for_each_tensor(call.arguments, [&](const at::Tensor& tensor) { call.reads.push_back(id_of(tensor)); });
   {
-    const c10::impl::ExcludeDispatchKeyGuard unheard(listening);
+    const c10::impl::ExcludeDispatchKeyGuard unobserved(observer_key);
     op.callBoxed(&stack);
   }
   for (std::size_t i = stack.size() - schema.returns().size(); i < stack.size(); ++i) add_results(stack[i], node);
@@ -325,7 +326,7 @@ void Steps::refuse_unseen_writes(const c10::FunctionSchema& schema, const c10::I
 
 void Steps::check() const {
   const at::NoGradGuard no_gradients;
-  const c10::impl::ExcludeDispatchKeyGuard unheard(listening);
+  const c10::impl::ExcludeDispatchKeyGuard unobserved(observer_key);
   std::unordered_map<ValueId, at::Tensor> values;
   for (const auto& [id, tensor] : before_) values.emplace(id, tensor.clone());
   for (const Call& call : calls_) {
@@ -347,10 +348,10 @@ void Steps::check() const {
   for (std::size_t i = 0; i < results_.size(); ++i) {
     const auto* step = program_.outputs[i].value.as<ValueRef>();
     if (step == nullptr) continue;
-    const at::Tensor made = values.at(step->id).resolve_conj().resolve_neg();
-    const at::Tensor wanted = results_[i].resolve_conj().resolve_neg();
-    const bool same = made.sizes() == wanted.sizes() && made.scalar_type() == wanted.scalar_type() &&
-                      (made.is_quantized() || at::allclose(made, wanted, 1e-3, 1e-5, /*equal_nan=*/true));
+    const at::Tensor actual = values.at(step->id).resolve_conj().resolve_neg();
+    const at::Tensor expected = results_[i].resolve_conj().resolve_neg();
+    const bool same = actual.sizes() == expected.sizes() && actual.scalar_type() == expected.scalar_type() &&
+                      (actual.is_quantized() || at::allclose(actual, expected, 1e-3, 1e-5, /*equal_nan=*/true));
     if (!same) refuse("some of its steps cannot be observed: the others give another result");
   }
 }
@@ -367,10 +368,10 @@ void Steps::run() {
   for (const c10::Argument& argument : op->schema().arguments()) {
     const Argument* held = call_.call.find(argument.name());
     if (held == nullptr && !argument.default_value()) refuse("'" + argument.name() + "' is missing");
-    stack.push_back(held == nullptr ? *argument.default_value() : given(*held, argument.real_type().get()));
+    stack.push_back(held == nullptr ? *argument.default_value() : host_value(*held, argument.real_type().get()));
   }
   {
-    const c10::impl::IncludeDispatchKeyGuard heard(listening);
+    const c10::impl::IncludeDispatchKeyGuard observed(observer_key);
     op->callBoxed(&stack);
   }
   for (const c10::IValue& result : stack) {
@@ -385,12 +386,12 @@ void Steps::run() {
 }  // namespace
 
 bool trace_composite(const CompositeCall& call, Program& steps, Diagnostics& diagnostics) {
-  Steps made(call, steps);
+  Steps composite(call, steps);
   const CountedMemory counted;
-  current = &made;
+  current = &composite;
   try {
-    made.run();
-    made.check();
+    composite.run();
+    composite.check();
   } catch (const Error& error) {
     diagnostics = error.diagnostics();
   } catch (const std::exception& error) {

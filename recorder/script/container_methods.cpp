@@ -51,7 +51,7 @@ std::size_t present_key(const Method& m, const char* use) {
 }
 
 // Returns every second item, from `first` on.
-Result half(const Method& m, std::size_t first) {
+Result every_second(const Method& m, std::size_t first) {
   Terms elements;
   for (std::size_t i = first; i < m.items().size(); i += 2) elements.push_back(m.items()[i]);
   return m.list(std::move(elements));
@@ -229,8 +229,8 @@ const Table& dict_methods() {
       {"__getitem__", [](const Method& m) -> Result { return m.items()[present_key(m, "read") + 1]; }},
       {"__contains__",
        [](const Method& m) -> Result { return Term::literal(key_position(m, m.in(1)) != m.items().size()); }},
-      {"keys", [](const Method& m) { return half(m, 0); }},
-      {"values", [](const Method& m) { return half(m, 1); }},
+      {"keys", [](const Method& m) { return every_second(m, 0); }},
+      {"values", [](const Method& m) { return every_second(m, 1); }},
       {"items", pairs},
       {"get", get},
       {"copy", copy_of_dict},
@@ -277,7 +277,7 @@ bool carry_out_method(Recording& recording, const Step& step) {
   if (!result && changes) {
     refuse("a list or dict cannot be changed by '" + step.name() + "'", "build a new one instead");
   }
-  if (result) step.give(std::move(*result));
+  if (result) step.set_output(std::move(*result));
   return result.has_value();
 }
 

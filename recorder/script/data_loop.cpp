@@ -80,7 +80,7 @@ void DataLoop::iterate() {
   Restore sink(recording_.writer.sink);
   Block& body = node_.blocks[0];
   bool again = true;  // until an iteration changes no size
-  for (std::int64_t trip = 0; again || body_.any_in(); ++trip) {
+  for (std::int64_t trip = 0; again || body_.any_in_loop(); ++trip) {
     std::vector<Node> later;
     const std::vector<Term> results = iterate_once(trip, trip == 0 ? body.nodes : later);
     if (trip == 0) {
@@ -92,11 +92,11 @@ void DataLoop::iterate() {
         record_outputs(results);
       }
       widen(body.nodes, later);
-      for (std::size_t i = 0; i < supposed_.size(); ++i) leaves_[i].term.seen = supposed_[i];
-      supposed_.clear();
+      for (std::size_t i = 0; i < actual_values_.size(); ++i) leaves_[i].term.seen = actual_values_[i];
+      actual_values_.clear();
     }
     again = take_over(results);
-    if (again && !body_.any_in()) assume_values(results);
+    if (again && !body_.any_in_loop()) assume_values(results);
     body_.end_iteration(trip);
   }
 }
@@ -130,7 +130,7 @@ bool DataLoop::take_over(const std::vector<Term>& results) {
   for (std::size_t i = 0; i < leaves_.size(); ++i) {
     Term& leaf = leaves_[i].term;
     for (int run = 0; run < recording_.runs.count; ++run) {
-      if (body_.is_in(run)) leaf.seen[run] = results[i].at(run);
+      if (body_.is_in_loop(run)) leaf.seen[run] = results[i].at(run);
     }
     changed |= take_over_type(leaf, results[i]);
   }
@@ -161,7 +161,7 @@ bool DataLoop::take_over_type(const Term& leaf, const Term& result) {
 void DataLoop::assume_values(const std::vector<Term>& results) {
   for (std::size_t i = 0; i < leaves_.size(); ++i) {
     Seen& seen = leaves_[i].term.seen;
-    supposed_.push_back(seen);
+    actual_values_.push_back(seen);
     for (int run = 0; run < recording_.runs.count; ++run) {
       if (auto value = results[i].at(run)) seen[run] = std::move(value);
     }
@@ -229,9 +229,9 @@ void DataLoop::finish() {
     const Type type = recording_.values.type(leaf.term.id);
     result.id = recording_.values.add(leaf.name_after, ValueSource::node, type);
     if (keeps(leaf) && leaf.start.is_value()) {
-      recording_.aliases.note_same(result.id, leaf.start.id);
+      recording_.aliases.note_same_tensor(result.id, leaf.start.id);
     } else {
-      recording_.aliases.note_passage(result.id, may_be(leaf));
+      recording_.aliases.note_possible_alias(result.id, may_be(leaf));
     }
     node_.outputs.push_back(result.id);
     results.push_back(std::move(result));

@@ -65,7 +65,7 @@ void Evaluator::evaluate(const jit::Module& root) {
   jit::Function& forward = root.get_method("forward").function();
   const c10::FunctionSchema& schema = forward.getSchema();
   const Term result = quantized_.output(call(forward, arguments(root, schema), root_scope, {}));
-  const Term output = returned(recording_, result, schema.returns().at(0).type(), operations_.squeezed);
+  const Term output = converted_result(recording_, result, schema.returns().at(0).type(), operations_.squeezed);
   program::add_outputs(output, "", program_.outputs);
   Diagnostics& notes = recording_.writer.notes;
   for (const Node* node : whence::operations(program_)) {
@@ -77,7 +77,7 @@ void Evaluator::evaluate(const jit::Module& root) {
       if (each.assumed) assume(program_, *std::move(each.assumed));
     }
   }
-  for (const ValueId id : recording_.of_two_ranks) recording_.values.type(id).dims.reset();
+  for (const ValueId id : recording_.mixed_ranks) recording_.values.type(id).dims.reset();
   recording_.sizes.name_derived();
   recording_.places.state(program_, inputs_);
   program::finish_program(program_, recording_.known.all());
@@ -91,7 +91,7 @@ std::vector<int> Evaluator::misleading_runs() const {
   return runs;
 }
 
-std::optional<SizeFailure> Evaluator::lack_of_distant_runs() const {
+std::optional<SizeFailure> Evaluator::check_distant_runs() const {
   const auto is_distant = [](std::int64_t size, std::int64_t first) {
     return 3 * size <= 2 * first || 2 * size >= 3 * first;
   };
@@ -119,7 +119,7 @@ std::optional<SizeFailure> Evaluator::lack_of_distant_runs() const {
 std::vector<Term> Evaluator::arguments(const jit::Module& root, const c10::FunctionSchema& schema) {
   std::vector<Term> terms{Term::of_object(root._ivalue())};
   for (std::size_t i = 0; i < inputs_.names.size(); ++i) {
-    if (inputs_.left_to_default.contains(i)) {
+    if (inputs_.defaulted_arguments.contains(i)) {
       terms.push_back(objects_.from_host(inputs_.arguments[i][0], inputs_.names[i]));
       continue;
     }
@@ -170,14 +170,14 @@ void Evaluator::dispatch(const Step& step) {
     case c10::prim::Constant: {
       const auto value = jit::toIValue(node.output());
       if (value && value->isTensor()) program::mark_number(value->toTensor());
-      return step.give(value ? objects_.from_host(*value, node.output()->debugName()) : Term());
+      return step.set_output(value ? objects_.from_host(*value, node.output()->debugName()) : Term());
     }
     case c10::prim::GetAttr:
-      return step.give(objects_.attribute(step.in(0), node.s(c10::attr::name)));
+      return step.set_output(objects_.attribute(step.in(0), node.s(c10::attr::name)));
     case c10::prim::SetAttr:
       return objects_.set_attribute(step);
     case c10::prim::CreateObject:
-      return step.give(objects_.create(step));
+      return step.set_output(objects_.create(step));
     case c10::prim::CallMethod:
       return call_method(step);
     case c10::prim::CallFunction:
@@ -210,7 +210,7 @@ void Evaluator::call_method(const Step& step) {
   if (module != none_id && (forward || program_.scopes[scope].module != module)) {
     scope = recording_.writer.enter(scope, module);
   }
-  step.give(call(*method, step.inputs(), scope, recording_.writer.callers_of(step)));
+  step.set_output(call(*method, step.inputs(), scope, recording_.writer.callers_of(step)));
 }
 
 void Evaluator::call_function(const Step& step) {
@@ -218,7 +218,7 @@ void Evaluator::call_function(const Step& step) {
   if (function == nullptr) refuse("a function without TorchScript code is called", "trace the model instead");
   std::vector<Term> arguments;
   for (std::size_t i = 1; i < step.count(); ++i) arguments.push_back(step.in(i));
-  step.give(call(*function, std::move(arguments), step.call.scope, recording_.writer.callers_of(step)));
+  step.set_output(call(*function, std::move(arguments), step.call.scope, recording_.writer.callers_of(step)));
 }
 
 }  // namespace whence::recorder::script

@@ -36,7 +36,7 @@ class Evaluator {
 
   // Returns a failure if, for some axis, the model runs only near the example's size: sizes within one stride of each
   // other (15 and 16, halved) would hide a size of the example in the program.
-  std::optional<SizeFailure> lack_of_distant_runs() const;
+  std::optional<SizeFailure> check_distant_runs() const;
 
   // Returns notes for the user about the evaluated program, such as attributes that it sets.
   const Diagnostics& notes() const { return recording_.writer.notes; }

@@ -92,14 +92,14 @@ std::size_t extent(const c10::IValue& value) {
 }
 
 // True if a tensor is very much larger than in the example, because of a size that whence chose: eye(n * n).
-bool outgrows(const jit::Stack& results, const std::optional<std::vector<c10::IValue>>& example) {
-  constexpr std::int64_t large = 1 << 24, most_times = 1 << 10;
+bool is_much_larger(const jit::Stack& results, const std::optional<std::vector<c10::IValue>>& example) {
+  constexpr std::int64_t large = 1 << 24, max_factor = 1 << 10;
   for (std::size_t i = 0; example && i < results.size(); ++i) {
     const c10::IValue &result = results[i], &usual = (*example)[i];
     if (!result.isTensor() || !result.toTensor().defined() || !usual.isTensor() || !usual.toTensor().defined())
       continue;
     const std::int64_t elements = result.toTensor().numel();
-    if (elements > large && elements / most_times > usual.toTensor().numel()) return true;
+    if (elements > large && elements / max_factor > usual.toTensor().numel()) return true;
   }
   return false;
 }
@@ -107,7 +107,7 @@ bool outgrows(const jit::Stack& results, const std::optional<std::vector<c10::IV
 // Drops the check run with size 1 if only its results differ in rank or length. At size 1 a squeeze drops axes that it
 // keeps otherwise, and an axis is split into fewer parts; a program has one rank for each tensor, and one length for
 // each unpacked list.
-void leave_alone_in_extent(Lockstep& runs, const jit::Node& node, Results& results) {
+void drop_single_run_if_different(Lockstep& runs, const jit::Node& node, Results& results) {
   if (runs.single == 0 || !results[0] || !results[runs.single]) return;
   if (std::ranges::any_of(node.outputs(), [](const jit::Value* output) { return becomes_sequence(*output); })) return;
   const auto as_example = [&](const auto& run) {
@@ -122,17 +122,17 @@ void leave_alone_in_extent(Lockstep& runs, const jit::Node& node, Results& resul
 
 // Drops results of a different rank in runs that do not take the current side of a branch. Under `x.size(0) == 1`,
 // their x.squeeze(0) keeps the axis.
-void leave_out_pretended_ranks(const Lockstep& runs, Results& results) {
-  std::optional<int> proper;
-  for (int run = 0; run < runs.count && !proper; ++run) {
-    if (results[run] && !runs.pretends[run]) proper = run;
+void drop_ranks_off_path(const Lockstep& runs, Results& results) {
+  std::optional<int> on_path;
+  for (int run = 0; run < runs.count && !on_path; ++run) {
+    if (results[run] && !runs.off_path[run]) on_path = run;
   }
   const auto has_rank_of = [](const c10::IValue& value, const c10::IValue& other) {
     return !value.isTensor() || !other.isTensor() || extent(value) == extent(other);
   };
-  for (int run = 0; run < runs.count && proper; ++run) {
-    if (!results[run] || !runs.pretends[run]) continue;
-    if (!std::ranges::equal(*results[run], *results[*proper], has_rank_of)) results[run].reset();
+  for (int run = 0; run < runs.count && on_path; ++run) {
+    if (!results[run] || !runs.off_path[run]) continue;
+    if (!std::ranges::equal(*results[run], *results[*on_path], has_rank_of)) results[run].reset();
   }
 }
 
@@ -167,7 +167,7 @@ Results execute(Recording& recording, const Step& step, const std::vector<Term>&
       recording.changes.save(written, run);
       call_operator(step.node, *stack);
     } catch (const std::exception& error) {
-      if (runs.pretends[run]) continue;
+      if (runs.off_path[run]) continue;
       if (run > 1) {
         runs.alive[run] = false;
         continue;
@@ -183,14 +183,14 @@ Results execute(Recording& recording, const Step& step, const std::vector<Term>&
     }
     refuse_without_shape(step.node, *stack);
     unmark_numbers(*stack, arguments, run);
-    if (run > 1 && outgrows(*stack, results[0])) {
+    if (run > 1 && is_much_larger(*stack, results[0])) {
       runs.alive[run] = false;
       continue;
     }
     results[run] = std::vector<c10::IValue>(stack->begin(), stack->end());
   }
-  leave_out_pretended_ranks(runs, results);
-  leave_alone_in_extent(runs, step.node, results);
+  drop_ranks_off_path(runs, results);
+  drop_single_run_if_different(runs, step.node, results);
   return results;
 }
 

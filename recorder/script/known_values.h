@@ -15,8 +15,8 @@ class KnownValues {
   bool is_known(const Term& term) const;
   bool contains(ValueId id) const { return by_id_.contains(id); }
   // True if the results of `node` depend only on known arguments, and are not much larger than these.
-  bool is_result(const torch::jit::Node& node, const std::vector<Term>& arguments,
-                 const std::optional<std::vector<c10::IValue>>& results) const;
+  bool is_known_result(const torch::jit::Node& node, const std::vector<Term>& arguments,
+                       const std::optional<std::vector<c10::IValue>>& results) const;
   // Notes the value of a known term in the first run, if it has one.
   void add(const Term& term);
   // before_write() saves known contents of tensors that share memory with `written`; after_write() notes that the

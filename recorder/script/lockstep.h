@@ -16,9 +16,9 @@ class Lockstep {
 
   // True if no run really reaches the node: it is evaluated only for its shapes.
   bool speculative() const {
-    if (count == 0) return pretends[0];
+    if (count == 0) return off_path[0];
     for (int run = 0; run < count; ++run) {
-      if (takes_part(run) && !pretends[run]) return false;
+      if (takes_part(run) && !off_path[run]) return false;
     }
     return true;
   }
@@ -34,7 +34,7 @@ class Lockstep {
   const int single;               // the check run with size 1 for all dynamic axes; 0: none
   PerRun<bool> active = every();  // false for a run that has left the current loop
   PerRun<bool> alive = every();   // false for a check run that failed
-  PerRun<bool> pretends{};        // runs in a branch side that they do not take: their failures do not count
+  PerRun<bool> off_path{};        // runs in a branch side that they do not take: their failures do not count
   int depth = 0;                  // data-dependent blocks around the current node
 
  private:

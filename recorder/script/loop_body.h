@@ -24,9 +24,9 @@ class LoopBody {
   // Removes the runs for which iteration `trip` is the last.
   void end_iteration(std::int64_t trip);
 
-  bool is_in(int run) const { return going_[run]; }
-  bool any_in() const {
-    return std::ranges::any_of(going_, [](bool goes_on) { return goes_on; });
+  bool is_in_loop(int run) const { return in_loop_[run]; }
+  bool any_in_loop() const {
+    return std::ranges::any_of(in_loop_, [](bool goes_on) { return goes_on; });
   }
 
   const Step& step;
@@ -41,7 +41,7 @@ class LoopBody {
 
   Recording& recording_;
   BlockRunner& blocks_;
-  PerRun<bool> going_{};
+  PerRun<bool> in_loop_{};
 };
 
 }  // namespace whence::recorder::script

@@ -31,24 +31,24 @@ class LoopVariables {
 
  private:
   void find_forms();
-  bool certain_before_loop() const;
+  bool forms_known_before_loop() const;
   std::vector<Term> try_body(const std::vector<Term>& tried);
-  Term stand_in(const Term& found, const c10::TypePtr& declared);
-  Term unsettled(const Term& term);
+  Term placeholder(const Term& found, const c10::TypePtr& declared);
+  Term with_placeholders(const Term& term);
   Term as_carried(const CarriedForm& form);
   // The lists and dicts in the variables, by the number of the variable and the path in it.
   using Containers = std::map<Path, Items>;
   void add_containers(std::size_t i, const Term& variable, Containers& found) const;
-  void place(std::size_t i, const Term& variable);
-  StandIns stand_ins(const Containers& found) const;
-  void doubt_shared(const Containers& found, std::set<Items> in_sight);
+  void set_variable(std::size_t i, const Term& variable);
+  Replacements replacements(const Containers& found) const;
+  void mark_shared(const Containers& found, std::set<Items> reachable);
 
   Recording& recording_;
   LoopBody& body_;
   std::vector<Variable> variables_;
   std::vector<Term> starts_;  // their values before the loop
   Containers before_, left_;  // before the loop, and after the last trial
-  std::set<Path> in_doubt_;   // containers that may be the same object as another
+  std::set<Path> ambiguous_;  // containers that may be the same object as another
 };
 
 }  // namespace whence::recorder::script

@@ -60,7 +60,7 @@ Term Objects::attribute(const Term& object, const std::string& name) {
   Term made = from_host(value, qualified);
   const bool archived = !made_at_.contains(object.object.get());
   each_container(made, {}, [&](const Path&, const Items& items) {
-    if (archived) recording_.changes.keep(items, qualified);
+    if (archived) recording_.changes.note_attribute(items, qualified);
   });
   // Every reader of the attribute shares the list or dict, so that all see its changes.
   if (made.items)

@@ -52,20 +52,20 @@ void Operations::carry_out(const Step& step) {
   recording_.known.before_write(written);
   recording_.places.note_arguments(arguments);
   const Results results = execute(recording_, step, arguments);
-  const bool known = recording_.known.is_result(node, arguments, results[0]);
+  const bool known = recording_.known.is_known_result(node, arguments, results[0]);
   if (!known) recording_.known.after_write(written);
   give_results(recording_, step, results, known, recorded);
   note_parts(step, arguments, recorded);
   for (const jit::Value* output : node.outputs()) recording_.places.note_result(step.call.term(output), arguments);
   if (node.outputs().size() == 1 && program::changes_first_argument(node)) {
     const Term& result = step.call.term(node.output());
-    if (arguments[0].is_value() && result.is_value()) recording_.aliases.note_same(result.id, arguments[0].id);
+    if (arguments[0].is_value() && result.is_value()) recording_.aliases.note_same_tensor(result.id, arguments[0].id);
   }
   if (node.kind() == c10::prim::NumToTensor) {
     step.call.env[node.output()].number = std::make_shared<const Term>(arguments[0]);
   }
   recording_.sizes.forget_numbers(written);
-  recording_.sizes.follow(arguments, recorded, results_of(step));
+  recording_.sizes.derive(arguments, recorded, results_of(step));
   note_squeeze(step, recorded);
   recording_.writer.write(std::move(recorded));
 }
@@ -74,7 +74,7 @@ void Operations::note_parts(const Step& step, const std::vector<Term>& arguments
   if (recorded.outputs.size() != 1 || recorded.list_output || !facts_of(recorded.target).parts) return;
   const Term& list = step.call.term(step.node.output());
   if (!list.is_sequence()) return;
-  if (auto cut = cut_by(recording_, recorded, arguments)) recording_.parts.note(recorded.outputs[0], std::move(*cut));
+  if (auto cut = cut_of(recording_, recorded, arguments)) recording_.parts.note(recorded.outputs[0], std::move(*cut));
 }
 
 // Notes a squeeze over a dynamic axis: it drops the axis only at size 1, so the rank of its result depends on the size.

@@ -19,7 +19,7 @@ struct Cut {
   Term tensor;
   std::int64_t axis = 0;
   std::optional<Term> length;
-  bool by_number = false;  // chunk: an empty axis has as many parts as any other
+  bool by_count = false;  // chunk: an empty axis has as many parts as any other
 };
 
 class Parts {
@@ -36,7 +36,7 @@ class Parts {
 };
 
 // Returns the cut that `node`, an operation on `arguments`, makes of its tensor; empty for any other operation.
-std::optional<Cut> cut_by(Recording& recording, const Node& node, const std::vector<Term>& arguments);
+std::optional<Cut> cut_of(Recording& recording, const Node& node, const std::vector<Term>& arguments);
 
 // An operation without results, and its arguments.
 struct PartView {

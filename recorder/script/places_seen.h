@@ -26,17 +26,17 @@ class PlacesSeen {
     std::vector<std::int64_t> sizes, strides;
     bool empty = false;
   };
-  struct Sight {
+  struct Observation {
     PerRun<std::optional<Layout>> runs;
     PerRun<bool> shared{};  // was in the memory of `argument`
     ValueId argument = none_id;
   };
-  class Witness;
+  class RunCheck;
 
   void note(const Term& term, const std::vector<Term>& arguments);
 
   // By value; omits tensors that were contiguous in their own memory in every run.
-  std::unordered_map<ValueId, Sight> sights_;
+  std::unordered_map<ValueId, Observation> observations_;
   std::unordered_set<ValueId> seen_;
 };
 

@@ -49,13 +49,13 @@ std::optional<Levels> Quantized::levels_of(const at::Tensor& tensor) {
   return levels;
 }
 
-void Quantized::keep(ValueId id, Levels levels, const Term& term) {
+void Quantized::set_levels(ValueId id, Levels levels, const Term& term) {
   levels_[id] = std::move(levels);
   in_first_run_[id] = term.seen[0]->toTensor();
 }
 
 const Levels* Quantized::levels_at(ValueId id) const {
-  const auto found = levels_.find(newest(id));
+  const auto found = levels_.find(current_value(id));
   return found == levels_.end() ? nullptr : &found->second;
 }
 
@@ -72,7 +72,7 @@ Term Quantized::input(Term term, const std::string& name) {
   levels->scale = number("_scale", DType::float64);
   levels->zero_point = number("_zero_point", DType::int64);
   recording_.values.type(term.id).dtype = levels->dtype;
-  keep(term.id, std::move(*levels), term);
+  set_levels(term.id, std::move(*levels), term);
   return term;
 }
 
@@ -86,7 +86,7 @@ Term Quantized::output(const Term& term) {
   if (found == nullptr || found->axis) return term;
   const Levels levels = *found;
   Term integers = term;
-  integers.id = newest(term.id);
+  integers.id = current_value(term.id);
   const auto part = [&](const Argument& number, DType dtype, const char* name) {
     const auto type = static_cast<at::ScalarType>(to_scalar_type(dtype));
     if (const auto* value = number.as<double>()) return objects_.constant(at::scalar_tensor(*value, type), name);
@@ -100,7 +100,7 @@ Term Quantized::output(const Term& term) {
 }
 
 // Returns the current value of a quantized tensor: the result of the last write in place.
-ValueId Quantized::newest(ValueId id) const {
+ValueId Quantized::current_value(ValueId id) const {
   for (auto next = rewritten_.find(id); next != rewritten_.end(); next = rewritten_.find(id)) id = next->second;
   return id;
 }
@@ -141,17 +141,17 @@ ValueId Quantized::convert_levels(const Origin& origin, const char* verb, ValueI
 }
 
 // Returns the argument with its quantized tensors dequantized.
-Argument Quantized::in_floats(const Origin& origin, const Argument& argument) {
+Argument Quantized::dequantized(const Origin& origin, const Argument& argument) {
   if (const auto* list = argument.as<ArgumentList>()) {
     ArgumentList floats;
-    for (const Argument& item : *list) floats.push_back(in_floats(origin, item));
+    for (const Argument& item : *list) floats.push_back(dequantized(origin, item));
     return {std::move(floats)};
   }
   const auto* value = argument.as<ValueRef>();
   if (value == nullptr) return argument;
   const Levels* levels = levels_at(value->id);
   if (levels == nullptr) return argument;
-  return {ValueRef{convert_levels(origin, "dequantize", newest(value->id), *levels, DType::float32)}};
+  return {ValueRef{convert_levels(origin, "dequantize", current_value(value->id), *levels, DType::float32)}};
 }
 
 // Rounds the bias as the kernels do: to multiples of input scale times weight scale.
@@ -169,7 +169,7 @@ at::Tensor Quantized::rounded_bias(const at::Tensor& bias, const at::Tensor& wei
 // Returns the weight of a packed layer as dequantized integers, and the bias in floats.
 std::pair<Argument, Argument> Quantized::unpacked(const Origin& origin, const std::string& unpack, const Term& packed,
                                                   const Argument& input) {
-  const std::vector<c10::IValue> parts = ask_packed(unpack, packed.object);
+  const std::vector<c10::IValue> parts = call_on_packed(unpack, packed.object);
   const at::Tensor weight = parts.at(0).toTensor();
   auto levels = levels_of(weight);
   if (!levels) return {Argument{None{}}, Argument{None{}}};
@@ -185,7 +185,7 @@ std::pair<Argument, Argument> Quantized::unpacked(const Origin& origin, const st
     const at::Tensor values = rounded_bias(parts.at(1).toTensor().detach().to(at::kFloat), weight, input);
     bias = {ValueRef{objects_.constant(values, name + "bias").id}};
   }
-  return {in_floats(origin, {ValueRef{place->second}}), bias};
+  return {dequantized(origin, {ValueRef{place->second}}), bias};
 }
 
 // ---- the operators
@@ -203,17 +203,17 @@ std::optional<Node> Quantized::packed_layer(const Origin& origin, const std::str
   Node node;
   node.origin = origin;
   node.target = "aten::" + name;
-  node.arguments = {{"input", in_floats(origin, input)}, {"weight", weight}, {"bias", bias}};
+  node.arguments = {{"input", dequantized(origin, input)}, {"weight", weight}, {"bias", bias}};
   if (linear) return node;
   // A convolution over one dimension is packed as one over two, of which the first has size 1.
   const char rank = name[name.size() - 2];
   node.target = std::string(transposed ? "aten::conv_transpose" : "aten::conv") + rank + "d";
   if (transposed) node.overload = rank == '1' ? "" : "input";
-  const std::string ask =
+  const std::string prefix =
       std::string(quantized_space) + (transposed ? "conv_transpose" : "conv") + (rank == '1' ? '2' : rank) + "d_";
   const auto numbers = [&](const char* what) {
     ArgumentList list;
-    for (const std::int64_t number : ask_packed(ask + what, arguments[1].object).at(0).toIntVector())
+    for (const std::int64_t number : call_on_packed(prefix + what, arguments[1].object).at(0).toIntVector())
       list.push_back({number});
     if (rank == '1') list.erase(list.begin());
     return Argument{std::move(list)};
@@ -221,14 +221,14 @@ std::optional<Node> Quantized::packed_layer(const Origin& origin, const std::str
   node.arguments.push_back({"stride", numbers("stride")});
   node.arguments.push_back({"padding", numbers("padding")});
   if (transposed) node.arguments.push_back({"output_padding", numbers("output_padding")});
-  node.arguments.push_back({"groups", {ask_packed(ask + "groups", arguments[1].object).at(0).toInt()}});
+  node.arguments.push_back({"groups", {call_on_packed(prefix + "groups", arguments[1].object).at(0).toInt()}});
   node.arguments.push_back({"dilation", numbers("dilation")});
   return node;
 }
 
 // Returns the operator on floats with dequantized arguments; empty if there is no float form.
-std::optional<Node> Quantized::on_floats(const Node& operation, const std::string& name,
-                                         const std::vector<Term>& arguments) {
+std::optional<Node> Quantized::float_operation(const Node& operation, const std::string& name,
+                                               const std::vector<Term>& arguments) {
   if (operation.target.starts_with(quantized_space)) {
     if (auto layer = packed_layer(operation.origin, name, arguments)) return layer;
     const FloatForm* form = float_form(name);
@@ -239,14 +239,14 @@ std::optional<Node> Quantized::on_floats(const Node& operation, const std::strin
     node.origin = operation.origin;
     for (const auto& [quantized, aten] : form->names) {
       if (const Argument* argument = operation.find(quantized)) {
-        node.arguments.push_back({std::string(aten), in_floats(operation.origin, *argument)});
+        node.arguments.push_back({std::string(aten), dequantized(operation.origin, *argument)});
       }
     }
-    node.arguments.insert(node.arguments.end(), form->further.begin(), form->further.end());
+    node.arguments.insert(node.arguments.end(), form->constants.begin(), form->constants.end());
     return node;
   }
   Node node = operation;
-  for (NamedArgument& argument : node.arguments) argument.value = in_floats(operation.origin, argument.value);
+  for (NamedArgument& argument : node.arguments) argument.value = dequantized(operation.origin, argument.value);
   return node;
 }
 
@@ -261,7 +261,7 @@ bool Quantized::is_fixed(const Argument& argument) const {
 }
 
 // Returns scale and zero point from the operator's arguments.
-std::optional<Levels> Quantized::levels_in_call(const Node& operation, const Levels& levels) const {
+std::optional<Levels> Quantized::levels_of_arguments(const Node& operation, const Levels& levels) const {
   static constexpr std::pair<std::string_view, std::string_view> names[] = {{"scale", "zero_point"},
                                                                             {"output_scale", "output_zero_point"},
                                                                             {"Y_scale_i", "Y_zero_point_i"},
@@ -282,14 +282,14 @@ std::optional<Levels> Quantized::levels_in_call(const Node& operation, const Lev
 std::optional<Levels> Quantized::levels_of_result(const Node& operation, const at::Tensor& tensor) {
   auto levels = levels_of(tensor);
   if (!levels) return std::nullopt;
-  if (auto in_call = levels_in_call(operation, *levels)) return in_call;
+  if (auto in_call = levels_of_arguments(operation, *levels)) return in_call;
   bool settled = true;
   std::optional<Levels> inherited;
   const auto look = [&](ValueId id) {
     const Levels* found = levels_at(id);
     if (found == nullptr) return;
     settled &= found->scale.as<ValueRef>() == nullptr || found->axis.has_value();
-    const auto example = in_first_run_.find(newest(id));
+    const auto example = in_first_run_.find(current_value(id));
     if (inherited || levels->axis || example == in_first_run_.end()) return;
     const at::Tensor& input = example->second;
     const bool same_form = input.qscheme() == tensor.qscheme() && input.scalar_type() == tensor.scalar_type();
@@ -303,7 +303,7 @@ std::optional<Levels> Quantized::levels_of_result(const Node& operation, const a
   return settled ? levels : std::nullopt;
 }
 
-bool Quantized::touches(const Step& step, const Node& operation) const {
+bool Quantized::is_quantized_operation(const Step& step, const Node& operation) const {
   bool found = quantizes_floats(operation.target) || operation.target.starts_with(quantized_space);
   const auto look = [&](ValueId id) { found |= levels_at(id) != nullptr; };
   for (const NamedArgument& argument : operation.arguments) each_value(argument.value, look);
@@ -311,14 +311,14 @@ bool Quantized::touches(const Step& step, const Node& operation) const {
 }
 
 bool Quantized::carry_out(const Step& step, const std::vector<Term>& arguments, const Node& operation) {
-  if (!touches(step, operation)) return false;
+  if (!is_quantized_operation(step, operation)) return false;
   const bool quantizes = quantizes_floats(operation.target), dequantizes = operation.target == "aten::dequantize";
   std::string name = operation.target.substr(operation.target.find("::") + 2);
   const bool named = operation.target.starts_with(quantized_space);
   const bool relu = named && name.ends_with("_relu") && float_form(name) == nullptr;
   if (relu) name.resize(name.size() - std::string_view("_relu").size());
   std::optional<Node> floats = operation;
-  if (!quantizes && !dequantizes) floats = on_floats(operation, name, arguments);
+  if (!quantizes && !dequantizes) floats = float_operation(operation, name, arguments);
   if (!floats) return false;
   give_results(recording_, step, execute(recording_, step, arguments), /*known=*/false, *floats);
   if (dequantizes) {
@@ -338,7 +338,7 @@ bool Quantized::carry_out(const Step& step, const std::vector<Term>& arguments, 
   quantize_results(results, operation, relu);
   // From now on, a tensor that the operator wrote in place is the operator's result.
   if (program::changes_first_argument(step.node) && arguments[0].is_value() && results.size() == 1) {
-    rewritten_[newest(arguments[0].id)] = results[0]->id;
+    rewritten_[current_value(arguments[0].id)] = results[0]->id;
   }
   return true;
 }
@@ -356,7 +356,7 @@ void Quantized::quantize_results(const std::vector<Term*>& results, const Node& 
     const Type type = recording_.values.type(from);
     if (relu) from = write(operation.origin, "aten::relu", "", {{"self", {ValueRef{from}}}}, type);
     term->id = convert_levels(operation.origin, "quantize", from, *levels, levels->dtype);
-    keep(term->id, std::move(*levels), *term);
+    set_levels(term->id, std::move(*levels), *term);
   }
 }
 
@@ -366,7 +366,7 @@ void Quantized::dequantize_result(Term& result, const Origin& origin, const Argu
     for (std::size_t i = 0; i < list->size(); ++i) dequantize_result((*result.items)[i], origin, (*list)[i]);
     return;
   }
-  result.id = in_floats(origin, quantized).as<ValueRef>()->id;
+  result.id = dequantized(origin, quantized).as<ValueRef>()->id;
 }
 
 }  // namespace whence::recorder::script

@@ -32,23 +32,24 @@ class Quantized {
  private:
   std::optional<Levels> levels_of(const at::Tensor& tensor);
   std::optional<Levels> levels_of_result(const Node& operation, const at::Tensor& tensor);
-  std::optional<Levels> levels_in_call(const Node& operation, const Levels& levels) const;
-  bool touches(const Step& step, const Node& operation) const;
+  std::optional<Levels> levels_of_arguments(const Node& operation, const Levels& levels) const;
+  bool is_quantized_operation(const Step& step, const Node& operation) const;
   void quantize_results(const std::vector<Term*>& results, const Node& operation, bool relu);
   void dequantize_result(Term& result, const Origin& origin, const Argument& quantized);
-  void keep(ValueId id, Levels levels, const Term& term);
+  void set_levels(ValueId id, Levels levels, const Term& term);
   const Levels* levels_at(ValueId id) const;
-  ValueId newest(ValueId id) const;
+  ValueId current_value(ValueId id) const;
   bool is_fixed(const Argument& argument) const;
   ValueId write(const Origin& origin, const std::string& target, const std::string& overload,
                 std::vector<NamedArgument> arguments, Type type);
   ValueId convert_levels(const Origin& origin, const char* verb, ValueId id, const Levels& levels, DType dtype);
-  Argument in_floats(const Origin& origin, const Argument& argument);
+  Argument dequantized(const Origin& origin, const Argument& argument);
   std::pair<Argument, Argument> unpacked(const Origin& origin, const std::string& unpack, const Term& packed,
                                          const Argument& input);
   at::Tensor rounded_bias(const at::Tensor& bias, const at::Tensor& weight, const Argument& input) const;
   std::optional<Node> packed_layer(const Origin& origin, const std::string& name, const std::vector<Term>& arguments);
-  std::optional<Node> on_floats(const Node& operation, const std::string& name, const std::vector<Term>& arguments);
+  std::optional<Node> float_operation(const Node& operation, const std::string& name,
+                                      const std::vector<Term>& arguments);
 
   Recording& recording_;
   Objects& objects_;

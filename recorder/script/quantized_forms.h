@@ -14,7 +14,7 @@ inline constexpr std::string_view quantized_space = "quantized::";
 struct FloatForm {
   std::string_view target, overload;
   std::vector<std::pair<std::string_view, std::string_view>> names;  // quantized operator's, ATen's
-  std::vector<NamedArgument> further = {};
+  std::vector<NamedArgument> constants = {};
 };
 
 // Returns the form of `quantized::name`; null if it has none.
@@ -38,6 +38,6 @@ bool is_quantized(const std::optional<c10::IValue>& value);
 std::optional<Levels> integer_range(const at::Tensor& tensor);
 
 // Calls PyTorch's operator `name` on a packed weight and returns the results, such as its tensors or its stride.
-std::vector<c10::IValue> ask_packed(const std::string& name, const c10::intrusive_ptr<c10::ivalue::Object>& packed);
+std::vector<c10::IValue> call_on_packed(const std::string& name, const c10::intrusive_ptr<c10::ivalue::Object>& packed);
 
 }  // namespace whence::recorder::script

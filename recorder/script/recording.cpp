@@ -62,8 +62,8 @@ Term Recording::result(const jit::Value& output, Seen seen, bool known_result, N
   if (!count) return element(name, output.type(), std::move(seen), known_result, node);
 
   const auto differs = [&](const auto& value) { return value && value->toListRef().size() != *count; };
-  const bool by_data = becomes_sequence(output) && sizes.decides_length(node);
-  if (by_data) sizes.put_parts_into_list(node, seen);
+  const bool by_data = becomes_sequence(output) && sizes.has_dynamic_part_count(node);
+  if (by_data) sizes.note_list_parts(node, seen);
   if (by_data || (length_in_first(seen) && std::ranges::any_of(seen, differs))) {
     if (!becomes_sequence(output)) {
       throw Error(Code::baked_size, "the number of results of " + qualified(node) + " depends on a dynamic size",
@@ -94,7 +94,7 @@ void Recording::fail_at_second_size(const std::string& message, const std::strin
 
 void Recording::note_change(const Term& container, const Step& step) {
   changes.note(container, step.type(0));
-  const std::string attribute = changes.kept_as(container.items);
+  const std::string attribute = changes.attribute_of(container.items);
   if (!attribute.empty()) writer.notes.push_back(lost_write(WrittenTo::element, attribute, writer.place(step)));
 }
 

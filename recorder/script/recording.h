@@ -17,7 +17,7 @@ namespace whence::recorder::script {
 struct Recording {
   Recording(Program& recorded, const inputs::ExampleInputs& inputs)
       : program(recorded),
-        runs(inputs.given ? inputs.runs : 0, inputs.single_run),
+        runs(inputs.available ? inputs.runs : 0, inputs.single_run),
         values(recorded, inputs),
         known(values, runs),
         sizes(recorded, values, known, inputs, runs),
@@ -52,7 +52,7 @@ struct Recording {
   Attributes attributes;
   // Results of branches whose sides leave tensors of different ranks. Sizes derived from them assume the example's
   // rank; in the finished Program their own rank is unknown.
-  std::unordered_set<ValueId> of_two_ranks;
+  std::unordered_set<ValueId> mixed_ranks;
   std::optional<std::size_t> values_before_failure;  // set if the second size fails
 
  private:

@@ -41,11 +41,11 @@ void state_rank(Recording& recording, const Term& term,
   Value& value = recording.program.values[term.id];
   const auto& seen = term.seen[0];
   if (value.type.kind != ValueKind::tensor || !seen || !seen->isTensor()) return;
-  const bool two_ranks = recording.of_two_ranks.contains(term.id);
+  const bool two_ranks = recording.mixed_ranks.contains(term.id);
   if (value.type.dims && !two_ranks && !squeezed.contains(term.id)) return;
   if (is_read(recording.program.body.nodes, term.id)) return;
   squeezed.erase(term.id);
-  recording.of_two_ranks.erase(term.id);
+  recording.mixed_ranks.erase(term.id);
   if (two_ranks || !value.type.dims) {
     value.type.dims = std::vector<Dim>(static_cast<std::size_t>(seen->toTensor().dim()), {-1, true, none_id});
   }
@@ -85,21 +85,21 @@ Term optional_value(Recording& recording, const Term& flag, const Term& content)
 
 }  // namespace
 
-Term returned(Recording& recording, const Term& term, const c10::TypePtr& type,
-              std::unordered_map<ValueId, std::vector<SettledSqueeze>>& squeezed) {
+Term converted_result(Recording& recording, const Term& term, const c10::TypePtr& type,
+                      std::unordered_map<ValueId, std::vector<SettledSqueeze>>& squeezed) {
   if (term.is_optional()) {
     const auto settled = term.flag().settled();
     if (settled && !settled->toBool()) return Term();
     const Term& content = term.content();
-    if (settled) return returned(recording, content, nullptr, squeezed);
+    if (settled) return converted_result(recording, content, nullptr, squeezed);
     // If one optional is inside another, the inner flag is enough: an absent optional has an absent content.
-    if (content.is_optional()) return returned(recording, content, type, squeezed);
+    if (content.is_optional()) return converted_result(recording, content, type, squeezed);
     if (content.is_container()) {
       std::vector<Term> items;
       for (std::size_t i = 0; i < content.items->size(); ++i) {
         const Term& item = (*content.items)[i];
         const Term part = Term::container(Term::Kind::optional, {term.flag(), item});
-        items.push_back(content.is_key(i) ? item : returned(recording, part, nullptr, squeezed));
+        items.push_back(content.is_key(i) ? item : converted_result(recording, part, nullptr, squeezed));
       }
       return Term::container(content.kind, std::move(items), content.depth);
     }
@@ -114,7 +114,7 @@ Term returned(Recording& recording, const Term& term, const c10::TypePtr& type,
   if (term.items->empty() && holds_elements(type)) return empty_result(recording, term, type);
   std::vector<Term> items;
   for (std::size_t i = 0; i < term.items->size(); ++i) {
-    items.push_back(returned(recording, (*term.items)[i], program::item_type(type, i), squeezed));
+    items.push_back(converted_result(recording, (*term.items)[i], program::item_type(type, i), squeezed));
   }
   return Term::container(term.kind, std::move(items), term.depth);
 }

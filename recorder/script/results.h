@@ -16,7 +16,7 @@ namespace whence::recorder::script {
 
 // Returns the result with an optional value of the Program in place of each tensor that may be None. `type`: as forward
 // declares it. Adds a warning about a rank that depends on data, and removes the result's warnings from `squeezed`.
-Term returned(Recording& recording, const Term& term, const c10::TypePtr& type,
-              std::unordered_map<ValueId, std::vector<SettledSqueeze>>& squeezed);
+Term converted_result(Recording& recording, const Term& term, const c10::TypePtr& type,
+                      std::unordered_map<ValueId, std::vector<SettledSqueeze>>& squeezed);
 
 }  // namespace whence::recorder::script

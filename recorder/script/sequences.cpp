@@ -62,7 +62,7 @@ Argument element_argument(Recording& recording, const Term& element, DType dtype
   }
   check_dtypes(dtype, recording.values.dtype(element));
   if (element.is_value()) {
-    if (const auto& dims = recording.values.type(element.id).dims) recording.sizes.put_into_list(*dims);
+    if (const auto& dims = recording.values.type(element.id).dims) recording.sizes.note_list_element(*dims);
   }
   return program::argument(element, nullptr);
 }
@@ -185,7 +185,7 @@ bool SequenceMethod::carry_out() {
   }
   if (row->second.yields == Yields::copy) copy();
   row->second.carry_out(*this);
-  if (row->second.yields != Yields::nothing) step_.give(list_);
+  if (row->second.yields != Yields::nothing) step_.set_output(list_);
   return true;
 }
 
@@ -198,7 +198,7 @@ void SequenceMethod::unpack() {
 // Refuses an index that is out of range, unless only a check run has it: that run is dropped, as in any other
 // operation.
 void SequenceMethod::out_of_range(int run, const std::string& why) const {
-  if (recording_.runs.pretends[run]) return;
+  if (recording_.runs.off_path[run]) return;
   if (run <= 1) refuse(why, "check the model's inputs");
   recording_.runs.alive[run] = false;
 }
@@ -244,8 +244,8 @@ void SequenceMethod::insert() {
            auto value = host(term, elements.elementType(), run);
            const auto number = index.integer_at(run);
            if (!value || !number) return false;
-           const bool behind = *number == static_cast<std::int64_t>(elements.size());
-           const auto at = behind ? elements.size() : place_in(*number, elements.size());
+           const bool at_end = *number == static_cast<std::int64_t>(elements.size());
+           const auto at = at_end ? elements.size() : place_in(*number, elements.size());
            if (at) elements.insert(elements.begin() + static_cast<std::ptrdiff_t>(*at), std::move(*value));
            return at.has_value();
          });
@@ -292,11 +292,11 @@ void SequenceMethod::read(const Term& index, const jit::Value& output) {
   });
   Term element = recording_.result(output, std::move(seen), false, view.operation);
   if (cut != nullptr) {
-    recording_.sizes.follow(view.arguments, view.operation, {element});
+    recording_.sizes.derive(view.arguments, view.operation, {element});
     recording_.places.note_result(element, view.arguments);
   } else if (element.is_value()) {
     keep_common_sizes(recording_.values.type(element.id), all().seen, recording_.runs.depth > 0);
-    recording_.sizes.taken_from_list(recording_.values.type(element.id));
+    recording_.sizes.open_element_sizes(recording_.values.type(element.id));
   }
   step_.call.env[&output] = std::move(element);
   recording_.writer.write(std::move(view.operation));
@@ -305,14 +305,14 @@ void SequenceMethod::read(const Term& index, const jit::Value& output) {
 void SequenceMethod::length() {
   const Cut* cut = recording_.parts.of(all().id);
   if (auto number = cut ? number_of_parts(recording_, *cut, recording_.writer.origin_of(step_)) : std::nullopt) {
-    return step_.give(std::move(*number));
+    return step_.set_output(std::move(*number));
   }
   Node node = operation("aten::len");
   Seen seen = recording_.runs.each([&](int run) -> std::optional<c10::IValue> {
     if (!runs(run)) return std::nullopt;
     return c10::IValue(static_cast<std::int64_t>(all().seen[run]->toListRef().size()));
   });
-  step_.give(recording_.result(*step_.node.output(), std::move(seen), false, node));
+  step_.set_output(recording_.result(*step_.node.output(), std::move(seen), false, node));
   recording_.writer.write(std::move(node));
 }
 
@@ -362,15 +362,15 @@ void SequenceMethod::slice() {
 }
 
 // True for operations that join two lists. Both become sequences if one of them is.
-bool joins(const std::string& name) { return name == "add" || name == "add_" || name == "extend"; }
+bool joins_lists(const std::string& name) { return name == "add" || name == "add_" || name == "extend"; }
 
 // True if the step indexes a list of known elements by a number that depends on data: the list must become a sequence.
 bool indexes_by_data(const Step& step, const Term& list) {
   static const std::unordered_set<std::string> indexing{"__getitem__", "_set_item", "insert", "pop", "Delete"};
   if (!indexing.contains(step.name()) || step.count() < 2) return false;
-  const bool apart =
+  const bool plain =
       std::ranges::all_of(*list.items, [](const Term& item) { return item.is_value() || item.is_settled_number(); });
-  return list.kind == Term::Kind::list && apart && !step.in(1).settled();
+  return list.kind == Term::Kind::list && plain && !step.in(1).settled();
 }
 
 }  // namespace
@@ -385,7 +385,7 @@ bool carry_out_on_sequence(Recording& recording, const Step& step) {
   }
   if (!list.is_container()) return false;
   DType dtype = DType::undefined;
-  if (list.kind == Term::Kind::list && step.count() == 2 && joins(name) && step.in(1).is_sequence()) {
+  if (list.kind == Term::Kind::list && step.count() == 2 && joins_lists(name) && step.in(1).is_sequence()) {
     dtype = recording.values.type(step.in(1).items->front().id).dtype;
   } else if (!indexes_by_data(step, list)) {
     return false;

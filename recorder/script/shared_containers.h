@@ -25,18 +25,18 @@ void each_container(const Term& term, const Path& path,
                     const std::function<void(const Path& path, const Items& items)>& use);
 
 // Returns the lists and dicts that the program can reach after `step`, a branch or loop, or also within its iterations.
-enum class Sight : std::uint8_t { after, in_body };
-std::set<Items> containers_in_sight(const Recording& recording, const Step& step, Sight sight);
+enum class Reach : std::uint8_t { after, in_body };
+std::set<Items> reachable_containers(const Recording& recording, const Step& step, Reach reach);
 
 // New containers, with the two objects that each replaces: those of the two sides of a branch, or those of the first
 // iteration and of later iterations of a loop.
-class StandIns {
+class Replacements {
  public:
   bool empty() const { return objects_.empty(); }
   // `objects`: null in a case in which the container replaces no object.
   void note(const Items& container, const std::array<Items, 2>& objects) { objects_[container] = objects; }
   // From here on, refuses changes of reachable containers that are the same object in one of the two cases.
-  void refuse_changes(Changes& changes, const std::set<Items>& in_sight) const;
+  void refuse_changes(Changes& changes, const std::set<Items>& reachable) const;
 
  private:
   std::map<Items, std::array<Items, 2>> objects_;

@@ -22,12 +22,12 @@ namespace {
 using Evaluated = std::variant<Program, SizeFailure>;
 
 Evaluated evaluate(archive::Archive& archive, const ReadOptions& options, int attempt, Diagnostics& notes,
-                   const std::vector<int>& left_out = {}) {
+                   const std::vector<int>& dropped_runs = {}) {
   Program program;
   archive::ModuleTree tree(archive, program);
   inputs::ExampleInputs inputs = inputs::make_inputs(archive, options, attempt);
-  for (const int run : left_out) inputs::leave_out(inputs, run);
-  if (!options.dynamic.empty() && !inputs.given) {
+  for (const int run : dropped_runs) inputs::drop_run(inputs, run);
+  if (!options.dynamic.empty() && !inputs.available) {
     throw Error(Code::no_example_inputs, "dynamic axes need example inputs, and the archive holds none",
                 "give one for each argument: --input 'NAME=float32[1,3,224,224]'",
                 {.file = options.path, .stage = "run"});
@@ -35,11 +35,11 @@ Evaluated evaluate(archive::Archive& archive, const ReadOptions& options, int at
   Evaluator evaluator(program, tree, inputs);
   if (auto failure = evaluator.run(archive.module())) return *std::move(failure);
   if (const std::vector<int> misleading = evaluator.misleading_runs(); !misleading.empty()) {
-    std::vector<int> more = left_out;
+    std::vector<int> more = dropped_runs;
     more.insert(more.end(), misleading.begin(), misleading.end());
     return evaluate(archive, options, attempt, notes, more);
   }
-  if (auto failure = evaluator.lack_of_distant_runs()) return *std::move(failure);
+  if (auto failure = evaluator.check_distant_runs()) return *std::move(failure);
   notes = evaluator.notes();
   return program;
 }
@@ -47,7 +47,7 @@ Evaluated evaluate(archive::Archive& archive, const ReadOptions& options, int at
 // Adapts the program of a live C++ module. Removes Python's namespace from classes that have none in C++, and all
 // references to an archive that is not kept. Assumes that no size is below the least that was traced (1 if forward
 // accepts that): a C++ module may crash at smaller sizes.
-void settle_live(Program& program, const std::optional<LiveMark>& live) {
+void apply_live_mark(Program& program, const std::optional<LiveMark>& live) {
   if (!live) return;
   constexpr std::string_view python_main = "__main__.";
   for (Module& module : program.modules) {
@@ -126,7 +126,7 @@ Program evaluate_with_ties(archive::Archive& archive, ReadOptions options, Diagn
   }
 }
 
-archive::Archive opened(const ReadOptions& options) {
+archive::Archive open_archive(const ReadOptions& options) {
   volatile std::sig_atomic_t unobserved = 0;
   volatile std::sig_atomic_t& reading = options.reading != nullptr ? *options.reading : unobserved;
   const Restore done(reading);
@@ -137,7 +137,7 @@ archive::Archive opened(const ReadOptions& options) {
 Program read(const ReadOptions& options, Diagnostics& notes) {
   c10::set_default_dtype(c10::scalarTypeToTypeMeta(static_cast<at::ScalarType>(to_scalar_type(options.default_dtype))));
   const detection::DetectionOperators detection_operators;  // must outlive the archive
-  archive::Archive archive = opened(options);
+  archive::Archive archive = open_archive(options);
   if (!archive.module().find_method("forward")) {
     throw Error(Code::wrong_kind, "the module has no forward method",
                 "save a module whose forward was traced or scripted", {.file = options.path, .stage = "read"});
@@ -148,7 +148,7 @@ Program read(const ReadOptions& options, Diagnostics& notes) {
   const auto file = MappedFile::open(options.path);
   program.source = {"torchscript", base_name(options.path), file->size(),
                     options.digests ? digest_of_file(options.path) : ""};
-  settle_live(program, archive.live());
+  apply_live_mark(program, archive.live());
   program.producer = "whence " WHENCE_VERSION ", PyTorch " TORCH_VERSION;
   if (options.digests) compute_digests(program);
   return program;
