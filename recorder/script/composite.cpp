@@ -271,8 +271,7 @@ void Steps::add_results(const c10::IValue& value, Node& node) {
       node.outputs.push_back(new_value(each, ValueSource::node));
     }
   } else {
-    // The caller tries another decomposition after converter_refused; this error is final, since those need the content
-    // as well.
+    // Not converter_refused, after which the caller tries another decomposition: each one needs the content.
     throw Error(Code::unsupported_feature,
                 qualified(call_.call) + ": it depends on the content of its arguments (" + qualified(node) + ")",
                 "write the model without this operator", {.stage = "decompose"});
