@@ -56,7 +56,7 @@ bool leaves_last_axis(const Rewriter& r, const GraphNode& node) {
 }
 
 // Returns the input that must repeat its numbers for the result to do so, if the node treats all elements of the last
-// axis uniform; otherwise no_value.
+// axis in the same way; otherwise no_value.
 GraphValueId repeating_input(const Rewriter& r, const GraphNode& node) {
   if (is(node, "Mul") || is(node, "Add")) {
     const auto operands = with_number(r, node);
