@@ -6,7 +6,8 @@ namespace whence {
 
 namespace {
 
-// Tells reshapes and casts, which copy or not as it comes. ATen would answer for the tensors with which it is asked.
+// Returns true for reshapes and casts, which copy or not depending on the tensors. ATen would decide by the tensors of
+// the trace.
 bool is_copy_or_not(const OperatorFacts& facts) {
   const bool cast = facts.memory == ResultMemory::argument && facts.identity == Identity::same_dtype;
   return facts.memory == ResultMemory::by_strides || cast;

@@ -1,4 +1,4 @@
-// Failures: operators that could not be written as ONNX, and why. An export decides by `op` and `may_open` what to try
+// Failures: operators that cannot be converted to ONNX, and why. An export decides by `op` and `may_open` what to try
 // next; the diagnostic is for users.
 #pragma once
 
@@ -11,8 +11,8 @@
 namespace whence {
 
 struct Failure {
-  std::string op;         // the operator that failed, "aten::lstm.input"; empty if none is to blame
-  bool may_open = false;  // written as what ATen defines it by, the operator may do what its converter refuses
+  std::string op;         // the operator that failed, "aten::lstm.input"; empty if no single operator failed
+  bool may_open = false;  // decomposing the operator may avoid what its converter refuses
   Diagnostic diagnostic;
 };
 using Failures = std::vector<Failure>;

@@ -130,7 +130,7 @@ void Rewriter::replace_with(GraphValueId value, GraphNode node) {
 
 void Rewriter::replace_rewritten(GraphValueId from, GraphValueId to) {
   replace(from, to);
-  graph_.values[from].now = to;
+  graph_.values[from].rewritten_as = to;
 }
 
 void Rewriter::set_input(std::int32_t node, std::size_t position, GraphValueId value) {
