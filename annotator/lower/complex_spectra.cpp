@@ -67,7 +67,7 @@ Axes axes_of(PairSteps& c, const Argument& x, std::vector<std::int64_t> otherwis
   constexpr std::int64_t longest = std::numeric_limits<std::int32_t>::max();
   for (const std::int64_t size : result.sizes) {
     if (size > longest)
-      c.steps.refuse("a transform length of " + std::to_string(size) + " is too large", "use a smaller length");
+      c.steps.refuse("a transform length of " + std::to_string(size) + " is too large", "use a smaller number");
   }
   return result;
 }
