@@ -12,7 +12,7 @@ namespace whence {
 
 struct Failure {
   std::string op;         // the operator that failed, "aten::lstm.input"; empty if no single operator failed
-  bool may_open = false;  // decomposing the operator may avoid what its converter refuses
+  bool may_open = false;  // ATen's definition of the operator may convert although its converter refuses
   Diagnostic diagnostic;
 };
 using Failures = std::vector<Failure>;

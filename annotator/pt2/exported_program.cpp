@@ -277,7 +277,7 @@ class ProgramReader {
     throw Error(Code::input_mismatch,
                 "axis " + std::to_string(axis.axis) + " of '" + axis.input +
                     "' is an independent size in the program, not derived from another",
-                "give it a name, or export the program again with such dynamic_shapes", place());
+                "give it a name, or export the program again with dynamic_shapes that derive it", place());
   }
 
   // --dynamic 'x:0=batch' renames the size of that axis, also in sizes derived from it. A size keeps the first name
@@ -328,9 +328,9 @@ class ProgramReader {
 
   Diagnostic unused_name(const DynamicAxis& axis, const std::string& name) const {
     return warning(Code::input_mismatch,
-                   "axis " + std::to_string(axis.axis) + " of '" + axis.input + "' is always the size '" + name +
+                   "axis " + std::to_string(axis.axis) + " of '" + axis.input + "' always equals the size '" + name +
                        "': the name '" + axis.symbol + "' is not used",
-                   "give both one name", place());
+                   "use the same name for both", place());
   }
 
   const ReadOptions& options_;

@@ -77,7 +77,7 @@ Outcome tensor_scatter(Rewriter&, std::int32_t);
 
 // Runs before the rules, which then see the remaining body. Returns the number of changed loops.
 std::size_t scans_of_loops(graph::Graph&);
-// Pass over the whole graph; they return the number of removed nodes or constants.
+// Passes over the whole graph. Both return the number of removed nodes or constants.
 std::size_t share_constants(Rewriter&);
 std::size_t share_nodes(Rewriter&, const std::vector<ScopeId>& scopes);  // `scopes`: see SimplifyOptions
 

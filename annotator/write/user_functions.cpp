@@ -77,8 +77,7 @@ bool keeps_meaning(const onnx::NodeProto& node, int from, int to) {
   if (before == nullptr || after == nullptr) return false;
   const auto known = [&](const auto& attribute) { return after->attributes().contains(attribute.name()); };
   if (!std::ranges::all_of(node.attribute(), known)) return false;  // the attribute has become an input
-  if (name == "Split" && after->SinceVersion() >= 18 && node.input_size() < 2)
-    return false;  // the number of parts is required
+  if (name == "Split" && after->SinceVersion() >= 18 && node.input_size() < 2) return false;  // needs num_outputs
   const auto change = reformed.find(name);
   return change == reformed.end() || change->second <= before->SinceVersion() || change->second > to;
 }

@@ -61,7 +61,7 @@ TEST(RemoveNoOp, KeepsTheNodeThatMakesAnInputAnOutput) {
   GraphBuilder g;
   const auto x = g.input("x", float32, {2});
   g.output(g.node("Identity", {x}, {}, float32, {2}));
-  EXPECT_EQ(refusals(g), "remove_no_op: the graph's output needs a node that makes it\n");
+  EXPECT_EQ(refusals(g), "remove_no_op: a graph output needs a node that computes it\n");
   EXPECT_EQ(g.operators(), "Identity");
 }
 

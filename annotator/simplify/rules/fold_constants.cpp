@@ -75,7 +75,7 @@ Outcome fold_constants(Rewriter& rewriter, std::int32_t index) {
   if (is_embedding(rewriter, node)) return refused("the table is a parameter of the model");
   const auto result = evaluate(node, constants_of(rewriter, node), most_bytes_folded(rewriter.constants_read(node)));
   if (!result) return refused("the result is too large to store, or only the runtime can compute it");
-  if (rewriter.is_output(node.outputs[0])) return refused("the graph's output needs a node that makes it");
+  if (rewriter.is_output(node.outputs[0])) return refused("a graph output needs a node that computes it");
   rewriter.fold(index, *result, name_of_result(rewriter, node));
   return changed();
 }

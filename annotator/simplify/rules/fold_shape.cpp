@@ -86,7 +86,7 @@ Outcome fold_shape(Rewriter& rewriter, std::int32_t index) {
     found = sliced(rewriter, node);
   }
   if (!found) return no_match();
-  if (rewriter.is_output(node.outputs[0])) return refused("the graph's output needs a node that makes it");
+  if (rewriter.is_output(node.outputs[0])) return refused("a graph output needs a node that computes it");
   rewriter.fold(index,
                 scalar ? program::integer_scalar(found->front(), DType::int64) : program::integer_vector(*found));
   return changed();

@@ -270,7 +270,7 @@ Outcome remove_no_op(Rewriter& rewriter, std::int32_t index) {
   const GraphValueId input = repeated_input(rewriter, node);
   if (input == no_value) return no_match();
   const GraphValueId output = node.outputs[0];
-  if (!rewriter.can_replace(output, input)) return refused("the graph's output needs a node that makes it");
+  if (!rewriter.can_replace(output, input)) return refused("a graph output needs a node that computes it");
   if (rewriter.use_count(output) == 0) return no_match();
   rewriter.replace(output, input);
   return changed();

@@ -81,7 +81,7 @@ Outcome unsqueeze_chain(Rewriter& rewriter, std::int32_t index) {
 
   const graph::GraphValueId result = outer.outputs[0];
   if (restores(layout, dims->size())) {
-    if (!rewriter.can_replace(result, x)) return refused("the graph's output needs a node that makes it");
+    if (!rewriter.can_replace(result, x)) return refused("a graph output needs a node that computes it");
     rewriter.replace(result, x);
     return changed();
   }
