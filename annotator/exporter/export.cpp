@@ -142,7 +142,7 @@ Converted converted_or_decomposed(const Program& program, const ExportOptions& o
   Converted undecomposed = attempt(program, options, {});
   Refused refused;  // the first refusal of each operator
   for (const Failure& each : undecomposed.failures) {
-    if (each.may_open) refused.emplace(each.op, each.diagnostic);
+    if (each.may_decompose) refused.emplace(each.op, each.diagnostic);
   }
   if (refused.empty() || !options.trace_composite) return undecomposed;
   Converted decomposed = attempt(program, options, refused);

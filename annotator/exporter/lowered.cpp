@@ -24,7 +24,7 @@ void warn_of_long_forms(const Program& program, const Program& lowered, const lo
   std::map<std::string, std::pair<const Node*, std::size_t>> longest;
   for (const Node* node : operations(program)) {
     const std::size_t count = operations_of[node->origin.op];
-    if (count < long_form || composites.opened_by(program, *node) == nullptr) continue;
+    if (count < long_form || composites.decomposed_by(program, *node) == nullptr) continue;
     auto& [call, operations] = longest[qualified(*node)];
     if (count > operations) call = node, operations = count;
   }
@@ -59,7 +59,7 @@ bool select_composites(lower::Composites& composites, std::set<std::string>& fai
   for (const Node* node : operations(program)) {
     const auto remaining = unconvertible.find(node->origin.op);
     if (remaining == unconvertible.end()) continue;
-    const std::string* opened = composites.opened_by(program, *node);
+    const std::string* opened = composites.decomposed_by(program, *node);
     if (opened != nullptr) failed.insert(*opened);
     for (const std::string& key : remaining->second) {
       if (opened == nullptr && !is_kept_undecomposed(options, key)) keys.insert(key);

@@ -218,8 +218,8 @@ class ComplexPairs {
   void run() {
     collect();
     program::Replacements replaced;
-    program::open_nodes(program_, replaced,
-                        [&](const Node& node, std::vector<Node>& to) { return open(node, to, replaced); });
+    program::expand_nodes(program_, replaced,
+                          [&](const Node& node, std::vector<Node>& to) { return open(node, to, replaced); });
   }
 
  private:

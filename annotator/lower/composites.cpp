@@ -326,7 +326,7 @@ class CallDecomposition {
 // Appends the steps of one call to `to` and records the replacements of its results.
 bool open(Program& program, const Node& node, Composites& composites, std::vector<Node>& to,
           program::Replacements& replaced) {
-  if (composites.opened_by(program, node) == nullptr) return false;
+  if (composites.decomposed_by(program, node) == nullptr) return false;
   CallDecomposition opening(program, node, composites.trace);
   try {
     if (!opening.run() || opening.results().size() != node.outputs.size()) return false;
@@ -341,7 +341,7 @@ bool open(Program& program, const Node& node, Composites& composites, std::vecto
 
 }  // namespace
 
-const std::string* Composites::opened_by(const Program& program, const Node& node) const {
+const std::string* Composites::decomposed_by(const Program& program, const Node& node) const {
   const auto find = [&](const std::string& key) {
     const auto found = keys.find(key);
     return found == keys.end() ? nullptr : &*found;
@@ -354,10 +354,10 @@ const std::string* Composites::opened_by(const Program& program, const Node& nod
   return functional ? find(qualified(*functional)) : nullptr;
 }
 
-void open_composites(Lowering& lowering) {
+void decompose_composites(Lowering& lowering) {
   if (lowering.composites == nullptr || lowering.composites->keys.empty()) return;
   program::Replacements replaced;
-  program::open_nodes(lowering.program, replaced, [&](const Node& node, std::vector<Node>& to) {
+  program::expand_nodes(lowering.program, replaced, [&](const Node& node, std::vector<Node>& to) {
     return open(lowering.program, node, *lowering.composites, to, replaced);
   });
 }

@@ -29,7 +29,7 @@ struct Composites {
 
   // Returns the operator of `keys` that the node calls, directly or by its in-place form (aten::subtract for
   // aten::subtract_); nullptr if none.
-  const std::string* opened_by(const Program& program, const Node& node) const;
+  const std::string* decomposed_by(const Program& program, const Node& node) const;
 };
 
 }  // namespace whence::lower

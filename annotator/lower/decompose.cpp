@@ -118,7 +118,7 @@ class Decomposer {
 
   void run() {
     used_ = program::values_read(program_);
-    program::open_nodes(program_, replaced_, [&](const Node& node, std::vector<Node>& to) {
+    program::expand_nodes(program_, replaced_, [&](const Node& node, std::vector<Node>& to) {
       const auto composition = compositions().find(qualified(node));
       return composition != compositions().end() && program::named_in(untouched_, qualified(node)) == nullptr &&
              compose(node, composition->second, to);

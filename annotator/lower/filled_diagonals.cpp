@@ -47,11 +47,11 @@ Argument wrapped_diagonal(Compose& c, const Argument& self) {
 
 }  // namespace
 
-void open_filled_diagonals(Lowering& lowering) {
+void expand_filled_diagonals(Lowering& lowering) {
   const auto fills = [](const Node& node) { return node.target == "aten::fill_diagonal_"; };
   if (!program::any_node(lowering.program.body, fills)) return;
   program::Replacements replaced;
-  program::open_nodes(lowering.program, replaced, [&](const Node& node, std::vector<Node>& to) {
+  program::expand_nodes(lowering.program, replaced, [&](const Node& node, std::vector<Node>& to) {
     if (!fills(node)) return false;
     Compose c(lowering.program, node);
     try {

@@ -46,8 +46,8 @@ class PackedSequences {
     for (const ProgramOutput& output : program_.outputs) check(output.value);
     if (!understood_) return;
     Replacements replaced;
-    program::open_nodes(program_, replaced,
-                        [&](const Node& node, std::vector<Node>& to) { return open(node, to, replaced); });
+    program::expand_nodes(program_, replaced,
+                          [&](const Node& node, std::vector<Node>& to) { return open(node, to, replaced); });
   }
 
  private:

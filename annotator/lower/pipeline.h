@@ -34,8 +34,8 @@ void write_out_kernels(Program& program);
 // The passes, each in its own file, called in the order of pipeline.cpp. Tests call them one by one.
 struct Lowering;
 void settle_branches(Lowering& lowering);
-void open_composites(Lowering& lowering);
-void open_filled_diagonals(Lowering& lowering);
+void decompose_composites(Lowering& lowering);
+void expand_filled_diagonals(Lowering& lowering);
 void functionalize(Lowering& lowering);
 void views_for_copies(Lowering& lowering);
 void pad_packed_sequences(Lowering& lowering);

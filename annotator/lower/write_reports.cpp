@@ -23,7 +23,7 @@ Failure WriteReports::refusal(const Node& node, const std::string& why) const {
 
 void WriteReports::report(const Failure& failure) {
   const Diagnostic& added = failure.diagnostic;
-  for (const auto& [op, may_open, known] : lowering_.failures) {
+  for (const auto& [op, may_decompose, known] : lowering_.failures) {
     if (known.message == added.message && known.where == added.where) return;
   }
   lowering_.failures.push_back(failure);

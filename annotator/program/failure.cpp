@@ -17,8 +17,8 @@ bool is_copy_or_not(const OperatorFacts& facts) {
 
 Failure failure_of(const Node& node, Diagnostic diagnostic) {
   const bool refused = diagnostic.code == Code::converter_refused || diagnostic.code == Code::unsupported_feature;
-  const bool may_open = refused && !is_copy_or_not(facts_of(node.target));
-  return {qualified(node), may_open, std::move(diagnostic)};
+  const bool may_decompose = refused && !is_copy_or_not(facts_of(node.target));
+  return {qualified(node), may_decompose, std::move(diagnostic)};
 }
 
 void add_failures(Failures& failures, const Node& node, const Error& error) {

@@ -24,9 +24,9 @@ Node node_like(const Node& node, std::string target, std::string overload, std::
 // Returns every value that a node, a block or the program itself reads.
 std::unordered_set<ValueId> values_read(const Program& program);
 
-// Calls `open` for each node, bodies first. `open` may replace the node: it appends nodes to `to`, adds the
+// Calls `expand` for each node, bodies first. `expand` may replace the node: it appends nodes to `to`, adds the
 // replacements of the results to `replaced`, and returns true. If it returns false, the node stays.
-void open_nodes(Program& program, Replacements& replaced,
-                const std::function<bool(const Node& node, std::vector<Node>& to)>& open);
+void expand_nodes(Program& program, Replacements& replaced,
+                  const std::function<bool(const Node& node, std::vector<Node>& to)>& expand);
 
 }  // namespace whence::program

@@ -234,12 +234,11 @@ Outcome rotate_in_part(Rewriter& r, const GraphNode& concat) {
   const GraphNode* rotary = r.producer(concat.inputs[0], "RotaryEmbedding");
   if (rotary == nullptr || rotary->find("rotary_embedding_dim") != nullptr || r.use_count(concat.inputs[0]) != 1)
     return no_match();
-  const auto front = piece(r, rotary->inputs[0]), remainder = piece(r, concat.inputs[1]);
-  const bool all = front && remainder && front->all == remainder->all && front->begin == 0 &&
-                   front->end == remainder->begin && front->step == 1 && remainder->step == 1 &&
-                   remainder->end == width(r, remainder->all);
+  const auto front = piece(r, rotary->inputs[0]), tail = piece(r, concat.inputs[1]);
+  const bool all = front && tail && front->all == tail->all && front->begin == 0 && front->end == tail->begin &&
+                   front->step == 1 && tail->step == 1 && tail->end == width(r, tail->all);
   if (!all) return refused("the concatenated parts are not slices of one tensor");
-  const auto pieces = joined(front->node->origin, remainder->node->origin);
+  const auto pieces = joined(front->node->origin, tail->node->origin);
   GraphNode node = make_node("RotaryEmbedding", {front->all, rotary->inputs[1], rotary->inputs[2]},
                              joined(joined(pieces, rotary->origin), concat.origin));
   node.attributes = rotary->attributes;
