@@ -16,12 +16,12 @@ Program lower(const Program& program, Failures& failures, Diagnostics& notes, co
   views_for_copies(lowering);         // not earlier: a write to the source does not change a copy
   pad_packed_sequences(lowering);     // before no-ops are dropped: a slice that it adds may be one
   decompose(lowering);                // no decomposed kernel writes; the steps may be no-ops
-  complex_as_pairs(lowering);  // on functional operators; leaves no-ops for tensors that only changed their dtype
-  drop_no_ops(lowering);       // only now is a detach or a view without effect, because nothing writes through it
-  drop_dead_code(lowering);    // before constants: an unused node must not keep tensors alive
-  use_constants(lowering);     // after functionalize, which gives written tensors a new value
-  join_branches(lowering);     // on pure operators: merged nodes move past the nodes in between
-  drop_dead_code(lowering);    // last: removes nodes that the other passes left unused
+  complex_as_pairs(lowering);         // on functional operators; leaves no-ops where only a dtype changed
+  drop_no_ops(lowering);              // only now is a detach without effect: nothing writes through it
+  drop_dead_code(lowering);           // before constants: an unused node must not keep tensors alive
+  use_constants(lowering);            // after functionalize, which gives written tensors a new value
+  join_branches(lowering);            // on pure operators: merged nodes move past the nodes in between
+  drop_dead_code(lowering);           // last: removes nodes that the other passes left unused
   return lowered;
 }
 
