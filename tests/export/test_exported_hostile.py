@@ -333,7 +333,7 @@ def marks_in_names(document):  # characters that are marks of our own while name
     (no_result, "its result is missing"), (writes_to({"as_float": 2.0}), "something that is not a tensor"),
     (writes_to({"as_ints": [1, 2]}), "node 1 'relu': it writes to something that is not a tensor"),
     (writes_to({"as_tensors": []}), "something that is not a tensor"),
-    (marks_in_names, "is read before anything makes it"),
+    (marks_in_names, "is read before it is defined"),
     (first_size(2**62), "larger than any memory"), (first_size(-1), "negative"), (first_size(-2**63), "negative"),
     (name_twice, "another node has this name"), (value_twice, "two values are called"),
 ])
