@@ -1,5 +1,5 @@
-// prim::If -> If and prim::Loop -> Loop. A body is a graph of its own that sees the values around it: a value of an
-// enclosing graph appears in it as a captured value, never as an input.
+// Converts prim::If to If and prim::Loop to Loop. A body is a separate graph that sees the values around it: a value of
+// an enclosing graph appears in it as a captured value, never as an input.
 #include <algorithm>
 #include <utility>
 
@@ -13,12 +13,12 @@ using graph::GraphValueId;
 
 namespace {
 
-// Only where both are known, two dtypes can disagree.
+// Returns true if both dtypes are known and not equal.
 bool differ(DType a, DType b) { return a != DType::undefined && b != DType::undefined && a != b; }
 
 }  // namespace
 
-// A result of a body has to be some node's own.
+// Copies a value with an Identity: ONNX requires that each result of a body is produced by its own node.
 GraphValueId ConvertSession::copied(GraphValueId value) {
   constexpr int identity_of_sequences = 14;
   if (graph().values[value].sequence && opset() < identity_of_sequences) {
@@ -29,8 +29,8 @@ GraphValueId ConvertSession::copied(GraphValueId value) {
   return emit("", "Identity", {value}, {}, 1).front();
 }
 
-// Returns a placeholder for a result that only the other side gives, because this side returned before. It is never
-// read, but ONNX requires a value of the type there.
+// Returns a placeholder for a result that only the other branch gives, because this branch returned early. It is never
+// read, but ONNX requires a value of that type.
 GraphValueId ConvertSession::unread(const Type& type) {
   const DType dtype = type.dtype == DType::undefined ? DType::float32 : type.dtype;
   if (type.kind == ValueKind::sequence) {
@@ -125,7 +125,7 @@ void ConvertSession::convert_if(const Node& node) {
 }
 
 // Arguments: max_trip_count, condition, initial (the list of carried values). The block ends with the next condition
-// and the next carried values; results beyond those are stacked over all iterations, along a new first axis.
+// and the next carried values; further results are stacked over all iterations, along a new first axis.
 void ConvertSession::convert_loop(const Node& node) {
   std::vector<GraphValueId> inputs;
   for (const NamedArgument& argument : node.arguments) {

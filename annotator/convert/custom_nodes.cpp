@@ -1,5 +1,5 @@
-// Operators that become nodes of a domain of their own, with the arguments of the call: for the user's ONNX functions,
-// for a runtime that has the operator, or for a tool that replaces the node in the file.
+// Writes operators as nodes of a custom domain with the arguments of the call: for the user's ONNX functions, for a
+// runtime that has the operator, or for a tool that replaces the node in the file.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -51,7 +51,7 @@ std::vector<To> elements(const ArgumentList& list) {
   return values;
 }
 
-// Adds an argument as an ONNX attribute; false if an attribute cannot hold it, as with a tensor.
+// Adds an argument as an ONNX attribute; returns false if an attribute cannot hold it, as for a tensor.
 bool add_attribute(Attributes& to, const std::string& name, const Argument& value) {
   const auto add = [&](auto attribute) {
     to.push_back({name, std::move(attribute)});
@@ -70,8 +70,9 @@ bool add_attribute(Attributes& to, const std::string& name, const Argument& valu
   return all_are<std::string>(*list) && add(elements<std::string, std::string>(*list));
 }
 
-// The arguments of a call, exactly, as JSON by name: numbers, texts, flags, lists and null as they are, {"input": 2}
-// for the node's third input, {"dtype": "float32"}, {"keyword": "cpu"}, {"complex": [0, 1]}, {"number": "inf"}.
+// Returns the exact arguments of a call as JSON, by name. Numbers, texts, flags, lists and null stay as they are;
+// {"input": 2} is the node's third input. Other forms: {"dtype": "float32"}, {"keyword": "cpu"}, {"complex": [0, 1]},
+// {"number": "inf"}.
 std::string arguments_as_json(const Node& node, const std::vector<Argument>& inputs) {
   Json arguments = Json::object();
   for (const NamedArgument& each : node.arguments) arguments[each.name] = json_of(each.value, inputs);
@@ -80,7 +81,7 @@ std::string arguments_as_json(const Node& node, const std::vector<Argument>& inp
 
 }  // namespace
 
-// A trace holds x + 1.5 as an operator of two tensors, where Python wrote a number.
+// Turns a 0-d constant back into the Python number it was: a trace holds x + 1.5 as an operator of two tensors.
 Argument ConvertSession::as_written(const Argument& argument) const {
   const auto* reference = argument.as<ValueRef>();
   if (reference == nullptr || program_.source.kind == "torch.export") return argument;
@@ -96,8 +97,8 @@ Argument ConvertSession::as_written(const Argument& argument) const {
   return content->dtype == DType::int64 ? number(std::int64_t{}) : argument;
 }
 
-// aten::foo(x, [y, z], dim=1) -> whence.aten::foo(x, y, z) with attributes dim, overload, inputs = [self, list.0, ...];
-// of an operator that is kept, all of the arguments stand in the attribute `arguments`, too.
+// aten::foo(x, [y, z], dim=1) -> whence.aten::foo(x, y, z) with attributes dim, overload, inputs = [self, list.0, ...].
+// For a kept operator, the attribute `arguments` also holds all of the arguments.
 void ConvertSession::convert_as_custom(const Node& node) {
   try {
     Node call = node;
@@ -147,8 +148,8 @@ bool ConvertSession::is_passed_through(const Node& node) const {
   return options_.passed_through.contains(node.target.substr(0, node.target.find("::"))) && !is_written_as_it_is(node);
 }
 
-// If an operator has both a function and a replacement, the one whose name gives the overload wins, then the
-// replacement.
+// If an operator has both a function and a replacement, the one whose name includes the overload wins; otherwise the
+// replacement does.
 bool ConvertSession::is_kept(const Node& node) const {
   const std::string *function = named_in(options_.custom_operators, qualified(node)),
                     *kept = named_in(options_.kept_operators, qualified(node));

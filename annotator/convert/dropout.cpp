@@ -1,4 +1,4 @@
-// ONNX's Dropout is the identity unless its third input says that it trains.
+// ONNX's Dropout is the identity unless its third input, training_mode, is true.
 #include "annotator/convert/dropout.h"
 
 namespace whence::convert {
@@ -8,7 +8,7 @@ std::vector<Val> inputs(Ctx& c, Val value, double ratio) {
   return {value, c.constant_number(ratio, DType::float32), c.constant_number(1, DType::boolean)};
 }
 
-// ONNX's ratio is below 1. As in PyTorch, NaN stays.
+// Drops all elements: ONNX's ratio must be below 1. NaN stays NaN, as in PyTorch.
 Val none_kept(Ctx& c, Val value) { return c.emit("Mul", {value, c.constant_number(0, c.dtype(value))}); }
 
 }  // namespace

@@ -9,10 +9,10 @@ namespace whence::convert {
 
 namespace {
 
-constexpr std::int64_t longest_table = std::int64_t{1} << 16U;  // places that stand in the file
+constexpr std::int64_t longest_table = std::int64_t{1} << 16U;  // indices stored in the file
 
-// PyTorch's CPU kernels multiply by the inverse of the factor, in float32, and by the centres of pixels with one
-// rounding (aten/src/ATen/native/UpSample.h and cpu/UpSampleKernel.cpp, PyTorch 2.13).
+// PyTorch's CPU kernels multiply by the inverse of the factor in float32, and with pixel centres round once
+// (aten/src/ATen/native/UpSample.h and cpu/UpSampleKernel.cpp, PyTorch 2.13).
 float inverse_of(const NearestAxis& nearest) {
   if (nearest.factor) return static_cast<float>(1 / *nearest.factor);
   return static_cast<float>(*nearest.size) / static_cast<float>(*nearest.result_size);
@@ -28,9 +28,9 @@ bool is_power_of_two(float factor) {
   return std::frexp(factor, &exponent) == 0.5F;
 }
 
-// True if a Resize may read another element than that at `place`: ONNX's formula divides by the factor, and in float32
-// a seventh of 14 is 6 by 2 / 14. By the centres of pixels runtimes round in ways of their own, at the border between
-// two elements.
+// Returns true if Resize may read another element than the one at `place`. ONNX's formula divides by the factor; for 14
+// elements resized to 2, 1 / (2 / 14) is below 7 in float32, so it reads element 6. With pixel centres, runtimes round
+// differently at the border between two elements.
 bool may_misread(std::int64_t k, std::int64_t place, float inverse, float factor, bool exact) {
   if (!exact) return whole_size(static_cast<float>(k) / factor) != place;
   constexpr double near = 1e-4;
@@ -53,12 +53,12 @@ Val known_places(Ctx& c, const NearestAxis& nearest) {
   return misread ? c.constant_ints(places) : absent;
 }
 
-// In float32, as PyTorch divides them.
+// Divides in float32, like PyTorch.
 Val ratio(Ctx& c, Val size, Val result_size, DType dtype) {
   return c.cast(c.emit("Div", {c.cast(size, DType::float32), c.cast(result_size, DType::float32)}), dtype);
 }
 
-// The same arithmetic in the file, for an axis of any size.
+// The same arithmetic as nodes, for an axis of any size.
 Val computed_places(Ctx& c, Val x, std::int64_t axis, const NearestAxis& nearest) {
   const DType dtype = nearest.exact ? DType::float64 : DType::float32;
   const auto number = [&](double value) { return c.constant_number(value, dtype); };
@@ -95,7 +95,7 @@ Val places_to_gather(Ctx& c, Val x, std::int64_t axis, const NearestAxis& neares
   if (nearest.factor && !(nearest.written > 0 && std::isfinite(inverse_of(nearest)))) return absent;
   if (known) return known_places(c, nearest);
   const bool whole = *nearest.factor == std::floor(*nearest.factor);
-  // ONNX Runtime copies where all sizes stay.
+  // ONNX Runtime copies if no size changes.
   if (may_keep_size(*nearest.factor) || may_round_up(*nearest.factor)) return computed_places(c, x, axis, nearest);
   if (nearest.image && !nearest.exact && *nearest.factor > 1 && !whole) return computed_places(c, x, axis, nearest);
   constexpr std::int64_t longest = std::int64_t{1} << 14U;

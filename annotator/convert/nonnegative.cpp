@@ -1,4 +1,4 @@
-// Walks from a value towards what it is computed of; a few steps are enough for size arithmetic.
+// Traces a value back to the values it is computed from; a few steps are enough for size arithmetic.
 #include "annotator/convert/nonnegative.h"
 
 #include <algorithm>
@@ -12,9 +12,9 @@ using graph::GraphValueId;
 
 namespace {
 
-// A bound is far inside of what int64 holds, so that sums and products of two do not overflow.
+// Bounds are limited to far below the range of int64, so that sums and products of two do not overflow.
 constexpr std::int64_t far = std::int64_t{1} << 31;
-using Least = std::optional<std::int64_t>;  // nullopt: nothing is known
+using Least = std::optional<std::int64_t>;  // nullopt: unknown
 
 Least bounded(std::int64_t least) { return std::clamp(least, -far, far); }
 
@@ -40,7 +40,7 @@ const std::unordered_map<std::string_view, Rule>& rules() {
   return rules;
 }
 
-// The smallest of the sizes that a Shape node gives.
+// Returns the smallest of the sizes that a Shape node gives.
 Least least_size(const Graph& graph, const GraphNode& shape) {
   const auto& dims = graph.values[shape.inputs[0]].dims;
   if (!dims) return 0;

@@ -1,4 +1,4 @@
-// Rearranging weights by their bytes.
+// Rearranges weights as bytes.
 #include "annotator/convert/weights.h"
 
 #include <algorithm>
@@ -24,8 +24,9 @@ namespace {
 
 constexpr std::int64_t cache_line = 64;  // bytes
 
-// [rows, columns] elements of Width bytes to [columns, rows]; the result's rows are `stride` elements long. By square
-// tiles a cache line wide, turned aside: each line of the result is then written once and whole.
+// Transposes [rows, columns] elements of Width bytes to [columns, rows]; the result's rows are `stride` elements long.
+// Each square tile is a cache line wide and is transposed in a local buffer, so that every cache line of the result is
+// written once and completely.
 template <std::size_t Width>
 void transpose(const std::byte* from, std::byte* to, std::int64_t rows, std::int64_t columns, std::int64_t stride) {
   struct Element {
@@ -43,7 +44,7 @@ void transpose(const std::byte* from, std::byte* to, std::int64_t rows, std::int
       std::memcpy(to + ((c0 + c) * stride + r0) * Width, turned[c].data(), static_cast<std::size_t>(height) * Width);
     }
   };
-  constexpr std::integral_constant<std::int64_t, side> whole;  // so that the compiler knows it
+  constexpr std::integral_constant<std::int64_t, side> whole;  // a compile-time constant
   for (std::int64_t r0 = 0; r0 < rows; r0 += side) {
     for (std::int64_t c0 = 0; c0 < columns; c0 += side) {
       if (r0 + side <= rows && c0 + side <= columns) {
@@ -72,7 +73,7 @@ Transpose transpose_of(std::size_t width) {
   }
 }
 
-// Memory for the result that is not cleared before it is written.
+// Memory for the result, left uninitialised until it is written.
 struct Room {
   explicit Room(std::size_t size) : bytes(std::make_shared_for_overwrite<std::byte[]>(size)), size(size) {}
   Bytes take() const { return Bytes::part_of(bytes, bytes.get(), size); }
@@ -81,8 +82,8 @@ struct Room {
   std::size_t size;
 };
 
-// A weight that lies in a file is read some rows at a time: what is read through the mapping counts as this process's
-// memory. False when the file does not give them.
+// Reads a weight from its file some rows at a time: pages read through the mapping would count as this process's
+// memory. Returns false if the file cannot be read completely.
 bool transpose_from_file(const TensorData& matrix, std::byte* to) {
   constexpr std::size_t at_once = std::size_t{1} << 20;  // bytes
   if (matrix.bytes.file().empty()) return false;
@@ -117,7 +118,7 @@ TensorData permuted(const TensorData& tensor, const Ints& permutation) {
   const std::size_t width = size_of(tensor.dtype);
   const bool dense = static_cast<std::size_t>(tensor.element_count()) * width == tensor.bytes.size();
   if (permutation.size() != rank || !dense) {
-    throw Error(Code::corrupt_file, "a constant of rank " + std::to_string(rank) + " is said to have another shape",
+    throw Error(Code::corrupt_file, "a constant of rank " + std::to_string(rank) + " does not match its stated shape",
                 "save the model again with torch.export.save");
   }
   const Room room(tensor.bytes.size());
@@ -218,7 +219,7 @@ Val derived_constant(Ctx& c, Val source, std::string_view suffix,
 }
 
 Val per_channel(Ctx& c, Val weight, int trailing) {
-  c.expect(trailing >= 0, "the input has an axis of channels after the one of the batch");
+  c.expect(trailing >= 0, "the input must have a batch axis and a channel axis");
   if (trailing == 0) return weight;
   if (const TensorData* data = c.constant(weight)) {
     Ints shape = data->shape;

@@ -10,27 +10,28 @@ Val indices(Ctx& c, const Ints& values, const Ints& shape) {
   return c.constant_tensor({DType::int64, shape, Bytes::copy_of(values.data(), values.size() * sizeof values[0])});
 }
 
-constexpr std::int64_t longest_window = std::int64_t{1} << 24U;  // its offsets stand in the file
-constexpr std::int64_t longest_table = std::int64_t{1} << 16U;   // the same of all windows
+constexpr std::int64_t longest_window = std::int64_t{1} << 24U;  // offsets within one window, stored in the file
+constexpr std::int64_t longest_table = std::int64_t{1} << 16U;   // indices of all windows, stored in the file
 
 }  // namespace
 
 Val window_places(Ctx& c, Val x, std::int64_t axis, std::optional<std::int64_t> size, const Windows& windows,
                   PlacesOrder order) {
-  c.expect(!size || windows.reach() < *size, "windows that fit into the axis");
+  c.expect(!size || windows.reach() < *size, "windows must fit into the axis");
   if (windows.elements > longest_window) {
-    c.refuse("windows of " + std::to_string(windows.elements) + " elements", "use as_strided or slices");
+    c.refuse("windows of " + std::to_string(windows.elements) + " elements are not supported",
+             "use as_strided or slices");
   }
   const bool elements_first = order == PlacesOrder::elements_first;
   if (!size || windows.count(*size) > longest_table / std::max<std::int64_t>(windows.elements, 1)) {
     Ints offsets;
     for (std::int64_t i = 0; i < windows.elements; ++i) offsets.push_back(i * windows.dilation);
-    // Windows begin at 0, step, ... up to the last that leaves room for one.
+    // Windows begin at 0, step, ... up to the last one that fits.
     const Val past_last = size ? c.constant_int(*size - windows.reach())
                                : c.emit("Sub", {c.dim_of(x, axis), c.constant_int(windows.reach())});
     const Val starts = c.emit("Range", {c.constant_int(0), past_last, c.constant_int(windows.step)});
     if (elements_first) return c.emit("Add", {indices(c, offsets, {windows.elements, 1}), starts});
-    // Not an Unsqueeze: of known sizes, onnx's propagation of data takes its result for the vector.
+    // Not an Unsqueeze: if sizes are known, onnx's data propagation takes its result for the vector itself.
     return c.emit("Add", {c.emit("Reshape", {starts, c.constant_ints({-1, 1})}), c.constant_ints(offsets)});
   }
   const std::int64_t count = windows.count(*size);

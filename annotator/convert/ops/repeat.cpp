@@ -1,5 +1,5 @@
-// repeat_interleave: each element several times in a row. It is a Gather, whose indices are constants where the sizes
-// and counts are known and come from the running sum of the counts where not.
+// repeat_interleave: each element several times in a row. It is a Gather. Its indices are constants if sizes and counts
+// are known; otherwise they are computed from the running sum of the counts.
 #include <optional>
 #include <vector>
 
@@ -35,11 +35,11 @@ Val gather(Ctx& c, const Interleaved& x, Val indices) {
   return c.emit("Gather", {x.input, indices}, {{"axis", x.axis}});
 }
 
-// Element i repeats[i] times.
+// Contains the index i repeats[i] times.
 Ints constant_indices(Ctx& c, const Ints& repeats) {
   std::int64_t count = 0;
   for (const std::int64_t each : repeats) {
-    c.expect(each >= 0, "numbers of copies that are not negative");
+    c.expect(each >= 0, "repeats must not be negative");
     count = saturated_sum(count, each);
   }
   Ints indices;
@@ -48,7 +48,7 @@ Ints constant_indices(Ctx& c, const Ints& repeats) {
   return indices;
 }
 
-// The same from counts [n] that are computed: output j takes the element i for which i running sums are <= j.
+// Computes the indices from counts [n] at run time: output j takes the element i for which i running sums are <= j.
 Val computed_indices(Ctx& c, Val repeats) {
   const Val counts = c.cast(repeats, DType::int64);
   const Val ends = c.emit("CumSum", {counts, c.constant_int(0)});
@@ -75,11 +75,12 @@ bool surely_one_each(Ctx& c, const Interleaved& x, Val repeats) {
   return counts.symbol != none_id && counts.symbol == elements.symbol;
 }
 
-// Every element `repeats` times. Over a dynamic or a large size the copies are made on an axis of their own and joined.
+// Repeats every element `repeats` times. For a dynamic or large size, the copies are made along a new axis, which is
+// then merged.
 void same_number(Ctx& c, const Interleaved& x, const Size& repeats) {
   const auto known = c.static_size(repeats);
   const auto size = c.static_dim(x.input, x.axis);
-  c.expect(!known || *known >= 0, "a number of copies that is not negative");
+  c.expect(!known || *known >= 0, "repeats must not be negative");
   if (known && size && c.table_fits({*size}) && c.table_fits({*size, *known})) {
     return c.yield(gather(c, x, c.constant_ints(constant_indices(c, Ints(c.table_size({*size}), *known)))));
   }
@@ -106,7 +107,7 @@ void by_tensor(Ctx& c) {
 
 void by_number(Ctx& c) { same_number(c, input(c), c.size("repeats")); }
 
-// The indices themselves.
+// Yields the indices themselves.
 void indices_only(Ctx& c) { c.yield(indices_from(c, c.tensor("repeats"))); }
 
 const OpEntry kRepeat[] = {

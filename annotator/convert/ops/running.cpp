@@ -1,9 +1,8 @@
-// Running products, extremes and log-sums along an axis: element i is made of elements 0 to i.
+// Running products, extremes and log-sums along an axis: element i is computed from elements 0 to i.
 //
-// ONNX has a running sum, and since opset 26 a running product. The others double their reach: after a step with
-// distance d every element stands for the 2d elements up to it, so log2(n) steps do, where n is the size of the axis.
-// For a dynamic n, a mask gives every element a row of all elements up to it, and the rows are reduced: n times the
-// memory.
+// ONNX has a running sum, and since opset 26 a running product. The other operators double their reach: after the step
+// with distance d, every element covers the 2d elements up to it, so an axis of n elements needs log2(n) steps. For a
+// dynamic n, a mask gives every element a row of all elements up to it, and the rows are reduced: n times the memory.
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -16,9 +15,9 @@
 namespace whence::convert {
 namespace {
 
-using Parts = std::vector<Val>;  // the carried values: one, and its position if that is a result
+using Parts = std::vector<Val>;  // the carried values: one, and its index if that is a result
 
-// x moved by `distance` along the axis; what comes in at the front is `fill`.
+// Shifts x by `distance` along the axis; `fill` enters at the front.
 Val moved(Ctx& c, Val x, std::int64_t axis, std::int64_t distance, double fill) {
   const DType dtype = c.dtype(x);
   const std::vector<Dim> dims = c.dims(x);
@@ -30,14 +29,15 @@ Val moved(Ctx& c, Val x, std::int64_t axis, std::int64_t distance, double fill) 
   return c.typed(padded, dtype, dims);
 }
 
-// `join` makes of what stands before an element, and of the element's own, what stands for both.
+// `join` combines the values of the elements before an element with the element's own.
 Parts running(Ctx& c, Parts parts, const std::vector<double>& fills,
               const std::function<Parts(const Parts& before, const Parts& own)>& join) {
   const std::vector<Dim> dims = c.dims(parts[0]);
   if (dims.empty()) return parts;
   const std::int64_t axis = c.axis(c.integer("dim"), c.rank(parts[0]));
   const auto size = c.static_dim(parts[0], axis);
-  if (*size > most_counted) c.refuse("an axis of " + std::to_string(*size) + " elements", "use smaller sizes");
+  if (*size > most_counted)
+    c.refuse("an axis of " + std::to_string(*size) + " elements is too long", "use smaller sizes");
   for (std::int64_t distance = 1; distance < *size; distance *= 2) {
     Parts before;
     for (std::size_t i = 0; i < parts.size(); ++i) before.push_back(moved(c, parts[i], axis, distance, fills[i]));
@@ -48,12 +48,12 @@ Parts running(Ctx& c, Parts parts, const std::vector<double>& fills,
   return parts;
 }
 
-// True if the axis that the operator runs along is of a dynamic size.
+// Returns true if the axis that the operator runs along has a dynamic size.
 bool runs_along_dynamic(Ctx& c, Val x) {
   return c.rank(x) > 0 && !c.static_dim(x, c.axis(c.integer("dim"), c.rank(x)));
 }
 
-// [*, n, *] as [*, *, n, n], where row i holds elements 0 to i, and `fill` after them.
+// [*, n, *] as [*, *, n, n], where row i holds elements 0 to i, then `fill`.
 Val rows_up_to_each(Ctx& c, Val x, double fill) {
   const DType dtype = c.dtype(x);
   const int rank = c.rank(x);
@@ -87,12 +87,11 @@ void cumprod(Ctx& c) {
   if (runs_along_dynamic(c, x)) {
     return c.yield(axis_back(c, reduce(c, "ReduceProd", rows_up_to_each(c, x, 1), {-1}, false), c.rank(x)));
   }
-  c.yield(running(c, {x}, {1}, [&](const Parts& before, const Parts& own) {
-    return Parts{c.emit("Mul", {before[0], own[0]})};
-  })[0]);
+  c.yield(running(c, {x}, {1},
+                  [&](const Parts& before, const Parts& own) { return Parts{c.emit("Mul", {before[0], own[0]})}; })[0]);
 }
 
-// The sum is taken relative to the greatest element of the row, unless that is infinite.
+// Subtracts the greatest element of each row before Exp, unless it is infinite.
 Val log_sum_of_rows(Ctx& c, Val x) {
   const DType dtype = c.dtype(x);
   const Val rows = rows_up_to_each(c, x, -std::numeric_limits<double>::infinity());
@@ -102,7 +101,8 @@ Val log_sum_of_rows(Ctx& c, Val x) {
   return c.emit("Add", {c.emit("Log", {sum}), c.squeeze(finite, {-1})});
 }
 
-// log(exp(a) + exp(b)) is the larger of both and log(1 + exp(-|a - b|)), where equal infinities differ by nothing.
+// log(exp(a) + exp(b)) is the larger of both plus log(1 + exp(-|a - b|)); the difference of equal infinities counts as
+// 0.
 void logcumsumexp(Ctx& c) {
   const Val x = self_as_result(c);
   const DType dtype = c.output_dtype();
@@ -129,7 +129,7 @@ double highest(DType dtype) {
                                : static_cast<double>(std::numeric_limits<std::int32_t>::max());
 }
 
-// Values and positions. Of equal elements the last counts, and the last NaN before all others.
+// Values and indices. Among equal elements the last one counts; the last NaN takes precedence over all others.
 void running_extreme(Ctx& c, const char* holds, bool greatest) {
   const Val self = c.tensor("self");
   const DType given = c.dtype(self), dtype = given == DType::boolean ? DType::int32 : arithmetic_dtype(given);
@@ -142,7 +142,7 @@ void running_extreme(Ctx& c, const char* holds, bool greatest) {
     const Val values = reduce_with_nan(c, greatest ? "ReduceMax" : "ReduceMin", rows, {-1}, false);
     const Val places = c.emit(greatest ? "ArgMax" : "ArgMin", {with_nan_as_extreme(c, rows, greatest)},
                               {{"axis", -1}, {"keepdims", 0}, {"select_last_index", 1}});
-    // An element as small as what fills the row up is found behind its end: then it is the last one of its row.
+    // An element equal to the fill value may be found after the end of its row; then it is the row's last element.
     const Val ends = c.emit("Range", {c.constant_int(0), c.dim_of(x, axis), c.constant_int(1)});
     const Val within = c.emit("Min", {places, ends});
     return c.yield({axis_back(c, values, c.rank(x)), axis_back(c, within, c.rank(x))});

@@ -16,7 +16,7 @@ namespace {
 
 struct Spread {
   Val input;
-  Ints axes;  // not negative, all of them when PyTorch got none
+  Ints axes;  // not negative; all axes if PyTorch got none
   bool keep = false;
   double correction = 1;  // subtracted from the count of elements
 };
@@ -75,9 +75,9 @@ void deviation_and_mean(Ctx& c) {
 
 // ---- histograms and counts ------------------------------------------------------------------------------------------
 
-// Counts in `bins` equal intervals of [min, max]; the last one is closed, what lies outside is not counted, and equal
-// bounds stand for the smallest and largest element. The bin is (x - min) * bins / (max - min), computed in that order
-// as in aten/src/ATen/native/cpu/HistogramKernel.cpp, PyTorch 2.13.
+// Counts elements in `bins` equal intervals of [min, max]. The last interval is closed, elements outside are not
+// counted, and equal bounds mean the smallest and the largest element. The bin is (x - min) * bins / (max - min),
+// computed in that order as in aten/src/ATen/native/cpu/HistogramKernel.cpp, PyTorch 2.13.
 void histc(Ctx& c) {
   const DType dtype = c.output_dtype();
   const Val x = c.tensor("self");
@@ -117,13 +117,13 @@ Val classes_in(Ctx& c, Val x) {
   return c.emit("Add", {largest, c.constant_int(1)});
 }
 
-// The number of times that each number occurs in x [n], or the sum of the weights of its occurrences.
+// Counts how often each number occurs in x [n], or sums the weights of its occurrences.
 void bincount(Ctx& c) {
   const Val x = c.cast(c.tensor("self"), DType::int64);
   const Size least = c.size("minlength");
   Val classes = classes_in(c, x);
   if (c.static_size(least) != 0) classes = c.emit("Max", {classes, c.to_scalar_value(least)});
-  // 0 and 1 are 64-bit integers, as runtimes have few other forms.
+  // 0 and 1 are 64-bit integers, because runtimes support few other forms.
   const Val hits = c.typed(c.emit("OneHot", {x, classes, off_and_on(c, DType::int64)}), DType::int64);
   if (!c.has("weights")) return c.yield(reduce(c, "ReduceSum", hits, {0}, false));
   const DType dtype = c.output_dtype();
@@ -136,7 +136,7 @@ void one_hot(Ctx& c) {
   const Size given = c.size("num_classes");
   const auto known = c.static_size(given);
   const Val classes = known && *known < 0 ? classes_in(c, x) : c.to_scalar_value(given);
-  const bool number = c.rank(x) == 0;  // which ONNX has no one-hot vector of
+  const bool number = c.rank(x) == 0;  // ONNX has no one-hot vector for a scalar
   const Val vectors = c.emit("OneHot", {number ? c.unsqueeze(x, {0}) : x, classes, off_and_on(c, DType::int64)});
   c.yield(number ? c.squeeze(vectors, {0}) : vectors);
 }
