@@ -23,14 +23,14 @@ Val table_of_rows(Ctx& c, Val rows) { return c.emit("Transpose", {rows}, {{"perm
 
 }  // namespace
 
-Val countable(Ctx& c, Val x) {
+Val nonzero_operand(Ctx& c, Val x) {
   const DType dtype = c.dtype(x);
   const bool served =
       dtype == DType::float32 || dtype == DType::int32 || dtype == DType::int64 || dtype == DType::uint8;
   return served ? x : c.cast(x, DType::boolean);
 }
 
-Val mask_positions(Ctx& c, Val mask) { return table_of_rows(c, c.emit("NonZero", {countable(c, mask)})); }
+Val mask_positions(Ctx& c, Val mask) { return table_of_rows(c, c.emit("NonZero", {nonzero_operand(c, mask)})); }
 
 std::vector<IndexedAxis> indexed_axes(Ctx& c, const std::vector<Val>& indices) {
   std::vector<IndexedAxis> axes;

@@ -39,7 +39,7 @@ Ints inverse(const Ints& permutation);
 Val index_table(Ctx& c, const std::vector<IndexedAxis>& axes);
 
 // Returns `x` in a dtype for which runtimes have NonZero: unchanged, or as booleans that are true where x is not 0.
-Val countable(Ctx& c, Val x);
+Val nonzero_operand(Ctx& c, Val x);
 
 // Returns the positions of the true elements of a mask, one row each: [n, rank of mask].
 Val mask_positions(Ctx& c, Val mask);

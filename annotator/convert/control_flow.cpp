@@ -31,7 +31,7 @@ GraphValueId ConvertSession::copied(GraphValueId value) {
 
 // Returns a placeholder for a result that only the other branch gives, because this branch returned early. It is never
 // read, but ONNX requires a value of that type.
-GraphValueId ConvertSession::unread(const Type& type) {
+GraphValueId ConvertSession::placeholder(const Type& type) {
   const DType dtype = type.dtype == DType::undefined ? DType::float32 : type.dtype;
   if (type.kind == ValueKind::sequence) {
     return emit("", "SequenceEmpty", {}, {{"dtype", static_cast<std::int64_t>(to_onnx(dtype))}}, 1).front();
@@ -73,7 +73,7 @@ std::shared_ptr<graph::Graph> ConvertSession::close_body() {
   return body;
 }
 
-GraphValueId ConvertSession::from_around(GraphValueId value) {
+GraphValueId ConvertSession::from_enclosing(GraphValueId value) {
   return from_outer(frames_.size() - 1, value, frames_.size() - 2);
 }
 
@@ -92,7 +92,7 @@ std::shared_ptr<graph::Graph> ConvertSession::convert_body(const Block& block, c
   for (std::size_t i = 0; i < block.outputs.size(); ++i) {
     try {
       const bool typed = i < results.size();
-      GraphValueId value = typed && block.outputs[i].is_none() ? unread(results[i]) : value_of(block.outputs[i]);
+      GraphValueId value = typed && block.outputs[i].is_none() ? placeholder(results[i]) : value_of(block.outputs[i]);
       if (typed && differ(graph().values[value].dtype, results[i].dtype)) {
         value = emit("", "Cast", {value}, {{"to", static_cast<std::int64_t>(to_onnx(results[i].dtype))}}, 1).front();
       }
@@ -132,7 +132,8 @@ void ConvertSession::convert_loop(const Node& node) {
     if (const auto* list = argument.value.as<ArgumentList>()) {
       const std::vector<ValueId>& inside = node.blocks.front().inputs;
       for (std::size_t i = 0; i < list->size(); ++i) {
-        inputs.push_back((*list)[i].is_none() ? unread(program_.values[inside[i + 1]].type) : value_of((*list)[i]));
+        inputs.push_back((*list)[i].is_none() ? placeholder(program_.values[inside[i + 1]].type)
+                                              : value_of((*list)[i]));
       }
     } else {
       inputs.push_back(value_of(argument.value));

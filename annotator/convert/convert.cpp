@@ -70,7 +70,7 @@ bool is_explained(const Failure& failure, Failures& of_lowering) {
 }
 
 // Keeps one error per call: one about its arguments, else the last that lowering found, which is about the operator.
-void keep_one_of_each_call(Failures& of_lowering) {
+void keep_one_error_per_call(Failures& of_lowering) {
   const auto weight = [](const Failure& each) { return each.diagnostic.code == Code::converter_refused ? 1 : 0; };
   std::map<std::array<std::string, 3>, std::size_t> kept_of;  // by operator, module and source
   Failures kept;
@@ -93,7 +93,7 @@ Failures ConvertSession::convert(Failures of_lowering) {
   add_inputs();
   convert_nodes(program_.body.nodes);
   add_outputs();
-  keep_one_of_each_call(of_lowering);
+  keep_one_error_per_call(of_lowering);
   Failures further;
   for (auto& [key, failure] : failures_) {
     if (!is_explained(failure, of_lowering)) further.push_back(std::move(failure));
@@ -176,7 +176,7 @@ void ConvertSession::convert_node(const Node& node) {
       convert_if(node);
     } else if (node.target == "prim::Loop") {
       convert_loop(node);
-    } else if (is_written_as_it_is(node)) {
+    } else if (is_custom_operator(node)) {
       convert_as_custom(node);
     } else if (converter != nullptr) {
       convert_with(*converter, node);
@@ -239,7 +239,7 @@ void ConvertSession::convert_with(const OpEntry& converter, const Node& node) {
 namespace {
 
 // Returns the ONNX operator that other exporters write for `target` even if it does nothing.
-std::string_view written_by_others(std::string_view target) {
+std::string_view no_op_type_of(std::string_view target) {
   static const std::vector<std::pair<std::string_view, std::set<std::string_view>>> names = {
       {"Pad",
        {"aten::_pad_circular", "aten::_pad_enum", "aten::constant_pad_nd", "aten::pad", "aten::reflection_pad1d",
@@ -269,7 +269,7 @@ void ConvertSession::write_no_op(const Node& node) {
   auto& values = frames_.back()->values;
   const auto from = values.find(input->id);
   if (from == values.end() || values[node.outputs.front()] != from->second) return;
-  values[node.outputs.front()] = emit("", written_by_others(node.target), {from->second}, {}, 1).front();
+  values[node.outputs.front()] = emit("", no_op_type_of(node.target), {from->second}, {}, 1).front();
 }
 
 void ConvertSession::poison_outputs(const Node& node) { poisoned_.insert(node.outputs.begin(), node.outputs.end()); }

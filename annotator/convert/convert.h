@@ -105,7 +105,7 @@ class ConvertSession {
   void add_body_output(graph::GraphValueId value);
   std::shared_ptr<graph::Graph> close_body();
   // Returns the body's captured value for a value of the enclosing graph.
-  graph::GraphValueId from_around(graph::GraphValueId value);
+  graph::GraphValueId from_enclosing(graph::GraphValueId value);
 
   // Returns the size of a dynamic axis as an int64 scalar. One node serves all callers, also for other values whose
   // axis has the same symbol.
@@ -142,8 +142,8 @@ class ConvertSession {
   // custom_nodes.cpp
   void convert_as_custom(const Node& node);
   void bind_custom(const Node& node, const std::vector<Argument>& inputs, Attributes attributes);
-  Argument as_written(const Argument& argument) const;
-  bool is_written_as_it_is(const Node& node) const;
+  Argument as_python_number(const Argument& argument) const;
+  bool is_custom_operator(const Node& node) const;
   bool is_kept(const Node& node) const;
   bool is_passed_through(const Node& node) const;  // true if the user maps its namespace to an ONNX domain
 
@@ -151,7 +151,7 @@ class ConvertSession {
   void convert_if(const Node& node);
   void convert_loop(const Node& node);
   graph::GraphValueId copied(graph::GraphValueId value);
-  graph::GraphValueId unread(const Type& type);
+  graph::GraphValueId placeholder(const Type& type);
   // `results`: the types that its results must have; dtype undefined accepts any dtype. Returns nullptr if a result
   // failed.
   std::shared_ptr<graph::Graph> convert_body(const Block& block, const std::vector<Type>& results, bool loop);

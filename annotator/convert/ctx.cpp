@@ -96,9 +96,9 @@ Val Ctx::value_of(const Argument& argument) {
 }
 
 Val Ctx::tensor(std::string_view name) {
-  const Argument& given = argument(name);
-  if (given.is_none()) refuse("argument '" + std::string(name) + "' is None", "pass a tensor");
-  return value_of(given);
+  const Argument& argument_value = argument(name);
+  if (argument_value.is_none()) refuse("argument '" + std::string(name) + "' is None", "pass a tensor");
+  return value_of(argument_value);
 }
 
 Val Ctx::optional_tensor(std::string_view name) { return has(name) ? tensor(name) : absent; }
@@ -112,8 +112,8 @@ std::vector<Val> Ctx::tensors(std::string_view name) {
 }
 
 Val Ctx::sequence(std::string_view name) {
-  const Argument* given = node_.find(name);
-  return given != nullptr && is_sequence(*given) ? Val{session_.value_of(*given)} : absent;
+  const Argument* argument_value = node_.find(name);
+  return argument_value != nullptr && is_sequence(*argument_value) ? Val{session_.value_of(*argument_value)} : absent;
 }
 
 bool Ctx::is_sequence(const Argument& argument) const {
@@ -122,12 +122,12 @@ bool Ctx::is_sequence(const Argument& argument) const {
 }
 
 std::vector<Val> Ctx::optional_tensors(std::string_view name) {
-  const Argument& given = argument(name);
+  const Argument& argument_value = argument(name);
   std::vector<Val> values;
-  if (const auto* list = given.as<ArgumentList>()) {
+  if (const auto* list = argument_value.as<ArgumentList>()) {
     for (const Argument& element : *list) values.push_back(element.is_none() ? absent : value_of(element));
-  } else if (!given.is_none()) {
-    values.push_back(value_of(given));
+  } else if (!argument_value.is_none()) {
+    values.push_back(value_of(argument_value));
   }
   return values;
 }
@@ -156,7 +156,7 @@ Ints Ctx::counts(std::string_view name, std::size_t axes, std::int64_t least) {
 
 void Ctx::require_count(std::string_view name, std::int64_t value, std::int64_t least) const {
   expect(value >= least, "'" + std::string(name) + "' must be at least " + std::to_string(least));
-  if (value > most_counted)
+  if (value > max_count)
     refuse("'" + std::string(name) + "' is too large: " + std::to_string(value), "use a smaller number");
 }
 
@@ -201,21 +201,21 @@ Ints Ctx::integers(std::string_view name) {
 }
 
 std::vector<Size> Ctx::sizes(std::string_view name) {
-  const Argument& given = argument(name);
+  const Argument& argument_value = argument(name);
   const SchemaArgument& declared = *schema_.find(name);
   const auto stated = static_cast<std::size_t>(declared.type.list_size);  // "int[1]" is a list of any length
   std::vector<Size> sizes;
-  if (const auto* list = given.as<ArgumentList>()) {
+  if (const auto* list = argument_value.as<ArgumentList>()) {
     for (const Argument& element : *list) sizes.push_back(size_of(element, name));
-    if (declared.default_value && *declared.default_value == given) return sizes;
-  } else if (given.is_none()) {
+    if (declared.default_value && *declared.default_value == argument_value) return sizes;
+  } else if (argument_value.is_none()) {
     expect(declared.type.optional, "argument '" + std::string(name) + "' is None");
     return sizes;
   } else {
-    const auto data = known(given);
+    const auto data = known(argument_value);
     const auto elements = data && data->shape.size() == 1 ? program::Elements::of(*data) : std::nullopt;
     for (std::size_t i = 0; elements && i < elements->size(); ++i) sizes.emplace_back(elements->integer(i));
-    if (!elements) sizes.push_back(size_of(given, name));
+    if (!elements) sizes.push_back(size_of(argument_value, name));
   }
   if (stated < 2) return sizes;
   // One int passed for int[2] applies to both.
@@ -356,7 +356,7 @@ std::vector<Val> Ctx::loop(Val count, const std::vector<Val>& initial, const Loo
   return last;
 }
 
-Val Ctx::from_around(Val value) { return Val{session_.from_around(value.id)}; }
+Val Ctx::from_enclosing(Val value) { return Val{session_.from_enclosing(value.id)}; }
 
 // ---- results ----------------------------------------------------------------------------------------------------
 

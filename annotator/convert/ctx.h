@@ -59,7 +59,7 @@ using Ints = std::vector<std::int64_t>;
 using Attributes = std::vector<graph::Attribute>;
 
 inline constexpr int first_opset_with_allowzero = 14;
-inline constexpr std::int64_t most_counted = std::numeric_limits<std::int32_t>::max();
+inline constexpr std::int64_t max_count = std::numeric_limits<std::int32_t>::max();
 
 class ConvertSession;  // the driver's state: program, graph, value map (convert.cpp)
 
@@ -75,7 +75,7 @@ class Ctx {
   std::vector<Val> optional_tensors(std::string_view name);  // Tensor?[]: absent for None
   Val sequence(std::string_view name);  // Tensor[] of unknown length; absent if the length is known
   std::int64_t integer(std::string_view name);
-  // A count or a length, from `least` to `most_counted`, so that sums and products of two fit into 64 bits.
+  // A count or a length, from `least` to `max_count`, so that sums and products of two fit into 64 bits.
   std::int64_t count(std::string_view name, std::int64_t least = 1);
   // Like count() for each of `axes` axes; a single number applies to all of them.
   Ints counts(std::string_view name, std::size_t axes, std::int64_t least = 1);
@@ -116,10 +116,10 @@ class Ctx {
 
   // Runs `body` `count` times. It gets the iteration number and the carried values, and returns the next ones; the last
   // ones are the result. Dtypes and sizes stay those of `initial`. The body is a separate graph: bring in a value of
-  // the enclosing graph by from_around(); constants need nothing.
+  // the enclosing graph by from_enclosing(); constants need nothing.
   using LoopBody = std::function<std::vector<Val>(Val iteration, const std::vector<Val>& carried)>;
   std::vector<Val> loop(Val count, const std::vector<Val>& initial, const LoopBody& body);
-  Val from_around(Val value);
+  Val from_enclosing(Val value);
 
   // Constants; equal small ones are shared across the graph.
   Val constant_ints(const Ints& values);           // int64, rank 1

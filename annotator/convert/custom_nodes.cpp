@@ -82,7 +82,7 @@ std::string arguments_as_json(const Node& node, const std::vector<Argument>& inp
 }  // namespace
 
 // Turns a 0-d constant back into the Python number it was: a trace holds x + 1.5 as an operator of two tensors.
-Argument ConvertSession::as_written(const Argument& argument) const {
+Argument ConvertSession::as_python_number(const Argument& argument) const {
   const auto* reference = argument.as<ValueRef>();
   if (reference == nullptr || program_.source.kind == "torch.export") return argument;
   const Type& type = program_.values[reference->id].type;
@@ -111,7 +111,7 @@ void ConvertSession::convert_as_custom(const Node& node) {
       input_names.push_back(name);
     };
     for (NamedArgument& argument : call.arguments) {
-      if (kept) argument.value = as_written(argument.value);
+      if (kept) argument.value = as_python_number(argument.value);
       if (add_attribute(attributes, argument.name, argument.value)) continue;
       if (argument.value.as<ValueRef>() != nullptr) input(argument.name, argument.value);
       const auto* list = argument.value.as<ArgumentList>();
@@ -137,15 +137,15 @@ void ConvertSession::bind_custom(const Node& node, const std::vector<Argument>& 
   const std::string name = function != nullptr && !is_kept(node) ? *function : node.target;
   const std::size_t colons = name.find("::");
   const std::string domain = (is_passed_through(node) ? "" : "whence.") + name.substr(0, colons);
-  std::vector<graph::GraphValueId> given;
-  for (const Argument& input : inputs) given.push_back(value_of(input));
-  const auto results = emit(domain, name.substr(colons == std::string::npos ? 0 : colons + 2), std::move(given),
+  std::vector<graph::GraphValueId> input_ids;
+  for (const Argument& input : inputs) input_ids.push_back(value_of(input));
+  const auto results = emit(domain, name.substr(colons == std::string::npos ? 0 : colons + 2), std::move(input_ids),
                             std::move(attributes), static_cast<int>(node.outputs.size()));
   for (std::size_t i = 0; i < results.size(); ++i) bind(node.outputs[i], results[i]);
 }
 
 bool ConvertSession::is_passed_through(const Node& node) const {
-  return options_.passed_through.contains(node.target.substr(0, node.target.find("::"))) && !is_written_as_it_is(node);
+  return options_.passed_through.contains(node.target.substr(0, node.target.find("::"))) && !is_custom_operator(node);
 }
 
 // If an operator has both a function and a replacement, the one whose name includes the overload wins; otherwise the
@@ -156,7 +156,7 @@ bool ConvertSession::is_kept(const Node& node) const {
   return kept != nullptr && (function == nullptr || kept->size() >= function->size());
 }
 
-bool ConvertSession::is_written_as_it_is(const Node& node) const {
+bool ConvertSession::is_custom_operator(const Node& node) const {
   return named_in(options_.custom_operators, qualified(node)) != nullptr ||
          named_in(options_.kept_operators, qualified(node)) != nullptr;
 }

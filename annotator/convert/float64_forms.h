@@ -1,7 +1,7 @@
-// Functions whose ONNX operators runtimes implement only in 32 bits or fewer: ONNX Runtime's CPU provider does not load
-// a file that has one of them in float64. Each function emits its operator, or for float64 a composition of simpler
-// ones. Accepts any shape; NaN and infinities give the same results as in PyTorch. Erf, Acos, Asin, Atan and Conv have
-// no such composition: tests/ops/runtime_gaps.py lists them.
+// Runtimes implement the ONNX operators of these functions only in 32 bits or fewer: ONNX Runtime's CPU provider does
+// not load a file that has one of them in float64. Each function emits its operator, or for float64 a composition of
+// simpler ones. Accepts any shape; NaN and infinities give the same results as in PyTorch. Erf, Acos, Asin, Atan and
+// Conv have no such composition: tests/ops/runtime_gaps.py lists them.
 #pragma once
 
 #include "annotator/convert/ctx.h"

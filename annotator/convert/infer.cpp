@@ -219,8 +219,8 @@ void gather(const Typing& t) {
   Dims dims = t.dims(0);
   const Dims indices = t.dims(1);
   if (!dims || !indices) return t.set(0, t.dtype(0), std::nullopt);
-  const Dim& gone = size_at(*dims, t.node.int_attribute("axis", 0));
-  const auto next = dims->erase(dims->begin() + (&gone - dims->data()));
+  const Dim& indexed = size_at(*dims, t.node.int_attribute("axis", 0));
+  const auto next = dims->erase(dims->begin() + (&indexed - dims->data()));
   dims->insert(next, indices->begin(), indices->end());
   t.set(0, t.dtype(0), std::move(dims));
 }
@@ -268,11 +268,11 @@ void reduce_to(const Typing& t, DType dtype, std::optional<std::vector<std::int6
   const bool all = !axes || axes->empty();
   std::vector<Dim> kept;
   for (std::size_t i = 0; i < dims->size(); ++i) {
-    const bool gone = all || std::any_of(axes->begin(), axes->end(), [&](std::int64_t axis) {
-                        return wrapped(axis, dims->size()) == static_cast<std::int64_t>(i);
-                      });
-    if (!gone) kept.push_back((*dims)[i]);
-    if (gone && keep) kept.push_back(Dim{1, false, none_id});
+    const bool reduced = all || std::any_of(axes->begin(), axes->end(), [&](std::int64_t axis) {
+                           return wrapped(axis, dims->size()) == static_cast<std::int64_t>(i);
+                         });
+    if (!reduced) kept.push_back((*dims)[i]);
+    if (reduced && keep) kept.push_back(Dim{1, false, none_id});
   }
   t.set(0, dtype, std::move(kept));
 }

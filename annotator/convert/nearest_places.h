@@ -10,9 +10,9 @@ namespace whence::convert {
 
 struct NearestAxis {
   std::optional<std::int64_t> size = {}, result_size = {};  // absent: unknown at export
-  std::optional<Size> asked_size = {};                      // result_size in the graph; needed if there is no factor
+  std::optional<Size> requested_size = {};                  // result_size in the graph; needed if there is no factor
   std::optional<double> factor = {};  // PyTorch's factor for coordinates; absent: computed from the sizes
-  float written = 1;                  // the factor as a Resize would store it
+  float resize_factor = 1;            // the factor as a Resize would store it
   bool exact = false;                 // nearest-exact: uses pixel centres instead of corners
   bool copied = false;                // a Resize may copy: no size is known to change
   bool image = false;  // two spatial axes: PyTorch copies an axis whose size stays, and halves the index if it doubles
@@ -21,6 +21,6 @@ struct NearestAxis {
 
 // Returns the indices along `axis` of `x`, int64 [result_size]; absent if Resize reads the same elements, or if a table
 // would need more than 65,536 indices.
-Val places_to_gather(Ctx& c, Val x, std::int64_t axis, const NearestAxis& nearest);
+Val indices_to_gather(Ctx& c, Val x, std::int64_t axis, const NearestAxis& nearest);
 
 }  // namespace whence::convert

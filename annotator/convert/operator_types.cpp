@@ -24,7 +24,7 @@ bool takes(const onnx::OpSchema::FormalParameter& parameter, DType dtype) {
   return parameter.GetTypes().count(onnx::Utils::DataTypeUtils::ToType(type)) > 0;
 }
 
-// Returns false for parameters that accept only sequences and optionals, whose dtype is not a tensor's.
+// Returns true if the parameter accepts tensors, not only sequences or optionals.
 bool takes_tensors(const onnx::OpSchema::FormalParameter& parameter) {
   return std::ranges::any_of(parameter.GetTypes(), [](const auto& type) { return type->starts_with("tensor("); });
 }

@@ -231,7 +231,7 @@ Val Ctx::emit_reshape(Val value, std::vector<ReshapeTarget> target) {
   if (empty || may_be_zero) attributes.push_back({"allowzero", std::int64_t{1}});
   const Val reshaped = emit("Reshape", {value, to_vector(shape)}, std::move(attributes));
   graph::GraphValue& held = session_.graph().values[reshaped.id];
-  // infer_types() may have the size of the -1 where the recorded program does not.
+  // infer_types() may have inferred a size that the recorded program lacks.
   const auto inferred = std::exchange(held.dims, std::move(result));
   for (std::size_t i = 0; inferred && i < held.dims->size() && i < inferred->size(); ++i) {
     if ((*held.dims)[i] == Dim{}) (*held.dims)[i] = (*inferred)[i];

@@ -33,24 +33,24 @@ void transpose(const std::byte* from, std::byte* to, std::int64_t rows, std::int
     std::byte bytes[Width];
   };
   constexpr std::int64_t side = cache_line / static_cast<std::int64_t>(Width);
-  const auto turn = [&](std::int64_t r0, std::int64_t c0, auto height, auto width) {
-    std::array<std::array<Element, side>, side> turned;
+  const auto transpose_tile = [&](std::int64_t r0, std::int64_t c0, auto height, auto width) {
+    std::array<std::array<Element, side>, side> tile;
     std::array<Element, side> line;
     for (std::int64_t r = 0; r < height; ++r) {
       std::memcpy(line.data(), from + ((r0 + r) * columns + c0) * Width, static_cast<std::size_t>(width) * Width);
-      for (std::int64_t c = 0; c < width; ++c) turned[c][r] = line[c];
+      for (std::int64_t c = 0; c < width; ++c) tile[c][r] = line[c];
     }
     for (std::int64_t c = 0; c < width; ++c) {
-      std::memcpy(to + ((c0 + c) * stride + r0) * Width, turned[c].data(), static_cast<std::size_t>(height) * Width);
+      std::memcpy(to + ((c0 + c) * stride + r0) * Width, tile[c].data(), static_cast<std::size_t>(height) * Width);
     }
   };
-  constexpr std::integral_constant<std::int64_t, side> whole;  // a compile-time constant
+  constexpr std::integral_constant<std::int64_t, side> full_side;  // a compile-time constant
   for (std::int64_t r0 = 0; r0 < rows; r0 += side) {
     for (std::int64_t c0 = 0; c0 < columns; c0 += side) {
       if (r0 + side <= rows && c0 + side <= columns) {
-        turn(r0, c0, whole, whole);
+        transpose_tile(r0, c0, full_side, full_side);
       } else {
-        turn(r0, c0, std::min(side, rows - r0), std::min(side, columns - c0));
+        transpose_tile(r0, c0, std::min(side, rows - r0), std::min(side, columns - c0));
       }
     }
   }
@@ -74,8 +74,8 @@ Transpose transpose_of(std::size_t width) {
 }
 
 // Memory for the result, left uninitialised until it is written.
-struct Room {
-  explicit Room(std::size_t size) : bytes(std::make_shared_for_overwrite<std::byte[]>(size)), size(size) {}
+struct Buffer {
+  explicit Buffer(std::size_t size) : bytes(std::make_shared_for_overwrite<std::byte[]>(size)), size(size) {}
   Bytes take() const { return Bytes::part_of(bytes, bytes.get(), size); }
 
   std::shared_ptr<std::byte[]> bytes;
@@ -93,7 +93,7 @@ bool transpose_from_file(const TensorData& matrix, std::byte* to) {
   const std::size_t width = size_of(matrix.dtype), row = static_cast<std::size_t>(columns) * width;
   const auto step =
       static_cast<std::int64_t>(std::max<std::size_t>(at_once / std::max<std::size_t>(row, 1), cache_line));
-  const Room piece(static_cast<std::size_t>(std::min(step, rows)) * row);
+  const Buffer piece(static_cast<std::size_t>(std::min(step, rows)) * row);
   bool complete = true;
   for (std::int64_t r = 0; r < rows && complete; r += step) {
     const std::int64_t count = std::min(step, rows - r);
@@ -121,14 +121,14 @@ TensorData permuted(const TensorData& tensor, const Ints& permutation) {
     throw Error(Code::corrupt_file, "a constant of rank " + std::to_string(rank) + " does not match its stated shape",
                 "save the model again with torch.export.save");
   }
-  const Room room(tensor.bytes.size());
-  std::byte* to = room.bytes.get();
+  const Buffer buffer(tensor.bytes.size());
+  std::byte* to = buffer.bytes.get();
   if (rank == 2 && permutation == Ints{1, 0}) {
     const std::int64_t rows = tensor.shape[0];
     if (!transpose_from_file(tensor, to)) {
       transpose_of(width)(tensor.bytes.in_memory().value().data(), to, rows, tensor.shape[1], rows);
     }
-    return {tensor.dtype, {tensor.shape[1], rows}, room.take()};
+    return {tensor.dtype, {tensor.shape[1], rows}, buffer.take()};
   }
 
   Ints strides(rank, 1), shape(rank), step(rank), index(rank, 0);
@@ -148,7 +148,7 @@ TensorData permuted(const TensorData& tensor, const Ints& permutation) {
       index[i] = 0;
     }
   }
-  return {tensor.dtype, shape, room.take()};
+  return {tensor.dtype, shape, buffer.take()};
 }
 
 TensorData transposed(const TensorData& matrix) { return permuted(matrix, {1, 0}); }
@@ -205,10 +205,11 @@ Val derived_constant(Ctx& c, Val source, std::string_view suffix,
   if (base.empty()) return c.constant_tensor(make(*c.constant(source)));
   const std::string name = base + "." + std::string(suffix);
   const std::int32_t op = c.node().origin.op;
-  for (graph::Initializer& made : graph.initializers) {
-    if (graph.values[made.value].name != name) continue;
-    made.origin = origin::merge_origins(made.origin, origin::NodeOrigin{OriginKind::own, {op}}, OriginKind::shared);
-    return Val{made.value};
+  for (graph::Initializer& existing : graph.initializers) {
+    if (graph.values[existing.value].name != name) continue;
+    existing.origin =
+        origin::merge_origins(existing.origin, origin::NodeOrigin{OriginKind::own, {op}}, OriginKind::shared);
+    return Val{existing.value};
   }
   const std::int32_t held = graph.values[source.id].initializer;
   const bool of_weights = held >= 0 && (graph.initializers[held].parameter || graph.initializers[held].rearranged);

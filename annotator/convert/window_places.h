@@ -18,8 +18,8 @@ struct Windows {
 // Returns the indices as int64 [elements, windows] or [windows, elements]. `size` is that of the axis of `x` if it is
 // known; otherwise the graph computes the number of windows. The graph also computes the indices if the table would be
 // long. Refuses windows of more than 16,777,216 elements.
-enum class PlacesOrder : std::uint8_t { elements_first, windows_first };
-Val window_places(Ctx& c, Val x, std::int64_t axis, std::optional<std::int64_t> size, const Windows& windows,
-                  PlacesOrder order);
+enum class IndexOrder : std::uint8_t { elements_first, windows_first };
+Val window_indices(Ctx& c, Val x, std::int64_t axis, std::optional<std::int64_t> size, const Windows& windows,
+                   IndexOrder order);
 
 }  // namespace whence::convert

@@ -18,31 +18,31 @@ namespace {
 struct Adaptive {
   Val input;
   int axes = 0;         // number of spatial axes
-  Ints output;          // requested sizes; `kept` for an axis that keeps its dynamic size
+  Ints output;          // requested sizes; `unchanged_size` for an axis that keeps its dynamic size
   bool batched = true;  // [N, C, *spatial]
 };
 
-constexpr std::int64_t kept = -1;
+constexpr std::int64_t unchanged_size = -1;
 
 // Returns the requested sizes. nn.AdaptiveAvgPool2d((1, None)) keeps the size of an axis.
 Ints output_sizes(Ctx& c, Val input, std::int64_t first_axis, std::size_t axes) {
-  const std::vector<Size> asked = c.sizes("output_size");
+  const std::vector<Size> requested = c.sizes("output_size");
   const auto result = c.output_dims();
   const auto keeps = [&](std::size_t i) {
-    if (c.static_size(asked[i])) return false;
+    if (c.static_size(requested[i])) return false;
     const std::int64_t axis = first_axis + static_cast<std::int64_t>(i);
     const SymbolId size = c.dims(input)[axis].symbol;
-    return c.same_size(asked[i], input, axis) || (result && size != none_id && (*result)[axis].symbol == size);
+    return c.same_size(requested[i], input, axis) || (result && size != none_id && (*result)[axis].symbol == size);
   };
   bool any = false;
-  for (std::size_t i = 0; i < asked.size(); ++i) any |= keeps(i);
-  if (!any || asked.size() != axes) return c.counts("output_size", axes);
+  for (std::size_t i = 0; i < requested.size(); ++i) any |= keeps(i);
+  if (!any || requested.size() != axes) return c.counts("output_size", axes);
   Ints sizes;
   for (std::size_t i = 0; i < axes; ++i) {
-    const auto known = c.static_size(asked[i]);
+    const auto known = c.static_size(requested[i]);
     if (!known && !keeps(i)) return c.counts("output_size", axes);
     if (known) c.expect(*known > 0, "output_size must be above 0");
-    sizes.push_back(known.value_or(kept));
+    sizes.push_back(known.value_or(unchanged_size));
   }
   return sizes;
 }
@@ -98,8 +98,8 @@ Val along(Ctx& c, Val x, std::int64_t axis, const std::function<Val(Val)>& poole
 Val average_of_windows(Ctx& c, Val x, std::int64_t out) {
   const DType dtype = c.dtype(x);
   const Windows w = windows(c, x, c.rank(x) - 1, out);
-  const Val place = c.unsqueeze(c.emit("Range", {c.constant_int(0), w.size, c.constant_int(1)}), {1});
-  const Val inside = c.emit("And", {c.emit("GreaterOrEqual", {place, w.begins}), c.emit("Less", {place, w.ends})});
+  const Val index = c.unsqueeze(c.emit("Range", {c.constant_int(0), w.size, c.constant_int(1)}), {1});
+  const Val inside = c.emit("And", {c.emit("GreaterOrEqual", {index, w.begins}), c.emit("Less", {index, w.ends})});
   const Val length = c.cast(c.typed(c.emit("Sub", {w.ends, w.begins}), DType::int64), dtype);
   return c.emit("MatMul", {x, c.emit("Div", {c.cast(c.typed(inside, DType::boolean), dtype), length})});
 }
@@ -113,14 +113,14 @@ Val maximum_of_windows(Ctx& c, Val x, std::int64_t out) {
   const Val longest = reduce(c, "ReduceMax", c.typed(c.emit("Sub", {w.ends, w.begins}), DType::int64), {0}, false);
   const Val step = c.emit("Range", {c.constant_int(0), longest, c.constant_int(1)});
   const Val last = c.emit("Sub", {w.ends, c.constant_int(1)});
-  const Val places = c.emit("Min", {c.emit("Add", {c.unsqueeze(w.begins, {1}), step}), c.unsqueeze(last, {1})});
-  const Val gathered = c.emit("Gather", {x, places}, {{"axis", rank - 1}});
+  const Val indices = c.emit("Min", {c.emit("Add", {c.unsqueeze(w.begins, {1}), step}), c.unsqueeze(last, {1})});
+  const Val gathered = c.emit("Gather", {x, indices}, {{"axis", rank - 1}});
   return reduce(c, "ReduceMax", c.typed(gathered, dtype, std::vector<Dim>(rank + 1, Dim{-1, true})), {-1}, false);
 }
 
 // Reduces the axes that are pooled to one element, if other axes keep their size.
 void reduce_ones(Ctx& c, Adaptive& pool, Val (*reduced)(Ctx&, Val, const Ints&)) {
-  if (std::ranges::find(pool.output, kept) == pool.output.end()) return;
+  if (std::ranges::find(pool.output, unchanged_size) == pool.output.end()) return;
   std::vector<Dim> dims = c.dims(pool.input);
   Ints ones;
   for (int i = 0; i < pool.axes; ++i) {
@@ -143,7 +143,7 @@ Val by_axis(Ctx& c, const Adaptive& pool, Val (*pooled)(Ctx&, Val, std::int64_t)
   std::vector<Dim> dims = c.dims(x);
   for (int i = 0; i < pool.axes; ++i) {
     const std::int64_t axis = c.rank(pool.input) - pool.axes + i;
-    if (pool.output[i] == kept || (dims[axis].is_static() && dims[axis].size == pool.output[i])) continue;
+    if (pool.output[i] == unchanged_size || (dims[axis].is_static() && dims[axis].size == pool.output[i])) continue;
     dims[axis] = Dim{pool.output[i], false, none_id};
     x = c.typed(along(c, x, axis, [&](Val y) { return pooled(c, y, pool.output[i]); }), dtype, dims);
   }

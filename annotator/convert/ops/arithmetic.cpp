@@ -55,8 +55,8 @@ void fmin(Ctx& c) { extreme_number(c, "Min", "And"); }
 void pow(Ctx& c) {
   const Val base = c.tensor("self"), exponent = c.tensor("exponent");
   const Val power = combine(c, "Pow", base, exponent);
-  const DType dtype = c.output_dtype(), given = c.dtype(exponent);
-  const bool has_sign = is_integral(given) && !is_unsigned(given);
+  const DType dtype = c.output_dtype(), exponent_dtype = c.dtype(exponent);
+  const bool has_sign = is_integral(exponent_dtype) && !is_unsigned(exponent_dtype);
   if (is_floating(dtype) || !has_sign || never_negative(c, exponent)) return c.yield(power);
   // ONNX Runtime computes 0 to a negative power as infinity and casts that to an integer; PyTorch gives 0.
   const auto compared = [&](const char* op, Val x) {

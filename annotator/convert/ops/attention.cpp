@@ -147,7 +147,7 @@ Val probabilities(Ctx& c, Val scores, Val mask, const Attention& attention) {
                 dtype);
 }
 
-Val plain(Ctx& c, const Attention& attention) {
+Val plain_attention(Ctx& c, const Attention& attention) {
   const Val query = scaled(c, attention, attention.query);
   const Val scores = c.emit("MatMul", {query, swap_last_two(c, attention.key, c.rank(attention.key))});
   const Val weights = probabilities(c, scores, attention.mask, attention);
@@ -156,7 +156,7 @@ Val plain(Ctx& c, const Attention& attention) {
 
 // Several query heads share each key and value head. Query heads are split into [kv heads, group], so that MatMul
 // broadcasts keys and values over the group without copying them.
-Val grouped(Ctx& c, Attention attention, std::int64_t key_heads, std::int64_t group) {
+Val grouped_attention(Ctx& c, Attention attention, std::int64_t key_heads, std::int64_t group) {
   const int rank = c.rank(attention.query);
   const auto split = [&](Val x) {  // [*, kv heads * group, a, b] -> [*, kv heads, group, a, b]
     std::vector<Size> shape;
@@ -182,32 +182,35 @@ Val grouped(Ctx& c, Attention attention, std::int64_t key_heads, std::int64_t gr
   return c.reshape_to_output(c.emit("MatMul", {training_dropout(c, weights, attention.dropout), value}));
 }
 
-// Repeats each head of x [*, few, S, E] until there are `heads`.
+// Repeats each head of x [*, shared_heads, S, E] until there are `heads`.
 Val repeated_heads(Ctx& c, Val x, std::int64_t heads) {
   const int axis = c.rank(x) - 3;
-  const auto few = c.static_dim(x, axis);
-  if (!few) c.refuse("enable_gqa with a dynamic number of heads is not supported", "keep the axis of the heads fixed");
-  if (*few == heads) return x;
-  c.expect(*few > 0 && heads % *few == 0, "the number of query heads must be a multiple of the number of shared heads");
-  Ints places(c.table_size({heads}));
-  for (std::int64_t head = 0; head < heads; ++head) places[static_cast<std::size_t>(head)] = head / (heads / *few);
-  return c.emit("Gather", {x, c.constant_ints(places)}, {{"axis", axis}});
+  const auto shared_heads = c.static_dim(x, axis);
+  if (!shared_heads)
+    c.refuse("enable_gqa with a dynamic number of heads is not supported", "keep the axis of the heads fixed");
+  if (*shared_heads == heads) return x;
+  c.expect(*shared_heads > 0 && heads % *shared_heads == 0,
+           "the number of query heads must be a multiple of the number of shared heads");
+  Ints indices(c.table_size({heads}));
+  for (std::int64_t head = 0; head < heads; ++head)
+    indices[static_cast<std::size_t>(head)] = head / (heads / *shared_heads);
+  return c.emit("Gather", {x, c.constant_ints(indices)}, {{"axis", axis}});
 }
 
 Val attend(Ctx& c, Attention attention) {
   if (operator_serves(c, attention)) return attention_operator(c, attention);
   const bool may_group = c.schema().find("enable_gqa") && c.flag("enable_gqa");
-  if (!may_group) return plain(c, attention);
+  if (!may_group) return plain_attention(c, attention);
   const auto heads = c.static_dim(attention.query, -3), key_heads = c.static_dim(attention.key, -3);
   if (!heads || !key_heads)
     c.refuse("enable_gqa with a dynamic number of heads is not supported", "keep the axis of the heads fixed");
   c.expect(*key_heads > 0 && *heads % *key_heads == 0,
            "the number of query heads must be a multiple of the number of key heads");
   if (*heads != *key_heads && c.static_dim(attention.value, -3) == key_heads)
-    return grouped(c, attention, *key_heads, *heads / *key_heads);
+    return grouped_attention(c, attention, *key_heads, *heads / *key_heads);
   attention.key = repeated_heads(c, attention.key, *heads);
   attention.value = repeated_heads(c, attention.value, *heads);
-  return plain(c, attention);
+  return plain_attention(c, attention);
 }
 
 void scaled_dot_product_attention(Ctx& c) { c.yield(attend(c, read(c))); }

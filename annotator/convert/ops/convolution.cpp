@@ -53,12 +53,12 @@ std::optional<Ints> kernel_shape(Ctx& c, const Convolution& conv) {
 }
 
 // Appends elements that the kernel does not reach to the end of each spatial axis: zeros plus the bias.
-Val with_room_at_the_end(Ctx& c, Val result, const Ints& room, Val bias) {
-  Ints pads(2 * (room.size() + 2), 0);
-  std::copy(room.begin(), room.end(), pads.end() - static_cast<std::ptrdiff_t>(room.size()));
+Val padded_at_end(Ctx& c, Val result, const Ints& extra, Val bias) {
+  Ints pads(2 * (extra.size() + 2), 0);
+  std::copy(extra.begin(), extra.end(), pads.end() - static_cast<std::ptrdiff_t>(extra.size()));
   const Val padded = c.emit("Pad", {result, c.constant_ints(pads), c.constant_number(0, c.output_dtype())});
   if (!bias) return padded;
-  Ints shape(room.size() + 1, 1);
+  Ints shape(extra.size() + 1, 1);
   shape.front() = -1;
   return c.emit("Add", {padded, c.emit("Reshape", {bias, c.constant_ints(shape)})});
 }
@@ -66,24 +66,24 @@ Val with_room_at_the_end(Ctx& c, Val result, const Ints& room, Val bias) {
 // Takes output_padding out of the padding at the end. Returns the remainder: elements that hold only the bias. ONNX
 // limits output_padding to below the stride; PyTorch also allows one below the dilation.
 Ints take_from_padding(Convolution& conv) {
-  Ints room = conv.output_padding;
-  for (std::size_t i = 0; i < room.size(); ++i) {
-    const std::int64_t taken = std::min(room[i], conv.end[i]);
+  Ints extra = conv.output_padding;
+  for (std::size_t i = 0; i < extra.size(); ++i) {
+    const std::int64_t taken = std::min(extra[i], conv.end[i]);
     conv.end[i] -= taken;
-    room[i] -= taken;
+    extra[i] -= taken;
   }
-  conv.output_padding.assign(room.size(), 0);
-  return room;
+  conv.output_padding.assign(extra.size(), 0);
+  return extra;
 }
 
 void emit(Ctx& c, Convolution conv) {
   const Val bias = conv.bias;
-  Ints room(conv.stride.size(), 0);
+  Ints extra(conv.stride.size(), 0);
   if (!conv.output_padding.empty() && !std::ranges::equal(conv.output_padding, conv.stride, std::less<>())) {
-    room = take_from_padding(conv);
+    extra = take_from_padding(conv);
   }
-  const bool has_room = room != Ints(room.size(), 0);
-  if (has_room) conv.bias = absent;
+  const bool has_extra = extra != Ints(extra.size(), 0);
+  if (has_extra) conv.bias = absent;
   Attributes attributes{{"dilations", conv.dilation}, {"group", conv.groups}};
   if (auto kernel = kernel_shape(c, conv)) attributes.push_back({"kernel_shape", *kernel});
   Ints pads = conv.begin;
@@ -97,7 +97,7 @@ void emit(Ctx& c, Convolution conv) {
   std::vector<Val> inputs{batched ? conv.input : c.unsqueeze(conv.input, {0}), conv.weight};
   if (conv.bias) inputs.push_back(conv.bias);
   Val result = c.emit(conv.transposed ? "ConvTranspose" : "Conv", std::move(inputs), std::move(attributes));
-  if (has_room) result = with_room_at_the_end(c, result, room, bias);
+  if (has_extra) result = padded_at_end(c, result, extra, bias);
   c.yield(batched ? result : c.squeeze(result, {0}));
 }
 
@@ -127,8 +127,7 @@ void convolution_mode(Ctx& c) {
     if (!kernel)
       c.refuse("padding='same' with a kernel of dynamic size is not supported", "give the padding as numbers");
     for (std::size_t i = 0; i < axes; ++i) {
-      c.expect((*kernel)[i] >= 1 && (*kernel)[i] <= most_counted,
-               "the kernel size must be above 0 and fit into 32 bits");
+      c.expect((*kernel)[i] >= 1 && (*kernel)[i] <= max_count, "the kernel size must be above 0 and fit into 32 bits");
       const std::int64_t total = conv.dilation[i] * ((*kernel)[i] - 1);
       conv.begin[i] = total / 2;
       conv.end[i] = total - total / 2;

@@ -61,9 +61,9 @@ Val end_between_fractions(Ctx& c, Val start, Val step) {
 
 // start, start + step, ... below end.
 void arange(Ctx& c) {
-  std::vector<Val> given{c.tensor("end")};
-  if (c.schema().find("start")) given.insert(given.begin(), c.tensor("start"));
-  if (c.schema().find("step")) given.push_back(c.tensor("step"));
+  std::vector<Val> operands{c.tensor("end")};
+  if (c.schema().find("start")) operands.insert(operands.begin(), c.tensor("start"));
+  if (c.schema().find("step")) operands.push_back(c.tensor("step"));
   const DType dtype = range_dtype(c.output_dtype());
   const auto bound = [&](const char* name, double otherwise) {
     return c.schema().find(name) ? c.scalar(name, dtype) : c.constant_number(otherwise, dtype);
@@ -73,7 +73,7 @@ void arange(Ctx& c) {
     const TensorData* known = c.constant(value);
     return known ? program::single_number(*known) : std::nullopt;
   };
-  const bool fractional = is_integral(dtype) && is_floating(c.promoted_dtype(given));
+  const bool fractional = is_integral(dtype) && is_floating(c.promoted_dtype(operands));
   if (fractional && number(step) == 0.0)
     c.refuse("an integer range in steps below 1 is not supported", "count in fractions and cast the result");
   const bool by_count = fractional && c.output_dtype() != DType::int64;
@@ -148,9 +148,9 @@ void eye(Ctx& c) {
   const Val empty = filled(c, c.to_vector({rows, columns}), c.constant_number(0, DType::int32));
   // ONNX Runtime has EyeLike only for these.
   const bool own = dtype == DType::float32 || dtype == DType::float64 || dtype == DType::int32 || dtype == DType::int64;
-  const DType made = own ? dtype : DType::float32;
-  const Val ones = c.emit("EyeLike", {empty}, {{"dtype", static_cast<std::int64_t>(to_onnx(made))}});
-  c.yield(c.cast(c.typed(ones, made), dtype));
+  const DType eye_dtype = own ? dtype : DType::float32;
+  const Val ones = c.emit("EyeLike", {empty}, {{"dtype", static_cast<std::int64_t>(to_onnx(eye_dtype))}});
+  c.yield(c.cast(c.typed(ones, eye_dtype), dtype));
 }
 
 // Opsets before 14 have no Trilu: a constant mask selects the kept elements.

@@ -22,7 +22,7 @@ void nms(Ctx& c) {
 }
 
 // Splits regions into boxes [K, 4] and the indices of their images [K].
-std::pair<Val, Val> apart(Ctx& c, Val regions) {
+std::pair<Val, Val> split_regions(Ctx& c, Val regions) {
   const Val axis = c.constant_ints({1}), end = c.constant_ints({5});
   const Val boxes = c.emit("Slice", {regions, axis, end, axis});
   const Val images = c.emit("Gather", {regions, c.constant_int(0)}, {{"axis", 1}});
@@ -43,7 +43,7 @@ void roi_align(Ctx& c) {
   if (aligned && c.opset() < 16) {
     c.refuse("RoiAlign has no aligned regions before opset 16", "use --opset 16 or newer");
   }
-  const auto [regions, images] = apart(c, c.tensor("rois"));
+  const auto [regions, images] = split_regions(c, c.tensor("rois"));
   const auto [boxes, scale] = to_features(c, regions);
   Attributes attributes{{"spatial_scale", scale},
                         {"output_height", c.integer("pooled_height")},
@@ -59,14 +59,14 @@ void roi_align(Ctx& c) {
 void roi_pool(Ctx& c) {
   if (c.result_used(1)) c.refuse("ONNX does not return the indices of the maxima", "use only the first result");
   const Ints shape{c.integer("pooled_height"), c.integer("pooled_width")};
-  const Val axis = c.constant_ints({1}), whole = c.tensor("rois");
-  const auto [boxes, scale] = to_features(c, whole);
+  const Val axis = c.constant_ints({1}), rois = c.tensor("rois");
+  const auto [boxes, scale] = to_features(c, rois);
   // The image index in the first column is not scaled.
-  const Val regions = boxes == whole ? whole
-                                     : c.emit("Concat",
-                                              {c.emit("Slice", {whole, c.constant_ints({0}), axis, axis}),
-                                               c.emit("Slice", {boxes, axis, c.constant_ints({5}), axis})},
-                                              {{"axis", 1}});
+  const Val regions = boxes == rois ? rois
+                                    : c.emit("Concat",
+                                             {c.emit("Slice", {rois, c.constant_ints({0}), axis, axis}),
+                                              c.emit("Slice", {boxes, axis, c.constant_ints({5}), axis})},
+                                             {{"axis", 1}});
   const Val pooled =
       c.emit("MaxRoiPool", {c.tensor("input"), regions}, {{"pooled_shape", shape}, {"spatial_scale", scale}});
   c.yield({pooled, absent});
@@ -80,7 +80,7 @@ void ps_roi_align(Ctx& c) {
   const std::int64_t height = c.count("pooled_height"), width = c.count("pooled_width");
   Ints diagonal(c.table_size({height, width}));
   const std::int64_t parts = height * width;
-  const auto [regions, images] = apart(c, c.tensor("rois"));
+  const auto [regions, images] = split_regions(c, c.tensor("rois"));
   const auto [boxes, scale] = to_features(c, regions);
   const Val every = c.emit("RoiAlign", {c.tensor("input"), boxes, images},
                            {{"spatial_scale", scale},

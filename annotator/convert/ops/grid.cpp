@@ -55,27 +55,27 @@ void grid_sampler(Ctx& c) {
 
 // Coordinates of `size` pixel centres in [-1, 1].
 std::vector<double> coordinates(std::int64_t size, bool align_corners) {
-  std::vector<double> places;
+  std::vector<double> positions;
   for (std::int64_t i = 0; i < size; ++i) {
-    const double place = align_corners
-                             ? (size == 1 ? 0.0 : -1 + 2.0 * static_cast<double>(i) / static_cast<double>(size - 1))
-                             : (2.0 * static_cast<double>(i) + 1) / static_cast<double>(size) - 1;
-    places.push_back(place);
+    const double position = align_corners
+                                ? (size == 1 ? 0.0 : -1 + 2.0 * static_cast<double>(i) / static_cast<double>(size - 1))
+                                : (2.0 * static_cast<double>(i) + 1) / static_cast<double>(size) - 1;
+    positions.push_back(position);
   }
-  return places;
+  return positions;
 }
 
 // (x, y, 1) of every output pixel in row-major order, as a constant [pixels, axes + 1] of `dtype`.
 Val base_grid(Ctx& c, const Ints& spatial, bool align_corners, DType dtype) {
   std::int64_t pixels = 1;
   for (const std::int64_t size : spatial) pixels = static_cast<std::int64_t>(c.table_size({pixels, size}));
-  std::vector<std::vector<double>> places;
-  for (const std::int64_t size : spatial) places.push_back(coordinates(size, align_corners));
+  std::vector<std::vector<double>> positions;
+  for (const std::int64_t size : spatial) positions.push_back(coordinates(size, align_corners));
   std::vector<double> grid;
   for (std::int64_t pixel = 0; pixel < pixels; ++pixel) {
     std::int64_t rest = pixel;
     for (std::size_t axis = spatial.size(); axis-- > 0; rest /= spatial[axis]) {  // the last axis, x, comes first
-      grid.push_back(places[axis][rest % spatial[axis]]);
+      grid.push_back(positions[axis][rest % spatial[axis]]);
     }
     grid.push_back(1);
   }

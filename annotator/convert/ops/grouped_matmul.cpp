@@ -14,8 +14,8 @@ namespace {
 // [G, length]: true if position j belongs to group g, that is, if exactly g groups end at or before j.
 Val membership(Ctx& c, const Size& length, std::int64_t groups) {
   const Val ends = c.unsqueeze(c.cast(c.tensor("offs"), DType::int64), {1});
-  const Val place = c.emit("Range", {c.constant_int(0), c.to_scalar_value(length), c.constant_int(1)});
-  const Val passed = c.typed(c.emit("GreaterOrEqual", {place, ends}), DType::boolean);
+  const Val position = c.emit("Range", {c.constant_int(0), c.to_scalar_value(length), c.constant_int(1)});
+  const Val passed = c.typed(c.emit("GreaterOrEqual", {position, ends}), DType::boolean);
   const Val group = reduce(c, "ReduceSum", c.cast(passed, DType::int64), {0}, true);
   Ints numbers(c.table_size({groups}));
   std::iota(numbers.begin(), numbers.end(), 0);

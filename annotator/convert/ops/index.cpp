@@ -130,7 +130,7 @@ void nonzero_static(Ctx& c) {
 
 // Like nonzero, with one vector for each axis. A scalar counts as a vector.
 void nonzero_by_axis(Ctx& c, Val x) {
-  const Val positions = c.emit("NonZero", {countable(c, c.rank(x) == 0 ? c.unsqueeze(x, {0}) : x)});
+  const Val positions = c.emit("NonZero", {nonzero_operand(c, c.rank(x) == 0 ? c.unsqueeze(x, {0}) : x)});
   std::vector<Val> results;
   for (int i = 0; i < c.output_count(); ++i) results.push_back(c.emit("Gather", {positions, c.constant_int(i)}));
   c.yield(results);

@@ -200,9 +200,10 @@ void tensor_split_indices(Ctx& c) {
   const Val x = c.tensor("self");
   const std::int64_t axis = split_axis(c, x);
   const auto axis_size = c.static_dim(x, axis);
-  std::vector<Size> given = c.sizes("indices");
-  if (!axis_size || std::any_of(given.begin(), given.end(), [&](const Size& cut) { return !c.static_size(cut); })) {
-    return slice_between(c, x, axis, std::move(given));
+  std::vector<Size> requested_cuts = c.sizes("indices");
+  if (!axis_size ||
+      std::any_of(requested_cuts.begin(), requested_cuts.end(), [&](const Size& cut) { return !c.static_size(cut); })) {
+    return slice_between(c, x, axis, std::move(requested_cuts));
   }
   std::vector<Size> sizes;
   std::int64_t from = 0;
@@ -219,16 +220,17 @@ void tensor_split_indices(Ctx& c) {
 // Takes the indices, or the number of sections, from a tensor. The number of pieces was fixed when the program was
 // recorded.
 void tensor_split_tensor(Ctx& c) {
-  const Val x = c.tensor("self"), given = c.tensor("tensor_indices_or_sections");
+  const Val x = c.tensor("self"), indices_or_sections = c.tensor("tensor_indices_or_sections");
   const std::int64_t axis = c.axis(c.integer("dim"), c.rank(x));
-  if (c.rank(given) == 0) {
-    if (!c.static_size(Size{given})) c.refuse("the number of pieces is known only at run time", "pass it as a number");
+  if (c.rank(indices_or_sections) == 0) {
+    if (!c.static_size(Size{indices_or_sections}))
+      c.refuse("the number of pieces is known only at run time", "pass it as a number");
     return split_dynamic_axis(c, x, axis, c.output_count());
   }
   std::vector<Size> cuts;
   for (int i = 0; i + 1 < c.output_count(); ++i) {
-    cuts.emplace_back(
-        c.typed(c.emit("Gather", {c.cast(given, DType::int64), c.constant_int(i)}), DType::int64, std::vector<Dim>()));
+    cuts.emplace_back(c.typed(c.emit("Gather", {c.cast(indices_or_sections, DType::int64), c.constant_int(i)}),
+                              DType::int64, std::vector<Dim>()));
   }
   slice_between(c, x, axis, std::move(cuts));
 }

@@ -30,8 +30,8 @@ Ints matrix_axes(Ctx& c, Val x) {
 // least. The greatest of no sums is 0.
 Val norm_of_sums(Ctx& c, Val x, double order, const Ints& axes, bool keep) {
   if (std::abs(order) != 1 && !std::isinf(order)) {
-    const bool whole = std::abs(order) < 1e9 && order == std::floor(order);
-    refuse_singular_values(c, whole ? std::to_string(static_cast<int>(order)) : std::to_string(order));
+    const bool is_integer = std::abs(order) < 1e9 && order == std::floor(order);
+    refuse_singular_values(c, is_integer ? std::to_string(static_cast<int>(order)) : std::to_string(order));
   }
   c.expect(axes.size() == 2, "dim must name two axes");
   const std::int64_t summed = std::isinf(order) ? axes[1] : axes[0], other = std::isinf(order) ? axes[0] : axes[1];
@@ -169,10 +169,10 @@ void diagonal_scatter(Ctx& c) {
     pads.back() = 1;
     src = c.typed(c.emit("Pad", {src, c.constant_ints(pads)}), c.dtype(src), c.dims(src));
   }
-  const Val places = c.emit("Clip", {numbers, c.constant_int(0), last});
+  const Val indices = c.emit("Clip", {numbers, c.constant_int(0), last});
   std::vector<Dim> dims = c.dims(src);
   dims.back() = c.dims(x)[static_cast<std::size_t>(row)];
-  const Val spread = c.typed(c.emit("Gather", {src, places}, {{"axis", rank - 2}}), c.dtype(src), dims);
+  const Val spread = c.typed(c.emit("Gather", {src, indices}, {{"axis", rank - 2}}), c.dtype(src), dims);
   const Val matrices = c.transpose(x, order);
   c.yield(c.transpose(select(c, mask, c.unsqueeze(spread, {rank - 1}), matrices), back));
 }
@@ -180,7 +180,7 @@ void diagonal_scatter(Ctx& c) {
 // ---- covariance -------------------------------------------------------------------------------------------------
 
 // Covariance of observations [variables, n] with weights w: with d the deviations from the weighted mean, (d w) d^T
-// divided by sum w - correction * sum (w a) / sum w, where a are the weights of importance.
+// divided by sum w - correction * sum (w a) / sum w, where a are the importance weights.
 Val covariance(Ctx& c, Val x, Val counts, Val importance, double correction) {
   const DType dtype = c.output_dtype();
   const auto binary = [&](const char* op, Val a, Val b) { return c.typed(c.emit(op, {a, b}), dtype); };

@@ -102,7 +102,7 @@ bool fresh_statistics(Ctx& c) {
 }
 
 // Uses the batch's own statistics, written as separate nodes.
-Val batch_norm_written_out(Ctx& c, Val x, std::string_view eps) {
+Val batch_norm_decomposed(Ctx& c, Val x, std::string_view eps) {
   const int rank = c.rank(x);
   const Ints axes = all_but_channels(c, x);
   const Val weight = c.optional_tensor("weight"), bias = c.optional_tensor("bias");
@@ -116,7 +116,7 @@ Val batch_norm_batch(Ctx& c, Val x, std::string_view eps) {
   constexpr int with_training_mode = 14;
   const bool has_running = c.schema().find("running_mean") && c.has("running_mean") && c.has("running_var");
   const bool as_operator = has_running && c.opset() >= with_training_mode && !fresh_statistics(c);
-  return as_operator ? batch_norm_training(c, x, eps) : batch_norm_written_out(c, x, eps);
+  return as_operator ? batch_norm_training(c, x, eps) : batch_norm_decomposed(c, x, eps);
 }
 
 Val batch_norm_result(Ctx& c, std::string_view eps) {
@@ -166,14 +166,14 @@ Val by_instance(Ctx& c, Val x) {
 }
 
 // Returns true for the statistics of a batch of one sample, into which PyTorch decomposes instance_norm.
-bool by_statistics_of_one(Ctx& c, Val x) {
+bool is_batch_of_one(Ctx& c, Val x) {
   const bool by_batch = c.schema().find("training") != nullptr && c.flag("training");
   return by_batch && c.rank(x) > 2 && c.static_dim(x, 0) == std::int64_t{1} && c.static_dim(x, 1).has_value();
 }
 
 void native_batch_norm(Ctx& c) {
   const Val input = c.tensor("input");
-  const Val result = by_statistics_of_one(c, input) ? by_instance(c, input) : batch_norm_result(c, "eps");
+  const Val result = is_batch_of_one(c, input) ? by_instance(c, input) : batch_norm_result(c, "eps");
   if (!c.result_used(1) && !c.result_used(2)) return c.yield({result, absent, absent});
   if (!c.schema().find("training") || !c.flag("training")) {
     const Val none = c.constant_tensor(filled({0}, 0, c.output_dtype(1)));
@@ -207,7 +207,7 @@ void batch_norm_functional(Ctx& c) {
   };
   // ONNX Runtime casts 16-bit statistics to 32 bits once for all readers, and updates running statistics in that cast.
   const bool shared_by_cast = size_of(dtype) == 2;
-  const Val normal = shared_by_cast ? batch_norm_written_out(c, x, "eps") : batch_norm_batch(c, x, "eps");
+  const Val normal = shared_by_cast ? batch_norm_decomposed(c, x, "eps") : batch_norm_batch(c, x, "eps");
   std::vector<Val> results{normal, batch.mean, inverse_deviation(c, batch.variance)};
   if (c.schema().returns.size() == 6) results.push_back(c.constant_tensor(filled({0}, 0, DType::uint8)));
   results.push_back(moved("running_mean", batch.mean));
@@ -217,7 +217,7 @@ void batch_norm_functional(Ctx& c) {
 
 // ---- layer norm: over the last axes ---------------------------------------------------------------------------------
 
-Val layer_norm_written_out(Ctx& c, Val x, std::size_t axes) {
+Val layer_norm_decomposed(Ctx& c, Val x, std::size_t axes) {
   const Val normal = standardize(c, x, trailing_axes(axes), c.number("eps"));
   return scale_and_shift(c, normal, c.optional_tensor("weight"), c.optional_tensor("bias"));
 }
@@ -240,13 +240,13 @@ std::optional<std::size_t> axes_of_dynamic_size(Ctx& c) {
   return known ? std::nullopt : std::optional(shape.size());
 }
 
-bool is_of_nothing(const Ints& shape) { return std::ranges::find(shape, 0) != shape.end(); }
+bool is_empty_shape(const Ints& shape) { return std::ranges::find(shape, 0) != shape.end(); }
 
 Val layer_norm_result(Ctx& c) {
-  if (const auto axes = axes_of_dynamic_size(c)) return layer_norm_written_out(c, c.tensor("input"), *axes);
+  if (const auto axes = axes_of_dynamic_size(c)) return layer_norm_decomposed(c, c.tensor("input"), *axes);
   const Ints shape = c.integers("normalized_shape");
-  if (is_of_nothing(shape)) return c.tensor("input");
-  if (c.opset() < 17) return layer_norm_written_out(c, c.tensor("input"), shape.size());
+  if (is_empty_shape(shape)) return c.tensor("input");
+  if (c.opset() < 17) return layer_norm_decomposed(c, c.tensor("input"), shape.size());
   return c.emit("LayerNormalization", layer_norm_inputs(c, shape), over_last(c, shape.size()));
 }
 
@@ -256,7 +256,7 @@ void layer_norm(Ctx& c) { c.yield(layer_norm_result(c)); }
 std::vector<Val> layer_norm_with_wide_statistics(Ctx& c, std::size_t count) {
   const Val x = c.tensor("input");
   const auto [mean, variance] = statistics_over(c, x, trailing_axes(count), true);
-  return {layer_norm_written_out(c, x, count), mean, inverse_deviation(c, variance)};
+  return {layer_norm_decomposed(c, x, count), mean, inverse_deviation(c, variance)};
 }
 
 // Also yields mean and 1 / sqrt(var + eps).
@@ -279,7 +279,7 @@ double rms_epsilon(Ctx& c) {
   return c.output_dtype() == DType::float64 ? 0x1p-52 : 0x1p-23;
 }
 
-Val rms_norm_written_out(Ctx& c, Val x, std::size_t axes) {
+Val rms_norm_decomposed(Ctx& c, Val x, std::size_t axes) {
   const DType dtype = c.output_dtype(), wide = computes_in_float32(dtype) ? DType::float32 : dtype;
   const Val normal = divide_by_rms(c, c.cast(x, wide), trailing_axes(axes), rms_epsilon(c), wide);
   return scale_and_shift(c, c.cast(c.typed(normal, wide), dtype), c.optional_tensor("weight"), absent);
@@ -287,10 +287,10 @@ Val rms_norm_written_out(Ctx& c, Val x, std::size_t axes) {
 
 Val rms_norm_result(Ctx& c) {
   const Val x = c.tensor("input");
-  if (const auto axes = axes_of_dynamic_size(c)) return rms_norm_written_out(c, x, *axes);
+  if (const auto axes = axes_of_dynamic_size(c)) return rms_norm_decomposed(c, x, *axes);
   const Ints shape = c.integers("normalized_shape");
-  if (is_of_nothing(shape)) return c.tensor("input");
-  if (!c.writes("RMSNormalization")) return rms_norm_written_out(c, x, shape.size());
+  if (is_empty_shape(shape)) return c.tensor("input");
+  if (!c.writes("RMSNormalization")) return rms_norm_decomposed(c, x, shape.size());
   return c.emit("RMSNormalization", {x, weight_or(c, "weight", shape, 1)},
                 {{"axis", -static_cast<std::int64_t>(shape.size())}, {"epsilon", static_cast<float>(rms_epsilon(c))}});
 }

@@ -60,12 +60,12 @@ void attention(Ctx& c) {
   attributes.integer("softmax_precision");
   int results = 4;
   while (results > 1 && !c.result_used(results - 1)) --results;
-  std::vector<Val> given = c.emit_many("Attention",
-                                       {c.tensor("Q"), c.tensor("K"), c.tensor("V"), c.optional_tensor("attn_mask"),
-                                        c.optional_tensor("past_key"), c.optional_tensor("past_value")},
-                                       attributes.take(), results);
-  given.resize(4, absent);
-  c.yield(given);
+  std::vector<Val> outputs = c.emit_many("Attention",
+                                         {c.tensor("Q"), c.tensor("K"), c.tensor("V"), c.optional_tensor("attn_mask"),
+                                          c.optional_tensor("past_key"), c.optional_tensor("past_value")},
+                                         attributes.take(), results);
+  outputs.resize(4, absent);
+  c.yield(outputs);
 }
 
 const OpEntry kOnnxNative[] = {

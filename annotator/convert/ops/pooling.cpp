@@ -33,29 +33,29 @@ Window read(Ctx& c) {
 
 // Returns the axes of dynamic size that the window covers completely: F.avg_pool2d(x, x.shape[2:]). On the other axes
 // the window must have size and stride 1; for any other window, returns no axes.
-Ints whole_axes(Ctx& c) {
+Ints covered_axes(Ctx& c) {
   const Val x = c.tensor("self");
   const auto axes = static_cast<std::int64_t>(c.schema().find("kernel_size")->type.list_size);
   const std::vector<Size> kernel = c.sizes("kernel_size"), stride = c.sizes("stride");
   if (std::ssize(kernel) != axes || c.rank(x) <= axes) return {};
-  const auto are = [&](std::string_view name, std::int64_t wanted) {
+  const auto all_equal = [&](std::string_view name, std::int64_t number) {
     if (c.schema().find(name) == nullptr) return true;
-    return std::ranges::all_of(c.sizes(name), [&](const Size& size) { return c.static_size(size) == wanted; });
+    return std::ranges::all_of(c.sizes(name), [&](const Size& size) { return c.static_size(size) == number; });
   };
-  if (!are("padding", 0) || !are("dilation", 1)) return {};
-  Ints whole;
+  if (!all_equal("padding", 0) || !all_equal("dilation", 1)) return {};
+  Ints covered;
   for (std::int64_t i = 0; i < axes; ++i) {
     const std::int64_t axis = c.rank(x) - axes + i;
     if (const auto known = c.static_size(kernel[i])) {
       const bool each = stride.empty() || c.static_size(stride[i]) == 1;
       if (*known != 1 || !each) return {};
     } else if (c.same_size(kernel[i], x, axis)) {
-      whole.push_back(axis);
+      covered.push_back(axis);
     } else {
       return {};
     }
   }
-  return whole;
+  return covered;
 }
 
 // Returns the end of the last window of spatial axis `i`, counted from the start of the padding; nullopt for dynamic
@@ -119,8 +119,8 @@ Window read_max(Ctx& c) {
 }
 
 void max_pool(Ctx& c) {
-  if (const Ints whole = whole_axes(c); !whole.empty()) {
-    return c.yield(reduce(c, "ReduceMax", c.tensor("self"), whole, true));
+  if (const Ints covered = covered_axes(c); !covered.empty()) {
+    return c.yield(reduce(c, "ReduceMax", c.tensor("self"), covered, true));
   }
   const Window window = read_max(c);
   c.yield(without_batch(c, window, c.emit("MaxPool", {with_batch(c, window)}, max_attributes(window))));
@@ -148,8 +148,8 @@ Val plane_size(Ctx& c, const Window& window) {
 // converts.
 void max_pool_with_indices(Ctx& c) {
   if (!c.result_used(1)) {
-    if (const Ints whole = whole_axes(c); !whole.empty()) {
-      return c.yield({reduce(c, "ReduceMax", c.tensor("self"), whole, true), absent});
+    if (const Ints covered = covered_axes(c); !covered.empty()) {
+      return c.yield({reduce(c, "ReduceMax", c.tensor("self"), covered, true), absent});
     }
     const Window window = read_max(c);
     const Val values = c.emit("MaxPool", {with_batch(c, window)}, max_attributes(window));
@@ -189,8 +189,8 @@ Val divided_by(Ctx& c, Window window, std::int64_t divisor) {
 
 void avg_pool(Ctx& c) {
   const bool override = c.schema().find("divisor_override") && c.has("divisor_override");
-  if (const Ints whole = whole_axes(c); !whole.empty() && !override) {
-    return c.yield(reduce(c, "ReduceMean", c.tensor("self"), whole, true));
+  if (const Ints covered = covered_axes(c); !covered.empty() && !override) {
+    return c.yield(reduce(c, "ReduceMean", c.tensor("self"), covered, true));
   }
   Window window = read(c);
   if (override) return c.yield(without_batch(c, window, divided_by(c, window, c.integer("divisor_override"))));

@@ -43,11 +43,11 @@ Val ascending(Ctx& c, Val x, Val size) {
 }
 
 // The integer ranks below and above the requested rank, and its fraction between them; one half if `share` is absent.
-struct Between {
+struct RankInterval {
   Val below, above, share;
 };
 
-Between between(Ctx& c, Val rank) {
+RankInterval rank_interval(Ctx& c, Val rank) {
   const std::string how = c.one_of("interpolation", {"linear", "lower", "higher", "midpoint", "nearest"});
   const Val below = c.emit("Floor", {rank}), above = c.emit("Ceil", {rank});
   if (how == "lower") return {below, absent, absent};
@@ -57,19 +57,19 @@ Between between(Ctx& c, Val rank) {
 }
 
 // [*, q]: the elements of the sorted slices [*, n] at ranks [q], or [*, q] if each slice has its own ranks.
-Val at_ranks(Ctx& c, const Slices& s, Val sorted, Val ranks, bool each_its_own) {
+Val at_ranks(Ctx& c, const Slices& s, Val sorted, Val ranks, bool per_slice_ranks) {
   const DType dtype = c.dtype(s.x);
-  const Between places = between(c, ranks);
+  const RankInterval interval = rank_interval(c, ranks);
   const auto element = [&](Val rank) {
-    const Val place = c.emit("Cast", {rank}, {{"to", static_cast<std::int64_t>(to_onnx(DType::int64))}});
-    const Val found = each_its_own ? c.emit("GatherElements", {sorted, place}, {{"axis", -1}})
-                                   : c.emit("Gather", {sorted, place}, {{"axis", c.rank(s.x) - 1}});
+    const Val index = c.emit("Cast", {rank}, {{"to", static_cast<std::int64_t>(to_onnx(DType::int64))}});
+    const Val found = per_slice_ranks ? c.emit("GatherElements", {sorted, index}, {{"axis", -1}})
+                                      : c.emit("Gather", {sorted, index}, {{"axis", c.rank(s.x) - 1}});
     return c.typed(found, dtype);
   };
-  const Val low = element(places.below);
-  if (!places.above) return low;
-  const Val high = element(places.above);
-  return places.share ? lerp_by(c, low, high, places.share) : lerp_by(c, low, high, 0.5);
+  const Val low = element(interval.below);
+  if (!interval.above) return low;
+  const Val high = element(interval.above);
+  return interval.share ? lerp_by(c, low, high, interval.share) : lerp_by(c, low, high, 0.5);
 }
 
 // Arranges [*, q] like PyTorch: the axis of the quantiles first, without it if q is a scalar; keepdim keeps the reduced
@@ -95,7 +95,7 @@ void yield_quantiles(Ctx& c, Val result, const Slices& s, bool several) {
 }
 
 // The requested quantiles, [q].
-Val asked(Ctx& c, DType dtype) {
+Val requested_quantiles(Ctx& c, DType dtype) {
   const Val q = c.scalar("q", dtype);
   return c.rank(q) == 0 ? c.unsqueeze(q, {0}) : q;
 }
@@ -108,7 +108,7 @@ void quantile(Ctx& c) {
   const Slices s = slices(c);
   const DType dtype = c.dtype(s.x);
   const Val last = c.cast(c.typed(c.emit("Sub", {s.size, c.constant_int(1)}), DType::int64), dtype);
-  const Val ranks = c.emit("Mul", {asked(c, dtype), last});
+  const Val ranks = c.emit("Mul", {requested_quantiles(c, dtype), last});
   const Val found = at_ranks(c, s, ascending(c, s.x, s.size), ranks, false);
   const Val flags = c.cast(c.typed(c.emit("IsNaN", {s.x}), DType::boolean, c.dims(s.x)), DType::int32);
   const Val spoiled = c.emit("Cast", {reduce(c, "ReduceMax", flags, {-1}, true)},
@@ -127,7 +127,8 @@ void nanquantile(Ctx& c) {
   const Val count = reduce(c, "ReduceSum", c.cast(present, dtype), {-1}, true);
   const Val one = c.constant_number(1, dtype), zero = c.constant_number(0, dtype);
   const Val last = c.emit("Max", {c.emit("Sub", {count, one}), zero});
-  const Val found = at_ranks(c, s, ascending(c, filled, s.size), c.emit("Mul", {asked(c, dtype), last}), true);
+  const Val found =
+      at_ranks(c, s, ascending(c, filled, s.size), c.emit("Mul", {requested_quantiles(c, dtype), last}), true);
   const Val none = c.emit("Equal", {count, zero});
   yield_quantiles(c, c.emit("Where", {none, not_a_number(c, dtype), found}), s, several(c));
 }

@@ -78,14 +78,14 @@ Val unshuffled_order(Ctx& c, std::int64_t block) {
   const auto count = c.static_dim(x, axis);
   order.reserve(c.table_size({count.value_or(1), block}));
   if (!count) {
-    for (std::int64_t place = 0; place < block; ++place) order.push_back(place);
+    for (std::int64_t position = 0; position < block; ++position) order.push_back(position);
     const Val channels = c.dim_of(x, axis);
     const Val each = c.emit("Range", {c.constant_int(0), channels, c.constant_int(1)});
     const Val starts = c.emit("Mul", {c.constant_ints(order), channels});
     return c.emit("Reshape", {c.emit("Add", {c.unsqueeze(each, {1}), starts}), c.constant_ints({-1})});
   }
   for (std::int64_t channel = 0; channel < *count; ++channel) {
-    for (std::int64_t place = 0; place < block; ++place) order.push_back(place * *count + channel);
+    for (std::int64_t position = 0; position < block; ++position) order.push_back(position * *count + channel);
   }
   return c.constant_ints(order);
 }
@@ -137,9 +137,9 @@ void im2col(Ctx& c) {
     const Windows windows{kernel[i], dilation[i], stride[i]};
     auto size = c.static_dim(x, i - 2);
     if (size) *size += 2 * padding[i];
-    const Val places = window_places(c, padded, 2 + i, size, windows, PlacesOrder::elements_first);
+    const Val indices = window_indices(c, padded, 2 + i, size, windows, IndexOrder::elements_first);
     blocks = blocks && size ? std::optional(whence::element_count(Ints{*blocks, windows.count(*size)})) : std::nullopt;
-    y = c.emit("Gather", {y, places}, {{"axis", 2 + 2 * i}});
+    y = c.emit("Gather", {y, indices}, {{"axis", 2 + 2 * i}});
   }
   y = c.transpose(y, {0, 1, 2, 4, 3, 5});
   Ints shape{whence::element_count(Ints{count, kernel[0], kernel[1]}), blocks.value_or(-1)};

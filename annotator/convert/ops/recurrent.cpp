@@ -226,7 +226,7 @@ void rnn_tanh(Ctx& c) { padded(c, kRnnTanh); }
 void rnn_relu(Ctx& c) { padded(c, kRnnRelu); }
 
 // Refuses packed sequences that lowering did not pad, because other operators than recurrent layers read their data.
-void unpaddable(Ctx& c) {
+void refuse_unpadded(Ctx& c) {
   c.refuse("this packed sequence is also read by an operator that is not a recurrent layer",
            "pad it with pad_packed_sequence (padding 0) before anything else reads it");
 }
@@ -235,7 +235,7 @@ void unpaddable(Ctx& c) {
 // (annotator/lower/packed_sequences.cpp). Unpadded data have another rank, because they have no axis for the batch.
 void packed(Ctx& c, const Kind& kind) {
   const Val x = c.tensor("data");
-  if (c.rank(x) != 3) unpaddable(c);
+  if (c.rank(x) != 3) refuse_unpadded(c);
   run(c, kind, x, c.cast(c.tensor("batch_sizes"), DType::int32), false);
 }
 void packed_lstm(Ctx& c) { packed(c, kLstm); }
@@ -278,10 +278,11 @@ const OpEntry kRecurrent[] = {
     {"aten::rnn_relu.input(Tensor input, Tensor hx, Tensor[] params, bool has_biases, int num_layers, float dropout, "
      "bool train, bool bidirectional, bool batch_first) -> (Tensor, Tensor)",
      rnn_relu},
-    {"aten::_pack_padded_sequence(Tensor input, Tensor lengths, bool batch_first) -> (Tensor, Tensor)", unpaddable},
+    {"aten::_pack_padded_sequence(Tensor input, Tensor lengths, bool batch_first) -> (Tensor, Tensor)",
+     refuse_unpadded},
     {"aten::_pad_packed_sequence(Tensor data, Tensor batch_sizes, bool batch_first, Scalar padding_value, "
      "int total_length) -> (Tensor, Tensor)",
-     unpaddable},
+     refuse_unpadded},
     {"aten::lstm.data(Tensor data, Tensor batch_sizes, Tensor[] hx, Tensor[] params, bool has_biases, "
      "int num_layers, float dropout, bool train, bool bidirectional) -> (Tensor, Tensor, Tensor)",
      packed_lstm},

@@ -58,8 +58,8 @@ Val computed_indices(Ctx& c, Val repeats) {
   } else {
     total = reduce(c, "ReduceSum", counts, {0}, false);
   }
-  const Val place = c.emit("Range", {c.constant_int(0), total, c.constant_int(1)});
-  const Val passed = c.typed(c.emit("LessOrEqual", {c.unsqueeze(ends, {1}), place}), DType::boolean);
+  const Val position = c.emit("Range", {c.constant_int(0), total, c.constant_int(1)});
+  const Val passed = c.typed(c.emit("LessOrEqual", {c.unsqueeze(ends, {1}), position}), DType::boolean);
   return reduce(c, "ReduceSum", c.cast(passed, DType::int64), {0}, false);
 }
 
@@ -68,7 +68,7 @@ Val indices_from(Ctx& c, Val repeats) {
   return known ? c.constant_ints(constant_indices(c, *known)) : computed_indices(c, repeats);
 }
 
-bool surely_one_each(Ctx& c, const Interleaved& x, Val repeats) {
+bool has_count_per_element(Ctx& c, const Interleaved& x, Val repeats) {
   if (c.rank(repeats) == 0) return false;
   const Dim &elements = c.dims(x.input)[x.axis], &counts = c.dims(repeats)[0];
   if (elements.is_static() && counts.is_static()) return elements.size == counts.size;
@@ -77,7 +77,7 @@ bool surely_one_each(Ctx& c, const Interleaved& x, Val repeats) {
 
 // Repeats every element `repeats` times. For a dynamic or large size, the copies are made along a new axis, which is
 // then merged.
-void same_number(Ctx& c, const Interleaved& x, const Size& repeats) {
+void repeat_all(Ctx& c, const Interleaved& x, const Size& repeats) {
   const auto known = c.static_size(repeats);
   const auto size = c.static_dim(x.input, x.axis);
   c.expect(!known || *known >= 0, "repeats must not be negative");
@@ -94,18 +94,18 @@ void same_number(Ctx& c, const Interleaved& x, const Size& repeats) {
 void by_tensor(Ctx& c) {
   const Interleaved x = input(c);
   Val repeats = c.tensor("repeats");
-  if (surely_one_each(c, x, repeats)) return c.yield(gather(c, x, indices_from(c, repeats)));
+  if (has_count_per_element(c, x, repeats)) return c.yield(gather(c, x, indices_from(c, repeats)));
   const auto known = c.graph().integers(repeats.id);
-  if (known && known->size() == 1) return same_number(c, x, known->front());
+  if (known && known->size() == 1) return repeat_all(c, x, known->front());
   if (c.rank(repeats) == 0 || c.static_dim(repeats, 0) == std::int64_t{1}) {
-    return same_number(c, x, c.cast(c.rank(repeats) == 0 ? repeats : c.squeeze(repeats, {0}), DType::int64));
+    return repeat_all(c, x, c.cast(c.rank(repeats) == 0 ? repeats : c.squeeze(repeats, {0}), DType::int64));
   }
   const Val elements = c.to_vector({size_of_axis(c, x.input, x.axis)});
   repeats = c.typed(c.emit("Expand", {repeats, elements}), c.dtype(repeats), std::vector<Dim>{c.dims(x.input)[x.axis]});
   c.yield(gather(c, x, computed_indices(c, repeats)));
 }
 
-void by_number(Ctx& c) { same_number(c, input(c), c.size("repeats")); }
+void by_number(Ctx& c) { repeat_all(c, input(c), c.size("repeats")); }
 
 // Yields the indices themselves.
 void indices_only(Ctx& c) { c.yield(indices_from(c, c.tensor("repeats"))); }

@@ -63,8 +63,8 @@ double number(Ctx& c, const Argument& argument) {
 std::vector<double> scale_factors(Ctx& c) {
   std::vector<double> factors;
   if (c.schema().find("scale_factors")) {
-    const Argument* given = c.node().find("scale_factors");
-    const auto* list = given ? given->as<ArgumentList>() : nullptr;
+    const Argument* argument = c.node().find("scale_factors");
+    const auto* list = argument ? argument->as<ArgumentList>() : nullptr;
     for (const Argument& factor : list ? *list : ArgumentList{}) factors.push_back(number(c, factor));
     return factors;
   }
@@ -103,20 +103,21 @@ struct Scaling {
 // Returns true if PyTorch uses its kernel for small images, which it chooses by height and width of the result. Dynamic
 // sizes count as in the example.
 bool is_small_image(Ctx& c) {
-  constexpr std::int64_t most = 128;
+  constexpr std::int64_t max_sum = 128;
   const auto result = c.output_dims();
-  return result && result->size() == 4 && (*result)[2].size + (*result)[3].size <= most;
+  return result && result->size() == 4 && (*result)[2].size + (*result)[3].size <= max_sum;
 }
 
 // Returns the factor by which PyTorch maps the coordinates of an axis, which may differ from the passed one. An axis
 // whose size stays is copied, and an axis that doubles reads the nearest element by the factor 2; nearest mode does so
 // only in small images (aten/src/ATen/native/UpSample.h and cpu/UpSampleKernel.cpp, PyTorch 2.13).
-double mapping_factor(Ctx& c, const Sampling& sampling, double given, std::int64_t size, std::int64_t result_size) {
+double mapping_factor(Ctx& c, const Sampling& sampling, double passed_factor, std::int64_t size,
+                      std::int64_t result_size) {
   const std::string_view mode = sampling.mode;
-  if (sampling.antialias || sampling.exact || mode == "cubic") return given;
-  if (mode == "nearest" && !is_small_image(c)) return given;
+  if (sampling.antialias || sampling.exact || mode == "cubic") return passed_factor;
+  if (mode == "nearest" && !is_small_image(c)) return passed_factor;
   if (size == result_size) return 1;
-  return mode == "nearest" && result_size == 2 * size ? 2 : given;
+  return mode == "nearest" && result_size == 2 * size ? 2 : passed_factor;
 }
 
 // Returns true if a Resize keeps all sizes: ONNX Runtime then copies, regardless of the factors. `unknown`: the answer
@@ -155,14 +156,14 @@ Scaling scaling(Ctx& c, Val x, const std::vector<double>& factors, const Samplin
     const bool fixed = known && c.dims(x)[i + 2].is_static() && (*result)[i + 2].is_static();
     const double factor = fixed ? mapping_factor(c, sampling, factors[i], in, out) : factors[i];
     found.factors.push_back(fixed ? rounded_factor(factor, in, out) : factor_for_any_size(factor));
-    const std::int64_t made = known ? scaled_size(in, found.factors.back()) : out;
-    if (made < out) {
+    const std::int64_t resized_size = known ? scaled_size(in, found.factors.back()) : out;
+    if (resized_size < out) {
       c.refuse("the output size is larger than its scale factor gives", "pass the output size or the factor, not both");
     }
     const auto axis = static_cast<std::int64_t>(i) + 2;
     found.computed.push_back(fixed ? absent : computed_factor(c, x, axis, sampling, factor));
     std::optional<Size> cut_to;
-    if (fixed && made > out) cut_to = out;
+    if (fixed && resized_size > out) cut_to = out;
     if (!fixed && may_round_up(factor)) cut_to = size_by_factor(c, x, axis, factor);
     found.cut_to.push_back(cut_to);
   }
@@ -177,9 +178,9 @@ Val lengthened(Ctx& c, Val x, const std::vector<double>& factors, Scaling& scale
   if (growing == factors.end() || !std::ranges::all_of(factors, may_stay) || !keeps_sizes(c, x, true)) return x;
   const auto i = static_cast<std::size_t>(growing - factors.begin());
   const auto rank = static_cast<std::size_t>(c.rank(x));
-  constexpr double most = 1 << 24;
+  constexpr double max_added = 1 << 24;
   const double added = std::ceil(1 / (*growing - 1));
-  if (added > most)
+  if (added > max_added)
     c.refuse("bicubic sampling by a factor of nearly 1 is not supported",
              "leave the call out, or pass the output size");
   Ints pads(2 * rank, 0);
@@ -262,19 +263,19 @@ Val gathered(Ctx& c, Val x, const std::vector<double>& factors, const Sampling& 
                         .image = is_small_image(c),
                         .doubles = doubles(dims[axis], (*result)[axis])};
     if (factors.empty()) {
-      const std::vector<Size> asked = c.sizes("output_size");
-      c.expect(asked.size() + 2 == dims.size(), "output_size must have one size for each spatial axis");
-      nearest.asked_size = asked[i];
+      const std::vector<Size> requested = c.sizes("output_size");
+      c.expect(requested.size() + 2 == dims.size(), "output_size must have one size for each spatial axis");
+      nearest.requested_size = requested[i];
     } else {
       const bool fixed = nearest.size && nearest.result_size;
       nearest.factor =
           fixed ? mapping_factor(c, sampling, factors[i], *nearest.size, *nearest.result_size) : factors[i];
-      nearest.written = scales.factors[i];
+      nearest.resize_factor = scales.factors[i];
     }
-    const Val places = places_to_gather(c, x, static_cast<std::int64_t>(axis), nearest);
-    if (!places) return;
+    const Val indices = indices_to_gather(c, x, static_cast<std::int64_t>(axis), nearest);
+    if (!indices) return;
     dims[axis] = (*result)[axis];
-    x = c.typed(c.emit("Gather", {x, places}, {{"axis", static_cast<std::int64_t>(axis)}}), c.output_dtype(), dims);
+    x = c.typed(c.emit("Gather", {x, indices}, {{"axis", static_cast<std::int64_t>(axis)}}), c.output_dtype(), dims);
     scales.done.push_back(i);
     if (factors.empty()) return;
     scales.factors[i] = 1;

@@ -36,8 +36,7 @@ Parts running(Ctx& c, Parts parts, const std::vector<double>& fills,
   if (dims.empty()) return parts;
   const std::int64_t axis = c.axis(c.integer("dim"), c.rank(parts[0]));
   const auto size = c.static_dim(parts[0], axis);
-  if (*size > most_counted)
-    c.refuse("an axis of " + std::to_string(*size) + " elements is too long", "use smaller sizes");
+  if (*size > max_count) c.refuse("an axis of " + std::to_string(*size) + " elements is too long", "use smaller sizes");
   for (std::int64_t distance = 1; distance < *size; distance *= 2) {
     Parts before;
     for (std::size_t i = 0; i < parts.size(); ++i) before.push_back(moved(c, parts[i], axis, distance, fills[i]));
@@ -63,8 +62,8 @@ Val rows_up_to_each(Ctx& c, Val x, double fill) {
     if (i != axis) last.push_back(i);
   }
   last.push_back(axis);
-  const Val places = c.emit("Range", {c.constant_int(0), c.dim_of(x, axis), c.constant_int(1)});
-  const Val before = c.emit("LessOrEqual", {places, c.unsqueeze(places, {1})});
+  const Val indices = c.emit("Range", {c.constant_int(0), c.dim_of(x, axis), c.constant_int(1)});
+  const Val before = c.emit("LessOrEqual", {indices, c.unsqueeze(indices, {1})});
   const Val line = c.unsqueeze(c.transpose(x, last), {rank - 1});
   std::vector<Dim> dims(rank + 1, Dim{-1, true, none_id});
   return c.typed(c.emit("Where", {before, line, c.constant_number(fill, dtype)}), dtype, std::move(dims));
@@ -132,7 +131,8 @@ double highest(DType dtype) {
 // Values and indices. Among equal elements the last one counts; the last NaN takes precedence over all others.
 void running_extreme(Ctx& c, const char* holds, bool greatest) {
   const Val self = c.tensor("self");
-  const DType given = c.dtype(self), dtype = given == DType::boolean ? DType::int32 : arithmetic_dtype(given);
+  const DType self_dtype = c.dtype(self),
+              dtype = self_dtype == DType::boolean ? DType::int32 : arithmetic_dtype(self_dtype);
   const Val x = c.typed(c.cast(self, dtype), dtype, c.dims(self));
   if (c.rank(x) == 0) return c.yield({x, c.constant_int(0)});
   const std::int64_t axis = c.axis(c.integer("dim"), c.rank(x));
@@ -140,24 +140,24 @@ void running_extreme(Ctx& c, const char* holds, bool greatest) {
   if (!size) {
     const Val rows = rows_up_to_each(c, x, greatest ? lowest(dtype) : highest(dtype));
     const Val values = reduce_with_nan(c, greatest ? "ReduceMax" : "ReduceMin", rows, {-1}, false);
-    const Val places = c.emit(greatest ? "ArgMax" : "ArgMin", {with_nan_as_extreme(c, rows, greatest)},
-                              {{"axis", -1}, {"keepdims", 0}, {"select_last_index", 1}});
+    const Val indices = c.emit(greatest ? "ArgMax" : "ArgMin", {with_nan_as_extreme(c, rows, greatest)},
+                               {{"axis", -1}, {"keepdims", 0}, {"select_last_index", 1}});
     // An element equal to the fill value may be found after the end of its row; then it is the row's last element.
     const Val ends = c.emit("Range", {c.constant_int(0), c.dim_of(x, axis), c.constant_int(1)});
-    const Val within = c.emit("Min", {places, ends});
+    const Val within = c.emit("Min", {indices, ends});
     return c.yield({axis_back(c, values, c.rank(x)), axis_back(c, within, c.rank(x))});
   }
   Ints numbers(c.table_size({*size})), shape(c.rank(x), 1);
   for (std::int64_t i = 0; i < *size; ++i) numbers[i] = i;
   shape[axis] = *size;
   const Val line = c.emit("Reshape", {c.constant_ints(numbers), c.constant_ints(shape)});
-  const Val places = c.typed(c.emit("Expand", {line, c.emit("Shape", {x})}), DType::int64, c.dims(x));
+  const Val indices = c.typed(c.emit("Expand", {line, c.emit("Shape", {x})}), DType::int64, c.dims(x));
   const auto join = [&](const Parts& before, const Parts& own) {
     Val keep = c.emit(holds, {own[0], before[0]});
     if (is_floating(dtype)) keep = c.emit("Or", {keep, c.emit("IsNaN", {own[0]})});
     return Parts{c.emit("Where", {keep, own[0], before[0]}), c.emit("Where", {keep, own[1], before[1]})};
   };
-  const Parts found = running(c, {x, places}, {greatest ? lowest(dtype) : highest(dtype), 0}, join);
+  const Parts found = running(c, {x, indices}, {greatest ? lowest(dtype) : highest(dtype), 0}, join);
   c.yield({found[0], found[1]});
 }
 

@@ -222,10 +222,10 @@ void index_write(Ctx& c, const std::string& how, Val source) {
   if (c.rank(x) > 1 && c.rank(index) == 1 && c.axis(c.integer("dim"), c.rank(x)) == 0) {
     return c.yield(c.emit("ScatterND", {x, c.unsqueeze(index, {1}), source}, reduction(c, how)));
   }
-  Val places = spread_index(c, index, x, shape_of(c, source));
+  Val indices = spread_index(c, index, x, shape_of(c, source));
   if (c.rank(x) > 1)
-    places = c.typed(places, c.dtype(index), c.dims(source));  // for a vector these are the index itself
-  yield_like_self(c, scattered(c, x, places, source, how));
+    indices = c.typed(indices, c.dtype(index), c.dims(source));  // for a vector these are the index itself
+  yield_like_self(c, scattered(c, x, indices, source, how));
 }
 void index_reduce(Ctx& c) {
   const Val x = at_least_vector(c, c.tensor("self"));
@@ -265,10 +265,10 @@ void masked_scatter(Ctx& c) {
   const Val x = broadcast(c, c.tensor("self"), {c.tensor("mask")});
   const Val mask = broadcast(c, c.tensor("mask"), {c.tensor("self")});
   const std::int64_t rank = std::max(c.rank(c.tensor("self")), c.rank(c.tensor("mask")));
-  const Val places = c.typed(mask_positions(c, mask), DType::int64, std::vector<Dim>{{-1, true}, {rank, false}});
+  const Val indices = c.typed(mask_positions(c, mask), DType::int64, std::vector<Dim>{{-1, true}, {rank, false}});
   const Val flat = c.emit("Reshape", {c.cast(c.tensor("source"), c.output_dtype()), c.constant_ints({-1})});
-  const Val needed = c.emit("Slice", {flat, c.constant_ints({0}), c.to_vector({c.dim_of(places, 0)})});
-  c.yield(c.emit("ScatterND", {x, places, needed}));
+  const Val needed = c.emit("Slice", {flat, c.constant_ints({0}), c.to_vector({c.dim_of(indices, 0)})});
+  c.yield(c.emit("ScatterND", {x, indices, needed}));
 }
 
 // Yields the values of src in the shape and dtype of self.

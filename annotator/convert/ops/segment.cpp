@@ -16,25 +16,26 @@ namespace {
 struct Segments {
   Val bounds;   // int64 [count]
   bool before;  // true if rows may precede the first segment
-  bool behind;  // true if rows may follow the last one
+  bool after;   // true if rows may follow the last one
 };
 
 Segments segments(Ctx& c) {
   if (c.has("indices")) c.refuse("segment_reduce by indices is not supported", "pass lengths or offsets");
-  const bool around = c.has("offsets");
-  const Val given = c.cast(c.tensor(around ? "offsets" : "lengths"), DType::int64);
-  if (c.rank(given) != 1 || c.axis(c.integer("axis"), c.rank(c.tensor("data"))) != 0) {
+  const bool has_offsets = c.has("offsets");
+  const Val partition = c.cast(c.tensor(has_offsets ? "offsets" : "lengths"), DType::int64);
+  if (c.rank(partition) != 1 || c.axis(c.integer("axis"), c.rank(c.tensor("data"))) != 0) {
     c.refuse("segments along another axis than the first are not supported",
              "bring the axis to the front with movedim");
   }
-  if (around) return {given, true, true};
-  return {c.typed(c.emit("CumSum", {given, c.constant_int(0)}), DType::int64, c.dims(given)), false, c.flag("unsafe")};
+  if (has_offsets) return {partition, true, true};
+  return {c.typed(c.emit("CumSum", {partition, c.constant_int(0)}), DType::int64, c.dims(partition)), false,
+          c.flag("unsafe")};
 }
 
 // Returns for each row of the data the number of its result row, int64 [rows, 1].
 Val row_of_each(Ctx& c, const Segments& segments, Val rows) {
-  const Val places = c.emit("Range", {c.constant_int(0), rows, c.constant_int(1)});
-  const Val passed = c.typed(c.emit("LessOrEqual", {c.unsqueeze(segments.bounds, {1}), places}), DType::boolean);
+  const Val row_numbers = c.emit("Range", {c.constant_int(0), rows, c.constant_int(1)});
+  const Val passed = c.typed(c.emit("LessOrEqual", {c.unsqueeze(segments.bounds, {1}), row_numbers}), DType::boolean);
   return c.unsqueeze(reduce(c, "ReduceSum", c.cast(passed, DType::int64), {0}, false), {1});
 }
 
@@ -50,7 +51,7 @@ class SegmentReduction {
   SegmentReduction(Ctx& c, Val data) : c_(c), segments_(segments(c)) {
     rows_ = row_of_each(c, segments_, c.dim_of(data, 0));
     Val count = c.dim_of(segments_.bounds, 0);
-    if (segments_.behind) count = c.emit("Add", {count, c.constant_int(1)});
+    if (segments_.after) count = c.emit("Add", {count, c.constant_int(1)});
     shape_ = shape_of(c, data);
     shape_.front() = count;
   }
@@ -59,7 +60,7 @@ class SegmentReduction {
   Val run(Val values, Val initial, const std::string& how) {
     const Val start = c_.emit("Expand", {initial, c_.to_vector(shape_)});
     const Val reduced = c_.emit("ScatterND", {start, rows_, values}, {{"reduction", how}});
-    if (!segments_.behind) return reduced;
+    if (!segments_.after) return reduced;
     const Val first = c_.constant_ints({segments_.before ? 1 : 0});
     return c_.emit("Slice", {reduced, first, c_.constant_ints({-1}), c_.constant_ints({0})});
   }

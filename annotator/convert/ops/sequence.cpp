@@ -37,10 +37,10 @@ void insert(Ctx& c) {
 void erase(Ctx& c) { c.yield(c.emit("SequenceErase", {c.sequence("self"), index_of(c)})); }
 
 // Returns the index counted from the front: once an element is erased, a negative index would mean another element.
-Val place_of(Ctx& c, Val list) {
-  const Size given = c.size("idx");
-  const auto known = c.static_size(given);
-  const Val index = c.to_scalar_value(given);
+Val index_from_front(Ctx& c, Val list) {
+  const Size idx = c.size("idx");
+  const auto known = c.static_size(idx);
+  const Val index = c.to_scalar_value(idx);
   if (known && *known >= 0) return index;
   const Val from_end = c.emit("Add", {index, c.emit("SequenceLength", {list})});
   if (known) return from_end;
@@ -48,8 +48,9 @@ Val place_of(Ctx& c, Val list) {
 }
 
 void replace(Ctx& c) {
-  const Val list = c.sequence("self"), place = place_of(c, list), shorter = c.emit("SequenceErase", {list, place});
-  c.yield(c.emit("SequenceInsert", {shorter, element(c, list), place}));
+  const Val list = c.sequence("self"), index = index_from_front(c, list),
+            shorter = c.emit("SequenceErase", {list, index});
+  c.yield(c.emit("SequenceInsert", {shorter, element(c, list), index}));
 }
 
 void read(Ctx& c) { c.yield(c.emit("SequenceAt", {c.sequence("self"), index_of(c)})); }

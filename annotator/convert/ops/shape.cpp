@@ -108,10 +108,10 @@ void unflatten(Ctx& c) {
       others *= size.value_or(1);
     }
   }
-  const auto whole = c.static_dim(x, axis);
-  if (open != nullptr && known && whole && others > 0) *open = *whole / others;
+  const auto axis_size = c.static_dim(x, axis);
+  if (open != nullptr && known && axis_size && others > 0) *open = *axis_size / others;
   if (open != nullptr && known && others == 1) *open = shape[static_cast<std::size_t>(axis)];
-  if (open != nullptr && known && !whole && others > 1 && !can_infer(c, x, axis, axis)) {
+  if (open != nullptr && known && !axis_size && others > 1 && !can_infer(c, x, axis, axis)) {
     *open = c.emit("Div", {c.dim_of(x, axis), c.constant_int(others)});
   }
   shape.erase(shape.begin() + axis);
@@ -196,21 +196,21 @@ void as_strided(Ctx& c) {
       continue;
     }
     const Val numbers = c.emit("Range", {c.constant_int(0), c.to_scalar_value(size[axis]), c.constant_int(1)});
-    Ints behind;
+    Ints trailing;
     for (std::size_t other = axis + 1; other < size.size(); ++other)
-      behind.push_back(static_cast<std::int64_t>(other - axis));
-    added.push_back(c.unsqueeze(c.emit("Mul", {numbers, c.to_scalar_value(stride[axis])}), behind));
+      trailing.push_back(static_cast<std::int64_t>(other - axis));
+    added.push_back(c.unsqueeze(c.emit("Mul", {numbers, c.to_scalar_value(stride[axis])}), trailing));
   }
-  Ints places(count);
+  Ints indices(count);
   for (std::int64_t i = 0; i < count; ++i) {
-    places[i] = offset;
+    indices[i] = offset;
     std::int64_t rest = i;
     for (std::size_t axis = size.size(); axis-- > 0; rest /= known_size[axis]) {
-      places[i] += rest % known_size[axis] * known_stride[axis];
+      indices[i] += rest % known_size[axis] * known_stride[axis];
     }
   }
   Val index = c.constant_tensor(
-      {DType::int64, known_size, Bytes::copy_of(places.data(), places.size() * sizeof(std::int64_t))});
+      {DType::int64, known_size, Bytes::copy_of(indices.data(), indices.size() * sizeof(std::int64_t))});
   for (const Val each : added) index = c.emit("Add", {index, each});
   c.yield(c.emit("Gather", {c.emit("Reshape", {x, c.constant_ints({-1})}), index}));
 }
@@ -230,7 +230,7 @@ bool may_be_one(Ctx& c, Val x, std::int64_t axis) {
 
 // Returns true if the operation's result is an output of the program and nothing else reads it, so that its rank may
 // differ from run to run.
-bool is_output_alone(Ctx& c) {
+bool is_only_output(Ctx& c) {
   const Program& program = c.session().program();
   const ValueId result = c.node().outputs.front();
   const bool output = std::ranges::any_of(program.outputs, [&](const ProgramOutput& each) {
@@ -274,7 +274,7 @@ void squeeze_in_run(Ctx& c, Val x, const Ints& axes) {
 // is not 1.
 void squeeze_ones(Ctx& c, Val x, const Ints& axes) {
   const auto uncertain = [&](std::int64_t axis) { return may_be_one(c, x, axis); };
-  if (std::ranges::any_of(axes, uncertain) && is_output_alone(c)) return squeeze_in_run(c, x, axes);
+  if (std::ranges::any_of(axes, uncertain) && is_only_output(c)) return squeeze_in_run(c, x, axes);
   Ints ones, dynamic, dynamic_ones;
   for (const std::int64_t axis : axes) {
     const auto size = c.static_dim(x, axis);
@@ -286,10 +286,10 @@ void squeeze_ones(Ctx& c, Val x, const Ints& axes) {
     if (!size && c.dims(x)[axis].size == 1) dynamic_ones.push_back(axis);
   }
   if (const auto result = c.output_dims()) {
-    const std::size_t gone = c.dims(x).size() - std::min(c.dims(x).size(), result->size() + ones.size());
+    const std::size_t dropped_count = c.dims(x).size() - std::min(c.dims(x).size(), result->size() + ones.size());
     // If no example run dropped an axis under a condition, all are: if x.size(0) == 1: x = x.squeeze(0).
-    const Ints& went = gone == dynamic.size() ? dynamic : dynamic_ones;
-    if (gone == went.size()) ones.insert(ones.end(), went.begin(), went.end());
+    const Ints& dropped_axes = dropped_count == dynamic.size() ? dynamic : dynamic_ones;
+    if (dropped_count == dropped_axes.size()) ones.insert(ones.end(), dropped_axes.begin(), dropped_axes.end());
   }
   std::sort(ones.begin(), ones.end());
   c.yield(ones.empty() ? x : c.squeeze(x, ones));
@@ -400,12 +400,12 @@ Val dynamic_diagonal(Ctx& c, Val x, std::int64_t offset) {
   const auto size = [&](std::int64_t axis) { return c.emit("Gather", {sizes, c.constant_int(axis)}); };
   const Val rows = size(-2), columns = size(-1);
   const Val step = c.emit("Add", {columns, c.constant_int(1)});
-  const Val places = c.emit("Range", {c.constant_int(0), c.emit("Mul", {c.emit("Min", {rows, columns}), step}), step});
+  const Val indices = c.emit("Range", {c.constant_int(0), c.emit("Mul", {c.emit("Min", {rows, columns}), step}), step});
   // Reshape cannot infer a size next to one that is 0.
   const bool infers =
       std::ranges::all_of(flat, [&](const Size& front) { return c.static_size(front).value_or(0) > 0; });
   flat.push_back(infers ? Size{-1} : Size{c.emit("Mul", {rows, columns})});
-  return c.emit("Gather", {c.reshape(x, flat), places}, {{"axis", axis}});
+  return c.emit("Gather", {c.reshape(x, flat), indices}, {{"axis", axis}});
 }
 
 // The elements x[i, i + offset] of the matrices along dim1 and dim2, as a new last axis.
@@ -420,18 +420,18 @@ void diagonal(Ctx& c) {
   }
   order.insert(order.end(), {row, column});
   const std::int64_t offset = c.integer("offset");
-  c.expect(std::max(offset, -most_counted) == offset && offset <= most_counted, "offset must fit into 32 bits");
+  c.expect(std::max(offset, -max_count) == offset && offset <= max_count, "offset must fit into 32 bits");
   if (!rows || !columns) return c.yield(dynamic_diagonal(c, c.transpose(x, order), offset));
   flat.push_back(whence::element_count(Ints{*rows, *columns}));
   c.expect(row != column, "dim1 and dim2 must differ");
-  Ints places;
+  Ints indices;
   const std::int64_t first = offset < 0 ? -offset : 0, last = std::min(*rows, *columns - offset);
-  if (first < last) places.reserve(c.table_size({last - first}));
+  if (first < last) indices.reserve(c.table_size({last - first}));
   for (std::int64_t i = first; i < last; ++i) {
-    places.push_back(i * *columns + i + offset);
+    indices.push_back(i * *columns + i + offset);
   }
   const Val matrices = c.emit("Reshape", {c.transpose(x, order), c.constant_ints(flat)});
-  c.yield(c.emit("Gather", {matrices, c.constant_ints(places)}, {{"axis", rank - 2}}));
+  c.yield(c.emit("Gather", {matrices, c.constant_ints(indices)}, {{"axis", rank - 2}}));
 }
 
 // ---- broadcasting and tiling ------------------------------------------------------------------------------------

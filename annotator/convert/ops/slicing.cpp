@@ -118,9 +118,9 @@ void rot90(Ctx& c) {
 // Returns the index at which reading starts if the elements of an axis move `shift` positions forward. A shift by one
 // gives -1 or 1 for any size; larger shifts wrap around.
 Size roll_start(Ctx& c, const Size& shift, std::optional<std::int64_t> axis_size, Val x, std::int64_t axis) {
-  const auto places = c.static_size(shift);
-  if (places && axis_size) return *axis_size == 0 ? 0 : (*axis_size - *places % *axis_size) % *axis_size;
-  if (places && std::abs(*places) <= 1) return -*places;
+  const auto known_shift = c.static_size(shift);
+  if (known_shift && axis_size) return *axis_size == 0 ? 0 : (*axis_size - *known_shift % *axis_size) % *axis_size;
+  if (known_shift && std::abs(*known_shift) <= 1) return -*known_shift;
   const Val size = c.emit("Max", {c.dim_of(x, axis), c.constant_int(1)});  // avoids a division by 0
   return c.emit("Mod", {c.emit("Neg", {c.to_scalar_value(shift)}), size});
 }
@@ -164,8 +164,8 @@ void unfold(Ctx& c) {
   const std::int64_t axis = c.axis(c.integer("dimension"), rank);
   const auto axis_size = c.static_dim(x, axis);
   c.expect(step > 0 && size >= 0, "size must be >= 0 and step > 0");
-  const Val places = window_places(c, x, axis, axis_size, {size, 1, step}, PlacesOrder::windows_first);
-  const Val windows = c.emit("Gather", {x, places}, {{"axis", axis}});
+  const Val indices = window_indices(c, x, axis, axis_size, {size, 1, step}, IndexOrder::windows_first);
+  const Val windows = c.emit("Gather", {x, indices}, {{"axis", axis}});
   Ints order;
   for (std::int64_t i = 0; i <= rank; ++i) {
     if (i != axis + 1) order.push_back(i);
@@ -178,20 +178,20 @@ void unfold(Ctx& c) {
 
 // Replaces every step-th element of x[range] by `src`. Slices iota(axis) the same way as x to get the indices, since an
 // end may count from the back or be out of range.
-Val replaced_with_step(Ctx& c, Val x, Val src, const Range& range) {
+Val replaced_strided(Ctx& c, Val x, Val src, const Range& range) {
   const Val every = c.emit("Range", {c.constant_int(0), c.dim_of(x, range.axis), c.constant_int(1)});
-  Val places = sliced(c, every, {0, range.start, range.end, range.step});
+  Val indices = sliced(c, every, {0, range.start, range.end, range.step});
   Ints trailing;
   for (int i = 1; i < c.rank(x) - range.axis; ++i) trailing.push_back(i);
-  places = c.emit("Expand", {c.unsqueeze(places, trailing), c.emit("Shape", {src})});
-  return c.emit("ScatterElements", {x, places, src}, {{"axis", range.axis}});
+  indices = c.emit("Expand", {c.unsqueeze(indices, trailing), c.emit("Shape", {src})});
+  return c.emit("ScatterElements", {x, indices, src}, {{"axis", range.axis}});
 }
 
 // Returns the part after x[range]. `before` is the part before it, and `src` replaces it. If the end of the range is
 // before its start, the range is empty and the part after begins at the start.
-Val behind(Ctx& c, Val x, Val before, Val src, const Range& range) {
+Val part_after(Ctx& c, Val x, Val before, Val src, const Range& range) {
   const auto start = c.static_size(range.start), end = c.static_size(range.end);
-  const auto from = [&](Val whole, const Size& at) { return sliced(c, whole, {range.axis, at, kEnd}); };
+  const auto from = [&](Val tensor, const Size& at) { return sliced(c, tensor, {range.axis, at, kEnd}); };
   if (start == 0 || (start && end && (*start < 0) == (*end < 0))) return from(x, range.end);
   // One counts from the front, the other from the back: which of them comes first depends on the size.
   if (start && end) return from(from(x, std::max(*start, *end)), std::min(*start, *end));
@@ -202,11 +202,11 @@ Val behind(Ctx& c, Val x, Val before, Val src, const Range& range) {
 // Replaces x[range] by `src`: concatenates the part before, src and the part after.
 Val replaced(Ctx& c, Val x, Val src, const Range& range) {
   if (is_all(range)) return src;
-  if (range.step != Size{1}) return replaced_with_step(c, x, src, range);
+  if (range.step != Size{1}) return replaced_strided(c, x, src, range);
   std::vector<Val> parts;
   if (range.start != Size{0}) parts.push_back(sliced(c, x, {range.axis, 0, range.start}));
   parts.push_back(src);
-  if (range.end != Size{kEnd}) parts.push_back(behind(c, x, parts.front(), src, range));
+  if (range.end != Size{kEnd}) parts.push_back(part_after(c, x, parts.front(), src, range));
   return c.emit("Concat", parts, {{"axis", range.axis}});
 }
 
@@ -220,7 +220,7 @@ void slice_scatter(Ctx& c) {
 
 // A mask along an axis, [axis_size, 1, ..] with `trailing` ones: true at `index`. Returns absent if the mask is too
 // large for a constant, or if Where does not accept `dtype` without a cast.
-Val place_mask(Ctx& c, const Size& index, std::optional<std::int64_t> axis_size, std::int64_t trailing, DType dtype) {
+Val index_mask(Ctx& c, const Size& index, std::optional<std::int64_t> axis_size, std::int64_t trailing, DType dtype) {
   constexpr std::int64_t max_table = 4096;
   const auto place = c.static_size(index);
   const bool narrow = dtype == DType::boolean || (is_integral(dtype) && size_of(dtype) < 4);
@@ -238,7 +238,7 @@ void select_scatter(Ctx& c) {
   const std::int64_t axis = c.axis(c.integer("dim"), c.rank(x));
   const Size index = position(c, c.size("index"), c.static_dim(x, axis));
   if (axis == 0) return c.yield(c.emit("ScatterND", {x, c.to_vector({index}), src}));
-  const Val mask = place_mask(c, index, c.static_dim(x, axis), c.rank(x) - 1 - axis, c.output_dtype());
+  const Val mask = index_mask(c, index, c.static_dim(x, axis), c.rank(x) - 1 - axis, c.output_dtype());
   if (mask) return c.yield(c.emit("Where", {mask, c.unsqueeze(src, {axis}), x}));
   Range range{axis, index, end_of(c, index, 1)};
   if (range.end == Size{c.static_dim(x, axis).value_or(-1)}) range.end = kEnd;

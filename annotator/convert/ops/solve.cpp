@@ -39,7 +39,7 @@ Val solve(Ctx& c, Val a, Val b) {
   dims.back() = Dim{-1, true, none_id};
   const Val joined = c.typed(c.emit("Concat", {a, b}, {{"axis", rank - 1}}), c.output_dtype(), dims);
   const auto step = [&](Val iteration, const std::vector<Val>& carried) -> std::vector<Val> {
-    return {eliminate(c, carried[0], c.unsqueeze(iteration, {0}), c.from_around(rows), dims)};
+    return {eliminate(c, carried[0], c.unsqueeze(iteration, {0}), c.from_enclosing(rows), dims)};
   };
   const Val reduced = c.loop(n, {joined}, step).front();
   const Val begin = c.unsqueeze(n, {0}), end = c.emit("Add", {begin, c.unsqueeze(c.dim_of(b, -1), {0})});
@@ -115,14 +115,14 @@ void linalg_solve(Ctx& c) {
 }
 
 // Returns 0 to n - 1 as [n, 1] and as [1, n], for matrices [*, n, n].
-std::pair<Val, Val> places(Ctx& c, Val a) {
+std::pair<Val, Val> row_and_column_numbers(Ctx& c, Val a) {
   const Val range = c.emit("Range", {c.constant_int(0), c.dim_of(a, -1), c.constant_int(1)});
   return {c.unsqueeze(range, {1}), c.unsqueeze(range, {0})};
 }
 
 // `a` [*, n, n] with zeros in the other triangle, and with ones on the diagonal if `unit`, whatever `a` has there.
 Val triangle_of(Ctx& c, Val a, bool upper, bool unit) {
-  const auto [rows, columns] = places(c, a);
+  const auto [rows, columns] = row_and_column_numbers(c, a);
   const std::vector<Dim> dims = c.dims(a);
   const Val is_zero = c.emit(upper ? "Less" : "Greater", {columns, rows});
   Val triangle = c.typed(select(c, is_zero, c.constant_number(0, c.dtype(a)), a), c.dtype(a), dims);
@@ -179,10 +179,10 @@ Val cholesky_factor(Ctx& c, Val a) {
   const DType dtype = c.output_dtype();
   const std::vector<Dim> dims = c.dims(a);
   const auto rank = static_cast<std::int64_t>(dims.size());
-  const auto [rows, columns] = places(c, a);
+  const auto [rows, columns] = row_and_column_numbers(c, a);
   const auto step = [&, rows = rows, columns = columns](Val iteration,
                                                         const std::vector<Val>& carried) -> std::vector<Val> {
-    const Val i = c.unsqueeze(iteration, {0}), below = c.from_around(rows), across = c.from_around(columns);
+    const Val i = c.unsqueeze(iteration, {0}), below = c.from_enclosing(rows), across = c.from_enclosing(columns);
     const Val zero = c.constant_number(0, dtype);
     const Val column = c.emit("Gather", {carried[0], i}, {{"axis", rank - 1}});
     const Val root = c.emit("Sqrt", {c.emit("Gather", {column, i}, {{"axis", rank - 2}})});

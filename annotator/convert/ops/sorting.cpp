@@ -65,9 +65,9 @@ Ranked at_rank(Ctx& c, Val x, const Size& k, std::int64_t axis, bool keep) {
   const auto known = c.static_size(k);
   const std::int64_t last = known ? *known - 1 : -1;
   // A scalar index drops the axis, a vector of one element keeps it.
-  const Val place = keep ? c.constant_ints({last}) : c.constant_int(last);
-  return {c.emit("Gather", {ranked.values, place}, {{"axis", axis}}),
-          c.emit("Gather", {ranked.indices, place}, {{"axis", axis}})};
+  const Val position = keep ? c.constant_ints({last}) : c.constant_int(last);
+  return {c.emit("Gather", {ranked.values, position}, {{"axis", axis}}),
+          c.emit("Gather", {ranked.indices, position}, {{"axis", axis}})};
 }
 
 // Returns the rank of the lower of the two middle elements: (n + 1) / 2.
@@ -115,8 +115,8 @@ void median(Ctx& c) {
 
 // ---- nanmedian and mode ---------------------------------------------------------------------------------------------
 
-Val at(Ctx& c, Val values, Val places, std::int64_t axis) {
-  return c.typed(c.emit("GatherElements", {values, places}, {{"axis", axis}}), c.dtype(values));
+Val at(Ctx& c, Val values, Val positions, std::int64_t axis) {
+  return c.typed(c.emit("GatherElements", {values, positions}, {{"axis", axis}}), c.dtype(values));
 }
 
 // Replaces NaN by infinity, which sorts last; the median is the lower middle one of the `numbers` other elements.
@@ -129,10 +129,10 @@ Ranked median_of_numbers(Ctx& c, Val x, std::int64_t axis) {
   const Val missing = reduce(c, "ReduceSum", c.cast(is_nan, DType::int64), {axis}, true);
   const Val numbers = c.emit("Sub", {c.dim_of(x, axis), missing});
   const Val below = c.emit("Div", {c.emit("Sub", {numbers, c.constant_int(1)}), c.constant_int(2)});
-  const Val place = c.emit("Max", {below, c.constant_int(0)});
+  const Val position = c.emit("Max", {below, c.constant_int(0)});
   const Val none = c.emit("LessOrEqual", {numbers, c.constant_int(0)});
   const Val nan = c.constant_number(std::numeric_limits<double>::quiet_NaN(), dtype);
-  return {c.emit("Where", {none, nan, at(c, ranked.values, place, axis)}), at(c, ranked.indices, place, axis)};
+  return {c.emit("Where", {none, nan, at(c, ranked.values, position, axis)}), at(c, ranked.indices, position, axis)};
 }
 
 void nanmedian_along(Ctx& c) {
@@ -168,9 +168,9 @@ void mode(Ctx& c) {
   const Val best = c.emit("ArgMax", {counts}, {{"axis", last}});
   const Val value = at(c, c.typed(ranked.values, dtype), best, last);
   const Val hits = c.cast(c.typed(c.emit("Equal", {rows, value}), DType::boolean), DType::int32);
-  const Val place = c.emit("ArgMax", {hits}, {{"axis", last}, {"select_last_index", 1}});
-  if (!c.flag("keepdim")) return c.yield({c.squeeze(value, {last}), c.squeeze(place, {last})});
-  c.yield({c.transpose(value, order), c.transpose(place, order)});
+  const Val position = c.emit("ArgMax", {hits}, {{"axis", last}, {"select_last_index", 1}});
+  if (!c.flag("keepdim")) return c.yield({c.squeeze(value, {last}), c.squeeze(position, {last})});
+  c.yield({c.transpose(value, order), c.transpose(position, order)});
 }
 
 // Distinct elements (or slices along an axis), the index among them of each input element, and the count of each.
@@ -225,13 +225,13 @@ void unique_consecutive(Ctx& c) {
   const Val runs = c.emit("Sub", {c.emit("CumSum", {starts, c.constant_int(0)}), c.constant_int(1)});
   const Val values = c.emit("Compress", {x, c.cast(starts, DType::boolean)}, {{"axis", axis}});
   const Val counts = c.result_used(2) ? run_lengths(c, starts, c.dim_of(x, axis)) : absent;
-  const Val places = flattens && c.rank(self) != 1 && c.result_used(1) ? c.reshape_to_output(runs, 1) : runs;
-  c.yield({values, places, counts});
+  const Val positions = flattens && c.rank(self) != 1 && c.result_used(1) ? c.reshape_to_output(runs, 1) : runs;
+  c.yield({values, positions, counts});
 }
 
 // Counts the sorted numbers [*, m] that are below each value (`right`: or equal to it), which is its insertion index.
 // Like PyTorch's binary search, it counts the numbers that are not above, so that NaN goes last.
-Val places(Ctx& c, Val sorted, Val values, bool right) {
+Val insertion_indices(Ctx& c, Val sorted, Val values, bool right) {
   const Val each = c.unsqueeze(values, {c.rank(values)});
   const Val row = c.rank(sorted) == 1 ? sorted : c.unsqueeze(sorted, {c.rank(sorted) - 1});
   const Val ahead = c.emit(right ? "Greater" : "GreaterOrEqual", {row, each});
@@ -241,7 +241,7 @@ Val places(Ctx& c, Val sorted, Val values, bool right) {
 
 void bucketize(Ctx& c) {
   const auto [values, boundaries] = c.promoted(c.tensor("self"), c.tensor("boundaries"));
-  c.yield(places(c, boundaries, values, c.flag("right")));
+  c.yield(insertion_indices(c, boundaries, values, c.flag("right")));
 }
 
 void searchsorted(Ctx& c) {
@@ -252,7 +252,7 @@ void searchsorted(Ctx& c) {
   }
   const auto [sorted, values] = c.promoted(sequence, c.tensor("self"));
   const bool right = c.has("side") ? c.text("side") == "right" : c.flag("right");
-  c.yield(places(c, sorted, values, right));
+  c.yield(insertion_indices(c, sorted, values, right));
 }
 
 const OpEntry kSorting[] = {

@@ -100,8 +100,8 @@ void log_ndtr(Ctx& c) {
   const Val x = self_as_result(c);
   const Val tail = f.two("Sub", f.one("Log", f.mul(scaled_erfc(f, f.mul(f.one("Abs", x), std::sqrt(0.5))), 0.5)),
                          f.mul(f.square(x), 0.5));
-  const Val whole = f.one("Log", f.mul(f.add(f.one("Erf", f.mul(x, std::sqrt(0.5))), 1), 0.5));
-  c.yield(f.where(f.less(x, -1), tail, whole));
+  const Val log_of_cdf = f.one("Log", f.mul(f.add(f.one("Erf", f.mul(x, std::sqrt(0.5))), 1), 0.5));
+  c.yield(f.where(f.less(x, -1), tail, log_of_cdf));
 }
 
 // M. Giles, Approximating the erfinv function, 2010: two polynomials in w = -log(1 - x^2).

@@ -121,7 +121,7 @@ Ints axes_to_transform(Ctx& c, int rank) {
 }
 
 // The last of these axes has the one-sided spectrum.
-Ints axes_of_half(Ctx& c, int rank) {
+Ints half_spectrum_axes(Ctx& c, int rank) {
   Ints axes = axes_to_transform(c, rank);
   c.expect(!axes.empty(), "dim must name at least one axis");
   return axes;
@@ -141,7 +141,7 @@ void fft_r2c(Ctx& c) {
   const Val x = c.tensor("self");
   const int rank = c.rank(x);
   const DType dtype = c.output_dtype();
-  Ints axes = axes_of_half(c, rank);
+  Ints axes = half_spectrum_axes(c, rank);
   const Ints all = axes;
   const bool onesided = c.flag("onesided");
   const std::int64_t last = axes.back();
@@ -174,7 +174,7 @@ void fft_c2r(Ctx& c) {
   const Val x = c.tensor("self");
   const int rank = c.rank(x) - 1;
   const DType dtype = c.dtype(x);
-  Ints axes = axes_of_half(c, rank);
+  Ints axes = half_spectrum_axes(c, rank);
   if (!c.static_size(c.size("last_dim_size"))) {
     c.refuse("irfft over an axis of dynamic size is not supported", "pass n, the length of its result");
   }
@@ -234,7 +234,7 @@ Val window_envelope(Ctx& c, Val window, const Size& frames, const Overlap& overl
 }
 
 // Cuts a signal [batch, samples] to a length, or pads it with zeros.
-Val of_length(Ctx& c, Val signal, const Size& length) {
+Val with_length(Ctx& c, Val signal, const Size& length) {
   const Val missing = c.emit("Sub", {c.to_scalar_value(length), c.dim_of(signal, 1)});
   const std::int64_t none = 0;
   return c.emit("Pad", {signal, c.to_vector({none, none, none, missing})});
@@ -278,10 +278,10 @@ void istft(Ctx& c) {
   if (!samples) {
     overlap.back = overlap.front;
   } else if (const auto known = c.static_size(*samples); known && frame_count) {
-    c.expect(*frame_count <= most_counted, "the number of frames must fit into 32 bits");
-    const std::int64_t made = frame + hop * (*frame_count - 1) - overlap.front;
-    overlap.back = std::max<std::int64_t>(made - *known, 0);
-    if (*known <= made) samples.reset();
+    c.expect(*frame_count <= max_count, "the number of frames must fit into 32 bits");
+    const std::int64_t available = frame + hop * (*frame_count - 1) - overlap.front;
+    overlap.back = std::max<std::int64_t>(available - *known, 0);
+    if (*known <= available) samples.reset();
   }
 
   const Val window = framed_window(c, c.optional_tensor("window"), length, frame, dtype);
@@ -291,7 +291,7 @@ void istft(Ctx& c) {
   for (Val& part : parts) {
     part = c.emit("Mul", {part, c.unsqueeze(window, {1})});
     part = c.emit("Div", {overlap_added(c, part, overlap, dtype), envelope});
-    if (samples) part = of_length(c, part, *samples);
+    if (samples) part = with_length(c, part, *samples);
     if (parts.size() > 1) part = c.unsqueeze(part, {2});
   }
   const Val y = parts.size() > 1 ? c.emit("Concat", parts, {{"axis", 2}}) : parts.front();

@@ -84,21 +84,21 @@ void histc(Ctx& c) {
   const Val flat = c.rank(x) == 1 ? x : c.reshape(x, {std::int64_t{-1}});
   const std::int64_t bins = c.integer("bins");
   const double low = c.number("min"), high = c.number("max");
-  Val place, top;
+  Val position, top;
   if (low == high) {
     const Val minimum = reduce(c, "ReduceMin", flat, {0}, true);
     top = reduce(c, "ReduceMax", flat, {0}, true);
     const Val scaled =
         c.emit("Mul", {c.emit("Sub", {flat, minimum}), c.constant_number(static_cast<double>(bins), dtype)});
-    place = c.emit("Div", {scaled, c.emit("Sub", {top, minimum})});
+    position = c.emit("Div", {scaled, c.emit("Sub", {top, minimum})});
   } else {
     top = c.constant_number(high, dtype);
     const Val above = low == 0 ? flat : c.emit("Sub", {flat, c.constant_number(low, dtype)});
     const Val scaled = c.emit("Mul", {above, c.constant_number(static_cast<double>(bins), dtype)});
-    place = c.emit("Div", {scaled, c.constant_number(high - low, dtype)});
+    position = c.emit("Div", {scaled, c.constant_number(high - low, dtype)});
   }
   const Val last = c.constant_number(static_cast<double>(bins - 1), dtype);
-  const Val bin = c.emit("Where", {c.emit("Equal", {flat, top}), last, c.emit("Floor", {place})});
+  const Val bin = c.emit("Where", {c.emit("Equal", {flat, top}), last, c.emit("Floor", {position})});
   const Val numbers = c.emit("Range", {c.constant_number(0, dtype), c.constant_number(static_cast<double>(bins), dtype),
                                        c.constant_number(1, dtype)});
   const Val hits = c.typed(c.emit("Equal", {c.unsqueeze(bin, {1}), numbers}), DType::boolean);
@@ -133,9 +133,9 @@ void bincount(Ctx& c) {
 // [*] -> [*, classes]
 void one_hot(Ctx& c) {
   const Val x = c.tensor("self");
-  const Size given = c.size("num_classes");
-  const auto known = c.static_size(given);
-  const Val classes = known && *known < 0 ? classes_in(c, x) : c.to_scalar_value(given);
+  const Size requested_classes = c.size("num_classes");
+  const auto known = c.static_size(requested_classes);
+  const Val classes = known && *known < 0 ? classes_in(c, x) : c.to_scalar_value(requested_classes);
   const bool number = c.rank(x) == 0;  // ONNX has no one-hot vector for a scalar
   const Val vectors = c.emit("OneHot", {number ? c.unsqueeze(x, {0}) : x, classes, off_and_on(c, DType::int64)});
   c.yield(number ? c.squeeze(vectors, {0}) : vectors);

@@ -73,8 +73,8 @@ void frexp(Ctx& c) {
   const auto where = [&](Val condition, Val a, Val b) { return c.typed(c.emit("Where", {condition, a, b}), dtype); };
   const auto times_power = [&](Val y, Val power) {
     const Val first = c.typed(c.emit("Floor", {binary("Mul", power, half)}), dtype);
-    const Val whole = binary("Mul", y, binary("Pow", number(c, 2), first));
-    return binary("Mul", whole, binary("Pow", number(c, 2), binary("Sub", power, first)));
+    const Val half_scaled = binary("Mul", y, binary("Pow", number(c, 2), first));
+    return binary("Mul", half_scaled, binary("Pow", number(c, 2), binary("Sub", power, first)));
   };
   const Val finite = c.emit("Equal", {binary("Sub", x, x), zero});
   const Val plain = c.emit("And", {finite, c.emit("Greater", {size, zero})});

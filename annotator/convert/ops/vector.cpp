@@ -146,7 +146,7 @@ void diff(Ctx& c) {
   c.yield(x);
 }
 
-// Scales the slices along dim whose norm is larger than maxnorm down to it. ATen also adds 1e-7.
+// Scales each slice along dim whose norm exceeds maxnorm down to that norm. ATen also adds 1e-7.
 void renorm(Ctx& c) {
   const Val x = c.tensor("self");
   const DType dtype = c.output_dtype();

@@ -21,9 +21,9 @@ Window window(Ctx& c) {
   const Val length = c.to_scalar_value(c.size("window_length")), one = c.constant_int(1);
   const bool periodic = c.schema().find("periodic") == nullptr || c.flag("periodic");
   const Val period = c.emit("Max", {periodic ? length : c.emit("Sub", {length, one}), one});
-  const Val places = c.emit("Range", {c.constant_int(0), length, one});
+  const Val positions = c.emit("Range", {c.constant_int(0), length, one});
   const auto as_result = [&](Val numbers) { return c.cast(c.typed(numbers, DType::int64), dtype); };
-  return {dtype, length, c.emit("Div", {as_result(places), as_result(period)})};
+  return {dtype, length, c.emit("Div", {as_result(positions), as_result(period)})};
 }
 
 // A window of one element is 1.
