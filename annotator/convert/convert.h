@@ -39,8 +39,8 @@ struct ConvertOptions {
   // "mylib::op", or "mylib::op.Tensor" for one overload: written as nodes of that domain even if a converter exists.
   // Nodes of kept operators also store their arguments exactly (custom_nodes.cpp), for a tool that replaces them.
   std::set<std::string> custom_operators, kept_operators;
-  std::set<std::string>
-      passed_through;  // namespaces; operators in them that have no converter become nodes of that domain
+  // Namespaces; operators in them that have no converter become nodes of that domain.
+  std::set<std::string> passed_through;
 };
 
 // Thrown by value_of() for a result of a node that failed. The driver catches it, so that no failure is reported twice.
@@ -110,8 +110,8 @@ class ConvertSession {
   // Returns the size of a dynamic axis as an int64 scalar. One node serves all callers, also for other values whose
   // axis has the same symbol.
   graph::GraphValueId dim_of(graph::GraphValueId value, int axis);
-  graph::GraphValueId shape_slice(graph::GraphValueId value, int start,
-                                  int end);  // sizes [start, end) of value, int64 of rank 1
+  // Returns sizes [start, end) of value, int64 of rank 1.
+  graph::GraphValueId shape_slice(graph::GraphValueId value, int start, int end);
   const SizeSource* size_source(graph::GraphValueId size) const;
   // Returns an axis of a graph input whose size is `symbol`; no_value if there is none.
   std::pair<graph::GraphValueId, int> input_axis(SymbolId symbol);
@@ -122,8 +122,8 @@ class ConvertSession {
     graph::Graph* graph = nullptr;
     std::shared_ptr<graph::Graph> body;  // owns `graph` if it is a body
     std::unordered_map<ValueId, graph::GraphValueId> values;
-    std::unordered_map<graph::GraphValueId, graph::GraphValueId>
-        captures;  // value of the enclosing graph -> captured value here
+    // value of the enclosing graph -> captured value here
+    std::unordered_map<graph::GraphValueId, graph::GraphValueId> captures;
     std::map<std::tuple<graph::GraphValueId, int, int>, graph::GraphValueId> shape_slices;
     std::map<std::pair<graph::GraphValueId, int>, graph::GraphValueId> dims;
     std::unordered_map<graph::GraphValueId, SizeSource> sizes;
@@ -159,10 +159,10 @@ class ConvertSession {
   graph::GraphValueId from_outer(std::size_t depth, graph::GraphValueId outer_value, std::size_t outer_depth);
   graph::GraphValueId parameter(ParameterId id);
   graph::GraphValueId outermost_constant(TensorData data);
-  graph::GraphValueId outermost(
-      graph::GraphValueId value);  // a value of the outermost graph as seen from the innermost
-  void also_used_here(
-      graph::GraphValueId value);  // adds the current operation to the origins of a shared helper's nodes
+  // Returns a value of the outermost graph as seen from the innermost.
+  graph::GraphValueId outermost(graph::GraphValueId value);
+  // Adds the current operation to the origins of a shared helper's nodes.
+  void also_used_here(graph::GraphValueId value);
   void add_inputs();
   void add_outputs();
 

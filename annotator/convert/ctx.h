@@ -137,8 +137,8 @@ class Ctx {
   Val dim_of(Val value, std::int64_t axis);       // int64 scalar; a constant when static
   Val to_scalar_value(const Size& size);          // int64 scalar
   Val to_vector(const std::vector<Size>& sizes);  // int64 rank 1; a constant when all are static
-  bool same_size(const Size& size, Val value,
-                 std::int64_t axis) const;  // certainly equal to the size of that axis, which is not negative
+  // Returns true if `size` certainly equals the size of that axis; `axis` is not negative.
+  bool same_size(const Size& size, Val value, std::int64_t axis) const;
   // Returns the size if it is known at export, also if it is a constant value.
   std::optional<std::int64_t> static_size(const Size& size) const;
   // Casts both operands to the dtype PyTorch computes in; Python scalars and 0-d tensors do not widen within a
