@@ -1,3 +1,4 @@
+// Runs child processes with posix_spawn.
 #include "schema/child_process.h"
 
 #include <cerrno>

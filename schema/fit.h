@@ -16,8 +16,8 @@ struct SeenSize {
 };
 
 // The simplest size of these that has `numbers`, one a run: k * n, k * n + l, k * n * m, (n + k) // d + l with d up to
-// `most_divisor`. nullopt if there is none, and if several quotients have them: the runs do not show how the division is
-// rounded. Expects as many numbers for each.
+// `most_divisor`. nullopt if there is none, and if several quotients have them: the runs do not show how the division
+// is rounded. Expects as many numbers for each.
 std::optional<Size> fitted(const std::vector<std::int64_t>& numbers, const std::vector<SeenSize>& sizes,
                            std::int64_t most_divisor);
 

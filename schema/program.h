@@ -320,8 +320,8 @@ void name_derived(IndexedVector<SymbolId, Symbol>& symbols, SymbolId id);
 std::optional<std::int64_t> known_integer(const Program& program, const Argument& argument);
 std::optional<bool> known_flag(const Program& program, const Argument& argument);
 
-// The numbers that a symbol may have in a run: a length is 0 or more, unless its bounds say otherwise. That torch.export
-// states a least length of 2 says nothing: it does so of every axis, whatever the model does.
+// The numbers that a symbol may have in a run: a length is 0 or more, unless its bounds say otherwise. That
+// torch.export states a least length of 2 says nothing: it does so of every axis, whatever the model does.
 SizeRange range_of(const Symbol& symbol);
 
 // Notes that the file holds where this does.
