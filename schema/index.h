@@ -1,5 +1,5 @@
-// Index: a position in a list, with a type of its own for each kind of list, so that the index of a value cannot be
-// used for a node. IndexedVector is a list with such an index. An Index is as large as the integer that it holds.
+// Index: a position in a list. Each kind of list has its own index type, so that the index of a value cannot be used
+// for a node. An Index is no larger than its integer. IndexedVector is a list with this index type.
 #pragma once
 
 #include <compare>
