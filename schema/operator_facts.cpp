@@ -1,3 +1,4 @@
+// The table of operator facts.
 #include "schema/operator_facts.h"
 
 #include <algorithm>
