@@ -1,3 +1,4 @@
+// Conversion of float16 and bfloat16.
 #include "schema/small_floats.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// The warnings about squeezes of axes with dynamic size.
 #include "schema/squeeze.h"
 
 #include <algorithm>
@@ -10,9 +11,9 @@ namespace whence {
 
 namespace {
 
-bool names(const Argument& dim, std::size_t axis, std::size_t rank) {
+bool contains_axis(const Argument& dim, std::size_t axis, std::size_t rank) {
   if (const auto* list = dim.as<ArgumentList>()) {
-    return std::ranges::any_of(*list, [&](const Argument& each) { return names(each, axis, rank); });
+    return std::ranges::any_of(*list, [&](const Argument& each) { return contains_axis(each, axis, rank); });
   }
   const auto* number = dim.as<std::int64_t>();
   return number != nullptr &&
@@ -25,7 +26,7 @@ std::vector<std::size_t> squeezed_axes(const Node& squeeze, std::size_t rank) {
   const Argument* dim = squeeze.find("dim");
   std::vector<std::size_t> axes;
   for (std::size_t axis = 0; axis < rank; ++axis) {
-    if (dim == nullptr || names(*dim, axis, rank)) axes.push_back(axis);
+    if (dim == nullptr || contains_axis(*dim, axis, rank)) axes.push_back(axis);
   }
   return axes;
 }
