@@ -117,16 +117,16 @@ bool lies_as(const MemoryPlace& one, const MemoryPlace& other) {
 
 // Starts with an axis of stride 1. The stride of each next axis is the product of the lengths so far.
 std::optional<std::vector<std::size_t>> order_in_memory(const MemoryPlace& place) {
-  std::vector<std::size_t> left = axes_in_order(place.sizes.size()), order;
+  std::vector<std::size_t> remaining = axes_in_order(place.sizes.size()), order;
   Size dense = 1;
-  while (!left.empty()) {
-    const auto next = std::find_if(left.rbegin(), left.rend(), [&](std::size_t axis) {
+  while (!remaining.empty()) {
+    const auto next = std::find_if(remaining.rbegin(), remaining.rend(), [&](std::size_t axis) {
       return place.sizes[axis] == Size(1) || certainly_equal(place.strides[axis], dense);
     });
-    if (next == left.rend()) return std::nullopt;
+    if (next == remaining.rend()) return std::nullopt;
     dense = dense * place.sizes[*next];
     order.insert(order.begin(), *next);
-    left.erase(std::next(next).base());
+    remaining.erase(std::next(next).base());
   }
   return order;
 }

@@ -38,11 +38,12 @@ void drop_axes(MemoryPlace& one, MemoryPlace* other, const auto& beyond) {
 }  // namespace
 
 bool elements_differ(const Program& program, const MemoryPlace& place) {
-  MemoryPlace left = place;
-  drop_axes(left, nullptr, [&](std::size_t axis) {
-    return left.sizes[axis] == Size(1) || is_at_least(program, left.strides[axis] - span_without(left, axis), 1);
+  MemoryPlace remaining = place;
+  drop_axes(remaining, nullptr, [&](std::size_t axis) {
+    return remaining.sizes[axis] == Size(1) ||
+           is_at_least(program, remaining.strides[axis] - span_without(remaining, axis), 1);
   });
-  return left.sizes.empty();
+  return remaining.sizes.empty();
 }
 
 bool are_apart(const Program& program, const MemoryPlace& one, const MemoryPlace& other) {
