@@ -14,7 +14,7 @@
 
 namespace whence {
 
-// The index of nothing, in any list.
+// The invalid index, for any list.
 struct NoIndex {
   constexpr operator std::int32_t() const { return -1; }
 };
@@ -23,13 +23,13 @@ inline constexpr NoIndex none_id;
 template <class Kind>
 class Index {
  public:
-  constexpr Index() = default;  // the index of nothing
+  constexpr Index() = default;  // the invalid index
   constexpr Index(NoIndex) {}
   constexpr explicit Index(std::integral auto number) : number_(static_cast<std::int32_t>(number)) {}
 
   constexpr bool exists() const { return number_ >= 0; }
   constexpr std::int32_t number() const { return number_; }
-  friend constexpr auto operator<=>(Index, Index) = default;  // the index of nothing is less than any other
+  friend constexpr auto operator<=>(Index, Index) = default;  // the invalid index is less than any other
   friend std::ostream& operator<<(std::ostream& out, Index index) { return out << index.number(); }
 
  private:

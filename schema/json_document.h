@@ -69,7 +69,7 @@ class JsonValue {
   std::optional<JsonValue> find(std::string_view key) const;  // a member's value; nullopt for other kinds
 
   nlohmann::ordered_json to_json() const;
-  const void* identity() const { return item_; }  // identifies this place in the document
+  const void* identity() const { return item_; }  // identifies the value in the document
 
  private:
   friend class JsonDocument;

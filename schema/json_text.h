@@ -10,7 +10,7 @@
 
 namespace whence {
 
-// On one line, or over several with `indent` spaces a level.
+// Writes one line, or several lines with `indent` spaces for each level.
 template <class Json>
 std::string json_text(const Json& json, int indent = -1) {
   return json.dump(indent, ' ', false, Json::error_handler_t::replace);

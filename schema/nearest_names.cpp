@@ -35,12 +35,12 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 
 std::vector<std::string> nearest_names(std::string_view unknown_name, const std::vector<std::string_view>& names,
                                        std::size_t count) {
-  const std::string want = lower(unknown_name);
+  const std::string query = lower(unknown_name);
   std::vector<std::pair<std::size_t, std::string_view>> ranked;
   for (const std::string_view name : names) {
-    const std::string have = lower(name);
-    const bool part = !want.empty() && have.find(want) != std::string::npos;
-    ranked.emplace_back(part ? (have.size() - want.size()) / 8 : edit_distance(want, have), name);
+    const std::string candidate = lower(name);
+    const bool part = !query.empty() && candidate.find(query) != std::string::npos;
+    ranked.emplace_back(part ? (candidate.size() - query.size()) / 8 : edit_distance(query, candidate), name);
   }
   count = std::min(count, ranked.size());
   std::partial_sort(ranked.begin(), ranked.begin() + static_cast<std::ptrdiff_t>(count), ranked.end());

@@ -27,7 +27,8 @@ Format memory_format(const Node& node) {
              : Format::preserve;
 }
 
-// Collects comparisons of which one must hold. Leaves out comparisons that never hold, and records if one always holds.
+// Collects comparisons, at least one of which must hold. Leaves out comparisons that never hold, and records if one
+// always holds.
 class AnyOf {
  public:
   explicit AnyOf(const Program& program) : program_(program) {}

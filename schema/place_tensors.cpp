@@ -162,8 +162,8 @@ void renumber_places(Program& program, const IndexedVector<ValueId, ValueId>& re
   std::erase_if(program.places, [&](StatedPlace& each) {
     each.value = renumbered[each.value];
     if (each.value == none_id || !each.place) return each.value == none_id;
-    bool gone = false;
-    const auto number = [&](ValueId& id) { gone |= (id = renumbered[id]) == none_id; };
+    bool removed = false;
+    const auto number = [&](ValueId& id) { removed |= (id = renumbered[id]) == none_id; };
     const auto renamed = [&](const Size& size) {
       return size.with([&](SymbolId symbol) {
         auto local = local_size(symbol);
@@ -175,7 +175,7 @@ void renumber_places(Program& program, const IndexedVector<ValueId, ValueId>& re
     each.place->offset = renamed(each.place->offset);
     for (Size& size : each.place->sizes) size = renamed(size);
     for (Size& stride : each.place->strides) stride = renamed(stride);
-    if (gone) each.place.reset();
+    if (removed) each.place.reset();
     return false;
   });
 }

@@ -274,8 +274,8 @@ std::vector<SymbolId> Size::symbols() const {
     }
   }
   std::ranges::sort(found);
-  const auto twice = std::ranges::unique(found);
-  found.erase(twice.begin(), twice.end());
+  const auto duplicates = std::ranges::unique(found);
+  found.erase(duplicates.begin(), duplicates.end());
   return found;
 }
 
@@ -390,7 +390,7 @@ Size modulo(const Size& a, const Size& b) { return a - b * floor_div(a, b); }
 Size minimum(const std::vector<Size>& sizes) { return extreme(sizes, Kind::minimum); }
 Size maximum(const std::vector<Size>& sizes) { return extreme(sizes, Kind::maximum); }
 
-// ---- questions -----------------------------------------------------------------------------------------------------
+// ---- queries ------------------------------------------------------------------------------------------------------
 
 bool certainly_equal(const Size& a, const Size& b) { return a.is_known() && b.is_known() && a == b; }
 

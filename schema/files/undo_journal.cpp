@@ -109,7 +109,7 @@ std::optional<UndoJournal> UndoJournal::read(const std::string& folder, const st
   return found;
 }
 
-// True if the name leads to the old file, to the new one, or to none while the old one is kept.
+// True if the target is the old file, the new file, or missing while the old file has its second name.
 bool UndoJournal::is_ours(const Change& change) const {
   const std::optional<FileIdentity> now = FileIdentity::of(in_folder(change.name));
   if (!now) return ::access(in_folder(change.name).c_str(), F_OK) != 0;

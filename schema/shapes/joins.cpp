@@ -213,7 +213,7 @@ Shapes nonzero_numpy(const ShapeCall& call) {
   return Shapes(std::max<std::size_t>(call.first().size(), 1), {Size::unknown()});
 }
 
-// With only the condition, where is nonzero.
+// where(condition) without values is nonzero(condition).
 Shapes where(const ShapeCall& call) {
   if (call.node().arguments.size() == 1) return nonzero_numpy(call);
   Shape result;

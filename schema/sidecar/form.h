@@ -54,9 +54,9 @@ inline constexpr std::array<std::string_view, 21> fields{
     "format",  "version", "producer", "source",    "program_digest", "ran",        "strings",
     "symbols", "modules", "scopes",   "frames",    "stacks",         "parameters", "constants",
     "values",  "inputs",  "outputs",  "signature", "blocks",         "operations", "bindings"};
-// Optional, if not empty: operations whose scope was not observed, by ScopeBasis.
+// Absent if empty: operations whose scope was not observed, by ScopeBasis.
 inline constexpr std::array<std::string_view, 2> bases{"inferred", "enclosing"};
-// Optional, if not empty: conditions on sizes, as text over rows of symbols ("s0 <= 5").
+// Absent if empty: conditions on sizes, as text over rows of symbols ("s0 <= 5").
 inline constexpr std::string_view constraints = "constraints";
 // Present if memory layouts were observed. One row for each tensor whose layout differs from the rules of its operator:
 // [value] if unknown, or [value, memory, offset, strides] with sizes as text.

@@ -66,7 +66,7 @@ class ProgramReader {
     }
   }
 
-  // "s3" is row 3.
+  // Returns the symbol of row 3 for "s3"; nullopt for derived symbols and other names.
   std::optional<Size> symbol_called(const std::string& name) const {
     const auto row = name.starts_with('s') ? parse_number<std::size_t>(name.substr(1)) : std::nullopt;
     if (!row || *row >= program_.symbols.size()) return std::nullopt;
