@@ -7,7 +7,7 @@
 
 namespace whence {
 
-struct ChildEnd {
+struct ChildResult {
   int status = 0;      // the status of waitpid
   std::string output;  // standard output
 };
@@ -18,7 +18,7 @@ struct ChildOptions {
 };
 
 // Runs words[0], looked up on PATH, with empty standard input. Returns nullopt and sets errno if it cannot be started.
-std::optional<ChildEnd> run_child(std::vector<std::string> words, ChildOptions options = {});
+std::optional<ChildResult> run_child(std::vector<std::string> words, ChildOptions options = {});
 
 // Returns an argument array for exec() and posix_spawn(), valid as long as `texts`.
 std::vector<char*> null_terminated(std::vector<std::string>& texts);

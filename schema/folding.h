@@ -16,31 +16,34 @@ namespace whence {
 
 // The constants that a computation reads.
 struct FoldedConstants {
-  std::uint64_t model_bytes = 0;    // all constants of the model
-  std::uint64_t bytes_that_go = 0;  // constants that nothing else reads, which folding removes
-  bool holds_tensors = false;       // some constants have more than eight elements
-  bool holds_codes = false;         // some of these have narrow elements: quantised or packed weights
+  std::uint64_t model_bytes = 0;      // all constants of the model
+  std::uint64_t bytes_that_go = 0;    // constants that nothing else reads, which folding removes
+  bool holds_tensors = false;         // some constants have more than eight elements
+  bool holds_packed_weights = false;  // some of these have narrow elements: quantised or packed weights
 
   // Adds a constant; folding removes `bytes` of it. Up to eight numbers are a shape, axes or scales, not a tensor.
   void add(const TensorData& data, std::uint64_t bytes) {
-    constexpr std::int64_t most_numbers = 8;
+    constexpr std::int64_t max_numbers = 8;
     bytes_that_go += bytes;
-    if (data.element_count() <= most_numbers) return;
+    if (data.element_count() <= max_numbers) return;
     holds_tensors = true;
     const std::size_t width = size_of(data.dtype);
-    holds_codes |= is_integral(data.dtype) ? width < sizeof(std::int64_t) : is_floating(data.dtype) && width == 1;
+    holds_packed_weights |=
+        is_integral(data.dtype) ? width < sizeof(std::int64_t) : is_floating(data.dtype) && width == 1;
   }
 };
 
 inline constexpr std::uint64_t always_folded = 64;  // bytes: eight integers
-inline constexpr std::uint64_t always_small = 512;  // bytes: the size of a node with its metadata
+inline constexpr std::uint64_t min_small = 512;     // bytes: the size of a node with its metadata
 
 inline std::uint64_t most_bytes_folded(const FoldedConstants& from) {
   // small_part: the share of the model that counts as small. made_of_numbers: masks and positions, computed from
   // numbers.
-  constexpr std::uint64_t small_part = 16, most_small = 8192, made_of_numbers = 65536;
-  const std::uint64_t small = std::clamp(from.model_bytes / small_part, always_small, most_small);
-  const std::uint64_t allowed = from.holds_codes ? always_folded : from.holds_tensors ? small : made_of_numbers;
+  constexpr std::uint64_t small_part = 16, max_small = 8192, made_of_numbers = 65536;
+  const std::uint64_t small = std::clamp(from.model_bytes / small_part, min_small, max_small);
+  const std::uint64_t allowed = from.holds_packed_weights ? always_folded
+                                : from.holds_tensors      ? small
+                                                          : made_of_numbers;
   return std::max(allowed, from.bytes_that_go);
 }
 

@@ -76,7 +76,7 @@ bool have_separate_ranges(const Program& program, const MemoryPlace& one, const 
 // ---- view or copy: place_sharing.cpp ------------------------------------------------------------------------------
 
 // Returns the axis order in memory that the memory_format argument of contiguous() requests.
-std::vector<std::size_t> asked_order(const Node& node, std::size_t rank);
+std::vector<std::size_t> requested_order(const Node& node, std::size_t rank);
 
 // True if this call returns its first argument itself, which the schema does not state.
 bool returns_argument(const Program& program, const Node& node);

@@ -106,7 +106,7 @@ Sharing where_divided(const Program& program, const MemoryPlace& base, const Siz
 
 }  // namespace
 
-std::vector<std::size_t> asked_order(const Node& node, std::size_t rank) {
+std::vector<std::size_t> requested_order(const Node& node, std::size_t rank) {
   std::vector<std::size_t> order = axes_in_order(rank);
   if (memory_format(node) == Format::channels_last && rank > 2) {
     std::rotate(order.begin() + 1, order.begin() + 2, order.end());
@@ -146,7 +146,7 @@ Sharing sharing_of(const Program& program, const Node& node, const std::optional
   if (!base || !sizes) return {};
   const ViewForm form = facts_of(node.target).view;
   const std::size_t rank = base->sizes.size();
-  if (form == ViewForm::contiguous) return where_in_order(program, *base, asked_order(node, rank));
+  if (form == ViewForm::contiguous) return where_in_order(program, *base, requested_order(node, rank));
   if (form == ViewForm::reshape && base->sizes == *sizes) return {Kind::view, {}};
   if (form == ViewForm::reshape) return where_divided(program, *base, *sizes);
   const Format format = memory_format(node);

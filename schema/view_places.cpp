@@ -253,7 +253,7 @@ Found by_rule(View view, ViewForm form) {
       return reshaped(view);
     case ViewForm::contiguous: {  // if it returns its argument
       Sizes sizes = view.result_sizes();
-      Sizes strides = dense_strides(sizes, asked_order(view.call.node(), sizes.size()));
+      Sizes strides = dense_strides(sizes, requested_order(view.call.node(), sizes.size()));
       return MemoryPlace{view.place.memory, view.place.offset, std::move(sizes), std::move(strides)};
     }
     case ViewForm::none:

@@ -41,7 +41,7 @@ std::uint64_t copy_in_kernel(int from, std::uint64_t offset, int to, std::uint64
   while (done < size) {
     auto at = static_cast<off_t>(offset + done);
     const ssize_t moved =
-        ::copy_file_range(from, &at, to, nullptr, std::min<std::uint64_t>(size - done, copied_at_once), 0);
+        ::copy_file_range(from, &at, to, nullptr, std::min<std::uint64_t>(size - done, max_transfer), 0);
     if (moved < 0 && errno == EINTR) continue;
     if (moved <= 0) break;
     done += static_cast<std::uint64_t>(moved);

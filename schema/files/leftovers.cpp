@@ -25,7 +25,7 @@ class Leftover {
       : fd_(::openat(folder, name.c_str(), O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC)) {
     struct stat opened{}, named{};
     dead_ = fd_ >= 0 && ::fstat(fd_, &opened) == 0 && opened.st_uid == ::geteuid() &&
-            (S_ISREG(opened.st_mode) || S_ISDIR(opened.st_mode)) && try_lock(fd_) == LockResult::taken &&
+            (S_ISREG(opened.st_mode) || S_ISDIR(opened.st_mode)) && try_lock(fd_) == LockResult::acquired &&
             ::fstatat(folder, name.c_str(), &named, AT_SYMLINK_NOFOLLOW) == 0 && named.st_ino == opened.st_ino;
   }
   ~Leftover() {

@@ -27,7 +27,7 @@ LockResult try_lock(int fd) {
     if (errno == EWOULDBLOCK) return LockResult::busy;
     if (errno != EINTR) return LockResult::unsupported;
   }
-  return LockResult::taken;
+  return LockResult::acquired;
 }
 
 // A folder that may be written to but not listed cannot be opened, so it is not locked.

@@ -6,7 +6,7 @@
 namespace whence {
 
 enum class LockResult {
-  taken,
+  acquired,
   busy,         // another process holds it
   unsupported,  // the file system has no locks
 };

@@ -73,7 +73,7 @@ int create_locked(const std::string& folder, std::string_view ending, std::strin
 
 void write_all(int fd, const char* data, std::size_t size, const std::string& target) {
   while (size > 0) {
-    const ssize_t put = ::write(fd, data, std::min(size, copied_at_once));
+    const ssize_t put = ::write(fd, data, std::min(size, max_transfer));
     if (put < 0 && errno == EINTR) continue;
     if (put < 0) fail_to_write(target, errno);
     data += put;

@@ -7,7 +7,7 @@
 
 namespace whence {
 
-constexpr std::size_t copied_at_once = std::size_t{1} << 30;  // bytes for each system call
+constexpr std::size_t max_transfer = std::size_t{1} << 30;  // bytes for each system call
 
 // Returns the folder of a path, "." if the path has none.
 std::string folder_of(const std::string& path);

@@ -20,7 +20,7 @@ inline constexpr std::size_t inline_limit = 4096;  // larger constants (in bytes
 struct Table {
   std::string_view name;
   std::vector<std::string_view> columns;
-  std::size_t later = 0;  // number of last columns that files of older minor versions may lack
+  std::size_t optional_columns = 0;  // number of last columns that files of older minor versions may lack
 };
 
 inline const Table symbols{"symbols", {"name", "example", "min", "max", "kind", "size"}, 2};

@@ -128,7 +128,7 @@ TableReader::TableReader(const SidecarText& text, JsonValue document, const side
   columns_ = *columns;
   const std::size_t known = std::min(columns_.size(), form.columns.size());
   const auto same = [&](std::size_t i) { return columns_[i].is_string() && columns_[i].text() == form.columns[i]; };
-  if (!columns_.is_array() || known + form.later < form.columns.size() ||
+  if (!columns_.is_array() || known + form.optional_columns < form.columns.size() ||
       !std::ranges::all_of(std::views::iota(std::size_t{0}, known), same)) {
     text.corrupt(pointer + "/columns", "expected the columns " + Json(form.columns).dump());
   }
