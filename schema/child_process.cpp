@@ -1,4 +1,3 @@
-// Runs child processes with posix_spawn.
 #include "schema/child_process.h"
 
 #include <cerrno>

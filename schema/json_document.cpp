@@ -1,4 +1,3 @@
-// The JSON parser and access to parsed values.
 #include "schema/json_document.h"
 
 #include <charconv>

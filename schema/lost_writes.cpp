@@ -1,4 +1,3 @@
-// The messages about writes that outlive the call.
 #include "schema/lost_writes.h"
 
 #include <utility>

@@ -1,4 +1,3 @@
-// Adds modules to a program and sums their parameters.
 #include "schema/module_rows.h"
 
 #include <algorithm>

@@ -1,4 +1,3 @@
-// Suggestions for mistyped names by edit distance.
 #include "schema/nearest_names.h"
 
 #include <algorithm>

@@ -1,4 +1,3 @@
-// The table of operator facts.
 #include "schema/operator_facts.h"
 
 #include <algorithm>

@@ -1,4 +1,3 @@
-// Narrows ranges of sizes by comparisons.
 #include "schema/path_conditions.h"
 
 #include <algorithm>

@@ -1,4 +1,3 @@
-// Escapes and shortens untrusted text; checks UTF-8.
 #include "schema/printable.h"
 
 #include <algorithm>

@@ -1,4 +1,3 @@
-// Conversion of float16 and bfloat16.
 #include "schema/small_floats.h"
 
 #include <algorithm>

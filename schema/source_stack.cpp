@@ -1,4 +1,3 @@
-// Parses Python tracebacks.
 #include "schema/source_stack.h"
 
 #include <algorithm>

@@ -1,4 +1,3 @@
-// The warnings about squeezes of axes with dynamic size.
 #include "schema/squeeze.h"
 
 #include <algorithm>

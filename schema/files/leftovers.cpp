@@ -1,4 +1,3 @@
-// Removes temporary files of dead processes and undoes their incomplete commits.
 #include "schema/files/leftovers.h"
 
 #include <filesystem>

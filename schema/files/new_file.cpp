@@ -1,4 +1,3 @@
-// Creates, locks, writes and syncs new files.
 #include "schema/files/new_file.h"
 
 #include <algorithm>

@@ -1,4 +1,3 @@
-// Commits several files together, with undo journals.
 #include "schema/files/output_files.h"
 
 #include <cerrno>

@@ -1,4 +1,3 @@
-// Canonical paths and comparison of paths.
 #include "schema/files/paths.h"
 
 #include <filesystem>

@@ -1,4 +1,3 @@
-// Creates, locks and removes a temporary folder.
 #include "schema/files/scratch_folder.h"
 
 #include <cerrno>

@@ -1,4 +1,3 @@
-// Finds recorded source files below the root of a repository.
 #include "schema/files/source_root.h"
 
 #include <algorithm>

@@ -1,4 +1,3 @@
-// Writes, reads and applies undo journals.
 #include "schema/files/undo_journal.h"
 
 #include <cerrno>

@@ -1,4 +1,3 @@
-// Checks the endings of sidecar and model paths.
 #include "schema/sidecar/file_names.h"
 
 #include <string_view>
