@@ -95,7 +95,7 @@ def cut_directory(content, places):
 
 
 @pytest.mark.parametrize("change, code, words", [
-    (encrypt, 4, ["E0303", "encrypted"]), (overlap, 3, ["E0204", "over each other"]), (share, 3, ["E0204"]),
+    (encrypt, 4, ["E0303", "encrypted"]), (overlap, 3, ["E0204", "two members overlap"]), (share, 3, ["E0204"]),
     (beyond, 3, ["E020"]), (cut_directory, 3, ["E0204", "directory"]),
 ])
 def test_zips_that_are_refused(good, tmp_path, change, code, words):
