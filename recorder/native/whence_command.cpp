@@ -33,11 +33,11 @@ fs::path folder_of(const void* symbol) {
   return fs::weakly_canonical(found.dli_fname, ignored).parent_path();
 }
 
-std::string find_command(const std::string& given) {
-  if (!given.empty()) return given;
+std::string find_command(const std::string& requested_command) {
+  if (!requested_command.empty()) return requested_command;
   if (const char* named = std::getenv("WHENCE"); named != nullptr && *named != '\0') return named;
-  const fs::path beside = folder_of(reinterpret_cast<const void*>(&run_whence)).parent_path() / "bin" / "whence";
-  return fs::exists(beside) ? beside.string() : "whence";
+  const fs::path installed = folder_of(reinterpret_cast<const void*>(&run_whence)).parent_path() / "bin" / "whence";
+  return fs::exists(installed) ? installed.string() : "whence";
 }
 
 // Returns the environment of the command, which must load the LibTorch of this process.
@@ -93,8 +93,8 @@ Diagnostics to_diagnostics(const nlohmann::json& json) {
 
 }  // namespace
 
-Diagnostics run_whence(const std::string& given, const std::vector<std::string>& arguments) {
-  const std::string command = find_command(given);
+Diagnostics run_whence(const std::string& requested_command, const std::vector<std::string>& arguments) {
+  const std::string command = find_command(requested_command);
   std::vector<std::string> words = {command};
   words.insert(words.end(), arguments.begin(), arguments.end());
   words.emplace_back("--json");
