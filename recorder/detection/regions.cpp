@@ -70,7 +70,9 @@ Number sum_of_points(const Plane<Number>& plane, const Span<Number>& rows, const
                      std::int64_t row, std::int64_t column) {
   Number sum = 0;
   for (std::int64_t i = 0; i < rows.points; ++i) {
-    for (std::int64_t j = 0; j < columns.points; ++j) sum += plane.at(rows.position(row, i), columns.position(column, j));
+    for (std::int64_t j = 0; j < columns.points; ++j) {
+      sum += plane.at(rows.position(row, i), columns.position(column, j));
+    }
   }
   return sum;
 }
