@@ -130,8 +130,8 @@ std::map<std::string, std::string> LiveModules::shared(const std::vector<Named>&
     const auto above = parent.empty() ? first_names.end() : first_names.find(parent);
     if (above == first_names.end()) continue;
     const std::string same = above->second + module.path.substr(parent.size());
-    const auto known = types.find(same);
-    if (known == types.end() || known->second != module.type) continue;
+    const auto first_type = types.find(same);
+    if (first_type == types.end() || first_type->second != module.type) continue;
     const auto first = first_names.find(same);
     first_names.emplace(module.path, first == first_names.end() ? same : first->second);
   }

@@ -128,7 +128,7 @@ Node LiveTrace::read_operation(const jit::Node& node, Env& env, bool run) {
     if (results && !(*results)[i].isNone()) {
       term.seen[0] = (*results)[i];
       term.known = true;
-      known_[term.id] = (*results)[i];
+      known_values_[term.id] = (*results)[i];
     }
     if (node.kind() == c10::prim::NumToTensor) term.number = std::make_shared<const program::Term>(arguments[0]);
     recorded.outputs.push_back(term.id);
@@ -234,7 +234,7 @@ void LiveTrace::forget_written(const jit::Node& node, const std::vector<program:
       return value.isTensor() && value.toTensor().has_storage() &&
              value.toTensor().storage().is_alias_of(written->seen[0]->toTensor().storage());
     };
-    std::erase_if(known_, [&](const auto& entry) { return shares(entry.second); });
+    std::erase_if(known_values_, [&](const auto& entry) { return shares(entry.second); });
     for (auto& [value, term] : env_) {
       if (term.known && term.seen[0] && shares(*term.seen[0])) term.known = false;
     }

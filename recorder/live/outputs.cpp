@@ -29,9 +29,9 @@ std::optional<program::Term> LiveTrace::resolve_by_source(const jit::Value& valu
       value.node()->kind() == c10::prim::ListUnpack ? value.node()->input()->node() : value.node();
   const auto source = producer->sourceRange().source();
   if (!source) return std::nullopt;
-  const auto known = by_source_.find(source.get());
-  if (known != by_source_.end() && operations_[known->second].node.target == producer->kind().toQualString()) {
-    const std::vector<ValueId>& outputs = operations_[known->second].node.outputs;
+  const auto operation = by_source_.find(source.get());
+  if (operation != by_source_.end() && operations_[operation->second].node.target == producer->kind().toQualString()) {
+    const std::vector<ValueId>& outputs = operations_[operation->second].node.outputs;
     if (value.offset() < outputs.size()) return program::Term::of_value(outputs[value.offset()]);
     return std::nullopt;
   }
@@ -61,8 +61,9 @@ std::optional<program::Term> LiveTrace::resolve(const jit::Value* value, std::ve
       const auto constant = jit::toIValue(value);
       if (!constant || constant->isNone()) return program::Term();
       if (!constant->isTensor()) return program::Term::literal(*constant);
-      for (const program::Term& known : constant_terms_) {  // the node is a copy, but its tensor is the original
-        if (known.seen[0]->toTensor().is_alias_of(constant->toTensor())) return known;
+      for (const program::Term& constant_term :
+           constant_terms_) {  // the node is a copy, but its tensor is the original
+        if (constant_term.seen[0]->toTensor().is_alias_of(constant->toTensor())) return constant_term;
       }
       return std::nullopt;
     }

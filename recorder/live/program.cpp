@@ -116,7 +116,7 @@ Program LiveTrace::program(bool digests) {
     if (!node.outputs.empty()) node.origin.name = program.values[node.outputs[0]].name;
   }
   for (ProgramInput& input : program.inputs) input.name = program.values[input.value].name;
-  program::finish_program(program, known_);
+  program::finish_program(program, known_values_);
   if (digests) compute_digests(program);
   return program;
 }

@@ -198,9 +198,9 @@ FollowedTrace& Session::follow(const std::shared_ptr<Session>& self) {
   std::shared_ptr<FollowedTrace> followed;
   {
     const std::lock_guard guard(lock_);
-    for (const auto& known : traces_) {
-      const std::lock_guard trace_guard(known->lock);
-      if (known->trace->follows(state.graph.get())) followed = known;
+    for (const auto& existing : traces_) {
+      const std::lock_guard trace_guard(existing->lock);
+      if (existing->trace->follows(state.graph.get())) followed = existing;
     }
     if (followed == nullptr) {
       followed = std::make_shared<FollowedTrace>();

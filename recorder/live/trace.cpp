@@ -148,8 +148,8 @@ std::int32_t LiveTrace::call_of(const jit::Node& node) const {
 void LiveTrace::note_producers(const jit::Node& node) {
   std::vector<std::size_t> producers;
   for (const jit::Value* input : node.inputs()) {
-    const auto known = producers_.find(input);
-    if (known != producers_.end()) producers.insert(producers.end(), known->second.begin(), known->second.end());
+    const auto found = producers_.find(input);
+    if (found != producers_.end()) producers.insert(producers.end(), found->second.begin(), found->second.end());
   }
   if (last_kept_ == &node) {
     operations_.back().reads = std::move(producers);
@@ -170,10 +170,10 @@ void LiveTrace::read_attribute(const jit::Node& node) {
   if (!tensor_type) return;
   LiveTensor tensor;
   tensor.name = name;
-  const Type known = program::declared_type(type);
-  tensor.dtype = known.dtype;
-  if (known.dims) {
-    for (const Dim& dim : *known.dims) tensor.shape.push_back(dim.size);
+  const Type declared = program::declared_type(type);
+  tensor.dtype = declared.dtype;
+  if (declared.dims) {
+    for (const Dim& dim : *declared.dims) tensor.shape.push_back(dim.size);
   }
   // The module's type distinguishes parameters from buffers.
   const std::size_t dot = name.rfind('.');

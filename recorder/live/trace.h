@@ -132,7 +132,7 @@ class LiveTrace {
   std::vector<at::Tensor> constants_;                                       // by index
   std::vector<program::Term> constant_terms_;                               // by index
   std::unordered_map<const torch::jit::Source*, program::Term> scripted_results_;
-  std::unordered_map<ValueId, c10::IValue> known_;
+  std::unordered_map<ValueId, c10::IValue> known_values_;
   std::unordered_set<ValueId> from_sizes_;  // values that depend only on sizes and constants, known or not
   std::vector<ProgramOutput> outputs_;
 };

@@ -45,9 +45,10 @@ std::optional<Diagnostic> used_value() {
 }
 
 void add_warning(Diagnostics& diagnostics, Diagnostic warning) {
-  for (Diagnostic& known : diagnostics) {
-    if (known.code != warning.code || known.where != warning.where || known.message != warning.message) continue;
-    ++known.count;
+  for (Diagnostic& existing : diagnostics) {
+    if (existing.code != warning.code || existing.where != warning.where || existing.message != warning.message)
+      continue;
+    ++existing.count;
     return;
   }
   diagnostics.push_back(std::move(warning));

@@ -58,7 +58,7 @@ ModuleMirror::ModuleMirror(const torch::nn::Module& root)
 
 torch::jit::Module ModuleMirror::mirror(const torch::nn::Module& module, const std::string& name,
                                         const torch::nn::Module* parent) {
-  if (const auto known = mirrored_.find(&module); known != mirrored_.end()) return known->second;
+  if (const auto existing = mirrored_.find(&module); existing != mirrored_.end()) return existing->second;
   const std::string type = c10::demangle(typeid(module).name());
   const ModuleKind kind = kind_of(type);
   MirroredModule row{name, "__module", type, {}, kind, parent, 0, {}};

@@ -70,12 +70,12 @@ struct Walk {
 
 _Unwind_Reason_Code visit(_Unwind_Context* context, void* data) {
   auto& walk = *static_cast<Walk*>(data);
-  const Libraries& known = libraries();
+  const Libraries& excluded = libraries();
   const std::uintptr_t address = _Unwind_GetIP(context) - 1;  // within the call instruction, not after it
   const auto holds = [&](const Range& range) { return range.holds(address); };
-  if (known.own.holds(address)) return walk.outside ? _URC_END_OF_STACK : _URC_NO_REASON;
+  if (excluded.own.holds(address)) return walk.outside ? _URC_END_OF_STACK : _URC_NO_REASON;
   walk.outside = true;
-  if (std::any_of(known.torch.begin(), known.torch.end(), holds)) return _URC_NO_REASON;
+  if (std::any_of(excluded.torch.begin(), excluded.torch.end(), holds)) return _URC_NO_REASON;
   if (is_excluded(reinterpret_cast<const void*>(address))) {
     walk.outside = false;  // an interposed layer: it belongs to this library, and the model called it
     return _URC_NO_REASON;
@@ -206,9 +206,9 @@ void name_symbol(void* context, std::uintptr_t, const char* name, std::uintptr_t
 Symbols::Symbols() = default;
 
 const std::vector<Frame>& Symbols::at(std::uintptr_t site) {
-  const auto [known, fresh] = known_.emplace(site, std::vector<Frame>());
-  if (!fresh) return known->second;
-  std::vector<Frame>& frames = known->second;
+  const auto [entry, fresh] = cache_.emplace(site, std::vector<Frame>());
+  if (!fresh) return entry->second;
+  std::vector<Frame>& frames = entry->second;
   const auto ignore = [](void*, const char*, int) {};
   backtrace_pcinfo(state(), site, &add_line, ignore, &frames);
   std::string symbol;
@@ -229,12 +229,12 @@ const std::vector<Frame>& Symbols::at(std::uintptr_t site) {
 Symbols::Symbols() = default;
 
 const std::vector<Frame>& Symbols::at(std::uintptr_t site) {
-  const auto [known, fresh] = known_.emplace(site, std::vector<Frame>());
+  const auto [entry, fresh] = cache_.emplace(site, std::vector<Frame>());
   Dl_info found{};
   if (fresh && dladdr(reinterpret_cast<void*>(site), &found) != 0 && found.dli_sname != nullptr) {
-    known->second.push_back({"", 0, calling_forward(function_name(demangled(found.dli_sname)))});
+    entry->second.push_back({"", 0, calling_forward(function_name(demangled(found.dli_sname)))});
   }
-  return known->second;
+  return entry->second;
 }
 
 #endif

@@ -38,7 +38,7 @@ class Symbols {
   const std::vector<Frame>& at(std::uintptr_t site);
 
  private:
-  std::unordered_map<std::uintptr_t, std::vector<Frame>> known_;
+  std::unordered_map<std::uintptr_t, std::vector<Frame>> cache_;
 };
 
 // Returns true for functions from headers of LibTorch, whence and the standard library, which are compiled into the

@@ -196,11 +196,11 @@ class OwnerFinder {
   }
 
   bool is_recursive(const std::string& type) const {
-    const auto [known, fresh] = recursive_.emplace(type, false);
-    if (!fresh) return known->second;
+    const auto [entry, fresh] = recursive_.emplace(type, false);
+    if (!fresh) return entry->second;
     for (const Module* outer : finder_.modules_running(type)) {
       for (const Module* inner : finder_.modules_running(type)) {
-        if (outer != inner && mirror_.encloses(outer, inner)) return known->second = true;
+        if (outer != inner && mirror_.encloses(outer, inner)) return entry->second = true;
       }
     }
     return false;
@@ -211,15 +211,15 @@ class OwnerFinder {
   std::optional<bool> second_has_begun(const Event& event, std::size_t level, const Event& before,
                                        const Event& after) const {
     const std::size_t outer = event.frames.size() - level;
-    bool known = false, begun = false;
+    bool start_visible = false, begun = false;
     for (const Event* each = &before + 1; each <= &after; ++each) {
       if (each->frames.size() < outer) continue;
       const std::size_t there = each->frames.size() - outer;
       if (!each->frames[there].same_code(event.frames[level]) || !at_first_position(*each, there)) continue;
-      known = true;
+      start_visible = true;
       begun = begun || each <= &event;
     }
-    return known ? std::optional(begun) : std::nullopt;
+    return start_visible ? std::optional(begun) : std::nullopt;
   }
 
   static std::pair<std::string, std::uintptr_t> code(const ModelFrame& frame) { return {frame.type, frame.function}; }

@@ -67,14 +67,14 @@ void Session::close_expected_scope() {
 
 bool Session::enter(const torch::nn::Module& module, const std::type_info& announcing_class) {
   jit::Graph* graph = traced_graph();
-  const MirroredModule* known = mirror_.find(&module);
-  if (graph == nullptr || known == nullptr) return false;
+  const MirroredModule* mirrored = mirror_.find(&module);
+  if (graph == nullptr || mirrored == nullptr) return false;
   close_expected_scope();
-  if (announcing_class == typeid(module)) announced_.insert(known->type);
+  if (announcing_class == typeid(module)) announced_.insert(mirrored->type);
   // The root's scope is the graph itself. A forward that calls its base class's forward is still the same call. A
   // user's class that derives from a layer is not a layer: its call may contain more than the layer, so scopes.h makes
   // the scope.
-  const bool layer_of_user = known->kind == ModuleKind::user && announcing_class == typeid(LayerScope);
+  const bool layer_of_user = mirrored->kind == ModuleKind::user && announcing_class == typeid(LayerScope);
   const bool pushed = &module != mirror_.root() && !layer_of_user && innermost() != &module;
   if (pushed) {
     graph->push_scope(mirror_.at(&module).scope);

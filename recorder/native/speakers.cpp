@@ -36,8 +36,8 @@ ModelFrames ModelFrameFinder::frames_of(const NativeStack& stack) {
 }
 
 const ModelFrames& ModelFrameFinder::at(const NativeFrame& frame) {
-  const auto [known, fresh] = known_.emplace(frame.site, ModelFrames());
-  ModelFrames& frames = known->second;
+  const auto [entry, fresh] = cache_.emplace(frame.site, ModelFrames());
+  ModelFrames& frames = entry->second;
   if (!fresh) return frames;
   const std::vector<Frame>& functions = symbols_.at(frame.site);
   if (functions.empty()) frames.push_back({"", frame.function, frame.site, false});

@@ -38,7 +38,7 @@ class ModelFrameFinder {
   const ModelFrames& at(const NativeFrame& frame);
 
   Symbols& symbols_;
-  std::unordered_map<std::uintptr_t, ModelFrames> known_;  // by site
+  std::unordered_map<std::uintptr_t, ModelFrames> cache_;  // by site
   std::map<std::string, std::vector<const torch::nn::Module*>> modules_by_class_;
 };
 

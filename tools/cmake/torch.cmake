@@ -38,8 +38,8 @@ set(TORCH_DIR "${torch_default}" CACHE PATH "folder of the torch package: includ
 if(NOT EXISTS ${TORCH_DIR}/lib/libtorch_cpu.so)
   set(missing "no LibTorch in '${TORCH_DIR}'")
   if(NOT TORCH_DIR)
-    string(REPLACE ";" ", " asked "${pythons}")
-    set(missing "no LibTorch: none of these has the package torch: ${asked}")
+    string(REPLACE ";" ", " searched "${pythons}")
+    set(missing "no LibTorch: none of these has the package torch: ${searched}")
   endif()
   message(FATAL_ERROR "${missing}. Install torch (${torch_range}) in the environment that whence is built for, or set "
                       "TORCH_DIR to the folder that `python -c 'import torch; print(torch.__path__[0])'` prints; or build "

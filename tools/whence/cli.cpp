@@ -73,13 +73,13 @@ struct CommandLine::State {
   po::options_description hidden;
   po::positional_options_description positions;
   std::vector<std::string> positional_names, names, repeated, examples;
-  std::vector<std::string> input_names, output_names;  // names of the options that name files
-  std::map<std::string, std::string> removed;          // options of before, and what took their place
+  std::vector<std::string> input_names, output_names;  // options and arguments that are files
+  std::map<std::string, std::string> removed;          // removed options and their remedies
   bool in_place = false;
-  std::optional<ScratchFolder> standard_input;  // the folder of what came from there
+  std::optional<ScratchFolder> standard_input;  // holds the copy of standard input
   std::vector<std::pair<std::string, std::string>> positional_help;
   po::variables_map values;
-  CommandDescription described;  // options and arguments, as they are declared
+  CommandDescription described;  // the declared options and arguments
 
   void describe_option(const std::string& name, const std::string& placeholder, const std::string& help,
                        bool repeated = false) {

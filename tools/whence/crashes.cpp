@@ -56,7 +56,9 @@ Messages make_messages(bool json) {
   };
 }
 
-void say(std::string_view text) { [[maybe_unused]] const auto written = ::write(message_fd, text.data(), text.size()); }
+void write_message(std::string_view text) {
+  [[maybe_unused]] const auto written = ::write(message_fd, text.data(), text.size());
+}
 
 std::uintptr_t hexadecimal(const char*& at) {
   std::uintptr_t number = 0;
@@ -109,14 +111,14 @@ bool was_sent(const siginfo_t& info) { return info.si_code <= 0 && info.si_pid !
 void end(int signal, siginfo_t* info, void*) {
   remove_temporaries();
   if (app::reading_archive != 0 && !was_sent(*info)) {
-    say(messages.libtorch);
+    write_message(messages.libtorch);
     ::_exit(static_cast<int>(ExitCode::malformed));
   }
   if (signal == SIGBUS && info->si_code == BUS_ADRERR && in_mapped_file(info->si_addr)) {
-    say(messages.file_changed);
+    write_message(messages.file_changed);
     ::_exit(static_cast<int>(ExitCode::malformed));
   }
-  say(messages.defect);
+  write_message(messages.defect);
   // SA_RESETHAND has removed this handler, so the signal ends the process when the handler returns.
   ::raise(signal);
 }

@@ -42,8 +42,8 @@ CommandDescription read_description(const Json& entry) {
 // Adds the options that only the Python part of a subcommand has.
 void add_options(CommandDescription& command, const CommandDescription& part) {
   for (const auto& option : part.options) {
-    const bool known = std::ranges::any_of(command.options, [&](const auto& own) { return own.name == option.name; });
-    if (!known) command.options.push_back(option);
+    const bool exists = std::ranges::any_of(command.options, [&](const auto& own) { return own.name == option.name; });
+    if (!exists) command.options.push_back(option);
   }
 }
 

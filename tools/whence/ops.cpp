@@ -38,13 +38,13 @@ std::vector<app::ConvertibleOperator> named(std::vector<app::ConvertibleOperator
   for (const std::string& given : names) {
     const std::string name = given.find("::") == std::string::npos ? "aten::" + given : given;
     const std::size_t before = found.size();
-    std::vector<std::string> known;
+    std::vector<std::string> operator_names;
     for (const app::ConvertibleOperator& each : all) {
-      known.push_back(without_overload(each.name));
-      if (each.name == name || known.back() == name) found.push_back(each);
+      operator_names.push_back(without_overload(each.name));
+      if (each.name == name || operator_names.back() == name) found.push_back(each);
     }
     if (found.size() > before) continue;
-    const auto near = nearest(without_overload(name), known);
+    const auto near = nearest(without_overload(name), operator_names);
     throw Error(Code::no_converter, name + " has no converter",
                 near ? "did you mean " + *near + "?"
                      : "`whence ops --missing ARCHIVE` checks whether an archive can be exported anyway",

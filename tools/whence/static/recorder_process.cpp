@@ -61,9 +61,9 @@ fs::path recorder_library() {
   }
   if (!given.empty()) return fs::absolute(given);
   const fs::path own = fs::read_symlink("/proc/self/exe", ignored);
-  const fs::path beside = own.parent_path().parent_path() / "lib" / kLibrary;
-  if (own.empty() || !fs::exists(beside, ignored)) fail_without_recorder();
-  return beside;
+  const fs::path installed = own.parent_path().parent_path() / "lib" / kLibrary;
+  if (own.empty() || !fs::exists(installed, ignored)) fail_without_recorder();
+  return installed;
 }
 
 // Returns the command of the recorder's package: DIR/bin/whence for DIR/lib/libwhence_recorder.so.
