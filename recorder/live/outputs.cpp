@@ -61,9 +61,8 @@ std::optional<program::Term> LiveTrace::resolve(const jit::Value* value, std::ve
       const auto constant = jit::toIValue(value);
       if (!constant || constant->isNone()) return program::Term();
       if (!constant->isTensor()) return program::Term::literal(*constant);
-      for (const program::Term& constant_term :
-           constant_terms_) {  // the node is a copy, but its tensor is the original
-        if (constant_term.seen[0]->toTensor().is_alias_of(constant->toTensor())) return constant_term;
+      for (const program::Term& term : constant_terms_) {  // the node is a copy, but its tensor is the original
+        if (term.seen[0]->toTensor().is_alias_of(constant->toTensor())) return term;
       }
       return std::nullopt;
     }

@@ -5,7 +5,7 @@
 // layers, with exact paths, that the same call of this code called before and after it; and the parameters that it
 // reads. From the outermost frame inwards, the candidates for a frame are the modules of its class, or of a derived
 // class, at or below the module of its caller. If one candidate remains, or the neighbouring layers agree on one, it is
-// inferred. If several remain, or code of a module below may have been inlined without a trace, the operation gets
+// inferred. If several remain, or code of a module below may have been inlined without a frame, the operation gets
 // their enclosing module and is marked so.
 #pragma once
 
