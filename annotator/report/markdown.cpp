@@ -170,7 +170,7 @@ std::string hierarchy(const Validation& validation) {
 }
 
 std::string naming(const Validation& validation) {
-  std::string text = "| nodes name | nodes |\n|---|--:|\n";
+  std::string text = "| naming | nodes |\n|---|--:|\n";
   for (std::size_t i = 0; i < naming_count; ++i) {
     text += "| " + std::string(validation::text_of(static_cast<validation::Naming>(i))) + " | " +
             grouped(validation.naming.counts[i]) + " |\n";

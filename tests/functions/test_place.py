@@ -205,7 +205,7 @@ def test_a_file_that_names_no_modules_is_to_be_annotated_first(tmp_path):
 
 
 def test_an_output_needs_rules(path, tmp_path):
-    assert "no rule to write" in command.run("place", path, "-o", tmp_path / "placed.onnx", code=2).stderr
+    assert "at least one rule" in command.run("place", path, "-o", tmp_path / "placed.onnx", code=2).stderr
 
 
 def test_nodes_without_a_module_need_a_default(path, tmp_path):
