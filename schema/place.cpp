@@ -1,3 +1,4 @@
+// Local symbols, row-major layouts and comparisons of layouts.
 #include "schema/place.h"
 
 #include <algorithm>
@@ -12,7 +13,7 @@ namespace {
 using Sizes = std::vector<Size>;
 
 constexpr std::int32_t first_local = 1 << 30;
-constexpr int local_axes = LocalSize::axes + 1;  // a number in the last place
+constexpr int local_axes = LocalSize::axes + 1;  // the last one means a number (axis -1)
 constexpr ValueId last_value{(std::numeric_limits<std::int32_t>::max() - first_local) / local_axes - 1};
 static_assert(LocalSize::no_value == last_value);
 
@@ -114,18 +115,18 @@ bool lies_as(const MemoryPlace& one, const MemoryPlace& other) {
          same_strides(one.sizes, one.strides, other.strides);
 }
 
-// The innermost axis is one of stride 1, the next one's stride is that axis' length, and so on.
+// Starts with an axis of stride 1. The stride of each next axis is the product of the lengths so far.
 std::optional<std::vector<std::size_t>> order_in_memory(const MemoryPlace& place) {
-  std::vector<std::size_t> left = axes_in_order(place.sizes.size()), order;
+  std::vector<std::size_t> remaining = axes_in_order(place.sizes.size()), order;
   Size dense = 1;
-  while (!left.empty()) {
-    const auto next = std::find_if(left.rbegin(), left.rend(), [&](std::size_t axis) {
+  while (!remaining.empty()) {
+    const auto next = std::find_if(remaining.rbegin(), remaining.rend(), [&](std::size_t axis) {
       return place.sizes[axis] == Size(1) || certainly_equal(place.strides[axis], dense);
     });
-    if (next == left.rend()) return std::nullopt;
+    if (next == remaining.rend()) return std::nullopt;
     dense = dense * place.sizes[*next];
     order.insert(order.begin(), *next);
-    left.erase(std::next(next).base());
+    remaining.erase(std::next(next).base());
   }
   return order;
 }

@@ -1,4 +1,4 @@
-// Places, from the first operation to the last: what branches and loops leave, what writes give another shape.
+// Derives the layout of all tensors in execution order, through branches, loops and in-place changes of shape.
 #include <algorithm>
 #include <functional>
 #include <unordered_map>
@@ -17,8 +17,8 @@ class Placing {
   void run() {
     for (const ValueId id : program_.values.keys()) {
       const ValueSource source = program_.values[id].source;
-      const bool made = source == ValueSource::node || source == ValueSource::block_input;
-      if (!made) settle(id, rows_of(program_, id), true);
+      const bool from_node = source == ValueSource::node || source == ValueSource::block_input;
+      if (!from_node) settle(id, rows_of(program_, id), true);
     }
     follow(program_.body);
     std::ranges::stable_sort(stated_, {}, &StatedPlace::value);
@@ -40,7 +40,8 @@ class Placing {
     return value == nullptr || !is_tensor(value->id) ? std::nullopt : of(value->id);
   }
 
-  // `by_rules`: who reads the program without a statement derives the same; else that it lies in rows.
+  // Sets the layout of a tensor and states it if it differs from the default. The default is `derived` if `by_rules`,
+  // because readers of the program can derive it; otherwise row-major.
   void settle(ValueId id, const Found& derived, bool by_rules) {
     if (!is_tensor(id)) return;
     const Found place = witness_(id, derived), rule = by_rules ? derived : rows_of(program_, id);
@@ -56,14 +57,15 @@ class Placing {
     if (node.target == "prim::Loop") return follow_loop(node);
     for (const Block& block : node.blocks) follow(block);
     if (node.target == "prim::If") return follow_branch(node);
-    if (!node.outputs.empty() && !node.arguments.empty() && changes(node)) return;
+    if (!node.outputs.empty() && !node.arguments.empty() && follow_write(node)) return;
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
       if (is_tensor(node.outputs[i])) settle(node.outputs[i], derived(node, i), true);
     }
   }
 
-  // x.add_(1) returns x, and x.t_() gives it another place.
-  bool changes(const Node& node) {
+  // Handles operators that write to a tensor and return it: x.add_(1) keeps the layout, x.t_() changes it. Returns
+  // false for other operators.
+  bool follow_write(const Node& node) {
     const Argument* out = node.overload.ends_with("out") ? node.find("out") : nullptr;
     const Argument& written = out != nullptr ? *out : node.arguments.front().value;
     if (out == nullptr && !is_in_place_name(node.target)) return false;
@@ -103,7 +105,7 @@ class Placing {
     return base ? place_of_view(program_, node, output, *base) : std::nullopt;
   }
 
-  // In rows on either side is in rows; more is not known of both.
+  // The result is row-major if it is row-major in both branches; otherwise the layout is unknown.
   void follow_branch(const Node& node) {
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
       std::vector<Found> ends;
@@ -122,7 +124,8 @@ class Placing {
     return place;
   }
 
-  // A variable is in rows that is so at the start and after each iteration; what is not, may spoil others.
+  // A loop variable is row-major if it is row-major at the start and after each iteration. Repeats until no variable
+  // changes, because one variable with an unknown layout can make others unknown.
   void follow_loop(const Node& node) {
     const Block& body = node.blocks[0];
     const auto* initial = node.find("initial")->as<ArgumentList>();
@@ -159,8 +162,8 @@ void renumber_places(Program& program, const IndexedVector<ValueId, ValueId>& re
   std::erase_if(program.places, [&](StatedPlace& each) {
     each.value = renumbered[each.value];
     if (each.value == none_id || !each.place) return each.value == none_id;
-    bool gone = false;
-    const auto number = [&](ValueId& id) { gone |= (id = renumbered[id]) == none_id; };
+    bool removed = false;
+    const auto number = [&](ValueId& id) { removed |= (id = renumbered[id]) == none_id; };
     const auto renamed = [&](const Size& size) {
       return size.with([&](SymbolId symbol) {
         auto local = local_size(symbol);
@@ -172,7 +175,7 @@ void renumber_places(Program& program, const IndexedVector<ValueId, ValueId>& re
     each.place->offset = renamed(each.place->offset);
     for (Size& size : each.place->sizes) size = renamed(size);
     for (Size& stride : each.place->strides) stride = renamed(stride);
-    if (gone) each.place.reset();
+    if (removed) each.place.reset();
     return false;
   });
 }

@@ -1,4 +1,4 @@
-// Bytes and tensors: ownership and element counts.
+// Ownership of bytes, and element counts of tensors.
 #include "schema/tensor_data.h"
 
 #include <cstring>

@@ -1,5 +1,5 @@
-// AskedOpset: the opset that a graph is written for, as converters ask it. It notes at which other opsets everything
-// that was asked would have had the same answer: there the graph is the same, and need not be made again.
+// AskedOpset: the opset that a graph is written for, as converters query it. It records for which other opsets every
+// query would have had the same answer: for those the graph is the same and need not be built again.
 #pragma once
 
 #include <bitset>
@@ -27,7 +27,7 @@ class AskedOpset {
   }
   bool operator<(int since) const { return !(*this >= since); }
 
-  // `other`: oldest_opset to newest_opset.
+  // `other`: from oldest_opset to newest_opset.
   bool same_at(int other) const { return same_.test(other); }
 
  private:

@@ -1,4 +1,4 @@
-// The elements of an axis that PyTorch reads where it resizes to the nearest ones, for axes of which a Resize would
+// The indices that PyTorch reads along an axis when it resizes by nearest neighbour, for axes on which Resize would
 // read others: the two round differently.
 #pragma once
 
@@ -9,18 +9,18 @@
 namespace whence::convert {
 
 struct NearestAxis {
-  std::optional<std::int64_t> size = {}, result_size = {};  // absent: not known before the file runs
-  std::optional<Size> asked_size = {};  // the result's, as the file knows it; needed without a factor
-  std::optional<double> factor = {};    // by which PyTorch maps coordinates; else the sizes give it
-  float written = 1;                    // the factor as a Resize would hold it, where there is one
-  bool exact = false;                   // by the centres of pixels instead of their corners
-  bool copied = false;                  // a Resize may copy: no size is known to change
-  bool image = false;    // two spatial axes: there PyTorch copies an axis that stays, and halves one that doubles
-  bool doubles = false;  // to the size that was halved before, as in a pyramid of features: a Resize reads the same
+  std::optional<std::int64_t> size = {}, result_size = {};  // absent: unknown at export
+  std::optional<Size> requested_size = {};                  // result_size in the graph; needed if there is no factor
+  std::optional<double> factor = {};  // PyTorch's factor for coordinates; absent: computed from the sizes
+  float resize_factor = 1;            // the factor as a Resize would store it
+  bool exact = false;                 // nearest-exact: uses pixel centres instead of corners
+  bool copied = false;                // a Resize may copy: no size is known to change
+  bool image = false;  // two spatial axes: PyTorch copies an axis whose size stays, and halves the index if it doubles
+  bool doubles = false;  // back to the size before halving, as in a feature pyramid: a Resize reads the same elements
 };
 
-// Returns the places along `axis` of `x`, int64 [result_size]; absent where a Resize reads the same, and for a table
-// beyond 65,536 places.
-Val places_to_gather(Ctx& c, Val x, std::int64_t axis, const NearestAxis& nearest);
+// Returns the indices along `axis` of `x`, int64 [result_size]; absent if Resize reads the same elements, or if a table
+// would need more than 65,536 indices.
+Val indices_to_gather(Ctx& c, Val x, std::int64_t axis, const NearestAxis& nearest);
 
 }  // namespace whence::convert

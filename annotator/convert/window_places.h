@@ -1,4 +1,4 @@
-// The places that sliding windows visit along an axis, for operators that gather them: unfold, im2col.
+// The indices that sliding windows read along an axis, for operators that gather them: unfold, im2col.
 #pragma once
 
 #include <optional>
@@ -7,7 +7,7 @@
 
 namespace whence::convert {
 
-// The number of elements, their distance, and that from one window to the next, which are above 0.
+// Number of elements in a window, distance between elements, and step from one window to the next; all above 0.
 struct Windows {
   std::int64_t elements, dilation, step;
 
@@ -15,11 +15,11 @@ struct Windows {
   std::int64_t count(std::int64_t size) const { return (size - reach() - 1) / step + 1; }
 };
 
-// Returns the places as int64 [elements, windows], or as [windows, elements]. `size`: of the axis of `x`, where it is
-// known; else the file computes how many windows there are, as it does their places where a table would be long.
-// Refuses windows of more than 16,777,216 elements.
-enum class PlacesOrder : std::uint8_t { elements_first, windows_first };
-Val window_places(Ctx& c, Val x, std::int64_t axis, std::optional<std::int64_t> size, const Windows& windows,
-                  PlacesOrder order);
+// Returns the indices as int64 [elements, windows] or [windows, elements]. `size` is that of the axis of `x` if it is
+// known; otherwise the graph computes the number of windows. The graph also computes the indices if the table would be
+// long. Refuses windows of more than 16,777,216 elements.
+enum class IndexOrder : std::uint8_t { elements_first, windows_first };
+Val window_indices(Ctx& c, Val x, std::int64_t axis, std::optional<std::int64_t> size, const Windows& windows,
+                   IndexOrder order);
 
 }  // namespace whence::convert

@@ -17,7 +17,7 @@ std::optional<MemoryPlace> in_example(const Program& program, MemoryPlace place)
   return known ? std::optional(std::move(place)) : std::nullopt;
 }
 
-// True if the source, broadcast to the target, has each element where the target has it.
+// Returns true if the source, broadcast to the target, has each element at the same position as the target.
 bool is_broadcast(const MemoryPlace& source, const MemoryPlace& target) {
   if (source.sizes.size() > target.sizes.size() || source.offset != target.offset) return false;
   const std::size_t more = target.sizes.size() - source.sizes.size();

@@ -1,7 +1,6 @@
-// Surroundings: the nodes that a layer without a node's name may hold, from the layers around it. OpenVINO takes
-// operators apart and calls the parts "MVN_18"; what stands between the layers before and after such a part, and is
-// named by no layer, is what it was made of. A part that nothing of the model is left for moves data between its
-// neighbours.
+// LayerNeighbours: the nodes that a layer without a node's name may contain, from the neighbouring layers. OpenVINO
+// decomposes operators and names the parts like "MVN_18". Such a part contains the unnamed nodes between the layers
+// before and after it. If there are none, it moves data between its neighbours.
 #pragma once
 
 #include <cstddef>
@@ -13,27 +12,27 @@
 
 namespace whence::profile {
 
-class Surroundings {
+class LayerNeighbours {
  public:
-  // `nodes`: by layer, the numbers of the nodes that it names. Layers and graph outlive this. Cost: linear.
-  Surroundings(const std::vector<Layer>& layers, const std::vector<std::vector<std::size_t>>& nodes,
-               const view::NodeGraph& graph);
+  // `nodes`: for each layer, the numbers of the nodes that it names. All arguments must outlive this. Cost: linear.
+  LayerNeighbours(const std::vector<Layer>& layers, const std::vector<std::vector<std::size_t>>& nodes,
+                  const view::NodeGraph& graph);
 
-  // The nodes between, or if there are none those of the nearest layers; none when there are more around than can be
-  // looked at.
-  std::vector<std::size_t> around(std::size_t layer) const;
+  // Returns the unnamed nodes between the nearest named layers, or the nodes of these layers if there are none between.
+  // Empty if the search exceeds its limit.
+  std::vector<std::size_t> possible_nodes(std::size_t layer) const;
 
  private:
   using Links = std::vector<std::vector<std::size_t>>;
 
-  // Ascending; no value when there are too many.
+  // Ascending; nullopt if the walk exceeds its limit.
   using Walk = std::optional<std::vector<std::size_t>>;
-  Walk nearest(std::size_t layer, std::vector<std::size_t> Layer::*direction) const;
+  Walk nearest(std::size_t layer, std::vector<std::size_t> Layer::* direction) const;
   Walk unnamed_from(const std::vector<std::size_t>& nodes, const Links& links) const;
 
   const std::vector<Layer>& layers_;
   const std::vector<std::vector<std::size_t>>& nodes_;
-  std::vector<char> named_;      // by node: a layer names it
+  std::vector<char> named_;      // by node: 1 if a layer names it
   Links producers_, consumers_;  // by node
 };
 

@@ -41,7 +41,7 @@ class MappedReader : public caffe2::serialize::ReadAdapterInterface {
     if (weight == weights_.end() || weight->second != count) {
       std::memcpy(buffer, file_->data() + position, count);
     } else {
-      places_[buffer] = {position, count};  // not copied: point_storages_at_file() makes good for it
+      places_[buffer] = {position, count};  // not copied: point_storages_at_file() sets the address later
     }
     return count;
   }
@@ -50,13 +50,13 @@ class MappedReader : public caffe2::serialize::ReadAdapterInterface {
     std::uint64_t offset = 0;
     std::size_t size = 0;
   };
-  // Returns where the bytes at `buffer` were read from. The last read into an address wins: earlier ones were
+  // Returns the file range that was read into `buffer`. The last read to an address counts: earlier buffers there were
   // temporary.
   const Place* place(const void* buffer) const {
     auto found = places_.find(buffer);
     return found == places_.end() ? nullptr : &found->second;
   }
-  // Reads of exactly these spans (offset to size) are answered without copying from now on.
+  // From now on, does not copy reads of exactly these spans (offset to size).
   void leave_in_place(std::unordered_map<std::uint64_t, std::size_t> weights) { weights_ = std::move(weights); }
 
   const std::shared_ptr<MappedFile>& file() const { return file_; }
@@ -76,10 +76,10 @@ namespace {
   throw Error(code, message, remedy, {.file = path, .stage = "read"});
 }
 
-// The part of a member's name behind the folder that all members of an archive lie in.
+// Returns a member's name without the folder that contains all members of an archive.
 std::string_view record_of(std::string_view member) { return member.substr(member.find('/') + 1); }
 
-// Those that LibTorch reads; others with such an ending are the user's.
+// True for the pickles that LibTorch reads; other files with these endings belong to the user.
 bool is_pickle(std::string_view record) {
   return record == "data.pkl" || record == "constants.pkl" || record == "traced_inputs.pkl" ||
          (record.starts_with("code/") && record.ends_with(".debug_pkl"));
@@ -92,7 +92,7 @@ void check_pickle(const ZipArchive& archive, std::string_view record, std::strin
   const std::string folder = std::string(record.substr(0, record.rfind('.'))) + "/";
   const std::string fault = fault_in_pickle(content, [&](const std::string& key) -> std::optional<std::uint64_t> {
     const auto found = sizes.find(folder + key);
-    // The shapes of traced inputs are stored, not their values, and whence reads nothing of their storages.
+    // Traced inputs are stored with shapes but without values, and whence does not read their storages.
     const bool known = found != sizes.end() && (record != "traced_inputs.pkl" || found->second > 0);
     return known ? std::optional(found->second) : std::nullopt;
   });
@@ -102,7 +102,8 @@ void check_pickle(const ZipArchive& archive, std::string_view record, std::strin
          "copy or download the file again, or save the model again");
 }
 
-// Weights are left out: damage there changes numbers and crashes nothing, and reading them all costs time.
+// Checks code and pickles. Weights are left out: damaged weights change numbers but crash nothing, and reading all of
+// them takes time.
 void check_members(const std::string& path) {
   const ZipArchive archive(path, "torch.jit.save", ZipArchive::Packing::deflated);
   RecordSizes sizes;
@@ -116,8 +117,8 @@ void check_members(const std::string& path) {
   }
 }
 
-// Asks for source lines, so that LibTorch unpickles them while the archive is read, not at first use.
-// Functions have a record of their own for each file, as methods have.
+// Requests source lines, so that LibTorch unpickles them while the archive is read, not at first use. Functions have a
+// separate record for each file, as methods have.
 void read_source_lines(const std::string& path, const torch::jit::Module& module,
                        const torch::jit::CompilationUnit& unit) try {
   const auto read = [](torch::jit::Function& function) {
@@ -134,7 +135,7 @@ void read_source_lines(const std::string& path, const torch::jit::Module& module
   reject(path, Code::corrupt_file, "the archive's record of source lines cannot be read", "save the model again");
 }
 
-// A storage that lives in the mapped file keeps the mapping alive through this.
+// Releases a storage's reference to the mapped file.
 void release_mapping(void* context) { delete static_cast<std::shared_ptr<void>*>(context); }
 
 }  // namespace
@@ -163,7 +164,8 @@ Archive::Archive(const std::string& path) : path_(path), reader_(std::make_share
       weights.emplace(offset, size);
       members_.emplace(offset, record);
     }
-    // Custom classes, such as the packed weights of quantized layers, are made of their tensors while they are loaded.
+    // Custom classes, such as the packed weights of quantized layers, are built from their tensors during loading, so
+    // these must be copied.
     if (!custom_classes) reader_->leave_in_place(std::move(weights));
     torch::jit::ExtraFilesMap extra;
     module_ = torch::jit::import_ir_module(unit_, std::shared_ptr<caffe2::serialize::ReadAdapterInterface>(reader_),
@@ -178,8 +180,8 @@ Archive::Archive(const std::string& path) : path_(path), reader_(std::make_share
     const std::string what = torch_message(error);
     if (what.find("Unknown builtin op") != std::string::npos) {
       reject(path, Code::unsupported_feature, "the archive uses an operator that LibTorch does not have: " + what,
-             "name the library that defines it: --library libmine.so; of an operator that Python registered, save the "
-             "model with torch.export.save");
+             "name the library that defines it: --library libmine.so; if Python registered the "
+             "operator, save the model with torch.export.save");
     }
     if (reader_->file()->text().find("constants.pkl") == std::string_view::npos) {
       reject(path, Code::wrong_kind, "this zip file is not an archive of PyTorch",
@@ -191,7 +193,7 @@ Archive::Archive(const std::string& path) : path_(path), reader_(std::make_share
 }
 
 void Archive::point_storages_at_file() {
-  // Aliased storages are met more than once; after the first time their address is the mapped one.
+  // An aliased storage is visited more than once; after the first visit its address is in the mapping.
   const auto point = [this](const at::Tensor& tensor) {
     if (!tensor.has_storage()) return;
     c10::Storage storage = tensor.storage();
@@ -199,8 +201,8 @@ void Archive::point_storages_at_file() {
     if (place == nullptr || place->size != storage.nbytes()) return;
     const MappedReader::Place at = *place;
     char* data = reader_->private_data() + at.offset;
-    auto* keep = new std::shared_ptr<void>(reader_->private_mapping());
-    storage.set_data_ptr(c10::DataPtr(data, keep, &release_mapping, c10::Device(c10::kCPU)));
+    auto* mapping = new std::shared_ptr<void>(reader_->private_mapping());
+    storage.set_data_ptr(c10::DataPtr(data, mapping, &release_mapping, c10::Device(c10::kCPU)));
   };
   c10::IValue(module_._ivalue()).visit([&point](const c10::IValue& value) {
     if (!value.isTensor() || !value.toTensor().defined()) return false;
@@ -208,7 +210,7 @@ void Archive::point_storages_at_file() {
     point(tensor);
     if (tensor.is_quantized() && tensor.qscheme() != at::kPerTensorAffine &&
         tensor.qscheme() != at::kPerTensorSymmetric) {
-      point(tensor.q_per_channel_scales());  // tensors of the archive as well, which no attribute names
+      point(tensor.q_per_channel_scales());  // also tensors of the archive, but not attributes
       point(tensor.q_per_channel_zero_points());
     }
     return false;
@@ -235,7 +237,8 @@ c10::IValue Archive::traced_inputs() {
     }
     return {};
   } catch (const std::exception&) {
-    reject(path_, Code::corrupt_file, "what the trace recorded of its inputs cannot be read", "save the model again");
+    reject(path_, Code::corrupt_file, "the archive's record of the traced inputs cannot be read",
+           "save the model again");
   }
 }
 
@@ -248,7 +251,7 @@ Bytes Archive::bytes_of(const at::Tensor& tensor, std::string* member) const {
   const auto offset = static_cast<std::uint64_t>(at - begin);
   auto found = members_.upper_bound(offset);
   if (member != nullptr && found != members_.begin()) *member = std::prev(found)->second;
-  // The file's own bytes: the program may write to its tensors while it is run.
+  // Uses the file's bytes, since the program may write to its tensors when it runs.
   bytes = Bytes::part_of(reader_->file(), reader_->file()->data() + offset, dense.nbytes());
   return std::move(bytes).stored_in(path_, offset);
 }
@@ -284,7 +287,7 @@ void refuse_side_effects(Archive& archive) {
   sort_unique(found);
   std::string names;
   for (const std::string& name : found) names += (names.empty() ? "" : ", ") + name;
-  throw Error(Code::side_effect, "the program would reach outside itself: " + names + "; nothing was run",
+  throw Error(Code::side_effect, "the program has operators that reach outside it: " + names + "; nothing was run",
               "remove the operator from the model, or record it without running: --no-run",
               {.file = archive.path(), .stage = "read", .op = found.front()});
 }

@@ -12,13 +12,13 @@
 namespace whence::recorder::archive {
 
 // "__torch__.torch.nn.modules.linear.___torch_mangle_3.Linear" -> "torch.nn.modules.linear.Linear";
-// "__torch__.Net" -> "__main__.Net", as Python calls it.
+// "__torch__.Net" -> "__main__.Net", as in Python.
 std::string plain_type_name(const std::string& archive_name);
 
 // Returns the tensor's dtype; undefined for quantized and sparse tensors.
 DType dtype_of(const at::Tensor& tensor);
 
-// Returns a text that is equal for tensors with the same view of the same memory; "" for tensors without plain memory.
+// Returns a key that is equal for equal views of the same memory; "" for a tensor without strided memory or elements.
 std::string storage_key(const at::Tensor& tensor);
 
 // Fills program.modules and program.parameters in the order of named_modules() and named_parameters(): depth first, in
@@ -30,8 +30,8 @@ class ModuleTree {
   ModuleId module_of(const c10::ivalue::Object* object) const;  // none_id for objects that are not modules
   // Returns the parameter that a tensor attribute holds; tied ones resolve to their first name.
   ParameterId parameter_of(const c10::ivalue::Object* object, const std::string& attribute) const;
-  // Returns the parameter that holds exactly this memory, by whichever name it was reached (an LSTM keeps a list of its
-  // own weights).
+  // Returns the parameter with exactly this memory, for tensors that are not reached through an attribute (an LSTM has
+  // a list of its weights).
   ParameterId parameter_of(const at::Tensor& tensor) const;
 
  private:

@@ -11,7 +11,7 @@
 namespace whence::recorder::archive {
 namespace {
 
-// Source of the codes: Python's pickletools; those that torch/csrc/jit/serialization/unpickler.cpp reads.
+// The opcodes that torch/csrc/jit/serialization/unpickler.cpp reads, with their codes from Python's pickletools.
 enum Opcode : char {
   proto = '\x80',
   stop = '.',
@@ -49,9 +49,9 @@ enum Opcode : char {
   binpersid = 'Q',
 };
 
-constexpr std::size_t deepest = 500;                 // nested values: LibTorch visits them by calls to itself
-constexpr std::uint64_t most_visited = 100'000'000;  // values below one, each as often as it is referred to
-constexpr std::int64_t most_elements = std::int64_t{1} << 40;
+constexpr std::size_t max_depth = 500;              // nested values; LibTorch visits them recursively
+constexpr std::uint64_t max_visited = 100'000'000;  // values inside a value, each counted once per reference
+constexpr std::int64_t max_elements = std::int64_t{1} << 40;
 
 struct Fault : std::runtime_error {
   using std::runtime_error::runtime_error;
@@ -65,16 +65,16 @@ enum class Kind : std::uint8_t { other, integer, text, global, tuple, list, dict
 
 struct Value {
   Kind kind = Kind::other;
-  std::int64_t number = 0;                    // an integer, or the elements of a tensor's storage
+  std::int64_t number = 0;                    // an integer, or the number of elements of a tensor's storage
   std::string text;                           // a text, or the name of a global
   std::vector<std::shared_ptr<Value>> items;  // the elements of a tuple
   std::size_t depth = 1;
   std::uint64_t visited = 1;
-  bool fetched = false;  // from the memo: what holds it may exist, so that it may not change any more
+  bool referenced = false;  // was read from the memo: another value may contain it, so it must not change any more
 };
 using ValuePtr = std::shared_ptr<Value>;
 
-// Bytes of an element, by the name of its class of storage; 0 for unknown ones.
+// Returns the bytes per element, by the name of the storage class; 0 for an unknown class.
 std::int64_t element_size(std::string_view storage) {
   using Row = std::pair<std::string_view, std::int64_t>;
   constexpr std::array rows = {
@@ -92,10 +92,10 @@ class Check {
   Check(std::string_view pickle, const RecordSize& record_size) : rest_(pickle), record_size_(record_size) {}
 
   void run() {
-    require(code() == proto && number<std::uint8_t>() == 2, "it does not begin as a pickle of protocol 2 does");
+    require(code() == proto && number<std::uint8_t>() == 2, "it is not a pickle of protocol 2");
     while (step(code())) {
     }
-    require(stack_.size() == 1, "it leaves another number of values than one");
+    require(stack_.size() == 1, "it does not leave exactly one value");
   }
 
  private:
@@ -134,7 +134,7 @@ class Check {
     push(std::move(value));
   }
   ValuePtr pop() {
-    require(stack_.size() > marks_floor(), "it takes a value that is not there");
+    require(stack_.size() > marks_floor(), "it takes a value from an empty stack");
     ValuePtr value = std::move(stack_.back());
     stack_.pop_back();
     return value;
@@ -154,38 +154,38 @@ class Check {
     return items;
   }
 
-  void remember(std::size_t index) {
-    require(stack_.size() > marks_floor(), "it remembers a value that is not there");
-    require(index <= memo_.size(), "it remembers a value under a number that does not follow the one before");
+  void memoize(std::size_t index) {
+    require(stack_.size() > marks_floor(), "it puts a value that does not exist into the memo");
+    require(index <= memo_.size(), "it skips an index of the memo");
     if (index == memo_.size()) memo_.emplace_back();
     memo_[index] = stack_.back();
   }
-  void fetch(std::size_t index) {
-    require(index < memo_.size(), "it refers to a value that was not there before");
-    memo_[index]->fetched = true;
+  void push_memo(std::size_t index) {
+    require(index < memo_.size(), "it reads an index that the memo does not have");
+    memo_[index]->referenced = true;
     push(memo_[index]);
   }
 
-  // Counts `items` as values in `holder`.
-  static void hold(Value& holder, const std::vector<ValuePtr>& items) {
+  // Adds the depth and number of `items` to `holder`.
+  static void count_items(Value& holder, const std::vector<ValuePtr>& items) {
     for (const ValuePtr& item : items) {
       holder.depth = std::max(holder.depth, item->depth + 1);
       holder.visited += item->visited;
-      require(holder.depth <= deepest, "its values are nested too deeply");
-      require(holder.visited <= most_visited, "its values refer to each other too often");
+      require(holder.depth <= max_depth, "its values are nested too deeply");
+      require(holder.visited <= max_visited, "its values refer to each other too often");
     }
   }
   void make(Kind kind, std::vector<ValuePtr> items) {
     push(kind);
-    hold(*stack_.back(), items);
+    count_items(*stack_.back(), items);
     if (kind == Kind::tuple) stack_.back()->items = std::move(items);
   }
   void add(Kind kind, const std::vector<ValuePtr>& items) {
     require(stack_.size() > marks_floor() && stack_.back()->kind == kind,
             "it adds to a value that is neither a list nor a dict");
-    require(!stack_.back()->fetched, "it adds to a value that something refers to already");
+    require(!stack_.back()->referenced, "it adds to a value that another value may already contain");
     require(kind != Kind::dict || items.size() % 2 == 0, "a key has no value");
-    hold(*stack_.back(), items);
+    count_items(*stack_.back(), items);
   }
 
   void read_storage(const Value& id);
@@ -200,7 +200,7 @@ class Check {
 
 bool Check::step(char opcode) {
   if (opcode == stop) return false;
-  require(step_plain(opcode) || step_container(opcode) || step_call(opcode), "it has an instruction that is not known");
+  require(step_plain(opcode) || step_container(opcode) || step_call(opcode), "it has an unknown instruction");
   return true;
 }
 
@@ -219,7 +219,7 @@ bool Check::step_plain(char opcode) {
     case binint:
       return push(Kind::integer, number<std::int32_t>()), true;
     case long1: {
-      // Python writes as few bytes as a number needs, LibTorch always eight.
+      // Python writes as few bytes as a number needs, LibTorch always writes eight.
       const std::string_view digits = bytes(number<std::uint8_t>());
       require(digits.size() <= sizeof(std::int64_t), "a number is too large");
       std::int64_t value = !digits.empty() && (digits.back() & 0x80) != 0 ? -1 : 0;
@@ -229,13 +229,13 @@ bool Check::step_plain(char opcode) {
     case binunicode:
       return push(Kind::text, 0, std::string(bytes(number<std::uint32_t>()))), true;
     case binput:
-      return remember(number<std::uint8_t>()), true;
+      return memoize(number<std::uint8_t>()), true;
     case long_binput:
-      return remember(number<std::uint32_t>()), true;
+      return memoize(number<std::uint32_t>()), true;
     case binget:
-      return fetch(number<std::uint8_t>()), true;
+      return push_memo(number<std::uint8_t>()), true;
     case long_binget:
-      return fetch(number<std::uint32_t>()), true;
+      return push_memo(number<std::uint32_t>()), true;
     default:
       return false;
   }
@@ -284,7 +284,7 @@ bool Check::step_call(char opcode) {
       return push(Kind::global, 0, module + "." + name), true;
     }
     case newobj: {
-      require(pop()->kind == Kind::tuple, "an object is made of another value than a tuple");
+      require(pop()->kind == Kind::tuple, "the arguments of an object are not a tuple");
       require(stack_.size() > marks_floor() && stack_.back()->kind == Kind::global, "an object has no class");
       return true;
     }
@@ -301,17 +301,17 @@ bool Check::step_call(char opcode) {
   }
 }
 
-// ("storage", class, key, device, number of elements)
+// Reads the description of a storage: ("storage", class, key, device, number of elements).
 void Check::read_storage(const Value& id) {
   const std::vector<ValuePtr>& items = id.items;
   require(items.size() >= 5 && items[0]->kind == Kind::text && items[0]->text == "storage" &&
               items[1]->kind == Kind::global && items[2]->kind == Kind::text && items[3]->kind == Kind::text &&
               items[4]->kind == Kind::integer,
-          "a storage is not described as one");
+          "the description of a storage is malformed");
   const std::int64_t elements = items[4]->number;
   const std::string& type = items[1]->text;
   const std::int64_t size = element_size(std::string_view(type).substr(type.rfind('.') + 1));
-  require(elements >= 0 && elements <= most_elements, "a storage has an impossible size");
+  require(elements >= 0 && elements <= max_elements, "a storage has an impossible size");
   const auto record = record_size_(items[2]->text);
   if (record && size > 0) {
     require(static_cast<std::uint64_t>(elements * size) <= *record, "a storage is larger than its record");
@@ -327,28 +327,28 @@ void Check::call(const Value& function, const Value& arguments) {
   push(rebuilds_tensor ? Kind::tensor : makes_list ? Kind::list : Kind::other);
   stack_.back()->depth = arguments.depth;
   stack_.back()->visited = arguments.visited;
-  stack_.back()->fetched = makes_list;
+  stack_.back()->referenced = makes_list;
 }
 
-// (storage, offset, sizes, strides, ...): all that the sizes reach lies in the storage.
+// Checks that all elements of a tensor (storage, offset, sizes, strides, ...) are inside its storage.
 void Check::check_tensor(const Value& arguments) const {
-  constexpr const char* what = "a tensor does not lie in its storage";
+  constexpr const char* what = "a tensor reaches beyond its storage";
   const std::vector<ValuePtr>& items = arguments.items;
   require(items.size() >= 4 && items[0]->kind == Kind::tensor && items[1]->kind == Kind::integer &&
               items[2]->kind == Kind::tuple && items[3]->kind == Kind::tuple,
-          "a tensor is not described as one");
+          "the description of a tensor is malformed");
   const std::vector<ValuePtr>&sizes = items[2]->items, &strides = items[3]->items;
-  require(sizes.size() == strides.size(), "a tensor has another number of strides than of sizes");
+  require(sizes.size() == strides.size(), "the strides and sizes of a tensor differ in number");
   std::int64_t elements = 1, last = items[1]->number;
-  require(last >= 0 && last <= most_elements, what);
+  require(last >= 0 && last <= max_elements, what);
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     require(sizes[i]->kind == Kind::integer && strides[i]->kind == Kind::integer, "a tensor's size is not a number");
     const std::int64_t size = sizes[i]->number, stride = strides[i]->number;
-    require(size >= 0 && stride >= 0 && size <= most_elements && stride <= most_elements, what);
+    require(size >= 0 && stride >= 0 && size <= max_elements && stride <= max_elements, what);
     if (size == 0) return;
-    require(elements <= most_elements / size, "a tensor has an impossible number of elements");
+    require(elements <= max_elements / size, "a tensor has an impossible number of elements");
     elements *= size;
-    require(size == 1 || stride <= (most_elements - last) / (size - 1), what);
+    require(size == 1 || stride <= (max_elements - last) / (size - 1), what);
     last += (size - 1) * stride;
   }
   require(last < std::max<std::int64_t>(items[0]->number, 1) || items[0]->number == 0, what);

@@ -1,9 +1,9 @@
-// A check of the pickles of an archive before LibTorch reads them. LibTorch's unpickler trusts what it is given: a memo
-// index makes it allocate that many entries, a storage may be longer than its record, a list may hold itself. The check
-// follows a pickle as the unpickler would, makes nothing of it, and refuses what no pickler writes. It knows no
-// LibTorch.
+// Checks the pickles of an archive before LibTorch reads them. LibTorch's unpickler trusts its input: a memo index
+// makes it allocate that many entries, a storage may be longer than its record, a list may contain itself. The check
+// executes the same instructions without building objects, and refuses anything that no pickler writes. It does not
+// depend on LibTorch.
 //
-// After it, unpickling takes memory and time in proportion to the pickle and to the records that it names.
+// A pickle that passes takes memory and time in proportion to its size and to the records that it names.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +14,10 @@
 
 namespace whence::recorder::archive {
 
-// Returns the size of a record with the bytes of a storage, by the storage's key; none if there is no such record.
+// Returns the size of the record with the bytes of a storage, by the storage's key; none if there is no such record.
 using RecordSize = std::function<std::optional<std::uint64_t>(const std::string& key)>;
 
-// Returns what is wrong, or "". The time grows with the size of the pickle.
+// Returns a description of the first fault, or "". The time is proportional to the size of the pickle.
 std::string fault_in_pickle(std::string_view pickle, const RecordSize& record_size);
 
 }  // namespace whence::recorder::archive

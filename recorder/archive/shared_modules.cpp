@@ -10,7 +10,7 @@ namespace {
 
 using JitModule = torch::jit::Module;
 
-// Calls `visit(attribute, child)` for every module that is an attribute, in order of registration.
+// Calls `visit(attribute, child)` for every attribute that is a module, in order of registration.
 template <class Visit>
 void for_each_child(const JitModule& module, const Visit& visit) {
   const auto& type = *module.type();
@@ -21,9 +21,9 @@ void for_each_child(const JitModule& module, const Visit& visit) {
   }
 }
 
-// True if the objects of one form may have been one module: no two of them have code, and no two children at the same
-// place below them have. Scripted objects share their type, and with it their code, so code shows nothing about them.
-bool may_be_one(const std::vector<JitModule>& group) {
+// True if the objects of one form may have been one module: at most one of them has code, and the same is true for
+// their children at each path. Scripted objects share their type, and with it their code, so their code is no evidence.
+bool may_be_one_module(const std::vector<JitModule>& group) {
   if (group[0].type() == group[1].type()) return true;
   std::set<const c10::ivalue::Object*> with_code;
   std::map<std::string, std::vector<JitModule>> children;
@@ -31,8 +31,8 @@ bool may_be_one(const std::vector<JitModule>& group) {
     if (module.find_method("forward")) with_code.insert(module._ivalue().get());
     for_each_child(module, [&](const std::string& name, const JitModule& child) { children[name].push_back(child); });
   }
-  return with_code.size() <= 1 &&
-         std::all_of(children.begin(), children.end(), [](const auto& place) { return may_be_one(place.second); });
+  return with_code.size() <= 1 && std::all_of(children.begin(), children.end(),
+                                              [](const auto& place) { return may_be_one_module(place.second); });
 }
 
 }  // namespace
@@ -40,7 +40,7 @@ bool may_be_one(const std::vector<JitModule>& group) {
 SharedModules::SharedModules(const JitModule& root) {
   form_of(root, nullptr);
   for (const Group& group : groups_) {
-    if (group.size() < 2 || !may_be_one(group)) continue;
+    if (group.size() < 2 || !may_be_one_module(group)) continue;
     const int tensors = forms_.at(group.front()._ivalue().get()).tensors;
     if (tensors == 0 || (tensors == 1 && !one_tensor_identifies(group))) continue;
     for (std::size_t i = 1; i < group.size(); ++i) join(group.front(), group[i]);
@@ -54,15 +54,16 @@ const c10::ivalue::Object* SharedModules::first(const c10::ivalue::Object* objec
 
 bool SharedModules::one_tensor_identifies(const Group& group) const {
   const c10::Type* const last = group.back().type().get();
-  if (calls_.handed.count(last) > 0) return true;
-  const auto places = calls_.places.find(last);
-  if (places != calls_.places.end() && places->second >= group.size()) return true;
+  if (calls_.passed_types.count(last) > 0) return true;
+  const auto call_sites = calls_.call_sites.find(last);
+  if (call_sites != calls_.call_sites.end() && call_sites->second >= group.size()) return true;
   return std::all_of(group.begin(), group.end(), [&](const JitModule& module) {
     return parents_.at(module._ivalue().get()) == parents_.at(group.front()._ivalue().get());
   });
 }
 
-// A traced function gets modules that are not below its own as further arguments.
+// Counts the calls in a module's forward. A traced function receives modules that are not below its own as additional
+// arguments.
 void SharedModules::note_calls(const JitModule& module) {
   const auto method = module.find_method("forward");
   if (!method) return;
@@ -70,9 +71,9 @@ void SharedModules::note_calls(const JitModule& module) {
     if (node->kind() != c10::prim::CallMethod) continue;
     const torch::jit::Value* receiver = node->inputs()[0];
     const c10::Type* const type = receiver->type().get();
-    ++calls_.places[type];
+    ++calls_.call_sites[type];
     if (receiver->node()->kind() == c10::prim::Param && receiver != method->graph()->inputs()[0]) {
-      calls_.handed.insert(type);
+      calls_.passed_types.insert(type);
     }
   }
 }
@@ -92,8 +93,8 @@ SharedModules::Form SharedModules::form_of(const JitModule& module, const c10::i
     form.tensors += key.empty() ? 0 : 1;
     description += "\n" + type.getAttributeName(slot) + " " + key;
   }
-  // Objects of one form never hold each other, so groups keep the order of registration, and those of children stand
-  // before those of their parents.
+  // Objects of one form never contain each other, so groups keep the order of registration, and the groups of children
+  // precede those of their parents.
   for_each_child(module, [&](const std::string& name, const JitModule& child) {
     const Form below = form_of(child, object);
     form.tensors += below.tensors;
@@ -107,7 +108,7 @@ SharedModules::Form SharedModules::form_of(const JitModule& module, const c10::i
   return form;
 }
 
-// Children go with their parents, also those without a tensor of their own.
+// Joins the children as well, even those without tensors.
 void SharedModules::join(const JitModule& to, const JitModule& other) {
   const c10::ivalue::Object* const target = first(to._ivalue().get());
   if (target == other._ivalue().get()) return;

@@ -8,7 +8,7 @@ namespace whence::recorder::archive {
 
 namespace {
 
-// "path/modeling_bert.py(215): forward" as tracing writes it, one frame a line.
+// Parses "path/modeling_bert.py(215): forward", a frame as tracing writes it, one per line.
 std::optional<Frame> parse_trace_line(std::string_view line) {
   const std::size_t colon = line.rfind("): ");
   if (colon == std::string_view::npos) return std::nullopt;
@@ -23,7 +23,7 @@ std::optional<Frame> parse_trace_line(std::string_view line) {
   return frame;
 }
 
-// PyTorch's own call machinery between one module's forward and the next; it says nothing about the model.
+// True for PyTorch's own calls between one module's forward and the next; they are not part of the model.
 bool is_machinery(const Frame& frame) {
   return frame.file.ends_with("torch/nn/modules/module.py") &&
          (frame.function == "_slow_forward" || frame.function == "_call_impl" ||
@@ -43,7 +43,7 @@ Stack parse_trace(std::string_view text) {
   return stack;
 }
 
-// The Python source behind a node of a loaded archive; the archive's own generated code does not count.
+// Returns the Python source of a node of a loaded archive; none if only the archive's generated code is known.
 std::optional<torch::jit::SourceRange> python_source(const torch::jit::Node& node) {
   torch::jit::SourceRange range = node.sourceRange();
   try {
@@ -64,7 +64,7 @@ bool is_trace_text(std::string_view text) {
 
 std::optional<Frame> scripted_frame(const torch::jit::SourceRange& range, const std::string& function) {
   const auto place = range.file_line_col();
-  if (!place || std::get<0>(*place).empty()) return std::nullopt;  // tracing leaves none on conversions it inserts
+  if (!place || std::get<0>(*place).empty()) return std::nullopt;  // the tracer inserts conversions without a source
   return Frame{std::get<0>(*place), static_cast<std::int32_t>(std::get<1>(*place)), function};
 }
 

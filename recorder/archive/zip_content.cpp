@@ -10,7 +10,7 @@
 namespace whence::recorder::archive {
 namespace {
 
-// crc32_z takes it in one piece, but a wheel may not count on a zlib that has it.
+// Avoids crc32_z, which takes the content in one piece: a wheel cannot rely on a zlib that has it.
 std::uint32_t checksum_of(std::string_view content) {
   uLong sum = 0;
   while (!content.empty()) {
@@ -21,28 +21,28 @@ std::uint32_t checksum_of(std::string_view content) {
   return static_cast<std::uint32_t>(sum);
 }
 
-// Empty when the deflated bytes are not `size` bytes.
+// Returns the inflated bytes; empty if they are not exactly `size` bytes.
 std::string inflated(std::string_view packed, std::uint64_t size) {
   std::string bytes(size, '\0');
   z_stream stream{};
   stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(packed.data()));
   stream.next_out = reinterpret_cast<Bytef*>(bytes.data());
   std::uint64_t in_left = packed.size(), out_left = size;
-  // zlib counts in 32 bits.
+  // zlib's counters have 32 bits.
   const auto take = [](std::uint64_t& left) {
-    const std::uint64_t taken = std::min<std::uint64_t>(left, std::numeric_limits<uInt>::max());
-    left -= taken;
-    return static_cast<uInt>(taken);
+    const std::uint64_t amount = std::min<std::uint64_t>(left, std::numeric_limits<uInt>::max());
+    left -= amount;
+    return static_cast<uInt>(amount);
   };
-  int state = inflateInit2(&stream, -MAX_WBITS);  // negative: without zlib's own header, as zip has it
+  int state = inflateInit2(&stream, -MAX_WBITS);  // negative: raw data without a zlib header, as in a zip
   while (state == Z_OK) {
     if (stream.avail_in == 0) stream.avail_in = take(in_left);
     if (stream.avail_out == 0) stream.avail_out = take(out_left);
     state = inflate(&stream, Z_NO_FLUSH);
   }
-  const bool whole = state == Z_STREAM_END && out_left == 0 && stream.avail_out == 0;
+  const bool complete = state == Z_STREAM_END && out_left == 0 && stream.avail_out == 0;
   inflateEnd(&stream);
-  return whole ? bytes : "";
+  return complete ? bytes : "";
 }
 
 }  // namespace
@@ -52,7 +52,7 @@ std::string_view checked_content(const ZipArchive& archive, const ZipArchive::En
   std::string_view content = archive.text(entry.name);
   if (entry.packing == ZipArchive::Packing::deflated) content = storage = inflated(content, entry.size);
   if (checksum_of(content) != entry.checksum) {
-    throw Error(Code::corrupt_file, "member " + entry.name + " is damaged: it does not have its checksum", remedy,
+    throw Error(Code::corrupt_file, "member " + entry.name + " is damaged: its checksum does not match", remedy,
                 {.file = archive.path(), .stage = "read"});
   }
   return content;

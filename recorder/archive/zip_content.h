@@ -9,8 +9,8 @@
 
 namespace whence::recorder::archive {
 
-// Returns the content of one member: a view of the archive, or of `storage` if it had to be inflated. Throws
-// Error(corrupt_file) with `remedy` when the content does not match its checksum.
+// Returns the content of one member: a span of the archive, or of `storage` if it had to be inflated. Throws
+// Error(corrupt_file) with `remedy` if the content does not match its checksum.
 std::string_view checked_content(const ZipArchive& archive, const ZipArchive::Entry& entry, std::string& storage,
                                  const std::string& remedy);
 

@@ -1,4 +1,4 @@
-// The greatest number of example runs in lockstep, and a value for each. ExampleInputs describes the runs.
+// The maximum number of example runs in lockstep, and an array with a value for each. ExampleInputs describes the runs.
 #pragma once
 
 #include <array>

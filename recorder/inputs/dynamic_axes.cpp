@@ -1,4 +1,4 @@
-// Chooses the other sizes of dynamic axes, and brings the example inputs to them.
+// Chooses the sizes of dynamic axes for the runs after the first, and resizes the example inputs to them.
 #include <algorithm>
 #include <cstdlib>
 
@@ -9,8 +9,8 @@ namespace whence::recorder::inputs {
 
 namespace {
 
-// Returns the size in run 1. It differs between symbols, so that a size identifies its symbol. The first attempt is a
-// size with few divisors and multiples, later ones are multiples of the example's for models that require them, then
+// Returns the size in run 1. It differs between symbols, so that a size identifies its symbol. The first attempt has
+// few divisors and multiples. Later attempts are multiples of the example's size for models that require them, then
 // smaller sizes for models with a limit. Never 1, which broadcasting would accept where no other size fits.
 std::int64_t second_size(std::int64_t first, int symbol, int attempt) {
   const std::int64_t larger[size_attempts] = {first + 3 + 2 * symbol, first * (symbol + 2), first + symbol + 1,
@@ -19,12 +19,12 @@ std::int64_t second_size(std::int64_t first, int symbol, int attempt) {
   return smaller[attempt] >= 2 ? smaller[attempt] : larger[attempt];
 }
 
-// Witnesses: about half as long, one long, in another order, some times as long, and much longer. The later ones
-// multiply the work, and are left out first. Much longer is the batch alone, then all but the batch: both together
-// would cost hundreds of examples, and a model that compares a length with a limit does so with one of them.
+// Check runs: about half the size, size 1, another order of sizes, several times the size, and much larger sizes. The
+// last ones multiply the work and are dropped first. One run makes only the batch much larger, another all axes but the
+// batch: both at once would cost hundreds of examples, and a model compares one of them with a limit.
 constexpr int shorter_run = 2, single_run = 3, reordered_run = 4, longer_run = 5, large_batch_run = 6, long_run = 7;
 
-// Returns the size in a witness's run: about half, 1, the example's, several times as large, or much larger.
+// Returns the size in a check run: about half, 1, the example's, several times as large, or much larger.
 std::int64_t witness_size(std::int64_t first, int symbol, bool is_batch, int run) {
   const std::int64_t half = first / 2 - symbol;
   if (run == single_run) return 1;
@@ -33,8 +33,8 @@ std::int64_t witness_size(std::int64_t first, int symbol, bool is_batch, int run
   return run == (is_batch ? large_batch_run : long_run) ? 24 * first + 11 + 2 * symbol : first;
 }
 
-// An example without entries does not show the size at which the model is used: the other sizes are those for a small
-// example.
+// Returns the sizes in all runs. A size of 0 in the example does not show the usual size, so the other runs then use
+// sizes for a small example.
 PerRun<std::int64_t> sizes_of(std::int64_t first, int symbol, bool is_batch, int attempt) {
   const std::int64_t usual = std::max<std::int64_t>(first, first == 0 ? 2 : 1);
   PerRun<std::int64_t> sizes{first, second_size(usual, symbol, attempt)};
@@ -42,10 +42,10 @@ PerRun<std::int64_t> sizes_of(std::int64_t first, int symbol, bool is_batch, int
   return sizes;
 }
 
-// Runs with nearly the example's sizes to each other show one of two all the time as the greater: what a model computes
-// from it (a resize that makes the shorter side 800 long) would look like a fixed size. And what a model does with two
-// that are equal would be seen at one size alone. So sizes that are not far apart, as height and width are, are equal
-// in two runs, and in one the other way round, the greatest doubled. Returns whether there are any two.
+// Varies the order of sizes that are not far apart, such as height and width: they are equal in two runs, and in
+// another run their order is reversed and the greatest doubled. If one size were always the greater one, a result that
+// depends on it (a resize that makes the shorter side 800 long) would look like a fixed size. Equal sizes need two runs
+// because one would show only a single size. Returns true if any two sizes are not far apart.
 bool vary_ratios(ExampleInputs& inputs) {
   constexpr std::int64_t far_apart = 4;
   std::vector<SymbolId> order;
@@ -73,26 +73,26 @@ bool vary_ratios(ExampleInputs& inputs) {
   return any;
 }
 
-// False where no size, or each, is a batch: the other run of the two is the example again.
-bool is_run_of_use(const ExampleInputs& inputs, int run) {
+// True if the run differs from the example. A run that enlarges only the batch, or only other axes, may not.
+bool run_differs(const ExampleInputs& inputs, int run) {
   return std::ranges::any_of(inputs.symbol_sizes, [run](const auto& each) { return each[run] != each[0]; });
 }
 
-// False where the example itself has sizes of 1 alone, or a size that follows from another would be none.
-bool is_single_run_of_use(const ExampleInputs& inputs) {
+// True if the run with size 1 differs from the example and leaves no derived size below 1.
+bool single_run_is_useful(const ExampleInputs& inputs) {
   const auto& sizes = inputs.symbol_sizes;
   return std::ranges::all_of(sizes, [](const auto& each) { return each[single_run] >= 1; }) &&
-         is_run_of_use(inputs, single_run);
+         run_differs(inputs, single_run);
 }
 
 struct Axis {
   ExampleInputs::Place place;
   std::int64_t axis = 0;
   SymbolId symbol = none_id;
-  const DynamicAxis* derived = nullptr;  // its size follows from the symbol's
+  const DynamicAxis* derived = nullptr;  // set if its size is derived from the symbol
 };
 
-// none_id if there is none of that name.
+// Returns the symbol with this name; none_id if there is none.
 SymbolId symbol_called(const ExampleInputs& inputs, const std::string& name) {
   for (const SymbolId symbol : inputs.symbols.keys()) {
     if (inputs.symbols[symbol].name == name) return symbol;
@@ -106,7 +106,7 @@ std::string text_of(const DynamicAxis& axis) {
   return text;
 }
 
-// A size that follows from another, 2*batch+1, is a symbol of its own, of that name.
+// Adds a symbol for a size that is derived from another, such as 2*batch+1; the expression is its name.
 void add_derived(ExampleInputs& inputs, const DynamicAxis& axis, SymbolId root) {
   if (symbol_called(inputs, text_of(axis)).exists()) return;
   PerRun<std::int64_t> sizes = inputs.symbol_sizes[root];
@@ -116,25 +116,26 @@ void add_derived(ExampleInputs& inputs, const DynamicAxis& axis, SymbolId root) 
   inputs.symbol_sizes.push_back(sizes);
 }
 
-// A container is not one: its tensors have names of their own.
+// Returns the example tensor at a place. Refuses the name of a container, whose tensors have separate names.
 at::Tensor tensor_at(const ExampleInputs& inputs, const ExampleInputs::Place& place, const std::string& name) {
   const c10::IValue& argument = inputs.arguments[place.argument][0];
   const std::vector<Leaf> tensors = leaves(argument, inputs.names[place.argument]);
-  const bool named_whole = !argument.isTensor() && inputs.names[place.argument] == name;
-  if (!named_whole && place.tensor < tensors.size()) return tensors[place.tensor].tensor;
+  const bool names_container = !argument.isTensor() && inputs.names[place.argument] == name;
+  if (!names_container && place.tensor < tensors.size()) return tensors[place.tensor].tensor;
   mismatch("input '" + name + "' is not a tensor, so it has no axis to make dynamic",
            tensors.empty() ? "leave it out of --dynamic"
                            : "name its tensors: " + tensors.front().name + ":0=batch, and so on");
 }
 
-// The symbols of "past+seq", where axes of the inputs have these sizes; else it is a name like others.
+// Returns the symbols of a sum such as "past+seq". Empty unless axes of the inputs have these names: then the sum is an
+// ordinary name.
 std::vector<SymbolId> parts_of(const ExampleInputs& inputs, const DynamicAxis& axis) {
   std::vector<SymbolId> parts;
   for (const std::string& part : axis.parts) parts.push_back(symbol_called(inputs, part));
   return std::ranges::all_of(parts, &SymbolId::exists) ? parts : std::vector<SymbolId>();
 }
 
-// A size that is the sum of two others is a symbol of its own, of that name, and in every run as long as they are.
+// Adds a symbol for a size that is the sum of two others, in every run.
 void add_sum(ExampleInputs& inputs, const DynamicAxis& axis) {
   const std::vector<SymbolId> parts = parts_of(inputs, axis);
   if (parts.empty() || symbol_called(inputs, axis.symbol).exists()) return;
@@ -148,8 +149,8 @@ void add_sum(ExampleInputs& inputs, const DynamicAxis& axis) {
   inputs.symbol_sizes.push_back(sizes);
 }
 
-// Looks an axis up in the example inputs, and adds its symbol unless that is a sum.
-Axis found(ExampleInputs& inputs, const DynamicAxis& dynamic, int attempt) {
+// Finds an axis in the example inputs, and adds its symbol if it is new.
+Axis resolve_axis(ExampleInputs& inputs, const DynamicAxis& dynamic, int attempt) {
   Axis result{inputs.place_of(dynamic.input), dynamic.axis};
   const at::Tensor tensor = tensor_at(inputs, result.place, dynamic.input);
   const std::int64_t rank = tensor.dim();
@@ -172,14 +173,14 @@ Axis found(ExampleInputs& inputs, const DynamicAxis& dynamic, int attempt) {
   } else if (inputs.symbols[result.symbol].example != root) {
     mismatch("size '" + dynamic.symbol + "' is " + std::to_string(inputs.symbols[result.symbol].example) + " and " +
                  std::to_string(root) + " in the example inputs",
-             "give the two axes different names, or examples of one size");
+             "give the two axes different names, or examples of equal size");
   }
   return result;
 }
 
-// Witnesses cost time: the larger ones stand aside when they would multiply the work of a model with large inputs.
+// Returns the number of runs. Drops the larger check runs if they would multiply the work of a model with large inputs.
 int affordable_runs(const ExampleInputs& inputs, const std::vector<Axis>& axes) {
-  constexpr double small_enough = 1 << 16, most_times = 6;
+  constexpr double small_enough = 1 << 16, max_factor = 6;
   const auto elements = [&](int run) {
     double sum = 0;
     for (std::size_t i = 0; i < inputs.arguments.size(); ++i) {
@@ -198,12 +199,12 @@ int affordable_runs(const ExampleInputs& inputs, const std::vector<Axis>& axes) 
     return sum;
   };
   int runs = inputs.single_run > 0 ? 4 : 3;
-  while (runs < inputs.runs && (elements(runs) <= small_enough || elements(runs) <= most_times * elements(0))) ++runs;
+  while (runs < inputs.runs && (elements(runs) <= small_enough || elements(runs) <= max_factor * elements(0))) ++runs;
   return runs;
 }
 
-// Repeats or cuts `tensor` along `axis` until it has `size` entries: zeros, where there is nothing to repeat. A vector
-// of integers is stretched: lengths of sequences that are in order stay so.
+// Repeats or cuts `tensor` along `axis` to `size` entries; an empty axis is filled with zeros. A vector of integers is
+// stretched instead, so that sorted lengths of sequences stay sorted.
 at::Tensor resized(const at::Tensor& tensor, std::int64_t axis, std::int64_t size) {
   if (tensor.size(axis) == 0) {
     std::vector<std::int64_t> sizes = tensor.sizes().vec();
@@ -241,7 +242,7 @@ void apply_tie(std::vector<DynamicAxis>& dynamic, const Tie& tie) {
   }
 }
 
-void leave_out(ExampleInputs& inputs, int run) {
+void drop_run(ExampleInputs& inputs, int run) {
   const auto move_up = [run](auto& of_runs) {
     std::copy(of_runs.begin() + run + 1, of_runs.end(), of_runs.begin() + run);
   };
@@ -258,7 +259,7 @@ void apply_dynamic_axes(ExampleInputs& inputs, const std::vector<DynamicAxis>& d
     for (const DynamicAxis& each : dynamic) {
       if (each.parts.empty() == sums) continue;
       if (sums) add_sum(inputs, each);
-      Axis axis = found(inputs, each, attempt);
+      Axis axis = resolve_axis(inputs, each, attempt);
       const auto is_same = [&](const Axis& other) { return other.place == axis.place && other.axis == axis.axis; };
       if (std::ranges::any_of(axes, is_same)) {
         mismatch("axis " + std::to_string(each.axis) + " of input '" + each.input + "' is named twice",
@@ -271,7 +272,7 @@ void apply_dynamic_axes(ExampleInputs& inputs, const std::vector<DynamicAxis>& d
   add_axes(false);
   inputs.free_symbols = inputs.symbols.size();
   const bool reordered = vary_ratios(inputs);
-  add_axes(true);  // a sum comes after the sizes that it is made of
+  add_axes(true);  // sums come after the sizes that they add
   for (Axis& axis : axes) {
     if (axis.derived == nullptr) continue;
     add_derived(inputs, *axis.derived, axis.symbol);
@@ -279,20 +280,20 @@ void apply_dynamic_axes(ExampleInputs& inputs, const std::vector<DynamicAxis>& d
   }
   inputs.runs = most_runs;
   inputs.first_large_run = longer_run;
-  const auto leave_out_unless = [&](bool used, int run) {
-    if (!used) leave_out(inputs, run);
+  const auto drop_run_unless = [&](bool used, int run) {
+    if (!used) drop_run(inputs, run);
   };
-  const bool single = is_single_run_of_use(inputs);
-  for (const int run : {long_run, large_batch_run}) leave_out_unless(is_run_of_use(inputs, run), run);
-  leave_out_unless(reordered, reordered_run);
-  leave_out_unless(single, single_run);
+  const bool single = single_run_is_useful(inputs);
+  for (const int run : {long_run, large_batch_run}) drop_run_unless(run_differs(inputs, run), run);
+  drop_run_unless(reordered, reordered_run);
+  drop_run_unless(single, single_run);
   inputs.single_run = single ? single_run : 0;
   inputs.runs = affordable_runs(inputs, axes);
   for (const Axis& axis : axes) {
     auto& argument = inputs.arguments[axis.place.argument];
     for (int run = 1; run < inputs.runs; ++run) {
       std::size_t seen = 0;
-      argument[run] = mapped(argument[run], [&](const at::Tensor& tensor) {
+      argument[run] = map_tensors(argument[run], [&](const at::Tensor& tensor) {
         const bool here = seen++ == axis.place.tensor;
         return here ? resized(tensor, axis.axis, inputs.symbol_sizes[axis.symbol][run]) : tensor;
       });

@@ -15,14 +15,14 @@ void mismatch(const std::string& message, const std::string& remedy) {
 
 namespace {
 
-std::string listed(const std::vector<std::string>& names) {
+std::string joined_names(const std::vector<std::string>& names) {
   std::string text;
   for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
   return text;
 }
 
-// More elements than this in an input made to a specification are a mistake, and no machine would run it.
-constexpr double most_elements = 2e9;
+// The limit for a generated input: more elements are a mistake, and no machine would run them.
+constexpr double max_elements = 2e9;
 
 void check_size(const std::vector<std::int64_t>& dims) {
   double elements = 1;
@@ -31,13 +31,13 @@ void check_size(const std::vector<std::int64_t>& dims) {
     elements *= static_cast<double>(dim);
     text += (text.empty() ? "" : ",") + std::to_string(dim);
   }
-  if (elements <= most_elements) return;
+  if (elements <= max_elements) return;
   throw Error(Code::over_limit, "an example input of shape [" + text + "] is too large to make", "give a smaller shape",
               {.stage = "run"});
 }
 
-at::Tensor made(const std::vector<std::int64_t>& dims, DType dtype, std::optional<double> low,
-                std::optional<double> high, at::Generator generator) {
+at::Tensor random_tensor(const std::vector<std::int64_t>& dims, DType dtype, std::optional<double> low,
+                         std::optional<double> high, at::Generator generator) {
   check_size(dims);
   const auto type = static_cast<at::ScalarType>(to_scalar_type(dtype));
   if (dtype == DType::boolean) return at::randint(0, 2, dims, generator, at::kLong).to(at::kBool);
@@ -50,10 +50,10 @@ at::Tensor made(const std::vector<std::int64_t>& dims, DType dtype, std::optiona
   return (at::rand(dims, generator, at::kFloat) * (to - from) + from).to(type);
 }
 
-// A traced input has dtype and shape but no values: make some. Containers are followed.
+// Returns a traced input with random values; it has only dtypes and shapes. Follows containers.
 c10::IValue with_values(const c10::IValue& shape, at::Generator generator) {
-  return mapped(shape, [&](const at::Tensor& tensor) {
-    return made(tensor.sizes().vec(), archive::dtype_of(tensor), {}, {}, generator);
+  return map_tensors(shape, [&](const at::Tensor& tensor) {
+    return random_tensor(tensor.sizes().vec(), archive::dtype_of(tensor), {}, {}, generator);
   });
 }
 
@@ -62,25 +62,26 @@ c10::IValue read_saved(const std::string& path) {
   try {
     return torch::jit::pickle_load(std::vector<char>(file->text().begin(), file->text().end()));
   } catch (const std::exception& error) {
-    throw Error(Code::wrong_kind, "cannot read example inputs: " + torch_message(error),
-                "save a tensor, a tuple or a dict of tensors with torch.save, or arrays with numpy.savez; of a tensor "
-                "that torch.export or torch.compile marked as dynamic save a clone()",
-                {.file = path, .stage = "read"});
+    throw Error(
+        Code::wrong_kind, "cannot read example inputs: " + torch_message(error),
+        "save a tensor, a tuple or a dict of tensors with torch.save, or arrays with numpy.savez; save a clone() of "
+        "a tensor that torch.export or torch.compile marked as dynamic",
+        {.file = path, .stage = "read"});
   }
 }
 
-// A forward that takes a Python number, or a list of them, gets that, though files and specifications hold tensors
-// only.
-c10::IValue as_declared(const c10::IValue& given, const c10::Type& declared) {
-  if (declared.kind() == c10::TypeKind::ListType && given.isList()) {
+// Converts tensors with one element to Python numbers if forward declares them, also in lists: files and specifications
+// contain only tensors.
+c10::IValue as_declared(const c10::IValue& example, const c10::Type& declared) {
+  if (declared.kind() == c10::TypeKind::ListType && example.isList()) {
     const c10::TypePtr& element = declared.expectRef<c10::ListType>().getElementType();
-    if (!element->isSubtypeOf(*c10::NumberType::get()) && element->kind() != c10::TypeKind::BoolType) return given;
+    if (!element->isSubtypeOf(*c10::NumberType::get()) && element->kind() != c10::TypeKind::BoolType) return example;
     c10::impl::GenericList converted(element);
-    for (const c10::IValue& each : given.toListRef()) converted.push_back(as_declared(each, *element));
+    for (const c10::IValue& each : example.toListRef()) converted.push_back(as_declared(each, *element));
     return converted;
   }
-  if (!given.isTensor() || given.toTensor().numel() != 1) return given;
-  const at::Tensor& tensor = given.toTensor();
+  if (!example.isTensor() || example.toTensor().numel() != 1) return example;
+  const at::Tensor& tensor = example.toTensor();
   switch (declared.kind()) {
     case c10::TypeKind::IntType:
       return tensor.item().toLong();
@@ -89,14 +90,14 @@ c10::IValue as_declared(const c10::IValue& given, const c10::Type& declared) {
     case c10::TypeKind::BoolType:
       return tensor.item().toBool();
     default:
-      return given;
+      return example;
   }
 }
 
 using Named = std::vector<std::pair<std::string, c10::IValue>>;  // empty name: by position
 
-// A dict by argument names; one with other keys is an argument itself.
-bool names_its_values(const c10::IValue& value) {
+// True for a dict by argument names. A dict with keys that are not strings is itself an argument.
+bool is_dict_by_name(const c10::IValue& value) {
   if (!value.isGenericDict()) return false;
   for (const auto& entry : value.toGenericDict()) {
     if (!entry.key().isString()) return false;
@@ -105,30 +106,30 @@ bool names_its_values(const c10::IValue& value) {
 }
 
 Named from_file(const std::string& path, std::size_t argument_count) {
-  Named given;
+  Named examples;
   if (path.ends_with(".npz")) {
-    for (auto& [name, tensor] : read_npz(path)) given.emplace_back(name, tensor);
-    return given;
+    for (auto& [name, tensor] : read_npz(path)) examples.emplace_back(name, tensor);
+    return examples;
   }
   const c10::IValue value = read_saved(path);
-  if (names_its_values(value)) {
-    for (const auto& entry : value.toGenericDict()) given.emplace_back(entry.key().toStringRef(), entry.value());
+  if (is_dict_by_name(value)) {
+    for (const auto& entry : value.toGenericDict()) examples.emplace_back(entry.key().toStringRef(), entry.value());
   } else if (value.isTuple()) {
-    for (const c10::IValue& element : value.toTupleRef().elements()) given.emplace_back("", element);
+    for (const c10::IValue& element : value.toTupleRef().elements()) examples.emplace_back("", element);
   } else if (value.isList() && argument_count != 1) {
-    for (const c10::IValue& element : value.toListRef()) given.emplace_back("", element);
+    for (const c10::IValue& element : value.toListRef()) examples.emplace_back("", element);
   } else {
-    given.emplace_back("", value);
+    examples.emplace_back("", value);
   }
-  return given;
+  return examples;
 }
 
-// numpy names positional arrays arr_0, arr_1, ...
+// True for a positional value. numpy names positional arrays arr_0, arr_1, ...
 bool positional(const std::string& name, std::size_t index) {
   return name.empty() || name == "arr_" + std::to_string(index);
 }
 
-// x.unsqueeze_(0): a trace keeps its inputs as they were at its end.
+// True if the program reshapes the input in place (x.unsqueeze_(0)): a trace stores its inputs as they are at its end.
 bool is_reshaped_in_place(const torch::jit::Value& input) {
   return std::ranges::any_of(input.uses(), [](const torch::jit::Use& use) {
     const std::string target = use.user->kind().toQualString();
@@ -137,9 +138,9 @@ bool is_reshaped_in_place(const torch::jit::Value& input) {
   });
 }
 
-void check_against_trace(const std::string& name, const c10::IValue& given, const c10::IValue& traced) {
-  if (!given.isTensor() || !traced.isTensor()) return;
-  const at::Tensor &a = given.toTensor(), &b = traced.toTensor();
+void check_against_trace(const std::string& name, const c10::IValue& example, const c10::IValue& traced) {
+  if (!example.isTensor() || !traced.isTensor()) return;
+  const at::Tensor &a = example.toTensor(), &b = traced.toTensor();
   if (a.scalar_type() != b.scalar_type()) {
     mismatch("input '" + name + "' has dtype " + std::string(name_of(archive::dtype_of(a))) +
                  ", the model was traced with " + std::string(name_of(archive::dtype_of(b))),
@@ -169,8 +170,8 @@ ExampleInputs::Place ExampleInputs::place_of(const std::string& name) const {
     if (!found.empty() && !arguments[i][0].isTensor()) parts += ", " + found.front().name;
   }
   mismatch("forward has no argument '" + name + "'",
-           "its arguments are: " + listed(names) +
-               (parts.empty() ? "" : "; tensors in them are called as" + parts.substr(1)));
+           "its arguments are: " + joined_names(names) +
+               (parts.empty() ? "" : "; tensors in them have names such as" + parts.substr(1)));
 }
 
 ExampleInputs make_inputs(archive::Archive& archive, const ReadOptions& options, int attempt) {
@@ -185,34 +186,34 @@ ExampleInputs make_inputs(archive::Archive& archive, const ReadOptions& options,
   const c10::IValue traced = archive.traced_inputs();
   std::vector<std::optional<c10::IValue>> chosen(count);
 
-  Named given;
-  if (!options.inputs_file.empty()) given = from_file(options.inputs_file, count);
+  Named examples;
+  if (!options.inputs_file.empty()) examples = from_file(options.inputs_file, count);
   for (const InputSpec& spec : options.inputs) {
-    given.emplace_back(spec.name, made(spec.dims, spec.dtype, spec.low, spec.high, generator));
+    examples.emplace_back(spec.name, random_tensor(spec.dims, spec.dtype, spec.low, spec.high, generator));
   }
-  if (given.size() > count) {
-    mismatch(std::to_string(given.size()) + " example inputs were given, forward takes " + std::to_string(count),
-             "its arguments are: " + listed(inputs.names));
+  if (examples.size() > count) {
+    mismatch(std::to_string(examples.size()) + " example inputs were given, forward takes " + std::to_string(count),
+             "its arguments are: " + joined_names(inputs.names));
   }
-  for (std::size_t i = 0; i < given.size(); ++i) {
-    const bool known = std::find(inputs.names.begin(), inputs.names.end(), given[i].first) != inputs.names.end();
-    const std::size_t at = !known && positional(given[i].first, i) ? i : inputs.position_of(given[i].first);
-    chosen[at] = as_declared(given[i].second, *schema.arguments()[at + 1].type());
+  for (std::size_t i = 0; i < examples.size(); ++i) {
+    const bool known = std::find(inputs.names.begin(), inputs.names.end(), examples[i].first) != inputs.names.end();
+    const std::size_t at = !known && positional(examples[i].first, i) ? i : inputs.position_of(examples[i].first);
+    chosen[at] = as_declared(examples[i].second, *schema.arguments()[at + 1].type());
   }
-  inputs.given = options.run && (!given.empty() || !traced.isNone() || count == 0);
-  if (!inputs.given) return inputs;
+  inputs.available = options.run && (!examples.empty() || !traced.isNone() || count == 0);
+  if (!inputs.available) return inputs;
 
   for (std::size_t i = 0; i < count; ++i) {
     const c10::IValue shape = traced.isNone() || i >= traced.toListRef().size() ? c10::IValue() : traced.toListRef()[i];
     if (chosen[i]) {
-      // The trace of an input that is given another shape in place has that shape.
-      const bool is_of_trace = !is_reshaped_in_place(*forward.graph()->inputs()[i + 1]);
-      if (is_of_trace) check_against_trace(inputs.names[i], *chosen[i], shape);
+      // The trace stores the final shape of an input that is reshaped in place.
+      const bool is_trace_shape = !is_reshaped_in_place(*forward.graph()->inputs()[i + 1]);
+      if (is_trace_shape) check_against_trace(inputs.names[i], *chosen[i], shape);
     } else if (!shape.isNone()) {
       chosen[i] = with_values(shape, generator);
     } else if (schema.arguments()[i + 1].default_value()) {
       chosen[i] = *schema.arguments()[i + 1].default_value();
-      inputs.left_to_default.insert(i);
+      inputs.defaulted_arguments.insert(i);
     } else if (traced.isNone() || i >= traced.toListRef().size()) {
       mismatch("no example was given for input '" + inputs.names[i] + "'",
                "pass --input '" + inputs.names[i] + "=float32[...]', or all of them with --inputs");

@@ -34,22 +34,22 @@ std::vector<Leaf> leaves(const c10::IValue& value, const std::string& name) {
   return found;
 }
 
-c10::IValue mapped(const c10::IValue& value, const std::function<at::Tensor(const at::Tensor&)>& change) {
+c10::IValue map_tensors(const c10::IValue& value, const std::function<at::Tensor(const at::Tensor&)>& change) {
   if (value.isTensor()) return change(value.toTensor());
   if (value.isTuple()) {
     std::vector<c10::IValue> elements;
-    for (const c10::IValue& element : value.toTupleRef().elements()) elements.push_back(mapped(element, change));
+    for (const c10::IValue& element : value.toTupleRef().elements()) elements.push_back(map_tensors(element, change));
     return c10::ivalue::Tuple::create(std::move(elements));
   }
   if (value.isList()) {
     c10::impl::GenericList list(value.toList().elementType());
-    for (const c10::IValue& element : value.toListRef()) list.push_back(mapped(element, change));
+    for (const c10::IValue& element : value.toListRef()) list.push_back(map_tensors(element, change));
     return list;
   }
   if (value.isGenericDict()) {
     const auto dict = value.toGenericDict();
     c10::impl::GenericDict copy(dict.keyType(), dict.valueType());
-    for (const auto& entry : dict) copy.insert(entry.key(), mapped(entry.value(), change));
+    for (const auto& entry : dict) copy.insert(entry.key(), map_tensors(entry.value(), change));
     return copy;
   }
   return value;

@@ -1,5 +1,5 @@
-// The tensors in an argument of forward, also in the tuples, lists and dicts that it consists of, in the order in which
-// they become inputs of the graph.
+// The tensors in an argument of forward, including its nested tuples, lists and dicts, in the order in which they
+// become inputs of the graph.
 #pragma once
 
 #include <functional>
@@ -11,14 +11,14 @@
 namespace whence::recorder::inputs {
 
 struct Leaf {
-  std::string name;  // as an input of the graph: "hc.0" is the first of the tuple hc
+  std::string name;  // of the graph's input: "hc.0" is the first element of the tuple hc
   at::Tensor tensor;
 };
 
-// Those of `value`, which the graph calls `name`.
+// Returns the tensors of `value`, an argument with this name.
 std::vector<Leaf> leaves(const c10::IValue& value, const std::string& name);
 
-// A copy with what `change` makes of each tensor in its place.
-c10::IValue mapped(const c10::IValue& value, const std::function<at::Tensor(const at::Tensor&)>& change);
+// Returns a copy of `value` with each tensor replaced by the result of `change`.
+c10::IValue map_tensors(const c10::IValue& value, const std::function<at::Tensor(const at::Tensor&)>& change);
 
 }  // namespace whence::recorder::inputs

@@ -1,4 +1,4 @@
-// numpy's .npz files as tensors; what runs over Fortran order is transposed back.
+// Converts the arrays of numpy's .npz files to tensors, and transposes those in Fortran order.
 #include <algorithm>
 #include <cstring>
 

@@ -15,7 +15,7 @@ namespace whence::recorder::inputs {
 namespace {
 
 constexpr auto written_with = "write the file with numpy.savez(path, name=array)";
-constexpr std::size_t most_axes = 64;  // numpy's own limit
+constexpr std::size_t max_axes = 64;  // numpy's own limit
 
 using NamedType = std::pair<std::string_view, DType>;
 
@@ -31,8 +31,8 @@ constexpr std::array<NamedType, 9> types = {{
     {"<f8", DType::float64},
 }};
 
-// One member: numpy.lib.format's magic, version, length of the header, header, elements. The header is a dict as Python
-// prints it: {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }
+// Reads one member: numpy.lib.format's magic, version, length of the header, header, elements. The header is a dict as
+// Python prints it: {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }
 class NpyReader {
  public:
   NpyReader(const std::string& path, std::string name, std::string_view content)
@@ -62,7 +62,7 @@ class NpyReader {
     return {content_.substr(start, length), content_.substr(start + length)};
   }
 
-  // Returns the header from behind the key on.
+  // Returns the part of the header after the key.
   std::string_view value_in(std::string_view header, std::string_view key) const {
     const std::string quoted = "'" + std::string(key) + "':";
     const std::size_t at = header.find(quoted);
@@ -90,7 +90,7 @@ class NpyReader {
     for (text = text.substr(1, end - 1); !text.empty();) {
       std::int64_t dim = 0;
       const auto [rest, failure] = std::from_chars(text.data(), text.data() + text.size(), dim);
-      if (failure != std::errc() || dim < 0 || dims.size() == most_axes) corrupt("has no readable shape");
+      if (failure != std::errc() || dim < 0 || dims.size() == max_axes) corrupt("has no readable shape");
       dims.push_back(dim);
       text.remove_prefix(static_cast<std::size_t>(rest - text.data()));
       const std::size_t next = text.find_first_not_of(", ");
@@ -100,7 +100,8 @@ class NpyReader {
     return dims;
   }
 
-  // None where it is more than a file can have. A size of 0 does not make the others small: PyTorch multiplies them.
+  // Returns the number of bytes; none if no file can have that many. Counts a size of 0 as 1 for this limit, since
+  // PyTorch multiplies the other sizes.
   static std::optional<std::size_t> bytes_of(const NpzArray& array) {
     std::size_t sizes = size_of(array.dtype);
     for (const std::int64_t dim : array.dims) {

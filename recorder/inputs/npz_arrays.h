@@ -1,5 +1,5 @@
-// The arrays of numpy's .npz files as they lie in there. Knows nothing of LibTorch, so that sanitizers and fuzzers read
-// hostile files with it.
+// Reads the arrays of numpy's .npz files. Does not use LibTorch, so that sanitizers and fuzzers can run it on hostile
+// files.
 #pragma once
 
 #include <cstdint>
@@ -11,15 +11,15 @@
 namespace whence::recorder::inputs {
 
 struct NpzArray {
-  std::string name;  // the member's, without ".npy"
+  std::string name;  // name of the member without ".npy"
   DType dtype = DType::undefined;
   std::vector<std::int64_t> dims;  // outermost first
-  bool fortran = false;            // elements lie with the first axis fastest
-  std::string bytes;               // little-endian; as many as `dims` ask for
+  bool fortran = false;            // column-major: the first axis varies fastest
+  std::string bytes;               // little-endian; as many as `dims` need
 };
 
-// A zip of .npy members, stored or deflated, in the file's order. Errors: those of ZipArchive; corrupt_file for a
-// member that is damaged, cut off, or holds what PyTorch has no dtype for.
+// Reads a zip of .npy members, stored or deflated, in the file's order. Throws the errors of ZipArchive, and
+// corrupt_file for a member that is damaged, truncated, or has a dtype that PyTorch lacks.
 std::vector<NpzArray> read_npz_arrays(const std::string& path);
 
 }  // namespace whence::recorder::inputs

@@ -1,6 +1,6 @@
-// KeptState: saves the module's buffers and restores them in its destructor. A forward may change buffers, such as
-// counters and caches; recording calls it several times, and each call, and the user afterwards, must find them
-// unchanged.
+// SavedBuffers: saves the module's buffers, and restores them in its destructor. A forward may change buffers, such as
+// counters and caches. Recording calls forward several times; each call must start with the original buffers, and the
+// user must get them back.
 #pragma once
 
 #include <set>
@@ -11,13 +11,13 @@
 
 namespace whence::native {
 
-class KeptState {
+class SavedBuffers {
  public:
   // The destructor adds the names of buffers that changed to `changed`.
-  KeptState(const torch::nn::Module& module, std::set<std::string>& changed);
-  ~KeptState();  // restores the buffers
-  KeptState(const KeptState&) = delete;
-  KeptState& operator=(const KeptState&) = delete;
+  SavedBuffers(const torch::nn::Module& module, std::set<std::string>& changed);
+  ~SavedBuffers();
+  SavedBuffers(const SavedBuffers&) = delete;
+  SavedBuffers& operator=(const SavedBuffers&) = delete;
 
  private:
   struct Buffer {

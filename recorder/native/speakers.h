@@ -1,8 +1,8 @@
-// Speakers: the user's classes whose code was running when an operation or call was noted, read from the native stack.
+// Finds the frames of a native stack that run code of the user's module classes.
 //
-// With debug information a stack also lists functions that were inlined, so the class of a speaker is certain. Without
-// it a frame has only the name of its own function, and code of any module below may have been inlined there unseen. In
-// a stripped program a frame has no name: such a speaker has no class, and nothing is concluded from it.
+// With debug information a stack also lists inlined functions, so the class of a frame is certain. Without it, a frame
+// has only the name of its own function, and code of any module below may have been inlined there. In a stripped
+// program a frame has no name: it gets no class, and nothing is inferred from it.
 #pragma once
 
 #include <map>
@@ -12,34 +12,34 @@
 
 namespace whence::native {
 
-// A function of the model in a stack.
-struct Speaker {
-  std::string type;  // the class; "" when its name is not known
+// A frame of a function of a user's class.
+struct ModelFrame {
+  std::string type;  // the class; "" if the function has no name
   std::uintptr_t function = 0;
-  std::uintptr_t position = 0;  // place in the function: differs between calls on different lines
-  bool certain = false;         // from debug information, so nothing was inlined unseen
+  std::uintptr_t position = 0;  // position in the function: differs between calls on different lines
+  bool certain = false;         // true with debug information, which lists all inlined functions
 
-  bool same_code(const Speaker& other) const { return type == other.type; }
-  bool operator==(const Speaker& other) const { return same_code(other) && position == other.position; }
+  bool same_code(const ModelFrame& other) const { return type == other.type; }
+  bool operator==(const ModelFrame& other) const { return same_code(other) && position == other.position; }
 };
-using Speakers = std::vector<Speaker>;  // innermost first
+using ModelFrames = std::vector<ModelFrame>;  // innermost first
 
-// Finds the speakers of stacks, and the modules on which their code may run.
-class SpeakerFinder {
+// Finds the model frames of stacks, and the modules on which their code may run.
+class ModelFrameFinder {
  public:
-  SpeakerFinder(const ModuleMirror& mirror, Symbols& symbols);
-  Speakers in(const NativeStack& stack);
-  // The user's modules on which code of `type` may run: those of the class, and of classes that derive from it.
-  const std::vector<const torch::nn::Module*>& running(const std::string& type) const;
-  bool runs(const torch::nn::Module* module, const std::string& type) const;
+  ModelFrameFinder(const ModuleMirror& mirror, Symbols& symbols);
+  ModelFrames frames_of(const NativeStack& stack);
+  // Returns the user's modules on which code of `type` may run: modules of this class and of derived classes.
+  const std::vector<const torch::nn::Module*>& modules_running(const std::string& type) const;
+  bool may_run(const torch::nn::Module* module, const std::string& type) const;
 
  private:
   const std::string* class_of(const std::string& function) const;
-  const Speakers& at(const NativeFrame& frame);
+  const ModelFrames& at(const NativeFrame& frame);
 
   Symbols& symbols_;
-  std::unordered_map<std::uintptr_t, Speakers> known_;  // by site
-  std::map<std::string, std::vector<const torch::nn::Module*>> running_;
+  std::unordered_map<std::uintptr_t, ModelFrames> cache_;  // by site
+  std::map<std::string, std::vector<const torch::nn::Module*>> modules_by_class_;
 };
 
 }  // namespace whence::native

@@ -42,7 +42,7 @@ bool storable(const c10::IValue& value) {
   return value.isInt() || value.isBool() || value.isDouble();
 }
 
-// Every mention of a value, made or read.
+// Visits every definition and use of a value in the block.
 void each_mention(Block& block, const auto& visit) {
   const auto each_input = [&](Block& inner) { std::ranges::for_each(inner.inputs, visit); };
   each_input(block);
@@ -80,7 +80,7 @@ void finish_program(Program& program, const std::unordered_map<ValueId, c10::IVa
   for (const Node* node : operations(program)) {
     for (ValueId output : node->outputs) producers[output] = node;
   }
-  // Read by something that is not itself known.
+  // Known values that unknown values or the outputs depend on directly; these become constants.
   std::set<ValueId> frontier;
   const auto mark = [&](ValueId id) {
     if (known.count(id) > 0) frontier.insert(id);

@@ -1,5 +1,5 @@
 // The last step of a recording: numbers the operations, makes constants of the known values that the program reads, and
-// drops values that nothing uses (those of later iterations of a loop).
+// drops unused values (such as those of later iterations of a loop).
 #pragma once
 
 #include <unordered_map>
@@ -9,13 +9,13 @@
 
 namespace whence::recorder::program {
 
-// Returns the data of a tensor, or of a number as a tensor without axes; the bytes are the tensor's own.
+// Returns the data of a tensor, or of a number as a 0-d tensor. Shares the tensor's memory if it is contiguous.
 TensorData data_of(const c10::IValue& value);
 
 // Returns a copy of the tensor's bytes, on the host.
 TensorData copied_data(const at::Tensor& tensor);
 
-// `known`: contents of values that depend on no input.
+// Finishes the program. `known`: contents of values that depend on no input.
 void finish_program(Program& program, const std::unordered_map<ValueId, c10::IValue>& known);
 
 }  // namespace whence::recorder::program

@@ -203,7 +203,7 @@ Type declared_type(const c10::TypePtr& type) {
       return result;
     }
     case c10::TypeKind::IntType:
-    case c10::TypeKind::NumberType:  // nearly always a size; that is all that the tracer converts
+    case c10::TypeKind::NumberType:  // almost always a size, the only number that the tracer converts
       return {ValueKind::integer, DType::int64, std::nullopt};
     case c10::TypeKind::FloatType:
       return {ValueKind::floating, DType::float64, std::nullopt};

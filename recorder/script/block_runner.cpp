@@ -27,7 +27,7 @@ const BlockRunner::LastUses& BlockRunner::last_uses(const jit::Block& block) {
   return last_uses_.emplace(&block, std::move(uses)).first->second;
 }
 
-void BlockRunner::forget(const jit::Block& block, Call& call) {
+void BlockRunner::release(const jit::Block& block, Call& call) {
   for (const jit::Value* input : block.inputs()) call.env.erase(input);
   for (const jit::Value* output : block.outputs()) {
     if (output->node()->owningBlock() == &block) call.env.erase(output);

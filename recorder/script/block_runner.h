@@ -13,11 +13,11 @@ class BlockRunner {
   explicit BlockRunner(std::function<void(const Step&)> carry_out) : carry_out_(std::move(carry_out)) {}
 
   void run(const torch::jit::Block& block, Call& call);
-  // Releases, at the end of the block, the inputs and results that are used only inside.
-  static void forget(const torch::jit::Block& block, Call& call);
+  // Releases the inputs and results of the block at its end.
+  static void release(const torch::jit::Block& block, Call& call);
 
  private:
-  // By node, the values that no later node of its block needs; computed once for each block.
+  // By node, the values that no later node of its block reads; computed once for each block.
   using LastUses = std::unordered_map<const torch::jit::Node*, std::vector<const torch::jit::Value*>>;
   const LastUses& last_uses(const torch::jit::Block& block);
 

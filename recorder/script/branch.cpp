@@ -33,8 +33,7 @@ void Branch::follow(const jit::Block& taken) {
 
 // Returns the side to follow, if only one matters: the side that a settled condition selects, or the side that does not
 // raise an exception if the other one does. ONNX cannot raise exceptions, so the exported model agrees with the
-// original only for inputs that the original accepts; example inputs that it does not accept are refused where it
-// raises.
+// original only for inputs that the original accepts. Example inputs that raise are refused at that node.
 std::optional<std::size_t> Branch::side_to_follow() const {
   if (const auto settled = condition_.settled()) return settled->toBool() ? 0 : 1;
   const std::array<bool, 2> raising{raises(*step_.node.blocks()[0]), raises(*step_.node.blocks()[1])};
@@ -46,14 +45,14 @@ std::optional<std::size_t> Branch::side_to_follow() const {
   return raising[0] ? 1 : 0;
 }
 
-// A model that accepts the example may raise an exception at another size: then the size is fixed, or the run is a
-// witness and drops out.
+// Handles a model that accepts the example but raises an exception at another size. At the second size this is an
+// error; a check run is dropped.
 void Branch::drop_runs_that_raise() {
   if (condition_.settled()) return;
   Lockstep& runs = recording_.runs;
   const auto raises_in = [&](int run) {
     const auto& taken = condition_.seen[run];
-    const bool counts = run < runs.count && runs.takes_part(run) && !runs.pretends[run] && taken;
+    const bool counts = run < runs.count && runs.takes_part(run) && !runs.off_path[run] && taken;
     return counts && raises(*step_.node.blocks()[taken->toBool() ? 0 : 1]);
   };
   if (raises_in(0)) return;  // reported where it raises
@@ -95,8 +94,8 @@ void Branch::record() {
     }
   }
   merge.set_changed();
-  if (!merge.stand_ins().empty()) {
-    merge.stand_ins().refuse_changes(recording_.changes, containers_in_sight(recording_, step_, Sight::after));
+  if (!merge.replacements().empty()) {
+    merge.replacements().refuse_changes(recording_.changes, reachable_containers(recording_, step_, Reach::after));
   }
   if (merge.ranks_differ() && condition_.seen[0]) {
     node.arguments.push_back({std::string(example_argument), {first[0]}});
@@ -104,25 +103,25 @@ void Branch::record() {
   recording_.writer.write(std::move(node));
 }
 
-// Evaluates one side. Runs that do not take it are evaluated, too, for their shapes; a run that fails has none.
+// Evaluates one side. Runs that do not take it evaluate it too, for its shapes; a run that fails there has none.
 BranchSide Branch::run_side(std::size_t side, const PerRun<bool>& takes) {
   Lockstep& runs = recording_.runs;
   Restore depth(runs.depth);
-  Restore pretends(runs.pretends);
+  Restore off_path(runs.off_path);
   ++runs.depth;
-  PerRun<bool> strays{};
+  PerRun<bool> not_taking{};
   for (int run = 0; run < runs.count; ++run) {
-    strays[run] = !takes[run];
-    runs.pretends[run] = runs.pretends[run] || strays[run];
+    not_taking[run] = !takes[run];
+    runs.off_path[run] = runs.off_path[run] || not_taking[run];
   }
-  Watch watch(recording_.changes, runs.depth, strays);
+  Watch watch(recording_.changes, runs.depth, not_taking);
   const jit::Block& block = *step_.node.blocks()[side];
   recording_.sizes.enter_side(condition_, side == 0);
   blocks_.run(block, step_.call);
   recording_.sizes.leave_side();
   BranchSide left;
   for (const jit::Value* output : block.outputs()) left.results.push_back(step_.call.term(output));
-  BlockRunner::forget(block, step_.call);
+  BlockRunner::release(block, step_.call);
   left.changed = std::move(watch.changed);
   for (ChangedContainer& container : left.changed) left.contents.push_back(container.take_back());
   return left;

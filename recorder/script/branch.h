@@ -12,7 +12,7 @@ class Branch {
   Branch(Recording& recording, BlockRunner& blocks, const Step& step)
       : recording_(recording), blocks_(blocks), step_(step), condition_(step.in(0)) {}
 
-  // Throws Error; Recording::fail_at_second_size() if the model raises an exception there.
+  // Throws Error, through Recording::fail_at_second_size() if the model raises an exception at the second size.
   void carry_out();
 
  private:

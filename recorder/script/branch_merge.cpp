@@ -11,7 +11,7 @@ namespace {
 
 bool is_unset(const Term& term) { return term.kind == Term::Kind::unset; }
 
-// True where both sides leave the same.
+// True if both sides leave the same term.
 bool agree(const Term& a, const Term& b) {
   if (a.kind == b.kind && (is_unset(a) || a.kind == Term::Kind::none)) return true;
   if (a.kind == Term::Kind::object && b.kind == Term::Kind::object) return a.object == b.object;
@@ -23,7 +23,7 @@ bool agree(const Term& a, const Term& b) {
 
 }  // namespace
 
-const Term& BranchSide::as_left(const Term& container) const {
+const Term& BranchSide::final_contents(const Term& container) const {
   for (std::size_t i = 0; i < changed.size(); ++i) {
     if (changed[i].items == container.items) return contents[i];
   }
@@ -36,11 +36,11 @@ void BranchMerge::set_changed() {
     const auto same = [&](const ChangedContainer& other) { return other.items == container.items; };
     if (std::ranges::none_of(changed, same)) changed.push_back(container);
   }
-  std::vector<std::pair<Items, Term>> now;  // set at the end: one may be in another
+  std::vector<std::pair<Items, Term>> now;  // set at the end: a container may be inside another
   for (const ChangedContainer& container : changed) {
     Term before = Term::container(container.kind, {});
     before.items = container.items;
-    const Term &a = sides_[0].as_left(before), &b = sides_[1].as_left(before);
+    const Term &a = sides_[0].final_contents(before), &b = sides_[1].final_contents(before);
     const auto unchanged = [&](const Term& left) {
       return std::ranges::equal(*left.items, container.before, program::same_term);
     };
@@ -57,7 +57,7 @@ bool BranchMerge::made_inside(const Term& term) const {
 
 Term BranchMerge::merged(const Term& a, const Term& b, const std::string& name, const c10::TypePtr& type) {
   if (agree(a, b)) return a;
-  if (is_unset(a) || is_unset(b)) return left_by_one(a, b, name, type);
+  if (is_unset(a) || is_unset(b)) return merged_with_unset(a, b, name, type);
   if (a.kind == Term::Kind::object && b.kind == Term::Kind::object) {
     refuse("the two sides of a condition leave different objects",
            "set the attributes of one object, or keep its tensors in variables");
@@ -68,13 +68,13 @@ Term BranchMerge::merged(const Term& a, const Term& b, const std::string& name, 
                   : merged_containers(a, b, name, type);
 }
 
-// One of the two may be unset.
+// Merges two containers, of which one may be unset.
 Term BranchMerge::merged_containers(const Term& a, const Term& b, const std::string& name, const c10::TypePtr& type) {
   if (!is_list_or_dict(a) && !is_list_or_dict(b)) return merged_contents(a, b, name, type);
   const auto [known, added] = merged_containers_.try_emplace({a.items, b.items});
   if (!added) return known->second;
-  Term merged = merged_contents(sides_[0].as_left(a), sides_[1].as_left(b), name, type);
-  stand_ins_.note(merged.items, {a.items, b.items});
+  Term merged = merged_contents(sides_[0].final_contents(a), sides_[1].final_contents(b), name, type);
+  replacements_.note(merged.items, {a.items, b.items});
   return known->second = merged;
 }
 
@@ -97,9 +97,9 @@ Term BranchMerge::merged_contents(const Term& a, const Term& b, const std::strin
   return Term::container(either.kind, std::move(items), recording_.runs.depth);
 }
 
-// A side that returned before leaves no value, so the other side's value is taken. A value made inside that side is not
-// visible outside unless it is a result of the node.
-Term BranchMerge::left_by_one(const Term& a, const Term& b, const std::string& name, const c10::TypePtr& type) {
+// Merges a result that one side does not have, because it returned early: the result is that of the other side. A value
+// that was made inside that side must become a result of the node to be visible outside.
+Term BranchMerge::merged_with_unset(const Term& a, const Term& b, const std::string& name, const c10::TypePtr& type) {
   const Term& left = is_unset(b) ? a : b;
   const bool older = is_list_or_dict(left) && left.depth <= recording_.runs.depth;
   if (older) return left;
@@ -107,7 +107,7 @@ Term BranchMerge::left_by_one(const Term& a, const Term& b, const std::string& n
   return made_inside(left) ? merged_value(a, b, name, type) : left;
 }
 
-// Lists of different lengths, or of a length that is not known.
+// Merges lists of different or unknown lengths.
 Term BranchMerge::merged_sequence(const Term& a, const Term& b, const std::string& name, const c10::TypePtr& type) {
   const std::array<const Term*, 2> sides{&a, &b};
   std::array<Term, 2> sequences;
@@ -120,14 +120,15 @@ Term BranchMerge::merged_sequence(const Term& a, const Term& b, const std::strin
   }
   const DType dtype = dtypes[dtypes[0] == DType::undefined ? 1 : 0];
   if (dtypes[1] != DType::undefined && dtypes[1] != dtype) {
-    refuse("the two sides of a condition leave lists of different dtypes", "bring their elements to one dtype");
+    refuse("the two sides of a condition leave lists of different dtypes", "convert their elements to one dtype");
   }
   Term sequence = merged_value(sequences[0], sequences[1], name, type);
   recording_.values.type(sequence.id) = {ValueKind::sequence, dtype, std::nullopt};
   return Term::of_sequence(std::move(sequence), recording_.runs.depth);
 }
 
-// A value of ONNX has one dtype: that of the side which the example takes, if it can hold what the other one leaves.
+// Compares the dtypes of both sides with that of the result, which is the dtype in the example: an ONNX value has one
+// dtype. Warns if the result can represent a side's values, and refuses otherwise.
 void BranchMerge::check_dtypes(const Term& a, const Term& b, DType taken) {
   for (const Term* side : {&a, &b}) {
     if (!side->is_value() || taken == DType::undefined) continue;
@@ -138,16 +139,16 @@ void BranchMerge::check_dtypes(const Term& a, const Term& b, DType taken) {
                                          static_cast<at::ScalarType>(to_scalar_type(taken)));
     if (static_cast<int>(wider) != to_scalar_type(taken)) {
       refuse("the two sides of a condition leave tensors of " + both,
-             "bring them to one dtype, or give an example that takes the other side");
+             "convert them to one dtype, or give an example that takes the other side");
     }
     recording_.writer.notes.push_back(
         warning(Code::unsupported_feature,
                 "the two sides of a condition leave tensors of " + both + ": in the file both are the latter",
-                "bring them to one dtype, if what reads the file counts on it", {.stage = "read"}));
+                "convert them to one dtype if a consumer of the file depends on it", {.stage = "read"}));
   }
 }
 
-// Opens the sizes in which the type differs from the side's. Returns false where the side may have another rank.
+// Makes the sizes dynamic in which the type differs from the side's. Returns false if the side may have another rank.
 bool BranchMerge::keep_common_sizes(Type& type, const Term& side) {
   if (!side.is_value() || !type.dims) return true;
   const auto& dims = recording_.values.type(side.id).dims;
@@ -160,17 +161,17 @@ bool BranchMerge::keep_common_sizes(Type& type, const Term& side) {
     if (dims && (*dims)[i] == dim) continue;
     dim = {dim.size, true, none_id};
   }
-  return !recording_.of_two_ranks.contains(side.id);
+  return !recording_.mixed_ranks.contains(side.id);
 }
 
-// Notes that the result is another name of a tensor from before the branch, or may be one of several.
+// Notes that the result is an alias of a tensor from before the branch, or may be an alias of several.
 void BranchMerge::note_alias(ValueId result, const Term& a, const Term& b) {
   const ValueId tensor = recording_.aliases.first_name(is_unset(a) ? b : a);
   const bool outside = tensor != none_id && tensor < first_inside_;
   if (outside && (is_unset(a) || is_unset(b) || tensor == recording_.aliases.first_name(b))) {
-    recording_.aliases.note_same(result, tensor);
+    recording_.aliases.note_same_tensor(result, tensor);
   } else {
-    recording_.aliases.note_passage(result, {&a, &b});
+    recording_.aliases.note_possible_alias(result, {&a, &b});
   }
 }
 
@@ -184,7 +185,7 @@ Term BranchMerge::merged_value(const Term& a, const Term& b, const std::string& 
   check_dtypes(a, b, merged_type.dtype);
   bool one_rank = true;
   for (const Term* side : {&a, &b}) one_rank &= keep_common_sizes(merged_type, *side);
-  if (!one_rank) recording_.of_two_ranks.insert(id);
+  if (!one_rank) recording_.mixed_ranks.insert(id);
   ranks_differ_ |= !one_rank;
   recording_.values.type(id) = std::move(merged_type);
   note_alias(id, a, b);

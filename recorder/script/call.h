@@ -1,4 +1,4 @@
-// Call: a function of an archive that is being evaluated. Step: the node of it that is evaluated now.
+// Call: a function of an archive that is being evaluated. Step: its node that is being evaluated.
 #pragma once
 
 #include <unordered_map>
@@ -19,7 +19,7 @@ struct Call {
   const torch::jit::Node* at = nullptr;  // the innermost node that is being evaluated
   std::unordered_map<const torch::jit::Value*, Term> env;
 
-  // Throws Error internal when the value was not set.
+  // Throws Error internal if the value was not set.
   const Term& term(const torch::jit::Value* value) const {
     const auto found = env.find(value);
     if (found != env.end()) return found->second;
@@ -42,7 +42,7 @@ struct Step {
     return terms;
   }
   // Sets the node's first output, if it has one.
-  void give(Term result) const {
+  void set_output(Term result) const {
     if (!node.outputs().empty()) call.env[node.outputs()[0]] = std::move(result);
   }
 };

@@ -11,18 +11,18 @@ namespace {
 
 using Kind = CarriedForm::Kind;
 
-// Nothing yet, in the form of a list, tuple, dict or Optional.
+// Returns a container without values, in the form of `other`: a list, tuple, dict or Optional.
 Term unset_like(const Term& other) {
   if (other.is_sequence()) return Term::container(Term::Kind::list, {});
   std::vector<Term> items;
   for (std::size_t i = 0; i < other.items->size(); ++i) {
-    items.push_back(other.is_key(i) ? (*other.items)[i] : Term::nothing());
+    items.push_back(other.is_key(i) ? (*other.items)[i] : Term::unset());
   }
   return Term::container(other.kind, std::move(items));
 }
 
 // Returns both terms in one form: an unset one takes the form of the other; if one may be None, both become optional.
-std::pair<Term, Term> alike(const Term& start, const Term& after) {
+std::pair<Term, Term> in_one_form(const Term& start, const Term& after) {
   if (start.kind == Term::Kind::unset && after.items) return {unset_like(after), after};
   if (after.kind == Term::Kind::unset && start.items) return {start, unset_like(start)};
   const bool settled = start.kind == Term::Kind::unset || after.kind == Term::Kind::unset || start.kind == after.kind;
@@ -30,7 +30,7 @@ std::pair<Term, Term> alike(const Term& start, const Term& after) {
   return {start.as_optional(), after.as_optional()};
 }
 
-// True for variables that a loop cannot carry and has to leave as they are.
+// True for variables that a loop cannot carry and must not change.
 bool stays_same(const Term& start, const Term& after) {
   if (start.kind == Term::Kind::none || start.kind == Term::Kind::object) return true;
   if (start.kind == Term::Kind::unset) return !after.is_value() && !after.settled();
@@ -41,7 +41,7 @@ bool stays_same(const Term& start, const Term& after) {
 }  // namespace
 
 CarriedForm form_of(const Recording& recording, const Term& before, const Term& then, const c10::TypePtr& declared) {
-  const auto [start, after] = alike(before, then);
+  const auto [start, after] = in_one_form(before, then);
   CarriedForm form{Kind::value, start, after, declared, DType::undefined, {}};
   const bool lists = start.kind == Term::Kind::list && after.kind == Term::Kind::list;
   if (lists && (start.is_sequence() || after.is_sequence() || start.items->size() != after.items->size())) {
@@ -87,12 +87,12 @@ void add_leaves(Recording& recording, const CarriedForm& form, const Term& found
   switch (form.kind) {
     case Kind::same:
       if (term.kind == Term::Kind::object && form.start.kind == term.kind && term.object != form.start.object) {
-        refuse("a loop whose length depends on data puts one object in another's place",
+        refuse("a loop whose length depends on data replaces one object by another",
                "set the attributes of one object, or keep its tensors in variables");
       }
       if (term.kind != form.start.kind ||
           (term.kind == Term::Kind::literal && !program::same_literal(*term.seen[0], *form.start.seen[0]))) {
-        refuse("a loop whose length depends on data changes a variable that is not a tensor or number before it",
+        refuse("a loop whose length depends on data changes a variable that is no tensor or number before the loop",
                "give the variable a tensor before the loop");
       }
       return;
@@ -112,7 +112,7 @@ void add_leaves(Recording& recording, const CarriedForm& form, const Term& found
       }
       return;
   }
-  refuse("a loop whose length depends on data leaves a variable in another form than it found it",
+  refuse("a loop whose length depends on data changes the form of a variable",
          "carry tensors, or tuples and lists that keep their length, or a list that only grows");
 }
 

@@ -1,5 +1,5 @@
-// The form in which a variable of a loop on data, or a list, dict or attribute that the loop changes, is carried from
-// iteration to iteration: as a value, by its parts, as a sequence, as a flag and a content, or not at all.
+// How a data-dependent loop carries a variable, or a list, dict or attribute that it changes, from iteration to
+// iteration: as a value, by its parts, as a sequence, as a flag and a content, or not at all.
 #pragma once
 
 #include "recorder/script/recording.h"
@@ -19,10 +19,11 @@ struct CarriedForm {
 // carried by their parts, lists that grow as a sequence. Throws Error unsupported_feature for other containers.
 CarriedForm form_of(const Recording& recording, const Term& before, const Term& then, const c10::TypePtr& declared);
 
-// Returns the variable built from its carried values, which it takes one after the other from `leaf`.
+// Builds the variable from its carried values, and advances `leaf` past them.
 Term with_leaves(const CarriedForm& form, std::vector<Term>::const_iterator& leaf, int depth);
 
-// Adds the values that an iteration leaves in a variable. Throws Error unsupported_feature if its form has changed.
+// Adds the carried values of a variable at the end of an iteration. Throws Error unsupported_feature if its form has
+// changed.
 void add_leaves(Recording& recording, const CarriedForm& form, const Term& found, const Origin& origin,
                 std::vector<Term>& leaves);
 

@@ -18,7 +18,8 @@ Watch::~Watch() {
     try {
       write->tensor.as_strided_(write->sizes, write->strides, write->offset).copy_(write->before);
     } catch (const std::exception&) {
-      // Its memory was exchanged (set_). Only the example's numbers are lost; what is recorded does not depend on them.
+      // The tensor's memory was replaced (set_). Only the example's numbers are lost; the recording does not depend on
+      // them.
     }
   }
 }
@@ -40,16 +41,16 @@ void Watch::save(const std::vector<const Term*>& written, int run) {
 }
 
 void Changes::note(const Term& container, const c10::TypePtr& type) {
-  if (in_doubt(container.items)) {
-    refuse("a list or dict is changed that has another name, or may have one because of a branch or loop",
+  if (is_ambiguous(container.items)) {
+    refuse("the list or dict that is changed has another name, or may have one because of a branch or loop",
            "change a copy");
   }
   for (Watch* watch : watches_) watch->note(container, type);
 }
 
-std::string Changes::kept_as(const std::shared_ptr<std::vector<Term>>& items) const {
-  const auto found = kept_.find(items);
-  return found == kept_.end() ? "" : found->second;
+std::string Changes::attribute_of(const std::shared_ptr<std::vector<Term>>& items) const {
+  const auto found = attribute_names_.find(items);
+  return found == attribute_names_.end() ? "" : found->second;
 }
 
 void Changes::save(const std::vector<const Term*>& written, int run) {
@@ -58,7 +59,7 @@ void Changes::save(const std::vector<const Term*>& written, int run) {
 
 namespace {
 
-// Follows calls, each function once.
+// True for a block that may change a container. Follows calls, each function once.
 class ChangesContainers {
  public:
   bool operator()(const jit::Block& block) {

@@ -1,6 +1,6 @@
-// Changes, Watch: record which existing containers and tensors a stretch of evaluation changes. Lists, dicts and
-// attributes that a branch or loop on data changes become results of its node; tensors that a run writes to on trial,
-// or in a branch that it does not take, get their contents back.
+// Changes, Watch: record which existing containers and tensors change while a part of the program is evaluated. Lists,
+// dicts and attributes that a data-dependent branch or loop changes become results of its node. Tensors that a run
+// writes to on trial, or in a branch that it does not take, are restored.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@ using program::Term;
 // A list or dict that was changed, or an attribute, which is a tuple of one item.
 struct ChangedContainer {
   Term::Kind kind;
-  std::shared_ptr<std::vector<Term>> items;  // shared with all holders of the container
+  std::shared_ptr<std::vector<Term>> items;  // shared with all other references to the container
   c10::TypePtr type;
   std::vector<Term> before;
 
@@ -32,35 +32,37 @@ struct ChangedContainer {
 
 class Watch;
 
-// The stretches that are being watched, the outermost first. All code that changes a container or writes to a tensor
-// reports it here first.
+// The active watches, outermost first. All code that changes a container or writes to a tensor reports it here first.
 class Changes {
  public:
-  // Notes that a list, dict or attribute is about to be changed. Throws Error unsupported_feature if it is in doubt.
+  // Notes an upcoming change of a list, dict or attribute. Throws Error unsupported_feature if the container is
+  // ambiguous.
   void note(const Term& container, const c10::TypePtr& type);
-  // Saves tensors that are about to be written to in a run.
+  // Saves tensors before a run writes to them.
   void save(const std::vector<const Term*>& written, int run);
   bool watched() const { return !watches_.empty(); }
-  // Puts the container in doubt: data decides whether it is the same object as another, so changes of it are refused.
-  void doubt(const std::shared_ptr<std::vector<Term>>& items) { in_doubt_.insert(items); }
-  bool in_doubt(const std::shared_ptr<std::vector<Term>>& items) const { return in_doubt_.contains(items); }
-  // The container outlives the call, as the attribute `name` of the archive or as a part of it.
-  void keep(const std::shared_ptr<std::vector<Term>>& items, const std::string& name) { kept_.emplace(items, name); }
-  // The name of that attribute; empty for a container that ends with the call.
-  std::string kept_as(const std::shared_ptr<std::vector<Term>>& items) const;
+  // Marks a container as ambiguous: data decides whether it is the same object as another. Its changes are refused.
+  void mark_ambiguous(const std::shared_ptr<std::vector<Term>>& items) { ambiguous_.insert(items); }
+  bool is_ambiguous(const std::shared_ptr<std::vector<Term>>& items) const { return ambiguous_.contains(items); }
+  // Notes that the container outlives the call, as the attribute `name` of the archive or as a part of it.
+  void note_attribute(const std::shared_ptr<std::vector<Term>>& items, const std::string& name) {
+    attribute_names_.emplace(items, name);
+  }
+  // Returns the name of that attribute; empty for a container that ends with the call.
+  std::string attribute_of(const std::shared_ptr<std::vector<Term>>& items) const;
   void enter(Watch& watch) { watches_.push_back(&watch); }
   void leave() { watches_.pop_back(); }
 
  private:
   std::vector<Watch*> watches_;
-  std::set<std::shared_ptr<std::vector<Term>>> in_doubt_;
-  std::map<std::shared_ptr<std::vector<Term>>, std::string> kept_;
+  std::set<std::shared_ptr<std::vector<Term>>> ambiguous_;
+  std::map<std::shared_ptr<std::vector<Term>>, std::string> attribute_names_;
 };
 
-// Watches one stretch, from construction to destruction.
+// Watches the evaluation from construction to destruction.
 class Watch {
  public:
-  // `depth`: containers made at a smaller depth are watched. `on_trial`: runs whose writes to tensors are undone in the
+  // `depth`: containers made at a smaller depth are watched. `on_trial`: runs whose writes to tensors are undone at the
   // end.
   Watch(Changes& changes, int depth, const PerRun<bool>& on_trial);
   ~Watch();
@@ -78,7 +80,7 @@ class Watch {
  private:
   struct Written {
     at::Tensor tensor, before;
-    std::vector<std::int64_t> sizes, strides;  // which some operators change in place, too
+    std::vector<std::int64_t> sizes, strides;  // some operators change these in place, too
     std::int64_t offset;
   };
 

@@ -20,7 +20,8 @@ namespace {
 
 using c10::DispatchKey;
 
-constexpr DispatchKey listening = DispatchKey::TESTING_ONLY_GenericMode;  // above every other, and free in a release
+constexpr DispatchKey observer_key =
+    DispatchKey::TESTING_ONLY_GenericMode;  // has the highest priority; unused in a release
 
 const c10::Type* without_optional(const c10::Type* type) {
   while (type != nullptr && type->kind() == c10::TypeKind::OptionalType) {
@@ -34,7 +35,7 @@ bool is_composite(const c10::OperatorHandle& op) {
          op.hasKernelForDispatchKey(DispatchKey::CompositeExplicitAutograd);
 }
 
-// Every tensor among the values, those in lists too; `visit` may replace it.
+// Visits every tensor among the values, including those in lists; `visit` may replace it.
 template <class Visit>
 void for_each_tensor(torch::jit::Stack& values, const Visit& visit) {
   for (c10::IValue& value : values) {
@@ -65,11 +66,11 @@ class Steps {
   Steps(const CompositeCall& call, Program& program) : call_(call), program_(program) {}
 
   void run();
-  // Throws Error(converter_refused) when the steps, run again, give another result: some kernel writes unseen, for
-  // example into a tensor that was made empty.
+  // Runs the steps again, and throws Error(converter_refused) if they give another result: then some kernel writes
+  // unobserved, for example into a tensor that was made empty.
   void check() const;
-  void called(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack& stack);
-  void takes(std::size_t bytes);  // counts allocated memory
+  void observe(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack& stack);
+  void count_memory(std::size_t bytes);
 
  private:
   [[noreturn]] void refuse_size(const std::string& what) const {
@@ -82,9 +83,9 @@ class Steps {
   }
 
   at::Tensor example(const Type& type, std::uint64_t seed) const;
-  c10::IValue given(const Argument& argument, const c10::Type* type) const;
+  c10::IValue host_value(const Argument& argument, const c10::Type* type) const;
 
-  // none_id for a number that is written in the operator's definition.
+  // Returns the value of a tensor; none_id for a number from the operator's definition.
   ValueId id_of(const at::Tensor& tensor) const {
     const auto known = values_.find(tensor.unsafeGetTensorImpl());
     return known == values_.end() ? none_id : known->second;
@@ -95,42 +96,43 @@ class Steps {
   void add_results(const c10::IValue& value, Node& node);
   void refuse_unseen_writes(const c10::FunctionSchema& schema, const c10::IValue* arguments) const;
 
-  // A step as PyTorch saw it, to be run again.
+  // An observed call, to be run again.
   struct Call {
     c10::OperatorHandle op;
     torch::jit::Stack arguments;
-    std::vector<ValueId> reads, writes;  // ids of the tensors in arguments and results, in their order
+    std::vector<ValueId> reads, writes;  // ids of the tensors in arguments and results, in order
   };
 
   const CompositeCall& call_;
   Program& program_;
   bool opened_ = false;
-  std::size_t taken_ = 0;  // bytes, also those that were given back
+  std::size_t allocated_ = 0;  // bytes, including those that were freed
   std::vector<at::Tensor> inputs_;
   std::vector<Call> calls_;
   std::vector<at::Tensor> results_;
-  std::unordered_map<ValueId, at::Tensor> before_;  // inputs and constants as they were
-  std::unordered_set<const void*> constants_;       // their memory
-  std::vector<at::Tensor> alive_;                   // so that no tensor takes the address of one that was seen
+  std::unordered_map<ValueId, at::Tensor> before_;  // initial contents of inputs and constants
+  std::unordered_set<const void*> constants_;       // memory of the constants
+  std::vector<at::Tensor> alive_;                   // keeps tensors alive, so that no later tensor has their address
   std::unordered_map<const c10::TensorImpl*, ValueId> values_;
 };
 
 thread_local Steps* current = nullptr;
 
 void fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
-  if (current != nullptr) return current->called(op, keys, *stack);
-  const c10::impl::ExcludeDispatchKeyGuard unheard(listening);
+  if (current != nullptr) return current->observe(op, keys, *stack);
+  const c10::impl::ExcludeDispatchKeyGuard unobserved(observer_key);
   op.callBoxed(stack);
 }
 
-// An archive may ask for more than any machine has, or than anybody waits for.
-void Steps::takes(std::size_t bytes) {
-  constexpr std::size_t most = std::size_t{1} << 32, most_in_all = std::size_t{1} << 36;
-  taken_ += std::min(bytes, most_in_all);
-  if (bytes > most || taken_ > most_in_all) refuse_size("need more memory than " + std::to_string(most >> 30) + " GiB");
+// Limits the memory: an archive may request more than any machine has, or a computation that takes too long.
+void Steps::count_memory(std::size_t bytes) {
+  constexpr std::size_t max_bytes = std::size_t{1} << 32, max_total = std::size_t{1} << 36;
+  allocated_ += std::min(bytes, max_total);
+  if (bytes > max_bytes || allocated_ > max_total)
+    refuse_size("need more memory than " + std::to_string(max_bytes >> 30) + " GiB");
 }
 
-// While it lives, memory for tensors of this thread is counted.
+// Counts the memory for tensors of this thread during its lifetime.
 class CountedMemory : public c10::Allocator {
  public:
   CountedMemory() : counted_(c10::GetCPUAllocator()) { c10::SetCPUAllocator(this, priority); }
@@ -139,7 +141,7 @@ class CountedMemory : public c10::Allocator {
   CountedMemory& operator=(const CountedMemory&) = delete;
 
   c10::DataPtr allocate(std::size_t bytes) override {
-    if (current != nullptr) current->takes(bytes);
+    if (current != nullptr) current->count_memory(bytes);
     return counted_->allocate(bytes);
   }
   c10::DeleterFnPtr raw_deleter() const override { return counted_->raw_deleter(); }
@@ -153,16 +155,16 @@ class CountedMemory : public c10::Allocator {
 
 // ---- from the call to PyTorch's values ----------------------------------------------------------------------------
 
-// Types may be those that a foreign archive states.
+// The type may come from an untrusted archive.
 at::Tensor Steps::example(const Type& type, std::uint64_t seed) const {
-  constexpr std::int64_t most = std::int64_t{1} << 28;  // elements
+  constexpr std::int64_t max_elements = std::int64_t{1} << 28;
   if (type.dtype == DType::undefined) refuse("an argument has a dtype that whence does not know");
   std::vector<std::int64_t> sizes;
   std::int64_t elements = 1;
   for (const Dim& dim : type.dims.value()) {
     sizes.push_back(dim.size);
-    if (__builtin_mul_overflow(elements, std::max<std::int64_t>(dim.size, 1), &elements) || elements > most) {
-      refuse("an argument is too large to be computed with");
+    if (__builtin_mul_overflow(elements, std::max<std::int64_t>(dim.size, 1), &elements) || elements > max_elements) {
+      refuse("an argument is too large");
     }
   }
   const auto scalar_type = static_cast<at::ScalarType>(to_scalar_type(type.dtype));
@@ -175,8 +177,8 @@ at::Tensor Steps::example(const Type& type, std::uint64_t seed) const {
   return at::randint(0, 2, sizes, generator, at::kLong).to(scalar_type);
 }
 
-c10::IValue Steps::given(const Argument& argument, const c10::Type* wanted) const {
-  const c10::Type* type = without_optional(wanted);
+c10::IValue Steps::host_value(const Argument& argument, const c10::Type* declared) const {
+  const c10::Type* type = without_optional(declared);
   const c10::TypeKind kind = type->kind();
   if (argument.is_none()) return {};
   if (const auto* value = argument.as<ValueRef>()) {
@@ -186,9 +188,9 @@ c10::IValue Steps::given(const Argument& argument, const c10::Type* wanted) cons
   if (kind == c10::TypeKind::ListType) {
     const auto* list_type = type->castRaw<c10::ListType>();
     const auto* items = argument.as<ArgumentList>();
-    if (items == nullptr) refuse("a number stands where a list should");
+    if (items == nullptr) refuse("an argument is a number instead of a list");
     c10::impl::GenericList list(list_type->getElementType());
-    for (const Argument& item : *items) list.push_back(given(item, list_type->getElementType().get()));
+    for (const Argument& item : *items) list.push_back(host_value(item, list_type->getElementType().get()));
     return list;
   }
   c10::IValue result;
@@ -202,10 +204,10 @@ c10::IValue Steps::given(const Argument& argument, const c10::Type* wanted) cons
     result = *text;
   } else if (const auto* dtype = argument.as<DType>()) {
     result = static_cast<std::int64_t>(to_scalar_type(*dtype));
-  } else if (argument.as<Keyword>() != nullptr && wanted->kind() == c10::TypeKind::OptionalType) {
+  } else if (argument.as<Keyword>() != nullptr && declared->kind() == c10::TypeKind::OptionalType) {
     result = {};  // device, layout and memory format do not matter here
   } else {
-    refuse("an argument is of a kind that cannot be passed on");
+    refuse("an argument has a kind that cannot be passed to PyTorch");
   }
   if (kind == c10::TypeKind::TensorType) {
     at::Tensor wrapped = c10::scalar_to_tensor(result.toScalar());
@@ -230,12 +232,12 @@ ValueId Steps::new_value(const at::Tensor& tensor, ValueSource source) {
   return id;
 }
 
-// A tensor that no call made holds a number that is written in the operator's definition.
+// Returns the argument for a tensor. A tensor that no observed call made is a number in the operator's definition.
 Argument Steps::tensor(const at::Tensor& tensor) {
   if (!tensor.defined()) return {None{}};
   const auto known = values_.find(tensor.unsafeGetTensorImpl());
   if (known != values_.end()) return {ValueRef{known->second}};
-  const c10::impl::ExcludeDispatchKeyGuard unheard(listening);
+  const c10::impl::ExcludeDispatchKeyGuard unobserved(observer_key);
   if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) {
     const at::Scalar number = tensor.item();
     if (number.isBoolean()) return {number.toBool()};
@@ -249,8 +251,8 @@ Argument Steps::tensor(const at::Tensor& tensor) {
   return {ValueRef{id}};
 }
 
-Argument Steps::argument_of(const c10::IValue& value, const c10::Type* wanted) {
-  const c10::Type* type = without_optional(wanted);
+Argument Steps::argument_of(const c10::IValue& value, const c10::Type* declared) {
+  const c10::Type* type = without_optional(declared);
   if (value.isTensor()) return tensor(value.toTensor());
   if (!value.isList()) return program::argument(Term::literal(value), type);
   const c10::Type* element =
@@ -269,25 +271,25 @@ void Steps::add_results(const c10::IValue& value, Node& node) {
       node.outputs.push_back(new_value(each, ValueSource::node));
     }
   } else {
-    // Not a matter of how PyTorch takes it apart, so not converter_refused: other decompositions ask for it as well.
+    // Not converter_refused, after which the caller tries another decomposition: each one needs the content.
     throw Error(Code::unsupported_feature,
                 qualified(call_.call) + ": it depends on the content of its arguments (" + qualified(node) + ")",
                 "write the model without this operator", {.stage = "decompose"});
   }
 }
 
-void Steps::called(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack& stack) {
+void Steps::observe(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack& stack) {
   const c10::FunctionSchema& schema = op.schema();
   Node node;
   node.target = schema.name();
   node.overload = schema.overload_name();
   const bool first = !std::exchange(opened_, true);
   if (first || (!call_.convertible(qualified(node)) && is_composite(op))) {
-    op.redispatchBoxed(keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, listening), &stack);
+    op.redispatchBoxed(keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, observer_key), &stack);
     return;
   }
-  constexpr std::size_t most_steps = 100000;
-  if (calls_.size() >= most_steps) refuse_size("take more than " + std::to_string(most_steps) + " steps");
+  constexpr std::size_t max_steps = 100000;
+  if (calls_.size() >= max_steps) refuse_size("take more than " + std::to_string(max_steps) + " steps");
   const auto& arguments = schema.arguments();
   const std::size_t start = stack.size() - arguments.size();
   Call call{op, {stack.begin() + static_cast<std::ptrdiff_t>(start), stack.end()}, {}, {}};
@@ -297,7 +299,7 @@ void Steps::called(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torc
   refuse_unseen_writes(schema, call.arguments.data());
   for_each_tensor(call.arguments, [&](const at::Tensor& tensor) { call.reads.push_back(id_of(tensor)); });
   {
-    const c10::impl::ExcludeDispatchKeyGuard unheard(listening);
+    const c10::impl::ExcludeDispatchKeyGuard unobserved(observer_key);
     op.callBoxed(&stack);
   }
   for (std::size_t i = stack.size() - schema.returns().size(); i < stack.size(); ++i) add_results(stack[i], node);
@@ -306,24 +308,24 @@ void Steps::called(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torc
   program_.body.nodes.push_back(std::move(node));
 }
 
-// Refuses a write to a tensor that no call made, since its contents before are not known, and a write that would
-// enlarge a part of another tensor, as in fft_fftfreq, since it changes the memory behind that part.
+// Refuses a write to a tensor that no observed call made, since its previous contents are unknown. Refuses a write that
+// enlarges an empty part of another tensor, as in fft_fftfreq, since it changes the memory after that part.
 void Steps::refuse_unseen_writes(const c10::FunctionSchema& schema, const c10::IValue* arguments) const {
   for (std::size_t i = 0; i < schema.arguments().size(); ++i) {
     const c10::AliasInfo* alias = schema.arguments()[i].alias_info();
     if (alias == nullptr || !alias->isWrite() || !arguments[i].isTensor()) continue;
     const at::Tensor& tensor = arguments[i].toTensor();
     if (tensor.has_storage() && constants_.contains(tensor.storage().unsafeGetStorageImpl())) {
-      refuse("it writes to a tensor whose making cannot be seen (" + schema.name() + ")");
+      refuse("it writes to a tensor of unknown contents (" + schema.name() + ")");
     }
     const bool in_other_memory = tensor.numel() == 0 && tensor.has_storage() && tensor.storage().nbytes() > 0;
-    if (in_other_memory) refuse("it writes behind the end of a tensor (" + schema.name() + ")");
+    if (in_other_memory) refuse("it writes beyond the end of a tensor (" + schema.name() + ")");
   }
 }
 
 void Steps::check() const {
   const at::NoGradGuard no_gradients;
-  const c10::impl::ExcludeDispatchKeyGuard unheard(listening);
+  const c10::impl::ExcludeDispatchKeyGuard unobserved(observer_key);
   std::unordered_map<ValueId, at::Tensor> values;
   for (const auto& [id, tensor] : before_) values.emplace(id, tensor.clone());
   for (const Call& call : calls_) {
@@ -337,7 +339,7 @@ void Steps::check() const {
     call.op.callBoxed(&stack);
     auto write = call.writes.begin();
     for_each_tensor(stack, [&](at::Tensor& tensor) {
-      // Fills empty tensors with a number, so that results which depend on their contents differ.
+      // Fills uninitialized tensors with a number, so that results that depend on their contents differ.
       if (call.op.schema().name().find("empty") != std::string::npos) tensor.fill_(113);
       values[*write++] = tensor;
     });
@@ -345,11 +347,11 @@ void Steps::check() const {
   for (std::size_t i = 0; i < results_.size(); ++i) {
     const auto* step = program_.outputs[i].value.as<ValueRef>();
     if (step == nullptr) continue;
-    const at::Tensor made = values.at(step->id).resolve_conj().resolve_neg();
-    const at::Tensor wanted = results_[i].resolve_conj().resolve_neg();
-    const bool same = made.sizes() == wanted.sizes() && made.scalar_type() == wanted.scalar_type() &&
-                      (made.is_quantized() || at::allclose(made, wanted, 1e-3, 1e-5, /*equal_nan=*/true));
-    if (!same) refuse("what it computes cannot all be seen: its steps give another result");
+    const at::Tensor actual = values.at(step->id).resolve_conj().resolve_neg();
+    const at::Tensor expected = results_[i].resolve_conj().resolve_neg();
+    const bool same = actual.sizes() == expected.sizes() && actual.scalar_type() == expected.scalar_type() &&
+                      (actual.is_quantized() || at::allclose(actual, expected, 1e-3, 1e-5, /*equal_nan=*/true));
+    if (!same) refuse("some of its steps cannot be observed: the others give another result");
   }
 }
 
@@ -365,10 +367,10 @@ void Steps::run() {
   for (const c10::Argument& argument : op->schema().arguments()) {
     const Argument* held = call_.call.find(argument.name());
     if (held == nullptr && !argument.default_value()) refuse("'" + argument.name() + "' is missing");
-    stack.push_back(held == nullptr ? *argument.default_value() : given(*held, argument.real_type().get()));
+    stack.push_back(held == nullptr ? *argument.default_value() : host_value(*held, argument.real_type().get()));
   }
   {
-    const c10::impl::IncludeDispatchKeyGuard heard(listening);
+    const c10::impl::IncludeDispatchKeyGuard observed(observer_key);
     op->callBoxed(&stack);
   }
   for (const c10::IValue& result : stack) {
@@ -383,12 +385,12 @@ void Steps::run() {
 }  // namespace
 
 bool trace_composite(const CompositeCall& call, Program& steps, Diagnostics& diagnostics) {
-  Steps made(call, steps);
+  Steps composite(call, steps);
   const CountedMemory counted;
-  current = &made;
+  current = &composite;
   try {
-    made.run();
-    made.check();
+    composite.run();
+    composite.check();
   } catch (const Error& error) {
     diagnostics = error.diagnostics();
   } catch (const std::exception& error) {

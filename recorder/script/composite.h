@@ -1,5 +1,5 @@
-// Takes apart an operator that ATen defines by others: aten::kron -> reshape, mul, reshape. The operator is run on
-// random tensors, and a fallback kernel on a dispatch key of its own sees every operator it calls, so whence needs no
+// Decomposes an operator that ATen defines by others: aten::kron -> reshape, mul, reshape. Runs the operator on random
+// tensors; a fallback kernel on a separate dispatch key observes every operator that it calls, so whence needs no
 // definition besides ATen's.
 #pragma once
 

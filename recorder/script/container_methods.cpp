@@ -10,11 +10,11 @@ namespace {
 
 using Terms = std::vector<Term>;
 
-// A method that is called.
+// A call of a method.
 struct Method {
   const Step& step;
   const Term& self;
-  int depth;  // data-dependent blocks around it, for containers that it makes
+  int depth;  // number of data-dependent blocks around it, for new containers
 
   Terms& items() const { return *self.items; }
   std::int64_t size() const { return static_cast<std::int64_t>(self.items->size()); }
@@ -23,7 +23,7 @@ struct Method {
   Term list(Terms elements) const { return Term::container(Term::Kind::list, std::move(elements), depth); }
 };
 
-// The result; empty where the node is an operation after all.
+// The result of a method; empty if the node turns out to be an operation.
 using Result = std::optional<Term>;
 
 bool same_key(const Term& key, const c10::IValue& other) {
@@ -31,9 +31,9 @@ bool same_key(const Term& key, const c10::IValue& other) {
   return settled && program::same_literal(*settled, other);
 }
 
-// ---- dicts: key, value, key, value, ...
+// ---- dicts: the items are key, value, key, value, ...
 
-// The position of the key; the number of items when the dict lacks it.
+// Returns the position of the key; the number of items if the dict lacks it.
 std::size_t key_position(const Method& m, const Term& key) {
   const auto settled = key.settled();
   if (!settled) refuse("a dict is read with a key that depends on the input", "use constant keys");
@@ -50,8 +50,8 @@ std::size_t present_key(const Method& m, const char* use) {
   return at;
 }
 
-// Every second item, from `first` on.
-Result half(const Method& m, std::size_t first) {
+// Returns every second item, from `first` on.
+Result every_second(const Method& m, std::size_t first) {
   Terms elements;
   for (std::size_t i = first; i < m.items().size(); i += 2) elements.push_back(m.items()[i]);
   return m.list(std::move(elements));
@@ -122,7 +122,7 @@ Terms joined(const Terms& first, const Terms& second) {
   return all;
 }
 
-// `+=` gives the list back, `extend` nothing. A tensor may be added to a list of numbers, which is an operation.
+// `+=` returns the list, `extend` returns nothing. A tensor added to a list of numbers is an operation.
 Result extend(const Method& m) {
   if (!m.in(1).is_container()) return std::nullopt;
   m.items() = joined(m.items(), *m.in(1).items);
@@ -136,7 +136,7 @@ Result add(const Method& m) {
 
 Result multiply(const Method& m) {
   const auto times = m.in(1).settled();
-  if (!times) refuse("a list is repeated as often as the data says", "make a tensor with torch.full or expand");
+  if (!times) refuse("how often a list is repeated depends on data", "make a tensor with torch.full or expand");
   if (!times->isInt()) return std::nullopt;
   Terms repeated;
   for (std::int64_t i = 0; i < times->toInt(); ++i) {
@@ -172,11 +172,11 @@ Result pop(const Method& m) {
   return popped;
 }
 
-// As Python cuts: a step beyond the list is as one just beyond it.
+// Slices as Python does; a step longer than the list has the effect of one that is just longer.
 Result slice(const Method& m) {
   const auto settled = [&](std::size_t i) {
     const auto value = (i < m.step.count() ? m.in(i) : Term()).settled();
-    if (!value) refuse("a list is cut at a place that depends on the input", "cut it at constant places");
+    if (!value) refuse("a list is sliced at an index that depends on the input", "slice it at constant indices");
     return *value;
   };
   const c10::IValue first = settled(1), last = settled(2), stride = settled(3);
@@ -197,7 +197,7 @@ Result slice(const Method& m) {
 using Apply = Result (*)(const Method&);
 using Table = std::unordered_map<std::string, Apply>;
 
-// The methods of lists and of tuples; TorchScript does not call those that change a list on a tuple.
+// Returns the methods of lists and tuples. TorchScript does not call a method that changes a list on a tuple.
 const Table& list_methods() {
   static const Table table = {
       {"len", [](const Method& m) -> Result { return Term::literal(m.size()); }},
@@ -229,8 +229,8 @@ const Table& dict_methods() {
       {"__getitem__", [](const Method& m) -> Result { return m.items()[present_key(m, "read") + 1]; }},
       {"__contains__",
        [](const Method& m) -> Result { return Term::literal(key_position(m, m.in(1)) != m.items().size()); }},
-      {"keys", [](const Method& m) { return half(m, 0); }},
-      {"values", [](const Method& m) { return half(m, 1); }},
+      {"keys", [](const Method& m) { return every_second(m, 0); }},
+      {"values", [](const Method& m) { return every_second(m, 1); }},
       {"items", pairs},
       {"get", get},
       {"copy", copy_of_dict},
@@ -249,7 +249,7 @@ const Table& dict_methods() {
 
 std::size_t position_in(const Term& container, const Term& index) {
   if (!container.is_container()) {
-    refuse("a tuple or list is read that differs between the branches of a condition",
+    refuse("the tuple or list that is read differs between the branches of a condition",
            "return tensors from both branches");
   }
   const auto settled = index.settled();
@@ -275,9 +275,9 @@ bool carry_out_method(Recording& recording, const Step& step) {
   Result result;
   if (row != table.end()) result = row->second({step, self, recording.runs.depth});
   if (!result && changes) {
-    refuse("a list or dict is changed by '" + step.name() + "'", "build a new one instead");
+    refuse("a list or dict cannot be changed by '" + step.name() + "'", "build a new one instead");
   }
-  if (result) step.give(std::move(*result));
+  if (result) step.set_output(std::move(*result));
   return result.has_value();
 }
 

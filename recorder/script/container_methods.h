@@ -9,7 +9,7 @@ namespace whence::recorder::script {
 // an operator that takes the container. Throws Error unsupported_feature.
 bool carry_out_method(Recording& recording, const Step& step);
 
-// Returns the position in `container` that `index` means; a negative index counts from the end. Throws Error
+// Returns the position of `index` in `container`; a negative index counts from the end. Throws Error
 // unsupported_feature if the index depends on the input or is out of range.
 std::size_t position_in(const Term& container, const Term& index);
 

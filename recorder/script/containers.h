@@ -5,9 +5,9 @@
 
 namespace whence::recorder::script {
 
-// Carries out a node that builds, takes apart, reads, changes or inspects a container, or another object of the host.
-// Returns false if the node is an operation. Throws Error unsupported_feature if an index or key depends on the
-// input, and for methods that would leave the container as it was.
+// Carries out a node that builds, takes apart, reads, changes or inspects a container or another host object. Returns
+// false if the node is an operation. Throws Error unsupported_feature if an index or key depends on the input, or if
+// the method is unsupported and changes the container.
 bool carry_out_on_host_object(Recording& recording, const Step& step);
 
 }  // namespace whence::recorder::script

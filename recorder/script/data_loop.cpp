@@ -10,14 +10,14 @@ namespace whence::recorder::script {
 
 namespace {
 
-// True if both are the same, but for the values that they stand for.
+// True if both arguments are equal, apart from the values to which they refer.
 bool same_literals(const Argument& a, const Argument& b) {
   if (a.as<ValueRef>() && b.as<ValueRef>()) return true;
   const auto *list = a.as<ArgumentList>(), *other = b.as<ArgumentList>();
   return list && other ? std::ranges::equal(*list, *other, same_literals) : a == b;
 }
 
-// Sizes on which the two do not agree are dynamic; ranks on which they do not agree are unknown.
+// Makes sizes that differ dynamic, and ranks that differ unknown.
 void keep_common_dims(std::optional<std::vector<Dim>>& dims, const std::optional<std::vector<Dim>>& others) {
   if (!dims || !others) return;
   if (dims->size() != others->size()) return dims.reset();
@@ -43,7 +43,7 @@ void DataLoop::record() {
   recording_.writer.write(std::move(node_));
 }
 
-// The initial values, and the values that stand for them in the body.
+// Adds a variable's initial values, and the values that represent it in the body.
 void DataLoop::begin(const CarriedForm& form, const LoopVariables::Variable& variable) {
   if (form.kind == CarriedForm::Kind::container) {
     for (const CarriedForm& item : form.items) begin(item, variable);
@@ -59,7 +59,8 @@ void DataLoop::begin(const CarriedForm& form, const LoopVariables::Variable& var
   const bool unset = start.kind == Term::Kind::unset;
   Seen seen = recording_.runs.each([&](int run) { return (unset ? form.after : start).at(run); });
   Type type = values.type_of(seen, form.type);
-  if (start.is_value()) keep_common_dims(type.dims, values.type(start.id).dims);  // no run may show what else it may be
+  if (start.is_value())
+    keep_common_dims(type.dims, values.type(start.id).dims);  // adds dynamic sizes that no run shows
   if (unset && form.after.is_value()) type = values.type(form.after.id);
   if (sequence) type = values.type(start.id);
   const ValueId id = values.add(variable.name, ValueSource::block_input, std::move(type));
@@ -79,34 +80,34 @@ void DataLoop::iterate() {
   Restore sink(recording_.writer.sink);
   Block& body = node_.blocks[0];
   bool again = true;  // until an iteration changes no size
-  for (std::int64_t trip = 0; again || body_.any_in(); ++trip) {
+  for (std::int64_t trip = 0; again || body_.any_in_loop(); ++trip) {
     std::vector<Node> later;
     const std::vector<Term> results = iterate_once(trip, trip == 0 ? body.nodes : later);
     if (trip == 0) {
       record_outputs(results);
     } else {
-      // Facts that follow from a size that has changed since do not hold in every iteration.
+      // If a size has changed since the recording, facts derived from it are not true in every iteration.
       if (again && !same_operations(body.nodes, later)) {
         std::swap(body.nodes, later);
         record_outputs(results);
       }
       widen(body.nodes, later);
-      for (std::size_t i = 0; i < supposed_.size(); ++i) leaves_[i].term.seen = supposed_[i];
-      supposed_.clear();
+      for (std::size_t i = 0; i < actual_values_.size(); ++i) leaves_[i].term.seen = actual_values_[i];
+      actual_values_.clear();
     }
     again = take_over(results);
-    if (again && !body_.any_in()) assume_values(results);
+    if (again && !body_.any_in_loop()) assume_values(results);
     body_.end_iteration(trip);
   }
 }
 
-// Evaluates one iteration and returns the values that it leaves.
+// Evaluates one iteration and returns the carried values at its end.
 std::vector<Term> DataLoop::iterate_once(std::int64_t trip, std::vector<Node>& nodes) {
   recording_.writer.sink = &nodes;
   variables_.set(terms());
   for (const ChangedContainer& container : body_.run(trip, {})) {
     if (container.changed() && !variables_.is_carried(container)) {
-      refuse("a list is changed in some iterations of a loop only", "change it in each, or before the loop");
+      refuse("a list is changed in only some iterations of a loop", "change it in each iteration, or before the loop");
     }
   }
   std::vector<Term> results;
@@ -123,13 +124,13 @@ void DataLoop::record_outputs(const std::vector<Term>& results) {
   }
 }
 
-// Carries the results into the next iteration. Returns true when a size changed.
+// Carries the results into the next iteration. Returns true if a size changed.
 bool DataLoop::take_over(const std::vector<Term>& results) {
   bool changed = false;
   for (std::size_t i = 0; i < leaves_.size(); ++i) {
     Term& leaf = leaves_[i].term;
     for (int run = 0; run < recording_.runs.count; ++run) {
-      if (body_.is_in(run)) leaf.seen[run] = results[i].at(run);
+      if (body_.is_in_loop(run)) leaf.seen[run] = results[i].at(run);
     }
     changed |= take_over_type(leaf, results[i]);
   }
@@ -146,7 +147,7 @@ bool DataLoop::take_over_type(const Term& leaf, const Term& result) {
   keep_common_dims(type.dims, recording_.values.type_of(leaf.seen, nullptr).dims);
   if (!result.is_value()) return false;
   const Type& after = recording_.values.type(result.id);
-  keep_common_dims(type.dims, after.dims);  // also where no run enters the loop
+  keep_common_dims(type.dims, after.dims);  // needed if no run enters the loop
   if (type.dtype != DType::undefined && after.dtype != DType::undefined && after.dtype != type.dtype) {
     refuse("a loop whose length depends on data turns a variable from " + std::string(name_of(type.dtype)) + " into " +
                std::string(name_of(after.dtype)),
@@ -155,19 +156,19 @@ bool DataLoop::take_over_type(const Term& leaf, const Term& result) {
   return before != type.dims;
 }
 
-// Gives the leaves the values that the iteration left, although no run continues, to see what another iteration would
+// Sets the leaves to the results of the iteration although no run continues, to find out what another iteration would
 // change.
 void DataLoop::assume_values(const std::vector<Term>& results) {
   for (std::size_t i = 0; i < leaves_.size(); ++i) {
     Seen& seen = leaves_[i].term.seen;
-    supposed_.push_back(seen);
+    actual_values_.push_back(seen);
     for (int run = 0; run < recording_.runs.count; ++run) {
       if (auto value = results[i].at(run)) seen[run] = std::move(value);
     }
   }
 }
 
-// True if two iterations recorded the same operations, and know the values of the same results.
+// True if two iterations recorded the same operations with the same known results.
 bool DataLoop::same_operations(const std::vector<Node>& nodes, const std::vector<Node>& others) const {
   const auto same_values = [&](ValueId a, ValueId b) {
     return recording_.known.contains(a) == recording_.known.contains(b);
@@ -185,7 +186,7 @@ bool DataLoop::same_operations(const std::vector<Node>& nodes, const std::vector
   });
 }
 
-// A size that changes from iteration to iteration is dynamic wherever it shows in the body.
+// Makes sizes that change from iteration to iteration dynamic everywhere in the body.
 void DataLoop::widen(const std::vector<Node>& recorded, const std::vector<Node>& later) {
   if (recorded.size() != later.size()) return;
   for (std::size_t n = 0; n < recorded.size(); ++n) {
@@ -204,11 +205,10 @@ void DataLoop::widen(const std::vector<Node>& recorded, const std::vector<Node>&
   }
 }
 
-// True if an iteration leaves the tensor that it found.
+// True if an iteration does not replace the tensor.
 bool DataLoop::keeps(const Leaf& leaf) const { return recording_.aliases.first_name(leaf.left) == leaf.term.id; }
 
-// Returns the terms that the value may be after the loop: an iteration may leave in one variable the value that the
-// iteration before it left in another.
+// Returns the terms that may be the value after the loop: an iteration may move the value of one variable to another.
 std::vector<const Term*> DataLoop::may_be(const Leaf& leaf) const {
   std::vector<const Term*> terms;
   std::set<const Leaf*> seen;
@@ -221,7 +221,7 @@ std::vector<const Term*> DataLoop::may_be(const Leaf& leaf) const {
   return terms;
 }
 
-// Makes the values that the loop leaves behind results of its node.
+// Makes the carried values results of the loop's node.
 void DataLoop::finish() {
   std::vector<Term> results;
   for (const Leaf& leaf : leaves_) {
@@ -229,9 +229,9 @@ void DataLoop::finish() {
     const Type type = recording_.values.type(leaf.term.id);
     result.id = recording_.values.add(leaf.name_after, ValueSource::node, type);
     if (keeps(leaf) && leaf.start.is_value()) {
-      recording_.aliases.note_same(result.id, leaf.start.id);
+      recording_.aliases.note_same_tensor(result.id, leaf.start.id);
     } else {
-      recording_.aliases.note_passage(result.id, may_be(leaf));
+      recording_.aliases.note_possible_alias(result.id, may_be(leaf));
     }
     node_.outputs.push_back(result.id);
     results.push_back(std::move(result));

@@ -1,6 +1,6 @@
-// DataLoop: a loop whose length depends on data. Its body is recorded in the first iteration, or, if that found sizes
-// that iterations change, in the first one that does not count on them; then the runs go on to the end without
-// recording, so that shapes after the loop are known.
+// DataLoop: records a loop whose length depends on data. The body is recorded in the first iteration, or, if iterations
+// change sizes, in the first one that does not assume them fixed. The runs then continue to the end without recording,
+// so that shapes after the loop are known.
 #pragma once
 
 #include "recorder/script/loop_variables.h"
@@ -15,12 +15,12 @@ class DataLoop {
   void record();
 
  private:
-  // A value that is carried, as the body sees it.
+  // A carried value in the body.
   struct Leaf {
     Term term;
-    Term start;              // carried into the first iteration
+    Term start;              // its value before the first iteration
     std::string name_after;  // name of its value after the loop
-    Term left;               // left by the iteration that is recorded
+    Term left;               // its value at the end of the recorded iteration
   };
 
   void begin(const CarriedForm& form, const LoopVariables::Variable& variable);
@@ -41,7 +41,7 @@ class DataLoop {
   LoopBody body_;
   LoopVariables variables_;
   std::vector<Leaf> leaves_;
-  std::vector<Seen> supposed_;  // the actual values of the leaves, while those of another iteration are assumed
+  std::vector<Seen> actual_values_;  // actual values of the leaves, while assumed values replace them
   Node node_;
 };
 

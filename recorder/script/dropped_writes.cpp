@@ -16,7 +16,8 @@ namespace {
 
 bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 
-// Returns "copy_" of "torch.copy_(x)" and leaves "x)"; nothing of a text that does not begin with a call.
+// Removes a call from the start of the text and returns its name: "copy_" of "torch.copy_(x)", which leaves "x)".
+// Returns "" if the text does not start with a call.
 std::string take_call(std::string_view& text) {
   constexpr std::string_view prefix = "torch.";
   if (!text.starts_with(prefix)) return "";
@@ -27,8 +28,9 @@ std::string take_call(std::string_view& text) {
   return name;
 }
 
-// Returns what a text begins with, without views of it: "CONSTANTS.c0" of "torch.slice(CONSTANTS.c0, 0, 1, 3)".
-std::string viewed(std::string_view text) {
+// Returns the name at the start of a text, without the views around it: "CONSTANTS.c0" of "torch.slice(CONSTANTS.c0, 0,
+// 1, 3)".
+std::string viewed_name(std::string_view text) {
   std::string_view inner = text;
   for (std::string name;
        !(name = take_call(inner)).empty() && facts_of("aten::" + name).memory != ResultMemory::declared;) {
@@ -37,8 +39,8 @@ std::string viewed(std::string_view text) {
   return {text.begin(), std::find_if_not(text.begin(), text.end(), [](char c) { return is_word(c) || c == '.'; })};
 }
 
-// torch.copy_(torch.slice(CONSTANTS.c0, 0, 1, 3), x), or with the view as a variable of its own. Only lines that
-// mention a constant or such a variable are looked at.
+// Counts writes to constants, such as torch.copy_(torch.slice(CONSTANTS.c0, 0, 1, 3), x), also if the view is in a
+// variable. Skips lines before the first constant or such variable of a function.
 std::ptrdiff_t writes_in(const std::string& code) {
   std::unordered_set<std::string> constants;  // variables that are views of constants
   const auto is_constant = [&](const std::string& name) {
@@ -50,13 +52,13 @@ std::ptrdiff_t writes_in(const std::string& code) {
     if (line.find("CONSTANTS.c") == std::string::npos && constants.empty()) continue;
     if (line.find(" def ") != std::string::npos) constants.clear();
     const std::size_t assigned = line.find(" = torch.");
-    if (assigned != std::string::npos && is_constant(viewed(std::string_view(line).substr(assigned + 3)))) {
+    if (assigned != std::string::npos && is_constant(viewed_name(std::string_view(line).substr(assigned + 3)))) {
       constants.insert(line.substr(line.find_first_not_of(' '), assigned - line.find_first_not_of(' ')));
     }
     for (std::size_t at = line.find("torch."); at != std::string::npos; at = line.find("torch.", at + 1)) {
       std::string_view arguments = std::string_view(line).substr(at);
       const std::string name = take_call(arguments);
-      if (is_in_place_name("aten::" + name) && is_constant(viewed(arguments)) &&
+      if (is_in_place_name("aten::" + name) && is_constant(viewed_name(arguments)) &&
           !facts_of("aten::" + name).keeps_content)
         ++count;
     }
@@ -65,15 +67,16 @@ std::ptrdiff_t writes_in(const std::string& code) {
 }
 
 std::ptrdiff_t writes_in(const Program& program) {
-  std::unordered_map<ValueId, ValueId> made_of;  // results, and the first argument of what made them
+  std::unordered_map<ValueId, ValueId> first_arguments;  // by result, the first argument of its operation
   std::ptrdiff_t count = 0;
   for (const Node* node : operations(program)) {
     const auto* first = node->arguments.empty() ? nullptr : node->arguments.front().value.as<ValueRef>();
     if (first == nullptr) continue;
-    for (const ValueId output : node->outputs) made_of.emplace(output, first->id);
+    for (const ValueId output : node->outputs) first_arguments.emplace(output, first->id);
     if (!is_in_place_name(node->target) || facts_of(node->target).keeps_content) continue;
     ValueId id = first->id;
-    for (auto before = made_of.find(id); before != made_of.end(); before = made_of.find(id)) id = before->second;
+    for (auto before = first_arguments.find(id); before != first_arguments.end(); before = first_arguments.find(id))
+      id = before->second;
     if (program.values[id].source == ValueSource::constant) ++count;
   }
   return count;

@@ -11,7 +11,7 @@
 
 namespace whence::recorder::script {
 
-// Returns a warning if the code of the archive at `path` writes to constants more often than the program does.
+// Returns a warning if the code of the archive at `path` has more writes to constants than the program.
 std::optional<Diagnostic> dropped_writes(const std::string& path, const Program& program);
 
 }  // namespace whence::recorder::script

@@ -17,7 +17,7 @@ namespace jit = torch::jit;
 
 namespace {
 
-// Overloads compile to forward__0, forward__1.
+// Removes the suffix of an overload, which compiles to forward__0, forward__1.
 std::string source_name(const std::string& function) {
   const std::size_t mark = function.rfind("__");
   const bool overload = mark != std::string::npos && mark > 0 && mark + 2 < function.size() &&
@@ -25,7 +25,7 @@ std::string source_name(const std::string& function) {
   return overload ? function.substr(0, mark) : function;
 }
 
-// True if the block starts tasks of its own, which a Program computes where it waits for them.
+// True if the block starts tasks. A Program computes a task where it waits for the result.
 bool forks(const jit::Block& block) {
   for (const jit::Node* node : block.nodes()) {
     if (node->kind() == c10::prim::fork) return true;
@@ -65,7 +65,7 @@ void Evaluator::evaluate(const jit::Module& root) {
   jit::Function& forward = root.get_method("forward").function();
   const c10::FunctionSchema& schema = forward.getSchema();
   const Term result = quantized_.output(call(forward, arguments(root, schema), root_scope, {}));
-  const Term output = returned(recording_, result, schema.returns().at(0).type(), operations_.squeezed);
+  const Term output = converted_result(recording_, result, schema.returns().at(0).type(), operations_.squeezed);
   program::add_outputs(output, "", program_.outputs);
   Diagnostics& notes = recording_.writer.notes;
   for (const Node* node : whence::operations(program_)) {
@@ -77,7 +77,7 @@ void Evaluator::evaluate(const jit::Module& root) {
       if (each.assumed) assume(program_, *std::move(each.assumed));
     }
   }
-  for (const ValueId id : recording_.of_two_ranks) recording_.values.type(id).dims.reset();
+  for (const ValueId id : recording_.mixed_ranks) recording_.values.type(id).dims.reset();
   recording_.sizes.name_derived();
   recording_.places.state(program_, inputs_);
   program::finish_program(program_, recording_.known.all());
@@ -91,7 +91,7 @@ std::vector<int> Evaluator::misleading_runs() const {
   return runs;
 }
 
-std::optional<SizeFailure> Evaluator::lack_of_distant_runs() const {
+std::optional<SizeFailure> Evaluator::check_distant_runs() const {
   const auto is_distant = [](std::int64_t size, std::int64_t first) {
     return 3 * size <= 2 * first || 2 * size >= 3 * first;
   };
@@ -103,10 +103,10 @@ std::optional<SizeFailure> Evaluator::lack_of_distant_runs() const {
     }
     if (distant) continue;
     const Error error(Code::baked_size,
-                      "the model runs where the size '" + inputs_.symbols[symbol].name + "' is " +
+                      "the model runs if the size '" + inputs_.symbols[symbol].name + "' is " +
                           std::to_string(sizes[0]) + " or " + std::to_string(sizes[1]) +
-                          ", and at none of the sizes tried that is much larger or smaller: it holds a size of the "
-                          "example",
+                          ", but not at the much larger or smaller sizes that were tried: it holds a size "
+                          "of the example",
                       "compute sizes from the input's shape in the model, script it, or leave the axis out of "
                       "--dynamic",
                       {.stage = "run"});
@@ -115,11 +115,11 @@ std::optional<SizeFailure> Evaluator::lack_of_distant_runs() const {
   return std::nullopt;
 }
 
-// Those of forward, the module itself first.
+// Returns the arguments of forward; the first is the module itself.
 std::vector<Term> Evaluator::arguments(const jit::Module& root, const c10::FunctionSchema& schema) {
   std::vector<Term> terms{Term::of_object(root._ivalue())};
   for (std::size_t i = 0; i < inputs_.names.size(); ++i) {
-    if (inputs_.left_to_default.contains(i)) {
+    if (inputs_.defaulted_arguments.contains(i)) {
       terms.push_back(objects_.from_host(inputs_.arguments[i][0], inputs_.names[i]));
       continue;
     }
@@ -151,7 +151,7 @@ Term Evaluator::call(jit::Function& function, std::vector<Term> arguments, Scope
   return graph->outputs().empty() ? Term() : call.term(graph->outputs()[0]);
 }
 
-// An error without a place happened here.
+// Evaluates a node, and adds its place to errors without one.
 void Evaluator::carry_out(const Step& step) {
   try {
     dispatch(step);
@@ -170,14 +170,14 @@ void Evaluator::dispatch(const Step& step) {
     case c10::prim::Constant: {
       const auto value = jit::toIValue(node.output());
       if (value && value->isTensor()) program::mark_number(value->toTensor());
-      return step.give(value ? objects_.from_host(*value, node.output()->debugName()) : Term());
+      return step.set_output(value ? objects_.from_host(*value, node.output()->debugName()) : Term());
     }
     case c10::prim::GetAttr:
-      return step.give(objects_.attribute(step.in(0), node.s(c10::attr::name)));
+      return step.set_output(objects_.attribute(step.in(0), node.s(c10::attr::name)));
     case c10::prim::SetAttr:
       return objects_.set_attribute(step);
     case c10::prim::CreateObject:
-      return step.give(objects_.create(step));
+      return step.set_output(objects_.create(step));
     case c10::prim::CallMethod:
       return call_method(step);
     case c10::prim::CallFunction:
@@ -204,13 +204,13 @@ void Evaluator::call_method(const Step& step) {
   }
   ScopeId scope = step.call.scope;
   const ModuleId module = objects_.module_of(object);
-  // A module's forward is a call of the module. Other methods are part of whatever runs, unless they belong to
-  // another module than the one that is running.
+  // A call of forward is a call of the module. Other methods belong to the scope that calls them, unless they are
+  // methods of another module.
   const bool forward = name.starts_with("forward") && name.find_first_not_of("0123456789", 7) == std::string::npos;
   if (module != none_id && (forward || program_.scopes[scope].module != module)) {
     scope = recording_.writer.enter(scope, module);
   }
-  step.give(call(*method, step.inputs(), scope, recording_.writer.callers_of(step)));
+  step.set_output(call(*method, step.inputs(), scope, recording_.writer.callers_of(step)));
 }
 
 void Evaluator::call_function(const Step& step) {
@@ -218,7 +218,7 @@ void Evaluator::call_function(const Step& step) {
   if (function == nullptr) refuse("a function without TorchScript code is called", "trace the model instead");
   std::vector<Term> arguments;
   for (std::size_t i = 1; i < step.count(); ++i) arguments.push_back(step.in(i));
-  step.give(call(*function, std::move(arguments), step.call.scope, recording_.writer.callers_of(step)));
+  step.set_output(call(*function, std::move(arguments), step.call.scope, recording_.writer.callers_of(step)));
 }
 
 }  // namespace whence::recorder::script

@@ -1,10 +1,10 @@
-// Evaluator: runs a TorchScript program symbolically and writes down, as a Program, the operations it performs.
+// Evaluator: runs a TorchScript program symbolically, and records the operations that it performs as a Program.
 //
-// It walks the graphs before inlining, because only there each call still names the module instance it is made on; it
-// enters calls itself. Host computation (module attributes, containers, integers that come from no tensor) is carried
-// out at once, as Python does while tracing; control flow whose condition is settled is followed, any other becomes a
-// node with nested blocks. With example inputs every operation is also executed, at one size or at several in lockstep:
-// dtypes and shapes are then those that PyTorch computed, and a size that differs between the runs is dynamic.
+// It walks the graphs before inlining, where each call still names its module instance, and enters calls itself. Host
+// computation (module attributes, containers, integers that come from no tensor) is carried out at once, as Python does
+// while tracing. Control flow with a settled condition is followed; other control flow becomes a node with nested
+// blocks. With example inputs every operation is also executed, at one size or at several in lockstep: dtypes and
+// shapes are then those that PyTorch computed, and a size that differs between the runs is dynamic.
 //
 // Throws Error: run_failed, unsupported_feature.
 #pragma once
@@ -17,10 +17,10 @@
 
 namespace whence::recorder::script {
 
-// The model runs at the sizes of the example, and not at the others of the dynamic axes.
+// The model runs at the sizes of the example, but not at other sizes of the dynamic axes.
 struct SizeFailure {
   Diagnostics diagnostics;
-  std::size_t reached = 0;  // number of values computed before; 0 if it is not one operation that fails
+  std::size_t reached = 0;  // number of values computed before; 0 if no single operation failed
 };
 
 class Evaluator {
@@ -30,15 +30,15 @@ class Evaluator {
   // Evaluates forward of `root` and fills inputs, outputs, values, scopes, stacks, constants and the body.
   std::optional<SizeFailure> run(const torch::jit::Module& root);
 
-  // Returns the witnesses that the model does not accept, and whose large sizes hide what the others show: where a
-  // table of positions ends, a slice is shorter than the input. The last comes first.
+  // Returns the check runs that failed and whose large sizes hide a symbol that the other runs show: a slice of a
+  // position table, for example, is shorter than a long input. The last run is first.
   std::vector<int> misleading_runs() const;
 
-  // Returns a failure if the model runs nowhere but near the example's size of some axis: sizes within one stride of
-  // each other (15 and 16, halved) would hide a size that the program holds.
-  std::optional<SizeFailure> lack_of_distant_runs() const;
+  // Returns a failure if, for some axis, the model runs only near the example's size: sizes within one stride of each
+  // other (15 and 16, halved) would hide a size of the example in the program.
+  std::optional<SizeFailure> check_distant_runs() const;
 
-  // Returns notes for the user about the evaluated program: attributes that it sets.
+  // Returns notes for the user about the evaluated program, such as attributes that it sets.
   const Diagnostics& notes() const { return recording_.writer.notes; }
 
  private:

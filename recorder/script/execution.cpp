@@ -12,12 +12,12 @@ namespace jit = torch::jit;
 
 namespace {
 
-// PyTorch's recurrent kernels do not compare the batch size of the initial states with the input's, nor the input's
-// features with the weights', and access memory out of bounds if they differ, as they may when one is a dynamic axis.
+// Checks sizes that PyTorch's recurrent kernels do not compare: the batch sizes of initial states and input, and the
+// features of input and weights. If they differ, as they may if one is a dynamic axis, the kernels access memory out of
+// bounds.
 void check_recurrent_state(const jit::Node& node, const jit::Stack& stack) {
   if (!facts_of(node.kind().toQualString()).recurrent) return;
-  constexpr std::size_t argument_count =
-      9;  // arguments of both forms: x, state, ..., batch_first and x, batch sizes, state, ...
+  constexpr std::size_t argument_count = 9;  // both forms: (x, state, ..., batch_first), (x, batch sizes, state, ...)
   if (stack.size() < argument_count || !stack[0].isTensor()) return;
   const at::Tensor& input = stack[0].toTensor();
   const bool packed = stack[1].isTensor() && stack[1].toTensor().scalar_type() == at::kLong;
@@ -36,24 +36,24 @@ void check_recurrent_state(const jit::Node& node, const jit::Stack& stack) {
       packed ? stack[1].toTensor()[0].item<std::int64_t>() : input.size(stack[argument_count - 1].toBool() ? 0 : 1);
   for (const at::Tensor& state : initial) {
     if (state.dim() == 3 && state.size(1) != batch) {
-      throw std::invalid_argument("the initial state is of batch " + std::to_string(state.size(1)) + ", the input of " +
-                                  std::to_string(batch));
+      throw std::invalid_argument("the initial state has batch size " + std::to_string(state.size(1)) +
+                                  ", the input has " + std::to_string(batch));
     }
     if (state.dim() == 3 && state.size(0) != initial.front().size(0)) {
-      throw std::invalid_argument("the initial states are of different numbers of layers");
+      throw std::invalid_argument("the initial states have different numbers of layers");
     }
   }
 }
 
-// Results with another layout than strides have no bytes of their shape; a nested tensor has no shape, though its
-// layout is said to be strides. A Program has no dtype for complex numbers in half precision.
+// Refuses tensors that a Program cannot represent: sparse tensors have no bytes of their shape, nested tensors have no
+// shape although their layout is strided, and there is no dtype for complex numbers in half precision.
 void refuse_without_shape(const jit::Node& node, const jit::Stack& results) {
   const std::string name = node.kind().toQualString();
   for (const c10::IValue& result : results) {
     if (!result.isTensor() || !result.toTensor().defined()) continue;
     if (result.toTensor().is_nested()) {
       refuse(name + " makes a nested tensor, which ONNX operators cannot take",
-             "keep the tensor padded; where PyTorch's own attention makes it, trace after "
+             "keep the tensor padded; if PyTorch's own attention makes it, trace after "
              "torch.backends.mha.set_fastpath_enabled(False), as whence.export does");
     }
     if (result.toTensor().scalar_type() == at::kComplexHalf) {
@@ -64,8 +64,9 @@ void refuse_without_shape(const jit::Node& node, const jit::Stack& results) {
   }
 }
 
-// A number that was traced, as in `ids * 0.5`, is one where an operation reads it; what is computed from it is a tensor
-// (torch.tensor(0.5), which a trace writes as detach of a number), though shallow copies keep the mark.
+// Removes the mark of a Python number from results. A traced number, as in `ids * 0.5`, is a number only as an
+// argument. A result computed from it is a tensor (torch.tensor(0.5), which a trace writes as detach of a number), but
+// shallow copies keep the mark.
 void unmark_numbers(const jit::Stack& results, const std::vector<Term>& arguments, int run) {
   for (const c10::IValue& result : results) {
     if (!result.isTensor() || !result.toTensor().defined()) continue;
@@ -79,34 +80,34 @@ void unmark_numbers(const jit::Stack& results, const std::vector<Term>& argument
   }
 }
 
-// Drops PyTorch's warnings: at sizes that whence chose they are none of the user's business.
+// Drops PyTorch's warnings: at sizes that whence chose, they do not concern the user.
 struct Silence : c10::WarningHandler {
   void process(const c10::Warning&) override {}
 };
 
-// Axes of a tensor, elements of a list.
+// Returns the number of axes of a tensor or of elements of a list.
 std::size_t extent(const c10::IValue& value) {
   if (value.isTensor()) return value.toTensor().defined() ? static_cast<std::size_t>(value.toTensor().dim()) : 0;
   return value.isList() ? value.toListRef().size() : 0;
 }
 
-// True if a size that whence chose makes a tensor that is very much larger than the example's: eye(n * n).
-bool outgrows(const jit::Stack& results, const std::optional<std::vector<c10::IValue>>& example) {
-  constexpr std::int64_t large = 1 << 24, most_times = 1 << 10;
+// True if a tensor is very much larger than in the example, because of a size that whence chose: eye(n * n).
+bool is_much_larger(const jit::Stack& results, const std::optional<std::vector<c10::IValue>>& example) {
+  constexpr std::int64_t large = 1 << 24, max_factor = 1 << 10;
   for (std::size_t i = 0; example && i < results.size(); ++i) {
     const c10::IValue &result = results[i], &usual = (*example)[i];
     if (!result.isTensor() || !result.toTensor().defined() || !usual.isTensor() || !usual.toTensor().defined())
       continue;
     const std::int64_t elements = result.toTensor().numel();
-    if (elements > large && elements / most_times > usual.toTensor().numel()) return true;
+    if (elements > large && elements / max_factor > usual.toTensor().numel()) return true;
   }
   return false;
 }
 
-// With sizes of 1 a squeeze drops axes that it keeps elsewhere, and an axis is not split into as many parts. A program
-// has one rank for each tensor, and lists that are unpacked have one length: this witness leaves where no other run
-// differs.
-void leave_alone_in_extent(Lockstep& runs, const jit::Node& node, Results& results) {
+// Drops the check run with size 1 if only its results differ in rank or length. At size 1 a squeeze drops axes that it
+// keeps otherwise, and an axis is split into fewer parts; a program has one rank for each tensor, and one length for
+// each unpacked list.
+void drop_single_run_if_different(Lockstep& runs, const jit::Node& node, Results& results) {
   if (runs.single == 0 || !results[0] || !results[runs.single]) return;
   if (std::ranges::any_of(node.outputs(), [](const jit::Value* output) { return becomes_sequence(*output); })) return;
   const auto as_example = [&](const auto& run) {
@@ -119,31 +120,31 @@ void leave_alone_in_extent(Lockstep& runs, const jit::Node& node, Results& resul
   results[runs.single].reset();
 }
 
-// A run that goes through a side of a condition which it does not take shows sizes, but not the rank that a squeeze
-// leaves there: if x.size(0) == 1: x = x.squeeze(0).
-void leave_out_pretended_ranks(const Lockstep& runs, Results& results) {
-  std::optional<int> proper;
-  for (int run = 0; run < runs.count && !proper; ++run) {
-    if (results[run] && !runs.pretends[run]) proper = run;
+// Drops results of a different rank in runs that do not take the current side of a branch. Under `x.size(0) == 1`,
+// their x.squeeze(0) keeps the axis.
+void drop_ranks_off_path(const Lockstep& runs, Results& results) {
+  std::optional<int> on_path;
+  for (int run = 0; run < runs.count && !on_path; ++run) {
+    if (results[run] && !runs.off_path[run]) on_path = run;
   }
   const auto has_rank_of = [](const c10::IValue& value, const c10::IValue& other) {
     return !value.isTensor() || !other.isTensor() || extent(value) == extent(other);
   };
-  for (int run = 0; run < runs.count && proper; ++run) {
-    if (!results[run] || !runs.pretends[run]) continue;
-    if (!std::ranges::equal(*results[run], *results[*proper], has_rank_of)) results[run].reset();
+  for (int run = 0; run < runs.count && on_path; ++run) {
+    if (!results[run] || !runs.off_path[run]) continue;
+    if (!std::ranges::equal(*results[run], *results[*on_path], has_rank_of)) results[run].reset();
   }
 }
 
 }  // namespace
 
-// An operator of any number of arguments (aten::format) finds their number on the stack, above them.
+// A variadic operator (aten::format) reads the number of its arguments from the top of the stack.
 void call_operator(const jit::Node& node, jit::Stack& stack) {
   const jit::Operator* found = node.maybeOperator();
   if (found != nullptr && found->hasOperation() && found->schema().is_vararg()) {
     stack.emplace_back(static_cast<std::int64_t>(stack.size()));
   }
-  // PyTorch does not ask, and the process would end.
+  // PyTorch does not check this, and the process would crash.
   const bool divides = node.kind() == c10::aten::remainder && stack.size() == 2 && stack[0].isInt() && stack[1].isInt();
   if (divides && stack[1].toInt() == 0) throw std::runtime_error("ZeroDivisionError: integer modulo by zero");
   node.getOperation()(stack);
@@ -166,15 +167,15 @@ Results execute(Recording& recording, const Step& step, const std::vector<Term>&
       recording.changes.save(written, run);
       call_operator(step.node, *stack);
     } catch (const std::exception& error) {
-      if (runs.pretends[run]) continue;
+      if (runs.off_path[run]) continue;
       if (run > 1) {
         runs.alive[run] = false;
         continue;
       }
       if (run == 1) {
         recording.fail_at_second_size(
-            "the model does not run where the dynamic axes have other sizes: " + torch_message(error),
-            "compute sizes from the input's shape in the model, give axes that are equal one name, or leave one out of "
+            "the model does not run at other sizes of the dynamic axes: " + torch_message(error),
+            "compute sizes from the input's shape in the model, give equal axes one name, or leave one out of "
             "--dynamic");
       }
       throw Error(Code::run_failed, "PyTorch cannot run the model on these inputs: " + torch_message(error),
@@ -182,14 +183,14 @@ Results execute(Recording& recording, const Step& step, const std::vector<Term>&
     }
     refuse_without_shape(step.node, *stack);
     unmark_numbers(*stack, arguments, run);
-    if (run > 1 && outgrows(*stack, results[0])) {
+    if (run > 1 && is_much_larger(*stack, results[0])) {
       runs.alive[run] = false;
       continue;
     }
     results[run] = std::vector<c10::IValue>(stack->begin(), stack->end());
   }
-  leave_out_pretended_ranks(runs, results);
-  leave_alone_in_extent(runs, step.node, results);
+  drop_ranks_off_path(runs, results);
+  drop_single_run_if_different(runs, step.node, results);
   return results;
 }
 

@@ -5,15 +5,15 @@
 
 namespace whence::recorder::script {
 
-// Executes the node and returns its outputs in each run that takes part. A witness that fails drops out. Throws Error
-// run_failed; baked_size; unsupported_feature for tensors that have no form in a Program.
+// Executes the node and returns its outputs in each run that takes part. A check run that fails is dropped. Throws
+// Error run_failed; baked_size; unsupported_feature for tensors that a Program cannot represent.
 using Results = PerRun<std::optional<std::vector<c10::IValue>>>;
 Results execute(Recording& recording, const Step& step, const std::vector<Term>& arguments);
 
-// Sets the step's outputs to the results as values of `node`, a node that is not yet written.
+// Sets the step's outputs to the results as values of `node`, which is not yet written.
 void give_results(Recording& recording, const Step& step, const Results& results, bool known, Node& node);
 
-// Calls the operator of `node`; `stack` has its arguments and then its results.
+// Calls the operator of `node`, which replaces its arguments on the stack by its results.
 void call_operator(const torch::jit::Node& node, torch::jit::Stack& stack);
 
 }  // namespace whence::recorder::script

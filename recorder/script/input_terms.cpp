@@ -42,7 +42,7 @@ class InputTerms {
     return is_quantized(term.seen[0]) ? quantized_.input(std::move(term), name) : term;
   }
 
-  // The part of a container that `part_of` takes out of what each run passes.
+  // Returns the term of one element of a container; `part_of` reads it from the container of each run.
   Term part(const PerRun<const c10::IValue*>& values, const std::string& name, const auto& part_of) {
     PerRun<c10::IValue> parts;
     PerRun<const c10::IValue*> pointers{};
@@ -70,7 +70,7 @@ class InputTerms {
       const c10::IValue& key = entry.key();
       if (key.isTensor()) {
         throw Error(Code::unsupported_feature, "input '" + name + "' is a dict whose keys are tensors",
-                    "give its values under texts or numbers", {.stage = "run"});
+                    "use strings or numbers as keys", {.stage = "run"});
       }
       const std::string key_name = key.isString() ? key.toStringRef() : std::to_string(items.size() / 2);
       items.push_back(Term::literal(key));
@@ -83,10 +83,11 @@ class InputTerms {
   void note_constant(const c10::IValue& value, const std::string& name) {
     std::ostringstream text;
     text << value;
-    recording_.writer.notes.push_back(warning(
-        Code::unsupported_feature,
-        "input '" + name + "' is not a tensor: it is kept as " + text.str() + ", and is not an input of the graph",
-        "let forward take a tensor, if the value is to change between runs", {.stage = "read"}));
+    recording_.writer.notes.push_back(warning(Code::unsupported_feature,
+                                              "input '" + name + "' is not a tensor: it is stored as the constant " +
+                                                  text.str() + ", and is not an input of the graph",
+                                              "let forward take a tensor if the value is to change between runs",
+                                              {.stage = "read"}));
   }
 
   Recording& recording_;

@@ -6,8 +6,8 @@
 
 namespace whence::recorder::script {
 
-// `values`: the argument in each run, null if there are no example inputs; `type` as declared. Throws Error
-// unsupported_feature for dicts with tensors as keys.
+// Returns the term of an argument. `values`: the argument in each run, null without example inputs; `type`: as
+// declared. Throws Error unsupported_feature for dicts with tensors as keys.
 Term input_term(Recording& recording, Quantized& quantized, const PerRun<const c10::IValue*>& values,
                 const c10::TypePtr& type, const std::string& name);
 

@@ -8,8 +8,9 @@ namespace jit = torch::jit;
 
 namespace {
 
-// A folded result may not be much larger than what it was made from: such are cheaper to compute than to store.
-constexpr std::size_t always_small_enough = 1 << 20;
+// Larger results are folded only if they are not much larger than their arguments: others are cheaper to compute than
+// to store.
+constexpr std::size_t max_small_result = 1 << 20;
 
 std::size_t bytes_in(const c10::IValue& value) {
   if (value.isTensor()) return value.toTensor().defined() ? value.toTensor().nbytes() : 0;
@@ -31,7 +32,7 @@ bool KnownValues::is_known(const Term& term) const {
   return std::ranges::none_of(memories_of(term), [&](const auto* memory) { return unknown_memory_.contains(memory); });
 }
 
-// The sizes that the operator asks for are the same in every run.
+// True if the sizes that the operator returns are the same in every run.
 bool KnownValues::is_known_size(const jit::Node& node, const std::vector<Term>& arguments, const Term& sized) const {
   const auto& dims = values_.type(sized.id).dims;
   if (!dims) return false;
@@ -48,8 +49,8 @@ bool KnownValues::is_known_size(const jit::Node& node, const std::vector<Term>& 
   return axis < 0 || axis >= rank || (*dims)[static_cast<std::size_t>(axis)].is_static();
 }
 
-bool KnownValues::is_result(const jit::Node& node, const std::vector<Term>& arguments,
-                            const std::optional<std::vector<c10::IValue>>& results) const {
+bool KnownValues::is_known_result(const jit::Node& node, const std::vector<Term>& arguments,
+                                  const std::optional<std::vector<c10::IValue>>& results) const {
   if (!results || node.isNondeterministic() || runs_.depth > 0) return false;
   const std::string target = node.kind().toQualString();
   if (target.starts_with("aten::empty") || target == "aten::new_empty") return false;
@@ -65,7 +66,7 @@ bool KnownValues::is_result(const jit::Node& node, const std::vector<Term>& argu
     if (term.seen[0]) input_bytes += bytes_in(*term.seen[0]);
   }
   for (const c10::IValue& value : *results) output_bytes += bytes_in(value);
-  return output_bytes <= always_small_enough || output_bytes <= 2 * input_bytes;
+  return output_bytes <= max_small_result || output_bytes <= 2 * input_bytes;
 }
 
 void KnownValues::add(const Term& term) {
@@ -74,7 +75,7 @@ void KnownValues::add(const Term& term) {
   for (const auto* memory : memories_of(term)) in_memory_[memory].push_back(term.id);
 }
 
-// A write changes everything that shares the memory. Constants noted so far keep what they were.
+// Copies the contents of known values before a write changes the memory that they share.
 void KnownValues::before_write(const std::vector<const Term*>& written) {
   for (const Term* term : written) {
     for (const auto* memory : memories_of(*term)) {

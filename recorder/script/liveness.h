@@ -1,12 +1,12 @@
-// Finds whether a value of a graph is read again, also by later iterations of a loop.
+// Finds whether a value of a graph is read again, including in later iterations of a loop.
 #pragma once
 
 #include "recorder/base/torch_pch.h"
 
 namespace whence::recorder::script {
 
-// True if a node behind `at`, or in a later iteration of a loop around it, reads the value; `at` and its own blocks do
-// not count.
+// True if a node after `at`, or a node in a later iteration of a loop around it, reads the value. Reads by `at` and by
+// its own blocks do not count.
 bool is_read_after(const torch::jit::Value& value, const torch::jit::Node& at);
 
 // True if an iteration of the loop reads the value, which was computed before the loop.

@@ -1,5 +1,5 @@
-// Lockstep: which of the runs on example inputs take part in the current node, and how many blocks that depend on data
-// are around it. Control flow sets this; all code that executes an operation reads it.
+// Lockstep: which of the runs on example inputs take part in the current node, and how many data-dependent blocks are
+// around it. Control flow sets this; all code that executes an operation reads it.
 #pragma once
 
 #include "recorder/program/term.h"
@@ -14,16 +14,16 @@ class Lockstep {
 
   bool takes_part(int run) const { return active[run] && alive[run]; }
 
-  // True if the node is evaluated only for its shapes, and no run really reaches it.
+  // True if no run really reaches the node: it is evaluated only for its shapes.
   bool speculative() const {
-    if (count == 0) return pretends[0];
+    if (count == 0) return off_path[0];
     for (int run = 0; run < count; ++run) {
-      if (takes_part(run) && !pretends[run]) return false;
+      if (takes_part(run) && !off_path[run]) return false;
     }
     return true;
   }
 
-  // Returns by run what `value_in` returns for the run's number.
+  // Returns the result of `value_in` for each run.
   Seen each(const auto& value_in) const {
     Seen seen;
     for (int run = 0; run < count; ++run) seen[run] = value_in(run);
@@ -31,10 +31,10 @@ class Lockstep {
   }
 
   const int count;                // 0: no example inputs
-  const int single;               // the witness whose dynamic axes are 1 long; 0: there is none
-  PerRun<bool> active = every();  // a loop may end earlier in one of them
-  PerRun<bool> alive = every();   // false for a witness that failed
-  PerRun<bool> pretends{};        // runs inside a branch that they do not take: their failures do not count
+  const int single;               // the check run with size 1 for all dynamic axes; 0: none
+  PerRun<bool> active = every();  // false for a run that has left the current loop
+  PerRun<bool> alive = every();   // false for a check run that failed
+  PerRun<bool> off_path{};        // runs in a branch side that they do not take: their failures do not count
   int depth = 0;                  // data-dependent blocks around the current node
 
  private:

@@ -39,7 +39,7 @@ bool unroll(Recording& recording, BlockRunner& blocks, const Step& step) {
     for (std::size_t i = 0; i < carried.size(); ++i) carried[i] = step.call.term(body.outputs()[i + 1]);
   }
   watch.keep_writes();
-  BlockRunner::forget(body, step.call);
+  BlockRunner::release(body, step.call);
   for (std::size_t i = 0; i < carried.size(); ++i) env[step.node.outputs()[i]] = carried[i];
   return true;
 }

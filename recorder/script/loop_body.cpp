@@ -13,7 +13,7 @@ LoopBody::LoopBody(Recording& recording, BlockRunner& blocks, const Step& loop)
       recording_(recording),
       blocks_(blocks) {
   for (int run = 0; run < recording.runs.count; ++run) {
-    going_[run] = recording.runs.active[run] && bound(run) > 0 && holds(condition, run);
+    in_loop_[run] = recording.runs.active[run] && bound(run) > 0 && holds(condition, run);
   }
   index = Term::of_value(
       recording.values.add("iteration", ValueSource::block_input, program::declared_type(c10::IntType::get())));
@@ -30,12 +30,12 @@ std::vector<ChangedContainer> LoopBody::run(std::int64_t trip, PerRun<bool> on_t
   Lockstep& runs = recording_.runs;
   Restore depth(runs.depth);
   Restore active(runs.active);
-  Restore pretends(runs.pretends);
+  Restore off_path(runs.off_path);
   ++runs.depth;
-  if (any_in()) {
-    runs.active = going_;
+  if (any_in_loop()) {
+    runs.active = in_loop_;
   } else {
-    runs.pretends.fill(true);
+    runs.off_path.fill(true);
     on_trial.fill(true);
   }
   for (int run = 0; run < runs.count; ++run) index.seen[run] = c10::IValue(trip);
@@ -46,14 +46,14 @@ std::vector<ChangedContainer> LoopBody::run(std::int64_t trip, PerRun<bool> on_t
 }
 
 void LoopBody::end_iteration(std::int64_t trip) {
-  constexpr std::int64_t most_of_witness = 1000;
+  constexpr std::int64_t max_check_iterations = 1000;
   const Term next = next_condition();
   Lockstep& runs = recording_.runs;
   for (int run = 0; run < runs.count; ++run) {
-    going_[run] = going_[run] && trip + 1 < bound(run) && holds(next, run);
-    // A size that whence chose may take a loop round millions of times.
-    if (run <= 1 || !going_[run] || going_[0] || going_[1] || trip < most_of_witness) continue;
-    runs.alive[run] = going_[run] = false;
+    in_loop_[run] = in_loop_[run] && trip + 1 < bound(run) && holds(next, run);
+    // A size that whence chose may cause millions of iterations, so that check run is dropped.
+    if (run <= 1 || !in_loop_[run] || in_loop_[0] || in_loop_[1] || trip < max_check_iterations) continue;
+    runs.alive[run] = in_loop_[run] = false;
   }
 }
 

@@ -1,4 +1,4 @@
-// LoopBody: the body of a loop on data, evaluated by the runs that are still in the loop.
+// LoopBody: the body of a data-dependent loop, evaluated by the runs that are still in the loop.
 #pragma once
 
 #include <algorithm>
@@ -16,22 +16,22 @@ class LoopBody {
   // Undoes writes of the runs that are `on_trial`. Returns the containers from before the loop that it changed.
   std::vector<ChangedContainer> run(std::int64_t trip, PerRun<bool> on_trial);
 
-  // Returns the condition for another iteration, as the last one left it.
+  // Returns the condition for another iteration, as the last iteration computed it.
   const Term& next_condition() const { return step.call.term(block.outputs()[0]); }
-  // Return the i-th variable as an iteration finds it, and as it leaves it.
+  // Return the i-th variable at the start and at the end of an iteration.
   Term& variable(std::size_t i) { return step.call.env[block.inputs()[i + 1]]; }
   const Term& variable_after(std::size_t i) const { return step.call.term(block.outputs()[i + 1]); }
-  // Takes out the runs that end with iteration `trip`.
+  // Removes the runs for which iteration `trip` is the last.
   void end_iteration(std::int64_t trip);
 
-  bool is_in(int run) const { return going_[run]; }
-  bool any_in() const {
-    return std::ranges::any_of(going_, [](bool goes_on) { return goes_on; });
+  bool is_in_loop(int run) const { return in_loop_[run]; }
+  bool any_in_loop() const {
+    return std::ranges::any_of(in_loop_, [](bool goes_on) { return goes_on; });
   }
 
   const Step& step;
   const torch::jit::Block& block;
-  const Term trips, condition;  // as the loop finds them
+  const Term trips, condition;  // before the loop
   const Origin origin;          // the origin of the loop's node
   Term index;                   // the number of the iteration
 
@@ -41,7 +41,7 @@ class LoopBody {
 
   Recording& recording_;
   BlockRunner& blocks_;
-  PerRun<bool> going_{};
+  PerRun<bool> in_loop_{};
 };
 
 }  // namespace whence::recorder::script

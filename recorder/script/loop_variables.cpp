@@ -13,7 +13,7 @@ LoopVariables::LoopVariables(Recording& recording, LoopBody& body) : recording_(
     starts_.push_back(loop.in(i));
     variables_.push_back({input.debugName(), output.debugName(), {}, output.type(), {}});
   }
-  if (!certain_before_loop()) {
+  if (!forms_known_before_loop()) {
     find_forms();
     return;
   }
@@ -22,8 +22,8 @@ LoopVariables::LoopVariables(Recording& recording, LoopBody& body) : recording_(
   }
 }
 
-// True where the variables as they are before the loop decide how they are carried.
-bool LoopVariables::certain_before_loop() const {
+// True if the variables before the loop determine how they are carried.
+bool LoopVariables::forms_known_before_loop() const {
   for (std::size_t i = 0; i < starts_.size(); ++i) {
     if (variables_[i].type->kind() == c10::TypeKind::OptionalType) return false;
     if (starts_[i].items || starts_[i].kind == Term::Kind::unset) return false;
@@ -31,15 +31,15 @@ bool LoopVariables::certain_before_loop() const {
   return !may_change_containers(body_.block);
 }
 
-// Finds the forms by trying the body: only then it shows that a container grows or a variable becomes None. A variable
-// in another form may change what the body does, so the body is tried until no form changes.
+// Finds the forms by evaluating the body: only this shows that a container grows or a variable becomes None. A variable
+// in another form may change what the body does, so the body is evaluated until no form changes.
 void LoopVariables::find_forms() {
   std::vector<Term> tried;
-  for (const Term& start : starts_) tried.push_back(unsettled(start));
+  for (const Term& start : starts_) tried.push_back(with_placeholders(start));
   for (bool stable = false; !stable;) {
-    const std::size_t doubts = in_doubt_.size();
+    const std::size_t ambiguous_before = ambiguous_.size();
     const std::vector<Term> after = try_body(tried);
-    stable = after.size() == tried.size() && in_doubt_.size() == doubts;
+    stable = after.size() == tried.size() && ambiguous_.size() == ambiguous_before;
     std::vector<Term> next;
     for (std::size_t i = 0; i < starts_.size(); ++i) {
       variables_[i].form = form_of(recording_, starts_[i], after[i], variables_[i].type);
@@ -50,8 +50,8 @@ void LoopVariables::find_forms() {
   }
 }
 
-// Evaluates an iteration without recording it. `tried`: the variables and changed containers as the iteration finds
-// them. Returns them as it leaves them; lists, dicts and attributes that it is the first to change are added.
+// Evaluates an iteration without recording it. `tried`: the variables and changed containers at its start. Returns them
+// at its end, followed by the lists, dicts and attributes that it is the first to change.
 std::vector<Term> LoopVariables::try_body(const std::vector<Term>& tried) {
   std::vector<Node> discarded;
   Restore sink(recording_.writer.sink);
@@ -63,9 +63,9 @@ std::vector<Term> LoopVariables::try_body(const std::vector<Term>& tried) {
     const Term variable = tried[i].copied();
     add_containers(i, starts_[i], before_);
     add_containers(i, variable, found);
-    place(i, variable);
+    set_variable(i, variable);
   }
-  std::set<Items> in_sight = containers_in_sight(recording_, body_.step, Sight::in_body);
+  std::set<Items> reachable = reachable_containers(recording_, body_.step, Reach::in_body);
   PerRun<bool> on_trial;
   on_trial.fill(true);
   std::vector<ChangedContainer> changed = body_.run(0, on_trial);
@@ -80,7 +80,7 @@ std::vector<Term> LoopVariables::try_body(const std::vector<Term>& tried) {
   for (const Variable& variable : variables_) {
     if (variable.in_place) *variable.in_place->items = variable.in_place->before;
   }
-  doubt_shared(found, std::move(in_sight));
+  mark_shared(found, std::move(reachable));
   for (ChangedContainer& container : changed) {
     if (is_carried(container)) continue;
     starts_.push_back(Term::container(container.kind, container.before));
@@ -92,19 +92,20 @@ std::vector<Term> LoopVariables::try_body(const std::vector<Term>& tried) {
   return after;
 }
 
-// Adds the lists and dicts in the i-th variable. One that is changed in place is itself under all its names.
+// Adds the lists and dicts in the i-th variable, except a container that is changed in place: it remains the same
+// object.
 void LoopVariables::add_containers(std::size_t i, const Term& variable, Containers& found) const {
   each_container(variable, {i}, [&](const Path& path, const Items& items) {
     if (path.size() > 1 || !variables_[i].in_place) found.emplace(path, items);
   });
 }
 
-// Sets the i-th variable as an iteration finds it.
-void LoopVariables::place(std::size_t i, const Term& variable) {
+// Sets the i-th variable at the start of an iteration.
+void LoopVariables::set_variable(std::size_t i, const Term& variable) {
   Containers found;
   add_containers(i, variable, found);
   for (const auto& [path, items] : found) {
-    if (in_doubt_.contains(path)) recording_.changes.doubt(items);
+    if (ambiguous_.contains(path)) recording_.changes.mark_ambiguous(items);
   }
   if (variables_[i].in_place) {
     *variables_[i].in_place->items = *variable.items;
@@ -113,55 +114,56 @@ void LoopVariables::place(std::size_t i, const Term& variable) {
   }
 }
 
-// The objects that lists and dicts in the variables stand for, in the first iteration and in later ones.
-StandIns LoopVariables::stand_ins(const Containers& found) const {
+// Returns the objects that lists and dicts in the variables replace, in the first iteration and in later ones.
+Replacements LoopVariables::replacements(const Containers& found) const {
   const auto at = [](const Containers& containers, const Path& path) {
     const auto there = containers.find(path);
     return there == containers.end() ? nullptr : there->second;
   };
-  StandIns stand_ins;
-  for (const auto& [path, items] : found) stand_ins.note(items, {at(before_, path), at(left_, path)});
-  return stand_ins;
+  Replacements replacements;
+  for (const auto& [path, items] : found) replacements.note(items, {at(before_, path), at(left_, path)});
+  return replacements;
 }
 
-// Puts containers that iterations `found` in doubt if each may be the same object as another.
-void LoopVariables::doubt_shared(const Containers& found, std::set<Items> in_sight) {
-  for (const auto& [path, items] : found) in_sight.insert(items);
-  stand_ins(found).refuse_changes(recording_.changes, in_sight);
+// Marks the containers at the start of iterations as ambiguous if they may be the same object as another.
+void LoopVariables::mark_shared(const Containers& found, std::set<Items> reachable) {
+  for (const auto& [path, items] : found) reachable.insert(items);
+  replacements(found).refuse_changes(recording_.changes, reachable);
   for (const auto& [path, items] : found) {
-    if (recording_.changes.in_doubt(items)) in_doubt_.insert(path);
+    if (recording_.changes.is_ambiguous(items)) ambiguous_.insert(path);
   }
 }
 
-// Returns a value of the program that stands for a term that an iteration finds, while it is not recorded.
-Term LoopVariables::stand_in(const Term& found, const c10::TypePtr& declared) {
+// Returns a placeholder value for a term at the start of an iteration that is not recorded.
+Term LoopVariables::placeholder(const Term& found, const c10::TypePtr& declared) {
   const Lockstep& runs = recording_.runs;
   Seen seen = runs.each([&](int run) { return runs.takes_part(run) ? host(found, declared, run) : std::nullopt; });
   Type type = recording_.values.type_of(seen, declared);
   return Term::of_value(recording_.values.add("tried", ValueSource::block_input, std::move(type)), std::move(seen));
 }
 
-// The term as an iteration finds it, which cannot count on its numbers.
-Term LoopVariables::unsettled(const Term& term) {
-  if (term.is_settled_number()) return stand_in(term, term.settled()->type());
+// Returns the term with placeholders for its numbers, since an iteration cannot assume their values.
+Term LoopVariables::with_placeholders(const Term& term) {
+  if (term.is_settled_number()) return placeholder(term, term.settled()->type());
   if (!term.items) return term;
   std::vector<Term> items;
   for (std::size_t i = 0; i < term.items->size(); ++i) {
     const Term& item = (*term.items)[i];
-    items.push_back(term.is_key(i) ? item : unsettled(item));
+    items.push_back(term.is_key(i) ? item : with_placeholders(item));
   }
   return Term::container(term.kind, std::move(items), recording_.runs.depth + 1);
 }
 
-// The variable as an iteration finds it in this form.
+// Returns the variable at the start of an iteration, in this form.
 Term LoopVariables::as_carried(const CarriedForm& form) {
   using Kind = CarriedForm::Kind;
   const int depth = recording_.runs.depth + 1;
   if (form.kind == Kind::same) return form.start;
-  if (form.kind == Kind::value) return unsettled(form.start.kind == Term::Kind::unset ? form.after : form.start);
+  if (form.kind == Kind::value)
+    return with_placeholders(form.start.kind == Term::Kind::unset ? form.after : form.start);
   if (form.kind == Kind::sequence) {
-    if (form.after.is_sequence()) return unsettled(form.after);
-    Term sequence = stand_in(form.after, form.type);
+    if (form.after.is_sequence()) return with_placeholders(form.after);
+    Term sequence = placeholder(form.after, form.type);
     recording_.values.type(sequence.id) = {ValueKind::sequence, form.element, std::nullopt};
     return Term::of_sequence(std::move(sequence), depth);
   }
@@ -179,7 +181,7 @@ bool LoopVariables::is_carried(const ChangedContainer& container) const {
 void LoopVariables::set(const std::vector<Term>& leaves) {
   std::vector<Term>::const_iterator leaf = leaves.begin();
   for (std::size_t i = 0; i < variables_.size(); ++i) {
-    place(i, with_leaves(variables_[i].form, leaf, recording_.runs.depth + 1));
+    set_variable(i, with_leaves(variables_[i].form, leaf, recording_.runs.depth + 1));
   }
 }
 
@@ -192,7 +194,7 @@ void LoopVariables::add_leaves_after(const Origin& origin, std::vector<Term>& le
 }
 
 void LoopVariables::finish(const std::vector<Term>& results) {
-  BlockRunner::forget(body_.block, body_.step.call);
+  BlockRunner::release(body_.block, body_.step.call);
   std::vector<Term>::const_iterator leaf = results.begin();
   Containers made;
   for (std::size_t i = 0; i < variables_.size(); ++i) {
@@ -205,7 +207,7 @@ void LoopVariables::finish(const std::vector<Term>& results) {
     }
   }
   if (made.empty()) return;
-  stand_ins(made).refuse_changes(recording_.changes, containers_in_sight(recording_, body_.step, Sight::after));
+  replacements(made).refuse_changes(recording_.changes, reachable_containers(recording_, body_.step, Reach::after));
 }
 
 }  // namespace whence::recorder::script

@@ -13,7 +13,7 @@ Place NodeWriter::place(const Step& step) {
   place.has_module = true;
   place.op = step.node.kind().toQualString();
   if (!step.node.outputs().empty()) place.node = step.node.outputs()[0]->debugName();
-  // A value without a name of its own has a number, which says nothing to a reader.
+  // An unnamed value has only a number, which means nothing to a reader.
   if (place.node.find_first_not_of("0123456789") == std::string::npos) place.node.clear();
   const StackId stack = stack_of(step);
   if (stack != none_id) place.source = source_place(program_.stacks[stack].front());

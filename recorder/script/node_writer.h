@@ -1,4 +1,4 @@
-// NodeWriter: appends nodes to the Program, and makes the origin that each node states.
+// NodeWriter: appends nodes to the Program, and determines the origin of each node.
 #pragma once
 
 #include <unordered_map>
@@ -19,14 +19,14 @@ class NodeWriter {
 
   Place place(const Step& step);
   Origin origin_of(const Step& step);
-  // The origin of a node for control flow, which has neither a name nor a basis.
+  // Returns the origin of a control flow node, which has neither a name nor a basis.
   Origin origin_of_block(const Step& step);
   Stack callers_of(const Step& step);
-  // Returns the scope of the next call of `module`, made in `scope`.
+  // Adds the scope of the next call of `module`, made in `scope`.
   ScopeId enter(ScopeId scope, ModuleId module);
 
-  // A point to which writing can be taken back. Values stay, since they may be parameters and constants that were met
-  // for the first time; values that nothing uses are dropped in the end (finish.cpp).
+  // A point to which the recording can be rolled back. Values stay, since some are parameters and constants that were
+  // used for the first time; unused values are dropped at the end (finish.cpp).
   struct Mark {
     std::size_t nodes, scopes;
     std::unordered_map<ModuleId, std::int32_t> calls;
@@ -34,7 +34,7 @@ class NodeWriter {
   Mark mark() const { return {sink->size(), program_.scopes.size(), calls_}; }
   void take_back(const Mark& mark);
 
-  std::vector<Node>* sink = nullptr;  // receives the nodes; control flow exchanges it for a block's list
+  std::vector<Node>* sink = nullptr;  // receives the nodes; control flow replaces it by a block's list
   Diagnostics notes;
 
  private:

@@ -9,7 +9,7 @@
 namespace whence::recorder::script {
 namespace {
 
-// A number that was traced stays one, which decides what dtype it is combined to.
+// Copies a tensor and its mark as a traced number, which affects the dtype of operations on it.
 at::Tensor copied_constant(const at::Tensor& tensor) {
   at::Tensor copy = tensor.clone();
   if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) copy.unsafeGetTensorImpl()->set_wrapped_number(true);
@@ -60,9 +60,9 @@ Term Objects::attribute(const Term& object, const std::string& name) {
   Term made = from_host(value, qualified);
   const bool archived = !made_at_.contains(object.object.get());
   each_container(made, {}, [&](const Path&, const Items& items) {
-    if (archived) recording_.changes.keep(items, qualified);
+    if (archived) recording_.changes.note_attribute(items, qualified);
   });
-  // A change of a list or dict reaches every reader of the attribute.
+  // Every reader of the attribute shares the list or dict, so that all see its changes.
   if (made.items)
     recording_.attributes.emplace(std::pair(object.object.get(), name), Term::container(Term::Kind::tuple, {made}));
   return made;
@@ -72,8 +72,8 @@ Term Objects::parameter(ParameterId id, const at::Tensor& tensor) {
   const auto made = parameters_.find(id);
   if (made != parameters_.end()) return made->second;
   const Parameter& row = recording_.program.parameters[id];
-  // Programs write into buffers, but the archive's contents are exported, so each run gets a copy of its own.
-  // Buffers fold (position ids, masks); parameters keep their names and stay parameters.
+  // Programs write into buffers, but the archive's contents are exported, so each run gets its own copy. Buffers are
+  // folded (position ids, masks); parameters keep their names and stay parameters.
   const bool is_parameter = row.kind == ParameterKind::parameter;
   Seen seen = recording_.runs.each([&](int) { return c10::IValue(is_parameter ? tensor : tensor.clone()); });
   Type type = recording_.values.type_of(seen, c10::TensorType::get());
@@ -88,7 +88,7 @@ Term Objects::constant(const at::Tensor& tensor, const std::string& name) {
   if (made != constants_.end()) return made->second;
   auto& constants = recording_.program.constants;
   Seen seen = recording_.runs.each([&](int run) { return c10::IValue(run == 0 ? tensor : copied_constant(tensor)); });
-  seen[0] = tensor;  // also without runs
+  seen[0] = tensor;  // set even without runs
   Type type = recording_.values.type_of(seen, c10::TensorType::get());
   const auto index = static_cast<std::int32_t>(constants.size());
   Term term = Term::of_value(recording_.values.add(name, ValueSource::constant, std::move(type), index), seen);

@@ -17,9 +17,9 @@ class Objects {
 
   ModuleId module_of(const Term& object) const { return tree_.module_of(object.object.get()); }
   Term attribute(const Term& object, const std::string& name);
-  // prim::SetAttr. Setting an attribute of an object that the archive holds outlives the call, with a warning.
+  // Evaluates prim::SetAttr. Warns if the archive contains the object, since the change then outlives the call.
   void set_attribute(const Step& step);
-  // prim::CreateObject
+  // Evaluates prim::CreateObject.
   Term create(const Step& step);
 
  private:
@@ -27,7 +27,7 @@ class Objects {
 
   Recording& recording_;
   const archive::ModuleTree& tree_;
-  std::unordered_map<const c10::ivalue::Object*, int> made_at_;  // depth at which the program made an object
+  std::unordered_map<const c10::ivalue::Object*, int> made_at_;  // depth at which the program created an object
   std::unordered_map<ParameterId, Term> parameters_;
   std::unordered_map<const c10::TensorImpl*, Term> constants_;
 };

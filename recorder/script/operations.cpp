@@ -20,7 +20,7 @@ bool holds_tensor(const c10::Type& type) {
   return false;
 }
 
-// The results of a step, the elements of lists one by one.
+// Returns the results of a step, with the elements of lists one by one.
 std::vector<Term> results_of(const Step& step) {
   std::vector<Term> results;
   for (const jit::Value* output : step.node.outputs()) {
@@ -40,7 +40,7 @@ void Operations::carry_out(const Step& step) {
   const jit::Node& node = step.node;
   std::vector<Term> arguments = step.inputs();
   if (std::ranges::any_of(arguments, &Term::is_optional)) {
-    refuse("an operator is given a tensor that is there or not, as the data has it", "ask before whether it is None");
+    refuse("an argument of an operator is a tensor or None, depending on data", "check it for None before");
   }
   if (on_host(step, arguments)) return;
 
@@ -52,20 +52,20 @@ void Operations::carry_out(const Step& step) {
   recording_.known.before_write(written);
   recording_.places.note_arguments(arguments);
   const Results results = execute(recording_, step, arguments);
-  const bool known = recording_.known.is_result(node, arguments, results[0]);
+  const bool known = recording_.known.is_known_result(node, arguments, results[0]);
   if (!known) recording_.known.after_write(written);
   give_results(recording_, step, results, known, recorded);
   note_parts(step, arguments, recorded);
   for (const jit::Value* output : node.outputs()) recording_.places.note_result(step.call.term(output), arguments);
   if (node.outputs().size() == 1 && program::changes_first_argument(node)) {
     const Term& result = step.call.term(node.output());
-    if (arguments[0].is_value() && result.is_value()) recording_.aliases.note_same(result.id, arguments[0].id);
+    if (arguments[0].is_value() && result.is_value()) recording_.aliases.note_same_tensor(result.id, arguments[0].id);
   }
   if (node.kind() == c10::prim::NumToTensor) {
     step.call.env[node.output()].number = std::make_shared<const Term>(arguments[0]);
   }
   recording_.sizes.forget_numbers(written);
-  recording_.sizes.follow(arguments, recorded, results_of(step));
+  recording_.sizes.derive(arguments, recorded, results_of(step));
   note_squeeze(step, recorded);
   recording_.writer.write(std::move(recorded));
 }
@@ -74,11 +74,12 @@ void Operations::note_parts(const Step& step, const std::vector<Term>& arguments
   if (recorded.outputs.size() != 1 || recorded.list_output || !facts_of(recorded.target).parts) return;
   const Term& list = step.call.term(step.node.output());
   if (!list.is_sequence()) return;
-  if (auto cut = cut_by(recording_, recorded, arguments)) recording_.parts.note(recorded.outputs[0], std::move(*cut));
+  if (auto cut = cut_of(recording_, recorded, arguments)) recording_.parts.note(recorded.outputs[0], std::move(*cut));
 }
 
-// squeeze drops an axis of size 1, so over a dynamic axis the rank of its result depends on the size. Inside a program
-// the result has the rank it has for the example inputs; only results of the program may have another (results.cpp).
+// Notes a squeeze over a dynamic axis: it drops the axis only at size 1, so the rank of its result depends on the size.
+// Inside a program the result has the rank that it has for the example inputs; only results of the program may have
+// another (results.cpp).
 void Operations::note_squeeze(const Step& step, const Node& recorded) {
   if (recorded.target != "aten::squeeze" && recorded.target != "aten::squeeze_") return;
   const auto* input = recorded.arguments.front().value.as<ValueRef>();
@@ -102,14 +103,14 @@ void Operations::note_squeeze(const Step& step, const Node& recorded) {
     const std::string as = empty   ? ""
                            : drops ? "as it did where all such sizes are 1"
                                    : "as it did for the example inputs";
-    // A condition around it may see to what it assumes.
+    // Inside control flow a condition may ensure that the assumption is true.
     const Size length = recording_.runs.depth > 0 ? Size::unknown() : length_of(recording_.program.symbols, dims[axis]);
     squeezed[recorded.outputs.front()].push_back(
         settled_squeeze(recording_.program, how, axis, length, as, recording_.writer.place(step)));
   }
 }
 
-// True if the tensor that is_contiguous asks lies in order in some run and not in another.
+// True if is_contiguous() is true in some run and false in another.
 bool Operations::in_order_at_some_sizes(const Step& step, const std::vector<Term>& arguments) {
   std::array<bool, 2> seen{};
   for (int run = 0; run < recording_.runs.count; ++run) {
@@ -145,7 +146,7 @@ bool Operations::on_host(const Step& step, const std::vector<Term>& arguments) {
     stack->front() = false;
     recording_.writer.notes.push_back(
         warning(Code::baked_size, "is_contiguous() is true at some sizes and false at others: in the file it is false",
-                "call .contiguous(), which copies where it has to, without asking", recording_.writer.place(step)));
+                "call .contiguous() without the check: it copies only if it has to", recording_.writer.place(step)));
   }
   for (std::size_t i = 0; i < node.outputs().size(); ++i) {
     step.call.env[node.outputs()[i]] = objects_.from_host((*stack)[i], "");

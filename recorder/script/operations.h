@@ -16,8 +16,8 @@ class Operations {
 
   void carry_out(const Step& step);
 
-  // Results of squeeze whose rank depends on a size. It matters to nodes that read the result; what is not in the
-  // program in the end assumes nothing.
+  // Results of squeeze whose rank depends on a size, with what was assumed. Entries without a node in the finished
+  // program are ignored.
   std::unordered_map<ValueId, std::vector<SettledSqueeze>> squeezed;
 
  private:

@@ -11,7 +11,7 @@ namespace {
 
 Term number(std::int64_t value) { return Term::literal(c10::IValue(value)); }
 
-// Writes the integer operations that say where a part begins and ends.
+// Writes the integer operations that compute where a part begins and ends.
 class Arithmetic {
  public:
   Arithmetic(Recording& recording, const Origin& origin) : recording_(recording), origin_(origin) {}
@@ -19,12 +19,12 @@ class Arithmetic {
   Term add(const Term& a, const Term& b) { return combined("aten::add", a, b, std::plus<>()); }
   Term subtract(const Term& a, const Term& b) { return combined("aten::sub", a, b, std::minus<>()); }
   Term multiply(const Term& a, const Term& b) { return combined("aten::mul", a, b, std::multiplies<>()); }
-  Term greater(const Term& a, const Term& b) {
+  Term maximum(const Term& a, const Term& b) {
     return combined("prim::max", a, b, [](std::int64_t x, std::int64_t y) { return std::max(x, y); });
   }
-  // Both want numbers of which the second is positive.
+  // Both require that the second number is positive.
   Term quotient(const Term& a, const Term& b) { return combined("aten::floordiv", a, b, floor_quotient); }
-  Term rest(const Term& a, const Term& b) {
+  Term remainder(const Term& a, const Term& b) {
     return combined("aten::remainder", a, b,
                     [](std::int64_t x, std::int64_t y) { return x - floor_quotient(x, y) * y; });
   }
@@ -62,7 +62,7 @@ class Arithmetic {
     const ValueId id = recording_.values.add("part", ValueSource::node, integer);
     node.outputs.push_back(id);
     Term result = Term::of_value(id, std::move(seen));
-    recording_.sizes.follow(terms, node, {result});
+    recording_.sizes.derive(terms, node, {result});
     recording_.writer.write(std::move(node));
     return result;
   }
@@ -71,16 +71,16 @@ class Arithmetic {
   const Origin& origin_;
 };
 
-// The number of pieces: one, without elements, of an axis that has none.
+// Returns the number of pieces; an empty axis has one empty piece.
 Term number_of_pieces(Arithmetic& compute, const Cut& cut) {
-  const Term length = compute.greater(*cut.length, number(1));
+  const Term length = compute.maximum(*cut.length, number(1));
   const Term padded = compute.add(compute.size(cut.tensor, cut.axis), compute.subtract(length, number(1)));
-  return compute.greater(compute.quotient(padded, length), number(1));
+  return compute.maximum(compute.quotient(padded, length), number(1));
 }
 
 }  // namespace
 
-std::optional<Cut> cut_by(Recording& recording, const Node& node, const std::vector<Term>& arguments) {
+std::optional<Cut> cut_of(Recording& recording, const Node& node, const std::vector<Term>& arguments) {
   const std::vector<Dim>* dims = nullptr;
   if (!arguments.empty() && arguments.front().is_value()) {
     const auto& known = recording.values.type(arguments.front().id).dims;
@@ -101,7 +101,7 @@ std::optional<Cut> cut_by(Recording& recording, const Node& node, const std::vec
   Arithmetic compute(recording, node.origin);
   const Term &chunks = arguments.at(1), size = compute.size(cut.tensor, cut.axis);
   cut.length = compute.quotient(compute.add(size, compute.subtract(chunks, number(1))), chunks);
-  cut.by_number = true;
+  cut.by_count = true;
   return cut;
 }
 
@@ -118,7 +118,7 @@ PartView view_of_part(Recording& recording, const Cut& cut, const Term& index, c
   Arithmetic compute(recording, origin);
   const auto settled = index.settled();
   const bool from_front = settled && settled->isInt() && settled->toInt() >= 0;
-  const Term place = from_front ? index : compute.rest(index, number_of_pieces(compute, cut));
+  const Term place = from_front ? index : compute.remainder(index, number_of_pieces(compute, cut));
   const Term start = compute.multiply(place, *cut.length), end = compute.add(start, *cut.length);
   node.target = "aten::slice";
   node.overload = "Tensor";
@@ -129,7 +129,7 @@ PartView view_of_part(Recording& recording, const Cut& cut, const Term& index, c
 }
 
 std::optional<Term> number_of_parts(Recording& recording, const Cut& cut, const Origin& origin) {
-  if (cut.by_number) return std::nullopt;
+  if (cut.by_count) return std::nullopt;
   Arithmetic compute(recording, origin);
   return cut.length ? number_of_pieces(compute, cut) : compute.size(cut.tensor, cut.axis);
 }

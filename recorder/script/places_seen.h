@@ -1,5 +1,5 @@
-// PlacesSeen: where tensors lay in the runs. Places follow from the rules of operators (schema/place.h), and the runs
-// are their witnesses: what a run contradicts is not known.
+// PlacesSeen: the memory, offset and strides that tensors had in the runs. Places are derived by rules for operators
+// (schema/place.h) and checked against the runs: a place that a run contradicts becomes unknown.
 #pragma once
 
 #include <unordered_map>
@@ -13,11 +13,11 @@ namespace whence::recorder::script {
 
 class PlacesSeen {
  public:
-  // Tensors that an operation is given, before it runs, and those that it returns.
+  // Note the arguments of an operation before it runs, and its results.
   void note_arguments(const std::vector<Term>& arguments);
   void note_result(const Term& result, const std::vector<Term>& arguments);
 
-  // States the places in a program that was run, once its sizes are known.
+  // Sets the places of a program that was run, once its sizes are known.
   void state(Program& program, const inputs::ExampleInputs& inputs) const;
 
  private:
@@ -26,17 +26,17 @@ class PlacesSeen {
     std::vector<std::int64_t> sizes, strides;
     bool empty = false;
   };
-  struct Sight {
+  struct Observation {
     PerRun<std::optional<Layout>> runs;
-    PerRun<bool> shared{};  // it lay in memory of `argument`
+    PerRun<bool> shared{};  // was in the memory of `argument`
     ValueId argument = none_id;
   };
-  class Witness;
+  class RunCheck;
 
   void note(const Term& term, const std::vector<Term>& arguments);
 
-  // By value: those of a tensor that lay in rows of its own in every run are not kept.
-  std::unordered_map<ValueId, Sight> sights_;
+  // By value; omits tensors that were contiguous in their own memory in every run.
+  std::unordered_map<ValueId, Observation> observations_;
   std::unordered_set<ValueId> seen_;
 };
 

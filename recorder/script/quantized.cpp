@@ -10,7 +10,7 @@ namespace jit = torch::jit;
 
 namespace {
 
-// Operators that return no tensor read a size or a dtype, which the tensor of integers has, too.
+// True if the operator returns tensors. Other operators read a size or a dtype, which the tensor of integers also has.
 bool returns_tensors(const jit::Node& node) {
   if (node.kind() == c10::Symbol::fromQualString("aten::int_repr")) return false;
   for (const jit::Value* output : node.outputs()) {
@@ -29,7 +29,7 @@ Type scalar_type(DType dtype) { return {ValueKind::tensor, dtype, std::vector<Di
 
 }  // namespace
 
-// ---- what the integers stand for
+// ---- scale and zero point
 
 std::optional<Levels> Quantized::levels_of(const at::Tensor& tensor) {
   auto levels = integer_range(tensor);
@@ -49,13 +49,13 @@ std::optional<Levels> Quantized::levels_of(const at::Tensor& tensor) {
   return levels;
 }
 
-void Quantized::keep(ValueId id, Levels levels, const Term& term) {
+void Quantized::set_levels(ValueId id, Levels levels, const Term& term) {
   levels_[id] = std::move(levels);
   in_first_run_[id] = term.seen[0]->toTensor();
 }
 
 const Levels* Quantized::levels_at(ValueId id) const {
-  const auto found = levels_.find(newest(id));
+  const auto found = levels_.find(current_value(id));
   return found == levels_.end() ? nullptr : &found->second;
 }
 
@@ -72,7 +72,7 @@ Term Quantized::input(Term term, const std::string& name) {
   levels->scale = number("_scale", DType::float64);
   levels->zero_point = number("_zero_point", DType::int64);
   recording_.values.type(term.id).dtype = levels->dtype;
-  keep(term.id, std::move(*levels), term);
+  set_levels(term.id, std::move(*levels), term);
   return term;
 }
 
@@ -86,7 +86,7 @@ Term Quantized::output(const Term& term) {
   if (found == nullptr || found->axis) return term;
   const Levels levels = *found;
   Term integers = term;
-  integers.id = newest(term.id);
+  integers.id = current_value(term.id);
   const auto part = [&](const Argument& number, DType dtype, const char* name) {
     const auto type = static_cast<at::ScalarType>(to_scalar_type(dtype));
     if (const auto* value = number.as<double>()) return objects_.constant(at::scalar_tensor(*value, type), name);
@@ -100,7 +100,7 @@ Term Quantized::output(const Term& term) {
 }
 
 // Returns the current value of a quantized tensor: the result of the last write in place.
-ValueId Quantized::newest(ValueId id) const {
+ValueId Quantized::current_value(ValueId id) const {
   for (auto next = rewritten_.find(id); next != rewritten_.end(); next = rewritten_.find(id)) id = next->second;
   return id;
 }
@@ -140,21 +140,21 @@ ValueId Quantized::convert_levels(const Origin& origin, const char* verb, ValueI
   return write(origin, target, overload, std::move(arguments), type);
 }
 
-// The same argument in floats.
-Argument Quantized::in_floats(const Origin& origin, const Argument& argument) {
+// Returns the argument with its quantized tensors dequantized.
+Argument Quantized::dequantized(const Origin& origin, const Argument& argument) {
   if (const auto* list = argument.as<ArgumentList>()) {
     ArgumentList floats;
-    for (const Argument& item : *list) floats.push_back(in_floats(origin, item));
+    for (const Argument& item : *list) floats.push_back(dequantized(origin, item));
     return {std::move(floats)};
   }
   const auto* value = argument.as<ValueRef>();
   if (value == nullptr) return argument;
   const Levels* levels = levels_at(value->id);
   if (levels == nullptr) return argument;
-  return {ValueRef{convert_levels(origin, "dequantize", newest(value->id), *levels, DType::float32)}};
+  return {ValueRef{convert_levels(origin, "dequantize", current_value(value->id), *levels, DType::float32)}};
 }
 
-// The kernels round the bias to multiples of input scale times weight scale.
+// Rounds the bias as the kernels do: to multiples of input scale times weight scale.
 at::Tensor Quantized::rounded_bias(const at::Tensor& bias, const at::Tensor& weight, const Argument& input) const {
   const auto* value = input.as<ValueRef>();
   const Levels* levels = value == nullptr ? nullptr : levels_at(value->id);
@@ -166,10 +166,10 @@ at::Tensor Quantized::rounded_bias(const at::Tensor& bias, const at::Tensor& wei
   return (at::round(bias.to(at::kDouble) / unit) * unit).to(at::kFloat);
 }
 
-// Weight and bias of a packed layer: integers and floats, as they were before packing.
+// Returns the weight of a packed layer as dequantized integers, and the bias in floats.
 std::pair<Argument, Argument> Quantized::unpacked(const Origin& origin, const std::string& unpack, const Term& packed,
                                                   const Argument& input) {
-  const std::vector<c10::IValue> parts = ask_packed(unpack, packed.object);
+  const std::vector<c10::IValue> parts = call_on_packed(unpack, packed.object);
   const at::Tensor weight = parts.at(0).toTensor();
   auto levels = levels_of(weight);
   if (!levels) return {Argument{None{}}, Argument{None{}}};
@@ -185,12 +185,13 @@ std::pair<Argument, Argument> Quantized::unpacked(const Origin& origin, const st
     const at::Tensor values = rounded_bias(parts.at(1).toTensor().detach().to(at::kFloat), weight, input);
     bias = {ValueRef{objects_.constant(values, name + "bias").id}};
   }
-  return {in_floats(origin, {ValueRef{place->second}}), bias};
+  return {dequantized(origin, {ValueRef{place->second}}), bias};
 }
 
 // ---- the operators
 
-// Linear layers and convolutions: the float operator with weight and bias unpacked. Empty for other operators.
+// Returns the float operator of a linear layer or convolution, with weight and bias unpacked; empty for other
+// operators.
 std::optional<Node> Quantized::packed_layer(const Origin& origin, const std::string& name,
                                             const std::vector<Term>& arguments) {
   const bool linear = name == "linear", transposed = name.starts_with("conv_transpose");
@@ -202,17 +203,17 @@ std::optional<Node> Quantized::packed_layer(const Origin& origin, const std::str
   Node node;
   node.origin = origin;
   node.target = "aten::" + name;
-  node.arguments = {{"input", in_floats(origin, input)}, {"weight", weight}, {"bias", bias}};
+  node.arguments = {{"input", dequantized(origin, input)}, {"weight", weight}, {"bias", bias}};
   if (linear) return node;
-  // One dimension is packed as two, of which the first is 1.
+  // A convolution over one dimension is packed as one over two, of which the first has size 1.
   const char rank = name[name.size() - 2];
   node.target = std::string(transposed ? "aten::conv_transpose" : "aten::conv") + rank + "d";
   if (transposed) node.overload = rank == '1' ? "" : "input";
-  const std::string ask =
+  const std::string prefix =
       std::string(quantized_space) + (transposed ? "conv_transpose" : "conv") + (rank == '1' ? '2' : rank) + "d_";
   const auto numbers = [&](const char* what) {
     ArgumentList list;
-    for (const std::int64_t number : ask_packed(ask + what, arguments[1].object).at(0).toIntVector())
+    for (const std::int64_t number : call_on_packed(prefix + what, arguments[1].object).at(0).toIntVector())
       list.push_back({number});
     if (rank == '1') list.erase(list.begin());
     return Argument{std::move(list)};
@@ -220,14 +221,14 @@ std::optional<Node> Quantized::packed_layer(const Origin& origin, const std::str
   node.arguments.push_back({"stride", numbers("stride")});
   node.arguments.push_back({"padding", numbers("padding")});
   if (transposed) node.arguments.push_back({"output_padding", numbers("output_padding")});
-  node.arguments.push_back({"groups", {ask_packed(ask + "groups", arguments[1].object).at(0).toInt()}});
+  node.arguments.push_back({"groups", {call_on_packed(prefix + "groups", arguments[1].object).at(0).toInt()}});
   node.arguments.push_back({"dilation", numbers("dilation")});
   return node;
 }
 
-// The operator on floats, its arguments dequantized; empty when there is no such form.
-std::optional<Node> Quantized::on_floats(const Node& operation, const std::string& name,
-                                         const std::vector<Term>& arguments) {
+// Returns the operator on floats with dequantized arguments; empty if there is no float form.
+std::optional<Node> Quantized::float_operation(const Node& operation, const std::string& name,
+                                               const std::vector<Term>& arguments) {
   if (operation.target.starts_with(quantized_space)) {
     if (auto layer = packed_layer(operation.origin, name, arguments)) return layer;
     const FloatForm* form = float_form(name);
@@ -238,18 +239,18 @@ std::optional<Node> Quantized::on_floats(const Node& operation, const std::strin
     node.origin = operation.origin;
     for (const auto& [quantized, aten] : form->names) {
       if (const Argument* argument = operation.find(quantized)) {
-        node.arguments.push_back({std::string(aten), in_floats(operation.origin, *argument)});
+        node.arguments.push_back({std::string(aten), dequantized(operation.origin, *argument)});
       }
     }
-    node.arguments.insert(node.arguments.end(), form->further.begin(), form->further.end());
+    node.arguments.insert(node.arguments.end(), form->constants.begin(), form->constants.end());
     return node;
   }
   Node node = operation;
-  for (NamedArgument& argument : node.arguments) argument.value = in_floats(operation.origin, argument.value);
+  for (NamedArgument& argument : node.arguments) argument.value = dequantized(operation.origin, argument.value);
   return node;
 }
 
-// True for a number, or a tensor that the model holds.
+// True for a number, or for a tensor of the model.
 bool Quantized::is_fixed(const Argument& argument) const {
   const auto* reference = argument.as<ValueRef>();
   if (reference == nullptr || recording_.known.contains(reference->id)) return true;
@@ -259,8 +260,8 @@ bool Quantized::is_fixed(const Argument& argument) const {
   return value.source == ValueSource::constant;
 }
 
-// Scale and zero point in the operator's arguments.
-std::optional<Levels> Quantized::levels_in_call(const Node& operation, const Levels& levels) const {
+// Returns scale and zero point from the operator's arguments.
+std::optional<Levels> Quantized::levels_of_arguments(const Node& operation, const Levels& levels) const {
   static constexpr std::pair<std::string_view, std::string_view> names[] = {{"scale", "zero_point"},
                                                                             {"output_scale", "output_zero_point"},
                                                                             {"Y_scale_i", "Y_zero_point_i"},
@@ -269,26 +270,26 @@ std::optional<Levels> Quantized::levels_in_call(const Node& operation, const Lev
     const Argument *scale = operation.find(scale_name), *zero_point = operation.find(zero_point_name);
     if (scale == nullptr || zero_point == nullptr || scale->is_none() || zero_point->is_none()) continue;
     Levels in_call = levels;
-    if (!levels.axis && is_fixed(*scale) && is_fixed(*zero_point)) return in_call;  // the numbers that the run saw
+    if (!levels.axis && is_fixed(*scale) && is_fixed(*zero_point)) return in_call;  // the numbers from the run
     in_call.scale = *scale, in_call.zero_point = *zero_point;
     return in_call;
   }
   return std::nullopt;
 }
 
-// Scale and zero point of a result: those in the operator's arguments, those of an input that has the same, or those
-// that the kernel chose, when they follow from no input.
+// Returns scale and zero point of a result: those in the operator's arguments, those of an input with equal ones, or
+// those that the kernel chose, if they depend on no input.
 std::optional<Levels> Quantized::levels_of_result(const Node& operation, const at::Tensor& tensor) {
   auto levels = levels_of(tensor);
   if (!levels) return std::nullopt;
-  if (auto in_call = levels_in_call(operation, *levels)) return in_call;
+  if (auto in_call = levels_of_arguments(operation, *levels)) return in_call;
   bool settled = true;
   std::optional<Levels> inherited;
   const auto look = [&](ValueId id) {
     const Levels* found = levels_at(id);
     if (found == nullptr) return;
     settled &= found->scale.as<ValueRef>() == nullptr || found->axis.has_value();
-    const auto example = in_first_run_.find(newest(id));
+    const auto example = in_first_run_.find(current_value(id));
     if (inherited || levels->axis || example == in_first_run_.end()) return;
     const at::Tensor& input = example->second;
     const bool same_form = input.qscheme() == tensor.qscheme() && input.scalar_type() == tensor.scalar_type();
@@ -302,7 +303,7 @@ std::optional<Levels> Quantized::levels_of_result(const Node& operation, const a
   return settled ? levels : std::nullopt;
 }
 
-bool Quantized::touches(const Step& step, const Node& operation) const {
+bool Quantized::is_quantized_operation(const Step& step, const Node& operation) const {
   bool found = quantizes_floats(operation.target) || operation.target.starts_with(quantized_space);
   const auto look = [&](ValueId id) { found |= levels_at(id) != nullptr; };
   for (const NamedArgument& argument : operation.arguments) each_value(argument.value, look);
@@ -310,14 +311,14 @@ bool Quantized::touches(const Step& step, const Node& operation) const {
 }
 
 bool Quantized::carry_out(const Step& step, const std::vector<Term>& arguments, const Node& operation) {
-  if (!touches(step, operation)) return false;
+  if (!is_quantized_operation(step, operation)) return false;
   const bool quantizes = quantizes_floats(operation.target), dequantizes = operation.target == "aten::dequantize";
   std::string name = operation.target.substr(operation.target.find("::") + 2);
   const bool named = operation.target.starts_with(quantized_space);
   const bool relu = named && name.ends_with("_relu") && float_form(name) == nullptr;
   if (relu) name.resize(name.size() - std::string_view("_relu").size());
   std::optional<Node> floats = operation;
-  if (!quantizes && !dequantizes) floats = on_floats(operation, name, arguments);
+  if (!quantizes && !dequantizes) floats = float_operation(operation, name, arguments);
   if (!floats) return false;
   give_results(recording_, step, execute(recording_, step, arguments), /*known=*/false, *floats);
   if (dequantizes) {
@@ -337,7 +338,7 @@ bool Quantized::carry_out(const Step& step, const std::vector<Term>& arguments, 
   quantize_results(results, operation, relu);
   // From now on, a tensor that the operator wrote in place is the operator's result.
   if (program::changes_first_argument(step.node) && arguments[0].is_value() && results.size() == 1) {
-    rewritten_[newest(arguments[0].id)] = results[0]->id;
+    rewritten_[current_value(arguments[0].id)] = results[0]->id;
   }
   return true;
 }
@@ -347,7 +348,7 @@ void Quantized::quantize_results(const std::vector<Term*>& results, const Node& 
   for (Term* term : results) {
     auto levels = levels_of_result(operation, term->seen[0]->toTensor());
     if (!levels) {
-      refuse("the scale of a quantized result cannot be told from the operator and its inputs",
+      refuse("the scale of a quantized result cannot be derived from the operator and its inputs",
              "quantize to 8 bits, and give the scale where the model quantizes");
     }
     ValueId from = term->id;
@@ -355,17 +356,17 @@ void Quantized::quantize_results(const std::vector<Term*>& results, const Node& 
     const Type type = recording_.values.type(from);
     if (relu) from = write(operation.origin, "aten::relu", "", {{"self", {ValueRef{from}}}}, type);
     term->id = convert_levels(operation.origin, "quantize", from, *levels, levels->dtype);
-    keep(term->id, std::move(*levels), *term);
+    set_levels(term->id, std::move(*levels), *term);
   }
 }
 
-// The result of aten::dequantize, of one tensor or of a list of them.
+// Sets the result of aten::dequantize, for one tensor or a list of tensors.
 void Quantized::dequantize_result(Term& result, const Origin& origin, const Argument& quantized) {
   if (const auto* list = quantized.as<ArgumentList>(); list != nullptr && result.items) {
     for (std::size_t i = 0; i < list->size(); ++i) dequantize_result((*result.items)[i], origin, (*list)[i]);
     return;
   }
-  result.id = in_floats(origin, quantized).as<ValueRef>()->id;
+  result.id = dequantized(origin, quantized).as<ValueRef>()->id;
 }
 
 }  // namespace whence::recorder::script

@@ -1,13 +1,13 @@
-// Quantized: quantized tensors and the operators on them, written down as operators of PyTorch's quantized_decomposed
+// Quantized: quantized tensors and the operators on them, recorded as operators of PyTorch's quantized_decomposed
 // library:
 //
 //   y = quantized::linear(x, packed, scale, zero_point)
 //     -> f = dequantize_per_tensor(x, ...); w = dequantize_per_channel(weight, ...);
 //        y = quantize_per_tensor(aten::linear(f, w, bias), scale, zero_point, ...)
 //
-// In the Program a quantized tensor is the tensor of its integers; their scale and zero point are kept here, beside the
-// value. An operator becomes its float form between dequantization and quantization, which is how PyTorch defines it;
-// PyTorch's kernels may round otherwise, but never differ by more than one level.
+// In the Program a quantized tensor is the tensor of its integers; this class keeps their scale and zero point by
+// value. An operator becomes its float form between dequantization and quantization, which is how PyTorch defines it.
+// PyTorch's kernels may round differently, by at most one level.
 #pragma once
 
 #include "recorder/script/execution.h"
@@ -24,37 +24,38 @@ class Quantized {
   // Throws Error unsupported_feature if the scale of a result is not known.
   bool carry_out(const Step& step, const std::vector<Term>& arguments, const Node& operation);
 
-  // A quantized tensor that the caller passes in comes with its scale and zero point, as PyTorch unpacks it.
+  // Adds inputs for scale and zero point of a quantized tensor that the caller passes in, as PyTorch unpacks it.
   Term input(Term term, const std::string& name);
-  // A quantized result leaves as its integers, scale and zero point.
+  // Returns a quantized result as its integers, scale and zero point.
   Term output(const Term& term);
 
  private:
   std::optional<Levels> levels_of(const at::Tensor& tensor);
   std::optional<Levels> levels_of_result(const Node& operation, const at::Tensor& tensor);
-  std::optional<Levels> levels_in_call(const Node& operation, const Levels& levels) const;
-  bool touches(const Step& step, const Node& operation) const;
+  std::optional<Levels> levels_of_arguments(const Node& operation, const Levels& levels) const;
+  bool is_quantized_operation(const Step& step, const Node& operation) const;
   void quantize_results(const std::vector<Term*>& results, const Node& operation, bool relu);
   void dequantize_result(Term& result, const Origin& origin, const Argument& quantized);
-  void keep(ValueId id, Levels levels, const Term& term);
+  void set_levels(ValueId id, Levels levels, const Term& term);
   const Levels* levels_at(ValueId id) const;
-  ValueId newest(ValueId id) const;
+  ValueId current_value(ValueId id) const;
   bool is_fixed(const Argument& argument) const;
   ValueId write(const Origin& origin, const std::string& target, const std::string& overload,
                 std::vector<NamedArgument> arguments, Type type);
   ValueId convert_levels(const Origin& origin, const char* verb, ValueId id, const Levels& levels, DType dtype);
-  Argument in_floats(const Origin& origin, const Argument& argument);
+  Argument dequantized(const Origin& origin, const Argument& argument);
   std::pair<Argument, Argument> unpacked(const Origin& origin, const std::string& unpack, const Term& packed,
                                          const Argument& input);
   at::Tensor rounded_bias(const at::Tensor& bias, const at::Tensor& weight, const Argument& input) const;
   std::optional<Node> packed_layer(const Origin& origin, const std::string& name, const std::vector<Term>& arguments);
-  std::optional<Node> on_floats(const Node& operation, const std::string& name, const std::vector<Term>& arguments);
+  std::optional<Node> float_operation(const Node& operation, const std::string& name,
+                                      const std::vector<Term>& arguments);
 
   Recording& recording_;
   Objects& objects_;
   std::unordered_map<ValueId, Levels> levels_;            // levels of the values that are quantized tensors
-  std::unordered_map<ValueId, at::Tensor> in_first_run_;  // the same in the first run
-  std::unordered_map<ValueId, ValueId> rewritten_;        // quantized tensors that were written in place
+  std::unordered_map<ValueId, at::Tensor> in_first_run_;  // quantized tensors in the first run
+  std::unordered_map<ValueId, ValueId> rewritten_;        // by quantized tensor, its value after an in-place write
   std::unordered_map<const c10::ivalue::Object*, ValueId> packed_weights_;
 };
 

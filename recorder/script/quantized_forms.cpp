@@ -88,7 +88,8 @@ std::optional<Levels> integer_range(const at::Tensor& tensor) {
   }
 }
 
-std::vector<c10::IValue> ask_packed(const std::string& name, const c10::intrusive_ptr<c10::ivalue::Object>& packed) {
+std::vector<c10::IValue> call_on_packed(const std::string& name,
+                                        const c10::intrusive_ptr<c10::ivalue::Object>& packed) {
   torch::jit::Stack stack{c10::IValue(packed)};
   c10::Dispatcher::singleton().findSchemaOrThrow(name.c_str(), "").callBoxed(stack);
   return stack;

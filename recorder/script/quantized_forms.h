@@ -1,5 +1,4 @@
-// The quantized operators that are ATen operators on floats, and the numbers that a quantized tensor's integers stand
-// for.
+// The ATen operators on floats that are equivalent to quantized operators, and the levels of quantized tensors.
 #pragma once
 
 #include <optional>
@@ -11,20 +10,20 @@ namespace whence::recorder::script {
 
 inline constexpr std::string_view quantized_space = "quantized::";
 
-// The ATen operator on floats that a quantized operator stands for, and the names of its arguments.
+// The ATen operator on floats that is equivalent to a quantized operator, and the names of its arguments.
 struct FloatForm {
   std::string_view target, overload;
   std::vector<std::pair<std::string_view, std::string_view>> names;  // quantized operator's, ATen's
-  std::vector<NamedArgument> further = {};
+  std::vector<NamedArgument> constants = {};
 };
 
-// Returns the form of `quantized::name`; null when it has none of its own.
+// Returns the form of `quantized::name`; null if it has none.
 const FloatForm* float_form(std::string_view name);
 
 // True for operators whose kernels choose scale and zero point independently of the input's.
 bool has_own_levels(const std::string& target);
 
-// The integers stand for (q - zero_point) * scale, per tensor or per channel of `axis`.
+// Scale and zero point, per tensor or per channel of `axis`: the integer q represents (q - zero_point) * scale.
 struct Levels {
   Argument scale, zero_point;  // numbers or values
   std::int64_t low = 0, high = 0;
@@ -38,7 +37,7 @@ bool is_quantized(const std::optional<c10::IValue>& value);
 // Returns dtype, low and high of a quantized tensor; empty for dtypes that a Program lacks (two and four bits).
 std::optional<Levels> integer_range(const at::Tensor& tensor);
 
-// Calls PyTorch's operator `name` on a packed weight and returns the results: its tensors, its stride.
-std::vector<c10::IValue> ask_packed(const std::string& name, const c10::intrusive_ptr<c10::ivalue::Object>& packed);
+// Calls PyTorch's operator `name` on a packed weight and returns the results, such as its tensors or its stride.
+std::vector<c10::IValue> call_on_packed(const std::string& name, const c10::intrusive_ptr<c10::ivalue::Object>& packed);
 
 }  // namespace whence::recorder::script

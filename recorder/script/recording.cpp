@@ -12,7 +12,7 @@ namespace jit = torch::jit;
 
 namespace {
 
-// The length of a list in the first run that has it; empty where none has, or it is not a list.
+// Returns the length of a list in the first run that has it; empty if no run has it, or it is not a list.
 std::optional<std::size_t> length_in_first(const Seen& seen) {
   const auto first = std::ranges::find_if(seen, [](const auto& value) { return value.has_value(); });
   if (first == seen.end() || !(*first)->isList()) return std::nullopt;
@@ -26,7 +26,7 @@ bool becomes_sequence(const jit::Value& output) {
   return facts_of(output.node()->kind().toQualString()).parts && std::ranges::none_of(output.uses(), unpacks);
 }
 
-// The i-th size of the tensor that aten::size reads is the same in every run.
+// True if the size of this axis of the tensor that aten::size reads is the same in every run.
 bool Recording::static_size(const Node& node, std::size_t axis) const {
   const auto* self = node.arguments.empty() ? nullptr : node.arguments[0].value.as<ValueRef>();
   if (self == nullptr) return false;
@@ -34,7 +34,7 @@ bool Recording::static_size(const Node& node, std::size_t axis) const {
   return dims && axis < dims->size() && (*dims)[axis].is_static();
 }
 
-// Returns the number of elements; empty if it is not a list, or was not run and is not unpacked.
+// Returns the number of elements of a list; empty for other types, and for a list that was not run and is not unpacked.
 std::optional<std::size_t> Recording::elements_in(const jit::Value& output, const Seen& seen) const {
   if (output.type()->kind() != c10::TypeKind::ListType) return std::nullopt;
   if (const auto length = length_in_first(seen)) return length;
@@ -62,8 +62,8 @@ Term Recording::result(const jit::Value& output, Seen seen, bool known_result, N
   if (!count) return element(name, output.type(), std::move(seen), known_result, node);
 
   const auto differs = [&](const auto& value) { return value && value->toListRef().size() != *count; };
-  const bool by_data = becomes_sequence(output) && sizes.decides_length(node);
-  if (by_data) sizes.put_parts_into_list(node, seen);
+  const bool by_data = becomes_sequence(output) && sizes.has_dynamic_part_count(node);
+  if (by_data) sizes.note_list_parts(node, seen);
   if (by_data || (length_in_first(seen) && std::ranges::any_of(seen, differs))) {
     if (!becomes_sequence(output)) {
       throw Error(Code::baked_size, "the number of results of " + qualified(node) + " depends on a dynamic size",
@@ -94,7 +94,7 @@ void Recording::fail_at_second_size(const std::string& message, const std::strin
 
 void Recording::note_change(const Term& container, const Step& step) {
   changes.note(container, step.type(0));
-  const std::string attribute = changes.kept_as(container.items);
+  const std::string attribute = changes.attribute_of(container.items);
   if (!attribute.empty()) writer.notes.push_back(lost_write(WrittenTo::element, attribute, writer.place(step)));
 }
 

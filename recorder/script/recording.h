@@ -1,5 +1,5 @@
-// Recording: the state of an evaluation that containers, operations and control flow share: the Program as written so
-// far, and a part for each question about it (aliases, sizes, known values, changes). It does not depend on its users.
+// Recording: the state of an evaluation that containers, operations and control flow share: the Program recorded so
+// far, and a part for each aspect (aliases, sizes, known values, changes). It does not depend on its users.
 #pragma once
 
 #include "recorder/script/aliases.h"
@@ -17,7 +17,7 @@ namespace whence::recorder::script {
 struct Recording {
   Recording(Program& recorded, const inputs::ExampleInputs& inputs)
       : program(recorded),
-        runs(inputs.given ? inputs.runs : 0, inputs.single_run),
+        runs(inputs.available ? inputs.runs : 0, inputs.single_run),
         values(recorded, inputs),
         known(values, runs),
         sizes(recorded, values, known, inputs, runs),
@@ -28,14 +28,14 @@ struct Recording {
   // can hold it.
   Term result(const torch::jit::Value& output, Seen seen, bool known_result, Node& node);
 
-  // The step is about to change a list or dict. Throws Error unsupported_feature where it may be another one; warns
-  // where the change outlives the call.
+  // Notes that the step is about to change a list or dict. Throws Error unsupported_feature if it may be the same
+  // object as another; warns if the change outlives the call.
   void note_change(const Term& container, const Step& step);
 
-  // Ends the evaluation: the model runs at the first size and not at the second. At another second size it may run.
+  // Ends the evaluation: the model runs at the first size but not at the second. It may run at another second size.
   [[noreturn]] void fail_at_second_size(const std::string& message, const std::string& remedy);
 
-  // Writes a node with one result; `name` is the result's.
+  // Writes a node with one result, called `name`.
   ValueId write(Node node, const std::string& name, Type type);
 
   Program& program;
@@ -50,10 +50,10 @@ struct Recording {
   NodeWriter writer;
   std::vector<const Call*> running;  // calls that are being evaluated, the outermost first
   Attributes attributes;
-  // Results of branches whose sides leave tensors of different ranks. What is computed from one has sizes as from the
-  // example's; the Program itself says in the end that their rank is not known.
-  std::unordered_set<ValueId> of_two_ranks;
-  std::optional<std::size_t> values_before_failure;  // set where the second size fails
+  // Results of branches whose sides leave tensors of different ranks. Sizes derived from them assume the example's
+  // rank; in the finished Program their own rank is unknown.
+  std::unordered_set<ValueId> mixed_ranks;
+  std::optional<std::size_t> values_before_failure;  // set if the second size fails
 
  private:
   Term element(const std::string& name, const c10::TypePtr& type, Seen seen, bool known_result, Node& node);
@@ -61,8 +61,7 @@ struct Recording {
   bool static_size(const Node& node, std::size_t axis) const;
 };
 
-// True for operators that ONNX can replace by SplitToSequence. A list that is unpacked at once must have a fixed
-// length.
+// True if ONNX can replace the operator by SplitToSequence. A list that is unpacked at once must have a fixed length.
 bool becomes_sequence(const torch::jit::Value& output);
 
 }  // namespace whence::recorder::script

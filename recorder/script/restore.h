@@ -1,4 +1,4 @@
-// Restores a member that a nested evaluation changes, also when it throws.
+// Restores a member that a nested evaluation changes, even if it throws.
 #pragma once
 
 #include <utility>

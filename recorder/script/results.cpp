@@ -19,7 +19,7 @@ bool is_read(const std::vector<Node>& nodes, ValueId id) {
   return found;
 }
 
-// A list of tensors or numbers, as ONNX sequences can be.
+// True for a list of tensors or numbers, which ONNX sequences can contain.
 bool holds_elements(const c10::TypePtr& type) {
   if (!type || type->kind() != c10::TypeKind::ListType) return false;
   const auto kind = program::item_type(type, 0)->kind();
@@ -27,7 +27,7 @@ bool holds_elements(const c10::TypePtr& type) {
          kind == c10::TypeKind::BoolType;
 }
 
-// A list that stays empty has no element to be an output, so it is one itself.
+// Returns an empty list as one sequence: it has no elements that could be outputs.
 Term empty_result(Recording& recording, const Term& list, const c10::TypePtr& type) {
   const Type element = recording.values.type_of({}, program::item_type(type, 0));
   const DType dtype = element.dtype == DType::undefined ? DType::float32 : element.dtype;
@@ -35,27 +35,27 @@ Term empty_result(Recording& recording, const Term& list, const c10::TypePtr& ty
                            list.depth);
 }
 
-// States the rank of a result whose rank depends on data, if no node in the model reads it.
+// Gives a result whose rank depends on data the example's rank, if no node in the model reads it.
 void state_rank(Recording& recording, const Term& term,
                 std::unordered_map<ValueId, std::vector<SettledSqueeze>>& squeezed) {
   Value& value = recording.program.values[term.id];
   const auto& seen = term.seen[0];
   if (value.type.kind != ValueKind::tensor || !seen || !seen->isTensor()) return;
-  const bool two_ranks = recording.of_two_ranks.contains(term.id);
+  const bool two_ranks = recording.mixed_ranks.contains(term.id);
   if (value.type.dims && !two_ranks && !squeezed.contains(term.id)) return;
   if (is_read(recording.program.body.nodes, term.id)) return;
   squeezed.erase(term.id);
-  recording.of_two_ranks.erase(term.id);
+  recording.mixed_ranks.erase(term.id);
   if (two_ranks || !value.type.dims) {
     value.type.dims = std::vector<Dim>(static_cast<std::size_t>(seen->toTensor().dim()), {-1, true, none_id});
   }
   recording.writer.notes.push_back(
       warning(Code::unsupported_feature,
-              "the rank of the result '" + value.name + "' depends on data: the file says that of the example",
-              "return tensors of one rank, if what reads the file counts on it", {.stage = "read"}));
+              "the rank of the result '" + value.name + "' depends on data: the file has that of the example",
+              "return tensors of one rank if a consumer of the file depends on it", {.stage = "read"}));
 }
 
-// A block that yields an optional with this content, or without one.
+// Completes a block that returns an optional with this content, or an empty one.
 void add_optional(Recording& recording, Block& block, const Type& type, std::vector<NamedArgument> content) {
   Node node;
   node.target = "prim::Optional";
@@ -65,7 +65,7 @@ void add_optional(Recording& recording, Block& block, const Type& type, std::vec
   block.nodes.push_back(std::move(node));
 }
 
-// One tensor or number that is there if `flag` says so, as an ONNX optional.
+// Returns an ONNX optional with one tensor or number if `flag` is true, else without.
 Term optional_value(Recording& recording, const Term& flag, const Term& content) {
   Type type{ValueKind::optional, DType::undefined, std::vector<Dim>()};
   if (content.is_value()) {
@@ -85,21 +85,21 @@ Term optional_value(Recording& recording, const Term& flag, const Term& content)
 
 }  // namespace
 
-Term returned(Recording& recording, const Term& term, const c10::TypePtr& type,
-              std::unordered_map<ValueId, std::vector<SettledSqueeze>>& squeezed) {
+Term converted_result(Recording& recording, const Term& term, const c10::TypePtr& type,
+                      std::unordered_map<ValueId, std::vector<SettledSqueeze>>& squeezed) {
   if (term.is_optional()) {
     const auto settled = term.flag().settled();
     if (settled && !settled->toBool()) return Term();
     const Term& content = term.content();
-    if (settled) return returned(recording, content, nullptr, squeezed);
-    // An absent optional holds nothing, so if one is inside another, the inner flag alone decides.
-    if (content.is_optional()) return returned(recording, content, type, squeezed);
+    if (settled) return converted_result(recording, content, nullptr, squeezed);
+    // If one optional is inside another, the inner flag is enough: an absent optional has an absent content.
+    if (content.is_optional()) return converted_result(recording, content, type, squeezed);
     if (content.is_container()) {
       std::vector<Term> items;
       for (std::size_t i = 0; i < content.items->size(); ++i) {
         const Term& item = (*content.items)[i];
         const Term part = Term::container(Term::Kind::optional, {term.flag(), item});
-        items.push_back(content.is_key(i) ? item : returned(recording, part, nullptr, squeezed));
+        items.push_back(content.is_key(i) ? item : converted_result(recording, part, nullptr, squeezed));
       }
       return Term::container(content.kind, std::move(items), content.depth);
     }
@@ -114,7 +114,7 @@ Term returned(Recording& recording, const Term& term, const c10::TypePtr& type,
   if (term.items->empty() && holds_elements(type)) return empty_result(recording, term, type);
   std::vector<Term> items;
   for (std::size_t i = 0; i < term.items->size(); ++i) {
-    items.push_back(returned(recording, (*term.items)[i], program::item_type(type, i), squeezed));
+    items.push_back(converted_result(recording, (*term.items)[i], program::item_type(type, i), squeezed));
   }
   return Term::container(term.kind, std::move(items), term.depth);
 }

@@ -5,8 +5,8 @@
 //
 // A list that is empty in every run becomes an empty sequence.
 //
-// A tensor whose rank depends on data gets the shape of the example with all sizes open, since ONNX's checker requires
-// a shape for each result of a file. Runtimes accept other ranks.
+// A tensor whose rank depends on data gets the example's rank with all sizes dynamic, since ONNX's checker requires a
+// shape for each result of a file. Runtimes accept other ranks.
 #pragma once
 
 #include "recorder/script/recording.h"
@@ -14,9 +14,9 @@
 
 namespace whence::recorder::script {
 
-// Returns the result with a value of the Program wherever a tensor may be None. `type`: as forward declares it.
-// Warnings in `squeezed` about results for which it adds a warning of its own are removed.
-Term returned(Recording& recording, const Term& term, const c10::TypePtr& type,
-              std::unordered_map<ValueId, std::vector<SettledSqueeze>>& squeezed);
+// Returns the result with an optional value of the Program in place of each tensor that may be None. `type`: as forward
+// declares it. Adds a warning about a rank that depends on data, and removes the result's warnings from `squeezed`.
+Term converted_result(Recording& recording, const Term& term, const c10::TypePtr& type,
+                      std::unordered_map<ValueId, std::vector<SettledSqueeze>>& squeezed);
 
 }  // namespace whence::recorder::script

@@ -5,8 +5,8 @@
 
 namespace whence::recorder::script {
 
-// `start` with each element of `other` appended, or put in front of it. Both are sequences; `element` is the declared
-// type of their elements.
+// Returns `start` with the elements of `other` added one by one, at the end or in front; in front their order is
+// reversed. Both are sequences; `element` is the declared type of their elements.
 Term with_elements(Recording& recording, const Term& start, const Term& other, const c10::TypePtr& element,
                    bool in_front, const Origin& origin);
 

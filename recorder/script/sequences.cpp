@@ -22,15 +22,16 @@ std::optional<std::size_t> place_in(std::int64_t index, std::size_t size) {
   return static_cast<std::size_t>(index);
 }
 
-// ONNX wants the elements of a sequence to be of one dtype.
+// Refuses an element of another dtype: an ONNX sequence has one dtype.
 void check_dtypes(DType held, DType added) {
   if (held == DType::undefined || added == DType::undefined || held == added) return;
   refuse("a list whose length depends on data holds elements of " + std::string(name_of(held)) + " and of " +
              std::string(name_of(added)),
-         "bring them to one dtype before they are put into the list");
+         "convert them to one dtype before they are put into the list");
 }
 
-// Sizes that all elements of all runs have in common stay; inside a loop later iterations may bring others.
+// Keeps the sizes that all elements of all runs have in common. In a loop it keeps none, since later iterations may add
+// elements of other sizes.
 void keep_common_sizes(Type& type, const Seen& lists, bool in_loop) {
   if (!type.dims) return;
   for (const auto& seen : lists) {
@@ -53,15 +54,15 @@ ValueId new_sequence(Recording& recording, const Seen& seen, DType dtype) {
                               {ValueKind::sequence, held == DType::undefined ? dtype : held, std::nullopt});
 }
 
-// The element as an argument of the operation that puts it into a sequence of `dtype`.
+// Returns the element as an argument of the operation that puts it into a sequence of `dtype`.
 Argument element_argument(Recording& recording, const Term& element, DType dtype) {
   if (!element.is_value() && !element.is_settled_number()) {
     refuse("a list whose length depends on data holds something other than tensors and numbers",
-           "keep a list for each of its parts");
+           "keep a separate list for each part of an element");
   }
   check_dtypes(dtype, recording.values.dtype(element));
   if (element.is_value()) {
-    if (const auto& dims = recording.values.type(element.id).dims) recording.sizes.put_into_list(*dims);
+    if (const auto& dims = recording.values.type(element.id).dims) recording.sizes.note_list_element(*dims);
   }
   return program::argument(element, nullptr);
 }
@@ -98,18 +99,18 @@ Term sequence_of(Recording& recording, const Term& list, const c10::TypePtr& typ
 
 namespace {
 
-// The methods of Python's lists, on one whose elements only the Program knows.
+// The methods of Python's lists, for a list whose elements exist only in the Program.
 class SequenceMethod {
  public:
   SequenceMethod(Recording& recording, const Step& step, const Term& list)
       : recording_(recording), step_(step), list_(list) {}
 
-  // Carries out the node where it is a method of the list; else it is an operator that takes the list.
+  // Carries out the node if it is a method of the list. Returns false if it is an operator that takes the list.
   bool carry_out();
   void unpack();
 
  private:
-  using Apply = std::function<bool(List&, int run)>;  // on what one run has in the list; false: not possible
+  using Apply = std::function<bool(List&, int run)>;  // changes the list of one run; false: not possible
 
   const Term& in(std::size_t i) const { return step_.in(i); }
   Term& all() const { return list_.items->front(); }
@@ -133,8 +134,8 @@ class SequenceMethod {
   void slice();
   void copy() { list_ = Term::container(Term::Kind::list, *list_.items, recording_.runs.depth); }
 
-  // The node's output: none or one that the method sets itself, the list, or a copy of the list, which the method
-  // changes.
+  // The output that carry_out() sets: none (there is none, or the method sets it), the list, or a copy of the list,
+  // which the method changes.
   enum class Yields : std::uint8_t { nothing, list, copy };
   struct Row {
     void (*carry_out)(SequenceMethod&);
@@ -147,7 +148,7 @@ class SequenceMethod {
   Term list_;
 };
 
-// The methods by the operator's name.
+// Returns the methods by the operator's name.
 const std::unordered_map<std::string, SequenceMethod::Row>& SequenceMethod::rows() {
   using Method = SequenceMethod;
   static const std::unordered_map<std::string, Row> table = {
@@ -179,12 +180,12 @@ bool SequenceMethod::carry_out() {
     const bool yields_list =
         !step_.node.outputs().empty() && step_.node.output()->type()->kind() == c10::TypeKind::ListType;
     if (!changes && !yields_list) return false;
-    refuse("'" + name + "' is asked of a list whose length depends on data",
+    refuse("'" + name + "' is not supported on a list whose length depends on data",
            "make it one tensor first, with torch.stack or torch.cat");
   }
   if (row->second.yields == Yields::copy) copy();
   row->second.carry_out(*this);
-  if (row->second.yields != Yields::nothing) step_.give(list_);
+  if (row->second.yields != Yields::nothing) step_.set_output(list_);
   return true;
 }
 
@@ -194,9 +195,10 @@ void SequenceMethod::unpack() {
   }
 }
 
-// A witness that the model does not accept drops out, as in any other operation.
+// Refuses an index that is out of range, unless only a check run has it: that run is dropped, as in any other
+// operation.
 void SequenceMethod::out_of_range(int run, const std::string& why) const {
-  if (recording_.runs.pretends[run]) return;
+  if (recording_.runs.off_path[run]) return;
   if (run <= 1) refuse(why, "check the model's inputs");
   recording_.runs.alive[run] = false;
 }
@@ -217,7 +219,7 @@ void SequenceMethod::change(const std::string& target, std::vector<NamedArgument
     if (!runs(run)) return std::nullopt;
     List elements = all().seen[run]->toList().copy();
     if (apply(elements, run)) return c10::IValue(std::move(elements));
-    out_of_range(run, "a list is changed at an index that it does not have");
+    out_of_range(run, "a list is changed at an index that is out of range");
     return std::nullopt;
   });
   const ValueId id = new_sequence(recording_, seen, dtype());
@@ -242,8 +244,8 @@ void SequenceMethod::insert() {
            auto value = host(term, elements.elementType(), run);
            const auto number = index.integer_at(run);
            if (!value || !number) return false;
-           const bool behind = *number == static_cast<std::int64_t>(elements.size());
-           const auto at = behind ? elements.size() : place_in(*number, elements.size());
+           const bool at_end = *number == static_cast<std::int64_t>(elements.size());
+           const auto at = at_end ? elements.size() : place_in(*number, elements.size());
            if (at) elements.insert(elements.begin() + static_cast<std::ptrdiff_t>(*at), std::move(*value));
            return at.has_value();
          });
@@ -290,11 +292,11 @@ void SequenceMethod::read(const Term& index, const jit::Value& output) {
   });
   Term element = recording_.result(output, std::move(seen), false, view.operation);
   if (cut != nullptr) {
-    recording_.sizes.follow(view.arguments, view.operation, {element});
+    recording_.sizes.derive(view.arguments, view.operation, {element});
     recording_.places.note_result(element, view.arguments);
   } else if (element.is_value()) {
     keep_common_sizes(recording_.values.type(element.id), all().seen, recording_.runs.depth > 0);
-    recording_.sizes.taken_from_list(recording_.values.type(element.id));
+    recording_.sizes.open_element_sizes(recording_.values.type(element.id));
   }
   step_.call.env[&output] = std::move(element);
   recording_.writer.write(std::move(view.operation));
@@ -303,14 +305,14 @@ void SequenceMethod::read(const Term& index, const jit::Value& output) {
 void SequenceMethod::length() {
   const Cut* cut = recording_.parts.of(all().id);
   if (auto number = cut ? number_of_parts(recording_, *cut, recording_.writer.origin_of(step_)) : std::nullopt) {
-    return step_.give(std::move(*number));
+    return step_.set_output(std::move(*number));
   }
   Node node = operation("aten::len");
   Seen seen = recording_.runs.each([&](int run) -> std::optional<c10::IValue> {
     if (!runs(run)) return std::nullopt;
     return c10::IValue(static_cast<std::int64_t>(all().seen[run]->toListRef().size()));
   });
-  step_.give(recording_.result(*step_.node.output(), std::move(seen), false, node));
+  step_.set_output(recording_.result(*step_.node.output(), std::move(seen), false, node));
   recording_.writer.write(std::move(node));
 }
 
@@ -330,7 +332,7 @@ void SequenceMethod::extend() {
   for (const Term& term : more) append(term);
 }
 
-// The list becomes the elements of both, which are sequences.
+// Replaces the list by the elements of two sequences.
 void SequenceMethod::join(const Term& start, const Term& other, bool in_front) {
   all() = with_elements(recording_, start, other, program::item_type(step_.type(0), 0), in_front,
                         recording_.writer.origin_of(step_));
@@ -343,7 +345,7 @@ void SequenceMethod::reverse() {
   join(empty, Term(all()), true);
 }
 
-// list[1:], list[:-1]: a copy without its first or last elements, of which there have to be as many.
+// Evaluates list[1:] or list[:-1]: removes the first or last elements, which must exist.
 void SequenceMethod::slice() {
   const auto bound = [&](std::size_t i, std::int64_t otherwise) -> std::optional<std::int64_t> {
     const auto settled = in(i).settled();
@@ -352,24 +354,23 @@ void SequenceMethod::slice() {
   };
   const auto begin = bound(1, 0), end = bound(2, 0), step = bound(3, 1);
   if (begin < 0 || !begin || !end || *end > 0 || step != 1) {
-    refuse("a list whose length depends on data is cut at a place that is not counted from its ends",
+    refuse("a slice of a list whose length depends on data may only leave out elements at its ends",
            "leave out elements in the loop that fills it");
   }
   for (std::int64_t i = 0; i < *begin; ++i) erase(Term::literal(0));
   for (std::int64_t i = 0; i > *end; --i) erase(Term::literal(-1));
 }
 
-// Operations that join two lists. Both are sequences then, if one of them is.
-bool joins(const std::string& name) { return name == "add" || name == "add_" || name == "extend"; }
+// True for operations that join two lists. Both become sequences if one of them is.
+bool joins_lists(const std::string& name) { return name == "add" || name == "add_" || name == "extend"; }
 
-// True if the step indexes a list that the evaluator holds by a number that depends on data: the list must become a
-// sequence.
+// True if the step indexes a list of known elements by a number that depends on data: the list must become a sequence.
 bool indexes_by_data(const Step& step, const Term& list) {
   static const std::unordered_set<std::string> indexing{"__getitem__", "_set_item", "insert", "pop", "Delete"};
   if (!indexing.contains(step.name()) || step.count() < 2) return false;
-  const bool apart =
+  const bool plain =
       std::ranges::all_of(*list.items, [](const Term& item) { return item.is_value() || item.is_settled_number(); });
-  return list.kind == Term::Kind::list && apart && !step.in(1).settled();
+  return list.kind == Term::Kind::list && plain && !step.in(1).settled();
 }
 
 }  // namespace
@@ -384,7 +385,7 @@ bool carry_out_on_sequence(Recording& recording, const Step& step) {
   }
   if (!list.is_container()) return false;
   DType dtype = DType::undefined;
-  if (list.kind == Term::Kind::list && step.count() == 2 && joins(name) && step.in(1).is_sequence()) {
+  if (list.kind == Term::Kind::list && step.count() == 2 && joins_lists(name) && step.in(1).is_sequence()) {
     dtype = recording.values.type(step.in(1).items->front().id).dtype;
   } else if (!indexes_by_data(step, list)) {
     return false;

@@ -19,7 +19,7 @@ void each_container(const Term& term, const Path& path,
   }
 }
 
-std::set<Items> containers_in_sight(const Recording& recording, const Step& step, Sight sight) {
+std::set<Items> reachable_containers(const Recording& recording, const Step& step, Reach reach) {
   std::set<Items> found;
   const auto add = [&](const Term& term) {
     each_container(term, {}, [&](const Path&, const Items& items) { found.insert(items); });
@@ -29,24 +29,24 @@ std::set<Items> containers_in_sight(const Recording& recording, const Step& step
     for (const auto& [value, term] : call->env) {
       if (!term.items) continue;
       const jit::Node& at = here ? step.node : *call->at;
-      if (is_read_after(*value, at) || (here && sight == Sight::in_body && is_read_in(*value, at))) add(term);
+      if (is_read_after(*value, at) || (here && reach == Reach::in_body && is_read_in(*value, at))) add(term);
     }
   }
   for (const auto& [name, attribute] : recording.attributes) add(attribute);
   return found;
 }
 
-void StandIns::refuse_changes(Changes& changes, const std::set<Items>& in_sight) const {
+void Replacements::refuse_changes(Changes& changes, const std::set<Items>& reachable) const {
   for (std::size_t way = 0; way < 2; ++way) {
     std::map<Items, std::vector<Items>> names;
-    for (const Items& container : in_sight) {
-      const auto stands_for = objects_.find(container);
-      const Items& object = stands_for == objects_.end() ? container : stands_for->second[way];
+    for (const Items& container : reachable) {
+      const auto replaced = objects_.find(container);
+      const Items& object = replaced == objects_.end() ? container : replaced->second[way];
       if (object) names[object].push_back(container);
     }
     for (const auto& [object, containers] : names) {
-      if (containers.size() == 1 && !changes.in_doubt(object)) continue;
-      for (const Items& container : containers) changes.doubt(container);
+      if (containers.size() == 1 && !changes.is_ambiguous(object)) continue;
+      for (const Items& container : containers) changes.mark_ambiguous(container);
     }
   }
 }

@@ -20,7 +20,7 @@ bool has_size_of_content(const Node& node) {
     const auto* number = classes ? classes->as<std::int64_t>() : nullptr;
     return number == nullptr || *number < 0;
   }
-  // where: only without values to choose from, which is nonzero. repeat_interleave: only with a tensor of repeats.
+  // where: only without values to choose from (then it is nonzero). repeat_interleave: only with a tensor of repeats.
   if (node.target == "aten::where") return node.arguments.size() == 1;
   if (node.target == "aten::repeat_interleave") return node.overload != "self_int";
   if (node.target == "aten::index") return true;
@@ -28,7 +28,7 @@ bool has_size_of_content(const Node& node) {
   return facts_of(node.target).sizes_of_content;
 }
 
-// As an index it chooses elements.
+// True for types that, as an index, select elements.
 bool is_mask(const Type& type) { return type.dtype == DType::boolean || type.dtype == DType::uint8; }
 
 bool is_integer(const Type& type) {
@@ -65,11 +65,11 @@ Sizes::Sizes(Program& program, Values& values, const KnownValues& known, const i
              const Lockstep& runs)
     : program_(program), values_(values), known_(known), inputs_(inputs), runs_(runs) {}
 
-// ---- what is known ------------------------------------------------------------------------------------------------
+// ---- sizes and integers of values ---------------------------------------------------------------------------------
 
-Size Sizes::born(bool of_data, const Numbers& seen) {
-  born_.push_back({of_data, seen});
-  return Size::symbol(SymbolId(inputs_.symbols.size() + born_.size() - 1));
+Size Sizes::new_symbol(bool of_data, const Numbers& seen) {
+  local_symbols_.push_back({of_data, seen});
+  return Size::symbol(SymbolId(inputs_.symbols.size() + local_symbols_.size() - 1));
 }
 
 const Shape* Sizes::shape(ValueId id) {
@@ -88,7 +88,7 @@ const Shape* Sizes::shape(ValueId id) {
     if (of_type) {
       lengths.sizes[axis] = length_of(program_.symbols, dim);
     } else if (lengths.of_type[axis] || !lengths.sizes[axis].is_known()) {
-      lengths.sizes[axis] = born(true);
+      lengths.sizes[axis] = new_symbol(true);
     }
     lengths.of_type[axis] = of_type;
   }
@@ -98,55 +98,55 @@ const Shape* Sizes::shape(ValueId id) {
 Size Sizes::number(ValueId id) {
   if (!is_integer(values_.type(id))) return Size::unknown();
   const auto [number, is_new] = numbers_.try_emplace(id);
-  if (is_new) number->second = born(true);
+  if (is_new) number->second = new_symbol(true);
   return number->second;
 }
 
-const Sizes::Born* Sizes::born_as(SymbolId id) const {
+const Sizes::LocalSymbol* Sizes::local_symbol(SymbolId id) const {
   if (inputs_.symbols.contains(id)) return nullptr;
-  return &born_[static_cast<std::size_t>(id.number()) - inputs_.symbols.size()];
+  return &local_symbols_[static_cast<std::size_t>(id.number()) - inputs_.symbols.size()];
 }
 
 bool Sizes::depends_on_data(const Size& size) const {
   return !size.is_known() || std::ranges::any_of(size.symbols(), [&](SymbolId id) {
-    const Born* own = born_as(id);
+    const LocalSymbol* own = local_symbol(id);
     return own != nullptr && own->of_data;
   });
 }
 
-// True if the size follows from those that --dynamic names.
-bool Sizes::of_axes(const Size& size) const {
+// True if the size depends only on those that --dynamic names.
+bool Sizes::depends_on_axes_only(const Size& size) const {
   return std::ranges::all_of(size.symbols(), [&](SymbolId id) { return inputs_.symbols.contains(id); });
 }
 
-std::optional<std::int64_t> Sizes::in_run(const Size& size, int run) const {
+std::optional<std::int64_t> Sizes::value_in_run(const Size& size, int run) const {
   return value_of(size, [&](SymbolId id) -> std::optional<std::int64_t> {
-    const Born* own = born_as(id);
+    const LocalSymbol* own = local_symbol(id);
     return own == nullptr ? inputs_.symbol_sizes[id][run] : own->seen[run];
   });
 }
 
-// True if the size is another one in some run: then its row is wrong, or what the row was given. It is opaque then, and
-// an error where tests ask for that.
-bool Sizes::contradicted(const Size& size, const Numbers& seen, const Node& node) const {
+// True if the size differs from that of some run: the shape function of the operator, or its input, is wrong. The size
+// then becomes unknown. With WHENCE_STRICT_SIZES set, as in the random programs of the tests, this is an error.
+bool Sizes::is_contradicted(const Size& size, const Numbers& seen, const Node& node) const {
   static const bool strict = std::getenv("WHENCE_STRICT_SIZES") != nullptr;
-  if (!size.is_known() || !contradicts(size, seen)) return false;
+  if (!size.is_known() || !differs_in_a_run(size, seen)) return false;
   if (!strict) return true;
   const auto name = [](SymbolId id) { return "s" + std::to_string(id.number()); };
   throw Error(Code::internal, "a run contradicts the size " + text_of(size, name) + " of " + qualified(node),
               "please report this with the model", {.stage = "read", .op = qualified(node)});
 }
 
-bool Sizes::contradicts(const Size& size, const Numbers& seen) const {
+bool Sizes::differs_in_a_run(const Size& size, const Numbers& seen) const {
   for (int run = 0; run < most_runs; ++run) {
     if (!seen[run]) continue;
-    const auto number = in_run(size, run);
+    const auto number = value_in_run(size, run);
     if (number && *number != *seen[run]) return true;
   }
   return false;
 }
 
-// True if it is the least or the greatest of the sizes, whatever the lengths are.
+// True if `size` is the minimum or maximum of `sizes` for all lengths.
 bool Sizes::is_extreme(const Size& size, SizeAtom::Kind kind, const std::vector<Size>& sizes) {
   return std::ranges::all_of(sizes, [&](const Size& other) {
     const Size more = kind == SizeAtom::Kind::minimum ? other - size : size - other;
@@ -154,8 +154,8 @@ bool Sizes::is_extreme(const Size& size, SizeAtom::Kind kind, const std::vector<
   });
 }
 
-// Notes that the least or the greatest of the sizes is always this one, which holds for the whole program where no
-// condition is around.
+// Notes the assumption that `chosen` is always the minimum or maximum. Only outside control flow, where it is true for
+// the whole program.
 void Sizes::assume(const Size& chosen, SizeAtom::Kind kind, const std::vector<Size>& operands) {
   const auto relation = kind == SizeAtom::Kind::minimum ? Relation::at_most : Relation::at_least;
   for (const Size& other : operands) {
@@ -164,30 +164,30 @@ void Sizes::assume(const Size& chosen, SizeAtom::Kind kind, const std::vector<Si
   }
 }
 
-// A minimum or maximum of sizes of axes is the one that it always is. A table of 512 positions, cut at the length of a
-// text, is as long as the text if it was in every run: the model runs where it is. Not so the number: x[:3] is not 3
-// long because it was so in every run. A table has 2 positions; that nothing was left in some run says little, nor that
-// a length that is computed filled it.
-Size Sizes::resolved(const SizeAtom& atom, const Numbers& seen) {
+// Replaces a minimum or maximum of axis sizes by the operand that it equals in every run, if that is provable or the
+// slice of a table: one of 512 positions, sliced to the length of a text, has that length; the model runs only there. A
+// slice is no evidence if the table has fewer than 2 positions, if it is empty in some run, or if a computed length
+// reaches the table's. A constant must be provable: x[:3] need not be 3 long because it was in every run.
+Size Sizes::resolve(const SizeAtom& atom, const Numbers& seen) {
   if (atom.kind == SizeAtom::Kind::symbol) return Size::symbol(atom.symbol);
   if (atom.kind == SizeAtom::Kind::call) return Size::call(atom.name, atom.operands);
   std::vector<Size> operands;
-  for (const Size& operand : atom.operands) operands.push_back(resolved(operand, seen));
+  for (const Size& operand : atom.operands) operands.push_back(resolve(operand, seen));
   if (atom.kind == SizeAtom::Kind::floor_division) return floor_div(operands[0], operands[1]);
   const Size extreme = atom.kind == SizeAtom::Kind::minimum ? minimum(operands) : maximum(operands);
   const auto runs = std::ranges::count_if(seen, [](const auto& number) { return number.has_value(); });
-  // In a loop or branch that not every run enters, those that do may be the short ones.
+  // If some run does not enter a loop or branch, the runs that enter it may all be short.
   const bool by_all = std::ranges::all_of(std::views::iota(0, runs_.count),
                                           [&](int run) { return !runs_.alive[run] || seen[run].has_value(); });
-  if (runs < 2 || !by_all || !of_axes(extreme)) return extreme;
+  if (runs < 2 || !by_all || !depends_on_axes_only(extreme)) return extreme;
   const auto table = std::ranges::find_if(operands, &Size::is_integer);
   const std::int64_t positions = table == operands.end() ? 0 : table->number();
   for (const Size& operand : operands) {
     bool always = operand != Size(0), within = true;
     for (int run = 0; run < most_runs; ++run) {
       if (!seen[run]) continue;
-      always &= in_run(operand, run) == in_run(extreme, run);
-      const std::int64_t number = in_run(operand, run).value_or(0);
+      always &= value_in_run(operand, run) == value_in_run(extreme, run);
+      const std::int64_t number = value_in_run(operand, run).value_or(0);
       within &= number > 0 && (operand.single_symbol() || number < positions);
     }
     const bool cut_from_table =
@@ -199,12 +199,12 @@ Size Sizes::resolved(const SizeAtom& atom, const Numbers& seen) {
   return extreme;
 }
 
-Size Sizes::resolved(const Size& size, const Numbers& seen) {
+Size Sizes::resolve(const Size& size, const Numbers& seen) {
   if (!size.is_known()) return size;
   Size result = size.number();
   for (const Size::Term& term : size.terms()) {
     Size product = term.coefficient;
-    for (const auto& factor : term.factors) product = product * resolved(*factor, seen);
+    for (const auto& factor : term.factors) product = product * resolve(*factor, seen);
     result = result + product;
   }
   return result;
@@ -217,7 +217,7 @@ ShapeFacts Sizes::facts() {
 
 // ---- operations ---------------------------------------------------------------------------------------------------
 
-Sizes::Arguments Sizes::look_at(const std::vector<Term>& arguments) {
+Sizes::Arguments Sizes::summarize(const std::vector<Term>& arguments) {
   Arguments found;
   const auto add = [&](const Size& size) {
     found.dynamic |= !size.is_integer();
@@ -246,9 +246,9 @@ Sizes::Arguments Sizes::look_at(const std::vector<Term>& arguments) {
   return found;
 }
 
-// True if what decides about a size of content depends on data: the masks of an index, the repeats of an interleaving,
-// else any argument.
-bool Sizes::decided_by_content(const Node& node, const Arguments& arguments) const {
+// True if a size depends on the content of an argument that depends on data: the masks of an index, the repeats of
+// repeat_interleave, or any argument of other operators.
+bool Sizes::content_decides_size(const Node& node, const Arguments& arguments) const {
   if (!has_size_of_content(node)) return false;
   const auto of_data = [&](const Argument& argument) {
     const auto* value = argument.as<ValueRef>();
@@ -267,12 +267,12 @@ void Sizes::set_number(const Node& node, const Term& result, Size derived, bool 
   for (int run = 0; run < most_runs; ++run) {
     if (result.seen[run]) seen[run] = integer_in(*result.seen[run]);
   }
-  if (contradicted(derived, seen, node)) derived = Size::unknown();
+  if (is_contradicted(derived, seen, node)) derived = Size::unknown();
   if (!derived.is_known() && !of_data) {
     const SymbolId symbol = values_.symbol_of(seen);
-    derived = symbol == none_id ? born(false, seen) : length_of(program_.symbols, {0, true, symbol});
+    derived = symbol == none_id ? new_symbol(false, seen) : length_of(program_.symbols, {0, true, symbol});
   }
-  if (derived.is_known()) numbers_[result.id] = resolved(derived, seen);
+  if (derived.is_known()) numbers_[result.id] = resolve(derived, seen);
 }
 
 void Sizes::set_shape(const Node& node, const Term& result, const Shape* derived, bool of_data) {
@@ -292,14 +292,14 @@ void Sizes::set_shape(const Node& node, const Term& result, const Shape* derived
         seen[run] = result.seen[run]->toTensor().size(static_cast<std::int64_t>(axis));
       }
     }
-    Size size = derived == nullptr ? Size::unknown() : resolved((*derived)[axis], seen);
-    if (contradicted(size, seen, node)) size = Size::unknown();
+    Size size = derived == nullptr ? Size::unknown() : resolve((*derived)[axis], seen);
+    if (is_contradicted(size, seen, node)) size = Size::unknown();
     if (!size.is_known()) {
       const auto runs = std::ranges::count_if(seen, [](const auto& number) { return number.has_value(); });
-      // That it was the same in all of them says little where its row leaves it open, or where nothing was left.
+      // Equal sizes in all runs are weak evidence if the shape function leaves the size unknown, or if they are 0.
       const bool fitted = !of_data && runs > 1 && (dim.dynamic || (derived == nullptr && dim.size != 0));
       if (!fitted) dim = {dim.size, true, none_id};
-      if (dim.dynamic && dim.symbol == none_id) shape[axis] = born(of_data, seen);
+      if (dim.dynamic && dim.symbol == none_id) shape[axis] = new_symbol(of_data, seen);
       continue;
     }
     shape[axis] = size;
@@ -307,17 +307,17 @@ void Sizes::set_shape(const Node& node, const Term& result, const Shape* derived
       dim = {*number, false, none_id};
     } else {
       const auto symbol = size.single_symbol();
-      dim = {dim.size, true, symbol && of_axes(size) ? *symbol : none_id};
+      dim = {dim.size, true, symbol && depends_on_axes_only(size) ? *symbol : none_id};
     }
   }
 }
 
-void Sizes::follow(const std::vector<Term>& arguments, const Node& recorded, const std::vector<Term>& results) {
-  const Arguments known = look_at(arguments);
+void Sizes::derive(const std::vector<Term>& arguments, const Node& recorded, const std::vector<Term>& results) {
+  const Arguments known = summarize(arguments);
   const OperatorFacts& operator_facts = facts_of(recorded.target);
   const bool shape_only = operator_facts.shape_only >= 0 && recorded.target != "aten::type_as";
   const bool from_sizes = known.settled || (shape_only && !known.of_data);
-  const bool by_data = known.of_data || (!known.settled && decided_by_content(recorded, known));
+  const bool by_data = known.of_data || (!known.settled && content_decides_size(recorded, known));
   for (const Term& result : results) {
     if (from_sizes && result.is_value()) from_sizes_.insert(result.id);
   }
@@ -359,7 +359,7 @@ void Sizes::note_choice(const Term& result, const Term& condition, const Term& f
     return settled && settled->isBool() && settled->toBool() == value;
   };
   const auto both = [&](bool holds, const Term& other) {
-    std::vector<Comparison> all = known_if(condition, holds), more = known_if(other, holds);
+    std::vector<Comparison> all = comparisons_if(condition, holds), more = comparisons_if(other, holds);
     all.insert(all.end(), more.begin(), more.end());
     return all;
   };
@@ -367,20 +367,22 @@ void Sizes::note_choice(const Term& result, const Term& condition, const Term& f
   if (is_flag(first, true)) conditions_[result.id] = {both(false, second), {}};
 }
 
-std::vector<Comparison> Sizes::known_if(const Term& condition, bool holds) const {
+std::vector<Comparison> Sizes::comparisons_if(const Term& condition, bool holds) const {
   const auto known = condition.is_value() ? conditions_.find(condition.id) : conditions_.end();
   return known == conditions_.end() ? std::vector<Comparison>()
                                     : (holds ? known->second.if_true : known->second.if_false);
 }
 
-void Sizes::enter_side(const Term& condition, bool holds) { around_.push_back(known_if(condition, holds)); }
+void Sizes::enter_side(const Term& condition, bool holds) {
+  side_conditions_.push_back(comparisons_if(condition, holds));
+}
 
 SizeRange Sizes::range_here(ValueId tensor, std::int64_t axis) {
   const Shape* sizes = shape(tensor);
   if (sizes == nullptr) return {0};
   const Size& size = sizes->at(static_cast<std::size_t>(axis));
   SizeRange range = range_of(size, facts().ranges);
-  for (const auto& conditions : around_) {
+  for (const auto& conditions : side_conditions_) {
     const SizeRange here = range_under(conditions, size, facts().ranges);
     range = {std::max(range.min, here.min), std::min(range.max, here.max)};
   }
@@ -410,7 +412,9 @@ void Sizes::name_derived() {
       for (std::size_t axis = 0; axis < dims->size(); ++axis) {
         Dim& dim = (*dims)[axis];
         const Size& size = lengths->second.sizes[axis];
-        if (!dim.dynamic || dim.symbol != none_id || !size.is_known() || size.is_integer() || !of_axes(size)) continue;
+        if (!dim.dynamic || dim.symbol != none_id || !size.is_known() || size.is_integer() ||
+            !depends_on_axes_only(size))
+          continue;
         const auto [symbol, is_new] = symbols.try_emplace(size, SymbolId(program_.symbols.size()));
         dim.symbol = symbol->second;
         if (!is_new) continue;
@@ -423,8 +427,7 @@ void Sizes::name_derived() {
 
 // ---- lists whose length depends on data ---------------------------------------------------------------------------
 
-// An operator that cuts a tensor into as many parts as an axis has room for.
-bool Sizes::decides_length(const Node& node) {
+bool Sizes::has_dynamic_part_count(const Node& node) {
   const auto* self = node.arguments.empty() ? nullptr : node.arguments.front().value.as<ValueRef>();
   if (self == nullptr || !facts_of(node.target).parts || node.overload == "sizes") return false;
   const Argument* argument = node.find("split_size");
@@ -436,27 +439,27 @@ bool Sizes::decides_length(const Node& node) {
   const Size& cut = (*sizes)[static_cast<std::size_t>(axis < 0 ? axis + rank : axis)];
   if (depends_on_data(cut)) return true;
   if (cut.is_integer()) return false;
-  // All runs may have one part of x[:1], of which an empty axis leaves none.
+  // Even if all runs have one part of x[:1], an empty axis has none.
   if (node.target == "aten::unbind") return true;
-  // All runs may have one number of pieces: the last of x.split(3), which is 1, 2 or 3 long.
+  // All runs may have one number of pieces and other inputs another: the last part of x.split(3) is 1, 2 or 3 long.
   const auto* piece = argument ? argument->as<std::int64_t>() : nullptr;
   if (piece != nullptr && *piece > 0 && cut.is_known()) {
     const SizeRange pieces = range_of(floor_div(cut + (*piece - 1), *piece), facts().ranges);
     if (std::max<std::int64_t>(pieces.min, 1) != pieces.max) return true;
   }
-  // All runs may be longer than the number of chunks.
+  // In all runs the axis may be longer than the number of chunks.
   const Argument* chunks = node.find("chunks");
   const auto* count = chunks ? chunks->as<std::int64_t>() : nullptr;
   return count != nullptr && *count > 1 && cut.is_known() && modulo(cut, *count) != 0;
 }
 
-void Sizes::put_into_list(const std::vector<Dim>& dims) {
+void Sizes::note_list_element(const std::vector<Dim>& dims) {
   std::vector<bool>& open = open_in_lists_[dims.size()];
   open.resize(dims.size());
   for (std::size_t axis = 0; axis < dims.size(); ++axis) open[axis] = open[axis] || !dims[axis].is_static();
 }
 
-void Sizes::put_parts_into_list(const Node& recorded, const Seen& parts) {
+void Sizes::note_list_parts(const Node& recorded, const Seen& parts) {
   if (recorded.target == "aten::unbind") return;
   for (const auto& list : parts) {
     if (!list || list->toListRef().empty()) continue;
@@ -467,7 +470,7 @@ void Sizes::put_parts_into_list(const Node& recorded, const Seen& parts) {
   }
 }
 
-void Sizes::taken_from_list(Type& type) const {
+void Sizes::open_element_sizes(Type& type) const {
   if (!type.dims) return;
   const auto open = open_in_lists_.find(type.dims->size());
   for (std::size_t axis = 0; open != open_in_lists_.end() && axis < type.dims->size(); ++axis) {

@@ -1,6 +1,6 @@
 // Sizes: the sizes of tensors and the integers of a program as expressions. They are derived from operation to
-// operation (schema/shape_functions.h); the runs check them, and decide only where nothing is derived. A size that data
-// decide is a symbol of its own, born at one operation.
+// operation (schema/shape_functions.h); the runs check them, and determine them only if no rule does. A data-dependent
+// size is a separate symbol, introduced at one operation.
 #pragma once
 
 #include <map>
@@ -15,76 +15,76 @@ class Sizes {
   Sizes(Program& program, Values& values, const KnownValues& known, const inputs::ExampleInputs& inputs,
         const Lockstep& runs);
 
-  // Sets the sizes of `results`, those of `recorded`, an operation on `arguments`.
-  void follow(const std::vector<Term>& arguments, const Node& recorded, const std::vector<Term>& results);
-  // The integers in tensors that share memory with these are not known from here on.
+  // Derives the sizes of `results`, which the operation `recorded` computes from `arguments`.
+  void derive(const std::vector<Term>& arguments, const Node& recorded, const std::vector<Term>& results);
+  // Forgets the integers in tensors that share memory with `written`.
   void forget_numbers(const std::vector<const Term*>& written);
 
-  // Makes sizes that follow from those of axes, 2*batch + 1, symbols of the program, outside of control flow: in a loop
-  // they are those of one iteration.
+  // Makes symbols of the program for sizes derived from those of axes, such as 2*batch + 1. Skips control flow: in a
+  // loop a size may belong to one iteration.
   void name_derived();
 
-  // From here on the value `condition` is this, until leave_side().
+  // Until leave_side(), the value of `condition` is `holds`.
   void enter_side(const Term& condition, bool holds);
-  void leave_side() { around_.pop_back(); }
+  void leave_side() { side_conditions_.pop_back(); }
 
-  // `result` is `first` where the condition holds, else `second`: `a and b` is b where a holds, else False.
+  // Notes that `result` is `first` if the condition is true, else `second`: `a and b` is b if a is true, else False.
   void note_choice(const Term& result, const Term& condition, const Term& first, const Term& second);
 
-  // The lengths that an axis may have under the conditions around the current node: 0 and 1 for the first axis of
-  // x[:1], and for that of x where `if x.size(0) > 1` does not hold.
+  // Returns the lengths that an axis may have under the conditions around the current node: 0 and 1 for the first axis
+  // of x[:1], and for that of x if `x.size(0) > 1` is false.
   SizeRange range_here(ValueId tensor, std::int64_t axis);
 
-  // True if data decide how many results `recorded` has, an operation that cuts a tensor into parts.
-  bool decides_length(const Node& recorded);
-  // Notes a tensor that is put into a list whose length depends on data; opens the sizes of one that is taken out of
-  // one, where those that were put in differ or depend on anything.
-  void put_into_list(const std::vector<Dim>& dims);
-  void taken_from_list(Type& type) const;
-  void put_parts_into_list(const Node& recorded, const Seen& parts);
+  // True if `recorded` cuts a tensor into parts whose number is not fixed.
+  bool has_dynamic_part_count(const Node& recorded);
+  // Note the sizes of tensors that are put into lists of data-dependent length, and make the sizes of an element
+  // dynamic if they are not fixed and equal for all elements.
+  void note_list_element(const std::vector<Dim>& dims);
+  void open_element_sizes(Type& type) const;
+  void note_list_parts(const Node& recorded, const Seen& parts);
 
  private:
   using Numbers = PerRun<std::optional<std::int64_t>>;
-  // A symbol that no axis of an input has.
-  struct Born {
-    bool of_data = true;  // else of sizes, in a way that has no form
-    Numbers seen = {};    // by run; none for one that changes in a loop
+  // A symbol that is not an axis of an input.
+  struct LocalSymbol {
+    bool of_data = true;  // false: depends only on sizes, but has no expression
+    Numbers seen = {};    // by run; empty for a symbol that changes in a loop
   };
-  // The lengths of a tensor's axes. The type decides where it calls one fixed or named, until it is opened.
+  // The lengths of a tensor's axes. A fixed or named length in the type takes precedence until it becomes dynamic.
   struct Lengths {
     Shape sizes;
     std::vector<bool> of_type;
   };
-  // The comparisons of sizes that hold where a condition does not hold, and where it does.
-  struct Known {
+  // The comparisons of sizes that are true if a condition is false, and if it is true.
+  struct Implications {
     std::vector<Comparison> if_false, if_true;
   };
-  // An operation's arguments together.
+  // A summary of an operation's arguments.
   struct Arguments {
-    bool settled = true;  // they follow from sizes and constants
+    bool settled = true;  // all depend only on sizes and constants
     std::unordered_set<ValueId> settled_values;
-    bool dynamic = false;  // some size or integer is no constant
+    bool dynamic = false;  // some size or integer is not constant
     bool of_data = false;  // and depends on data
   };
 
   const Shape* shape(ValueId id);
   Size number(ValueId id);
-  Size born(bool of_data, const Numbers& seen = {});
-  const Born* born_as(SymbolId id) const;  // nullptr for one of the inputs
+  Size new_symbol(bool of_data, const Numbers& seen = {});
+  const LocalSymbol* local_symbol(SymbolId id) const;  // null for a symbol of the inputs
   bool depends_on_data(const Size& size) const;
-  bool of_axes(const Size& size) const;
-  std::optional<std::int64_t> in_run(const Size& size, int run) const;
-  bool contradicts(const Size& size, const Numbers& seen) const;
-  bool contradicted(const Size& size, const Numbers& seen, const Node& node) const;
-  Size resolved(const Size& size, const Numbers& seen);
-  Size resolved(const SizeAtom& atom, const Numbers& seen);
+  bool depends_on_axes_only(const Size& size) const;
+  std::optional<std::int64_t> value_in_run(const Size& size, int run) const;
+  bool differs_in_a_run(const Size& size, const Numbers& seen) const;
+  bool is_contradicted(const Size& size, const Numbers& seen, const Node& node) const;
+  Size resolve(const Size& size, const Numbers& seen);
+  Size resolve(const SizeAtom& atom, const Numbers& seen);
   static bool is_extreme(const Size& size, SizeAtom::Kind kind, const std::vector<Size>& sizes);
   void assume(const Size& chosen, SizeAtom::Kind kind, const std::vector<Size>& operands);
   ShapeFacts facts();
 
-  Arguments look_at(const std::vector<Term>& arguments);
-  bool decided_by_content(const Node& node, const Arguments& arguments) const;
-  std::vector<Comparison> known_if(const Term& condition, bool holds) const;
+  Arguments summarize(const std::vector<Term>& arguments);
+  bool content_decides_size(const Node& node, const Arguments& arguments) const;
+  std::vector<Comparison> comparisons_if(const Term& condition, bool holds) const;
   void note_comparison(const Node& node, const Term& result);
   void set_number(const Node& node, const Term& result, Size derived, bool of_data);
   void set_shape(const Node& node, const Term& result, const Shape* derived, bool of_data);
@@ -94,13 +94,13 @@ class Sizes {
   const KnownValues& known_;
   const inputs::ExampleInputs& inputs_;
   const Lockstep& runs_;
-  std::vector<Born> born_;
+  std::vector<LocalSymbol> local_symbols_;
   std::unordered_map<ValueId, Lengths> shapes_;
   std::unordered_map<ValueId, Size> numbers_;
-  std::unordered_set<ValueId> from_sizes_;  // the content follows from sizes and constants
+  std::unordered_set<ValueId> from_sizes_;  // their contents depend only on sizes and constants
   std::unordered_map<const c10::StorageImpl*, std::vector<ValueId>> numbers_in_;
-  std::unordered_map<ValueId, Known> conditions_;
-  std::vector<std::vector<Comparison>> around_;             // known to hold, by branch around the current node
+  std::unordered_map<ValueId, Implications> conditions_;
+  std::vector<std::vector<Comparison>> side_conditions_;    // true comparisons, by branch around the current node
   std::map<std::size_t, std::vector<bool>> open_in_lists_;  // by rank
 };
 

@@ -22,12 +22,12 @@ namespace {
 using Evaluated = std::variant<Program, SizeFailure>;
 
 Evaluated evaluate(archive::Archive& archive, const ReadOptions& options, int attempt, Diagnostics& notes,
-                   const std::vector<int>& left_out = {}) {
+                   const std::vector<int>& dropped_runs = {}) {
   Program program;
   archive::ModuleTree tree(archive, program);
   inputs::ExampleInputs inputs = inputs::make_inputs(archive, options, attempt);
-  for (const int run : left_out) inputs::leave_out(inputs, run);
-  if (!options.dynamic.empty() && !inputs.given) {
+  for (const int run : dropped_runs) inputs::drop_run(inputs, run);
+  if (!options.dynamic.empty() && !inputs.available) {
     throw Error(Code::no_example_inputs, "dynamic axes need example inputs, and the archive holds none",
                 "give one for each argument: --input 'NAME=float32[1,3,224,224]'",
                 {.file = options.path, .stage = "run"});
@@ -35,19 +35,19 @@ Evaluated evaluate(archive::Archive& archive, const ReadOptions& options, int at
   Evaluator evaluator(program, tree, inputs);
   if (auto failure = evaluator.run(archive.module())) return *std::move(failure);
   if (const std::vector<int> misleading = evaluator.misleading_runs(); !misleading.empty()) {
-    std::vector<int> more = left_out;
+    std::vector<int> more = dropped_runs;
     more.insert(more.end(), misleading.begin(), misleading.end());
     return evaluate(archive, options, attempt, notes, more);
   }
-  if (auto failure = evaluator.lack_of_distant_runs()) return *std::move(failure);
+  if (auto failure = evaluator.check_distant_runs()) return *std::move(failure);
   notes = evaluator.notes();
   return program;
 }
 
-// The archive of a live C++ module is a means. Classes that C++ has in no namespace have none here either, and where
-// the archive is gone nothing refers to it. What its sizes are made of was found at the sizes that were traced, of
-// which one is 1 if forward takes that: a module of C++ need not survive others.
-void settle_live(Program& program, const std::optional<LiveMark>& live) {
+// Adapts the program of a live C++ module. Removes Python's namespace from classes that have none in C++, and all
+// references to an archive that is not kept. Assumes that no size is below the least that was traced (1 if forward
+// accepts that): a C++ module may crash at smaller sizes.
+void apply_live_mark(Program& program, const std::optional<LiveMark>& live) {
   if (!live) return;
   constexpr std::string_view python_main = "__main__.";
   for (Module& module : program.modules) {
@@ -64,8 +64,8 @@ void settle_live(Program& program, const std::optional<LiveMark>& live) {
   for (Parameter& parameter : program.parameters) parameter.member.clear();
 }
 
-// It is not known beforehand which sizes a model accepts, so several second sizes are tried; if all of them fail, the
-// model requires a fixed size.
+// Tries several second sizes, since it is unknown which ones the model accepts. If all of them fail, the model requires
+// a fixed size.
 Evaluated evaluate_at_some_size(archive::Archive& archive, const ReadOptions& options, Diagnostics& notes) {
   for (int attempt = 0;; ++attempt) {
     Evaluated evaluated = evaluate(archive, options, attempt, notes);
@@ -75,15 +75,16 @@ Evaluated evaluate_at_some_size(archive::Archive& archive, const ReadOptions& op
 
 Diagnostic tie_warning(const inputs::Tie& tie) {
   return warning(Code::baked_size,
-                 "the model did not run where the sizes '" + tie.kept + "' and '" + tie.other +
-                     "' were tried as two: both are '" + tie.kept + "' in the file",
+                 "the model did not run with different sizes '" + tie.kept + "' and '" + tie.other + "': both are '" +
+                     tie.kept + "' in the file",
                  "give the two axes one name", {.stage = "run"});
 }
 
-// Axes with different names may have to have one size (a batch and its lengths). Two axes that have one size in the
-// example are tied if the model then gets further than without the tie, pair by pair, until it runs. If no single pair
-// helps, two pairs are tried at once: an LSTM's two states are read by one operation. Each try runs the model a few
-// times, so their number is limited: if dozens of axes have names of their own, the first refusal says what to do.
+// Returns the ties to try. Axes with different names may need one size (a batch and its lengths). Two axes of equal
+// size in the example are tied if the model then gets further than without the tie, pair by pair, until it runs. If no
+// single pair helps, two pairs are tried at once: one operation reads both states of an LSTM. Each try runs the model a
+// few times, so their number is limited. With dozens of separately named axes, the first error tells the user what to
+// do.
 std::vector<std::vector<inputs::Tie>> ties_to_try(archive::Archive& archive, const ReadOptions& options) {
   constexpr std::size_t most = 64;
   const std::vector<inputs::Tie> ties = inputs::possible_ties(inputs::make_inputs(archive, options, 0));
@@ -125,7 +126,7 @@ Program evaluate_with_ties(archive::Archive& archive, ReadOptions options, Diagn
   }
 }
 
-archive::Archive opened(const ReadOptions& options) {
+archive::Archive open_archive(const ReadOptions& options) {
   volatile std::sig_atomic_t unobserved = 0;
   volatile std::sig_atomic_t& reading = options.reading != nullptr ? *options.reading : unobserved;
   const Restore done(reading);
@@ -135,8 +136,8 @@ archive::Archive opened(const ReadOptions& options) {
 
 Program read(const ReadOptions& options, Diagnostics& notes) {
   c10::set_default_dtype(c10::scalarTypeToTypeMeta(static_cast<at::ScalarType>(to_scalar_type(options.default_dtype))));
-  const detection::DetectionOperators detection_operators;  // until the archive is closed
-  archive::Archive archive = opened(options);
+  const detection::DetectionOperators detection_operators;  // must outlive the archive
+  archive::Archive archive = open_archive(options);
   if (!archive.module().find_method("forward")) {
     throw Error(Code::wrong_kind, "the module has no forward method",
                 "save a module whose forward was traced or scripted", {.file = options.path, .stage = "read"});
@@ -147,7 +148,7 @@ Program read(const ReadOptions& options, Diagnostics& notes) {
   const auto file = MappedFile::open(options.path);
   program.source = {"torchscript", base_name(options.path), file->size(),
                     options.digests ? digest_of_file(options.path) : ""};
-  settle_live(program, archive.live());
+  apply_live_mark(program, archive.live());
   program.producer = "whence " WHENCE_VERSION ", PyTorch " TORCH_VERSION;
   if (options.digests) compute_digests(program);
   return program;

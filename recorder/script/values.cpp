@@ -24,8 +24,8 @@ DType Values::dtype(const Term& term) const {
   return term.is_settled_number() ? program::dtype_of_number(*term.settled()) : DType::undefined;
 }
 
-// Returns a fixed size if it is equal in all runs; else a dynamic one, with a symbol's name if it equals the symbol in
-// every run.
+// Returns a fixed size if it is equal in all runs; else a dynamic one, with a symbol if it equals the symbol in every
+// run.
 Dim Values::dim_of(const Numbers& sizes) {
   Dim dim;
   for (const auto& size : sizes) {
@@ -77,7 +77,7 @@ Type Values::type_of(const Seen& seen, const c10::TypePtr& declared) {
   }
   if (first != nullptr && first->isList()) return {ValueKind::sequence, program::element_dtype(seen), std::nullopt};
   const c10::TypePtr type = program::without_optional(declared);
-  // The tracer's sizes, where an archive has kept them, are those of other inputs.
+  // Sizes that the tracer stored in the archive are those of other inputs.
   if (type && type->kind() == c10::TypeKind::TensorType) return {ValueKind::tensor, DType::undefined, std::nullopt};
   if (type && type->kind() == c10::TypeKind::NumberType && first != nullptr) {
     if (first->isDouble()) return program::declared_type(c10::FloatType::get());

@@ -19,17 +19,17 @@ class Values {
   Type& type(ValueId id) { return program_.values[id].type; }
   const Type& type(ValueId id) const { return program_.values[id].type; }
   ValueSource source(ValueId id) const { return program_.values[id].source; }
-  // The dtype of a value or a settled number; undefined for anything else.
+  // Returns the dtype of a value or a settled number; undefined for any other term.
   DType dtype(const Term& term) const;
 
   // Returns the type of a value. A size is dynamic if it differs between runs, and a rank that differs is unknown. If
   // no run computed the value, its type is `declared` (may be null).
   Type type_of(const Seen& seen, const c10::TypePtr& declared);
 
-  // True if a size has no symbol because of this run, which is a large one.
+  // True if a size has no symbol because of this run with large sizes.
   bool hides_symbol(int run) const { return hides_symbol_[run]; }
 
-  // The symbol that has these sizes in every run; none_id if there is none.
+  // Returns the symbol that has these sizes in every run; none_id if there is none.
   using Numbers = PerRun<std::optional<std::int64_t>>;
   SymbolId symbol_of(const Numbers& sizes) const;
 

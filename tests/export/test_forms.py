@@ -362,8 +362,8 @@ class SqueezesAndFlattens(nn.Module):
 def test_squeeze_of_a_dynamic_axis_is_told(tmp_path):
     x = torch.rand(2, 3)
     path, said = export(SqueezesInside(), tmp_path, "--input", "x=float32[2,3]", "--dynamic", "x:0=n", inputs=(x,))
-    assert "warning" in said and "E0304" in said and "keeps axis 0" in said and "where it is 1" in said
-    assert "the file holds where n != 1" in said and constraints_of(path) == ["n != 1"]
+    assert "warning" in said and "E0304" in said and "keeps axis 0" in said
+    assert "n != 1" in said and constraints_of(path) == ["n != 1"]
     same(path, SqueezesInside(), torch.rand(4, 3))
     x = torch.rand(2, 1)
     path, said = export(SqueezesAndFlattens(), tmp_path, "--input", "x=float32[2,1]", "--dynamic", "x:0=n", inputs=(x,))

@@ -424,7 +424,8 @@ class CutByData(nn.Module):
         return torch.stack(rows[: int(n)])
 
 
-REFUSED = [(CutByData, "cut at a place that depends on the input"), (Pairs, "something other than tensors and numbers"),
+REFUSED = [(CutByData, "sliced at an index that depends on the input"),
+           (Pairs, "something other than tensors and numbers"),
            (Mixed, "float32 and of int64"), (WrittenInto, "in place"), (NewKeys, "key")]
 
 

@@ -84,7 +84,7 @@ def test_dicts_and_lists(tmp_path):
 
 @pytest.mark.parametrize("spec, said", [
     ("state:0=n", "name its tensors: state.0:0=batch"),
-    ("h:0=n", "its arguments are: x, state; tensors in them are called as state.0"),
+    ("h:0=n", "its arguments are: x, state; tensors in them have names such as state.0"),
     ("state.2:0=n", "forward has no argument 'state.2'"),
     ("x:-4=n", "has no axis -4; try: its rank is 3"),
     ("x:1=n,-2=m", "is named twice"),

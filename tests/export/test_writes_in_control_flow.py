@@ -313,7 +313,7 @@ class ReshapedAndAsked(nn.Module):
         return h
 
 
-REFUSED = [(Reshaped, "another shape"), (OtherMemory, "another shape"), (ReshapedAndAsked, "another shape")]
+REFUSED = [(Reshaped, "the shape of"), (OtherMemory, "the shape of"), (ReshapedAndAsked, "the shape of")]
 
 
 @pytest.mark.parametrize("model, words", REFUSED)

@@ -205,14 +205,14 @@ def test_a_file_that_names_no_modules_is_to_be_annotated_first(tmp_path):
 
 
 def test_an_output_needs_rules(path, tmp_path):
-    assert "no rule to write" in command.run("place", path, "-o", tmp_path / "placed.onnx", code=2).stderr
+    assert "at least one rule" in command.run("place", path, "-o", tmp_path / "placed.onnx", code=2).stderr
 
 
 def test_nodes_without_a_module_need_a_default(path, tmp_path):
     made = onnx.load(path)
     del made.graph.node[1].metadata_props[:]
     onnx.save(made, path)
-    assert "'/enc/1/Relu', whose module is not known" in command.run("place", path, "--rule", "cpu=**", code=2).stderr
+    assert "'/enc/1/Relu', whose module is unknown" in command.run("place", path, "--rule", "cpu=**", code=2).stderr
     command.run("place", path, "--rule", "cpu=**", "--default", "npu", "-o", tmp_path / "placed.onnx")
     assert layers(tmp_path / "placed.onnx")["/enc/1/Relu"] == "npu"
 

@@ -103,4 +103,4 @@ def test_nodes_without_names_cannot_be_listed(path):
     made = onnx.load(path)
     made.graph.node[2].name = ""
     onnx.save(made, path)
-    assert "`whence annotate` names every node" in command.run("select", path, "--modules", "layers.0", code=2).stderr
+    assert "`whence annotate`" in command.run("select", path, "--modules", "layers.0", code=2).stderr

@@ -68,7 +68,7 @@ def annotate(path, output, *options, code=0):
 
 def test_the_counts_of_parameters_do_not_overlap(folder, tmp_path):
     said = annotate(folder / "exported.onnx", tmp_path / "out.onnx", "--sidecar", folder / "model.json").stdout
-    found = re.search(r"of (\d+) parameters (\d+) are there by their bytes, (\d+) more by name, "
+    found = re.search(r"of (\d+) parameters (\d+) were found by their bytes, (\d+) more by name, "
                       r"(\d+) more by some of their elements, (\d+) more by shape\n", said)
     assert found, said
     parameters, *counts = map(int, found.groups())

@@ -241,7 +241,7 @@ def test_explain_says_how_the_module_is_known(built):
         reason = command.run_json("explain", path, node.name)["reason"]
         if keys["pkg.whence.rule"] != "stamp":
             continue
-        said = {"exact": "of this module", "inferred": "not recorded but concluded",
+        said = {"exact": "of this module", "inferred": "not recorded but inferred",
                 "ancestor": "this one or one below"}[keys["pkg.whence.confidence"]]
         assert said in reason, (keys, reason)
         assert ("whence::ModuleScope" in reason) == (keys["pkg.whence.confidence"] != "exact"), (keys, reason)
