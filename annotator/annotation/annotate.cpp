@@ -270,7 +270,7 @@ AnnotateReport annotate_by(const ModelSource& input, const ModelOutput& output, 
     lower_confidence(found, options);
   }
   reference.keep_units_and_scopes();
-  give_back_freed_memory();
+  release_freed_memory();
   const bool adds = std::ranges::find(found.stale, true) != found.stale.end();
   if (!done && !adds && digest != keys::own_names && annotated_at_all_nodes(*model)) {
     notes.push_back(nothing_left_to_annotate(reference.of_weights ? "the checkpoint" : "the file before", place));

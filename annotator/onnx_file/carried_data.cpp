@@ -98,7 +98,7 @@ AtomicFile* add_data_file(const std::string& data, const std::string& target, co
     }
   }
   AtomicFile& file = files.add(target);
-  if (!output.overwrite) file.replace_nothing();
+  if (!output.overwrite) file.require_new_target();
   return &file;
 }
 

@@ -50,7 +50,7 @@ void check_without_second_copy(const MappedFile& file) {
   for (onnx::NodeProto& node : *model.mutable_graph()->mutable_node()) {
     google::protobuf::RepeatedPtrField<onnx::StringStringEntryProto>().Swap(node.mutable_metadata_props());
   }
-  give_back_freed_memory();
+  release_freed_memory();
   onnx::checker::check_model(model);
   onnx::shape_inference::InferShapes(model, onnx::OpSchemaRegistry::Instance(),
                                      onnx::ShapeInferenceOptions(/*check_type_val=*/true, /*strict_mode_val=*/1));
