@@ -135,7 +135,7 @@ def test_a_model_in_memory_is_not_written_to(function, made):
 @pytest.mark.parametrize("wrong", [None, 3, b"bytes", torch.nn.Linear(1, 1)])
 def test_what_holds_no_model_is_refused(wrong):
     for function in (whence.show, whence.validate):
-        with pytest.raises(whence.WhenceError, match="holds no model") as raised:
+        with pytest.raises(whence.WhenceError) as raised:
             function(wrong)
         assert raised.value.code == "E0101" and "onnx.ModelProto" in raised.value.remedy
 

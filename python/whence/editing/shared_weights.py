@@ -1,7 +1,7 @@
-"""Several models of one folder with one file of weights: an encoder and a decoder, a model and a part of it.
+"""Moves the weights of several models in one folder into one file: an encoder and a decoder, a model and a part of it.
 
-What two of them hold is stored once. The models name places in the file as ONNX's external data, which every runtime
-reads; nothing else in them changes.
+A weight of two models is stored once. The models refer to the file as ONNX external data, which every runtime reads;
+nothing else in the models changes.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from ..errors import WhenceError, error
 from ..files.atomic_files import draft_folder, folder_of, place_together
 from ..files.onnx_graphs import BESIDE_FROM, graphs
 
-_LONGEST_NAME = 255  # bytes, of a file
+_LONGEST_NAME = 255  # bytes, for a file
 _NUMBERS = ("float_data", "int32_data", "int64_data", "double_data", "uint64_data")  # fields of a TensorProto
-_LARGE, _PAGE, _WORD = 1 << 16, 4096, 64  # large weights begin at a page, which a runtime can map
+_LARGE, _PAGE, _WORD = 1 << 16, 4096, 64  # alignment: large weights begin at a page, so that a runtime can map them
 
 
 @dataclass(frozen=True, repr=False)
 class SharedWeights(Printed):
-    """The file of weights, and how much of it more than one model holds."""
+    """The file of weights, and the weights in it that several models share."""
 
     path: Path
     bytes: int                 # the length of the file
-    shared: tuple[str, ...]    # weights that stand in more than one model, by their name in the first
-    saved: int                 # bytes that are stored once and not again
-    unused: tuple[Path, ...]   # files of weights that none of the models reads any more
+    shared: tuple[str, ...]    # weights in more than one model, by their name in the first model
+    saved: int                 # bytes saved by storing shared weights once
+    unused: tuple[Path, ...]   # files of weights that no model reads any more
 
     def _headline(self) -> str:
         return f"{self.path}: {self.bytes:,} bytes, {self.saved:,} bytes less by {len(self.shared)} shared weights"
@@ -41,12 +41,12 @@ class SharedWeights(Printed):
 
 def share_weights(models: Sequence[str | os.PathLike[str]], data: str | os.PathLike[str], *,
                   overwrite: bool = False) -> SharedWeights:
-    """Moves the weights of ``models``, all in one folder, into ``data``, a name in that folder; equal ones once.
+    """Moves the weights of ``models``, all in one folder, into ``data``, a file name in that folder. Stores equal
+    weights once.
 
-    All files take their place together, or none does. Files of weights that are not read any more are left and named.
-    Raises WhenceError E0101 for models of several folders, E0401 where something else stands at ``data``, or weights of
-    further models, and ``overwrite`` is not given, E0502 for weights outside the folder, E0102 where a file is missing.
-    """
+    Replaces all files or none. Files of weights that are not read any more stay and are reported. Raises WhenceError:
+    E0101 for models in several folders, E0401 if ``data`` exists or has weights of other models, unless ``overwrite``
+    is given, E0502 for weights outside the folder, E0102 for a missing file."""
     paths = _paths(models)
     target = _target(data, paths)
     onnx = needs("onnx", "share_weights")
@@ -71,7 +71,7 @@ def _paths(models: Any) -> list[Path]:
         paths = []
     if not paths or len({os.path.realpath(each) for each in paths}) != len(paths) \
             or len({each.parent for each in paths}) > 1:
-        raise error("E0101", "usage", "share_weights takes a list of different models of one folder",
+        raise error("E0101", "usage", "share_weights takes a list of different models in one folder",
                     "external data is named relative to a model: move the models into one folder first")
     return paths
 
@@ -87,7 +87,8 @@ def _target(data: Any, paths: Sequence[Path]) -> Path:
 
 
 def _require_no_other_reader(onnx: Any, target: Path, paths: Sequence[Path]) -> None:
-    """The file is made anew from ``paths`` alone: another model would find other weights at its places."""
+    """Raises WhenceError E0401 if a model outside ``paths`` reads the file, which is replaced with the weights of
+    ``paths``."""
     for other in sorted(set(target.parent.glob("*.onnx")) - set(paths)):
         try:
             model = _model(onnx, other)
@@ -108,23 +109,24 @@ def _model(onnx: Any, path: Path) -> Any:
         if not model.HasField("graph"):
             raise ValueError("it has no graph")
         return model
-    except Exception as failure:  # protobuf has classes of its own for what cannot be read
+    except Exception as failure:  # protobuf raises exceptions of its own for unreadable files
         raise error("E0204", "corrupt_file", f"{path} is not an ONNX model: {failure}", "check the file",
                     file=str(path)) from failure
 
 
 class _Store:
-    """Weights by their content."""
+    """Writes weights to the file, each content once."""
 
     def __init__(self, file: BinaryIO, name: str, numpy_helper: Any) -> None:
         self._file, self._name, self._numpy_helper = file, name, numpy_helper
-        self._places: dict[tuple[int, bytes], tuple[int, str, int]] = {}  # offset, name, number of the first model
+        # By length and digest: offset, name of the weight in its first model, index of that model.
+        self._places: dict[tuple[int, bytes], tuple[int, str, int]] = {}
         self._models = 0
         self.shared: dict[str, None] = {}
         self.saved = 0
 
     def add(self, path: Path, model: Any) -> set[Path]:
-        """Moves the weights of a model into the file; the files in which they stood."""
+        """Moves the weights of a model into the file. Returns the files in which they were stored."""
         sources: set[Path] = set()
         for tensor in _tensors(model):
             if tensor.data_location == tensor.EXTERNAL:
@@ -137,7 +139,7 @@ class _Store:
         return sources
 
     def _inside(self, tensor: Any) -> bytes:
-        """The content of a weight that stands in the model; nothing for texts, which cannot stand beside it."""
+        """Returns the content of an embedded weight; nothing for strings, which cannot be external data."""
         if tensor.raw_data or tensor.data_type == tensor.STRING:
             return tensor.raw_data
         numbers = self._numpy_helper.from_array(self._numpy_helper.to_array(tensor))
@@ -171,7 +173,7 @@ def _tensors(model: Any) -> Iterator[Any]:
 
 
 def _outside(path: Path, tensor: Any) -> tuple[memoryview, Path]:
-    """The content of a weight that stands in a file of its own."""
+    """Returns the content of an external weight, and its file."""
     entries = {entry.key: entry.value for entry in tensor.external_data}
     file = path.parent / entries.get("location", "")
     if ".." in file.parts or os.path.isabs(entries.get("location", "")) \
@@ -193,5 +195,5 @@ def _outside(path: Path, tensor: Any) -> tuple[memoryview, Path]:
 
 
 def _damaged(path: Path, tensor: Any, why: str) -> WhenceError:
-    return error("E0102", "missing_file", f"the weight '{tensor.name}' of {path} is not where the model says: {why}",
+    return error("E0102", "missing_file", f"the weight '{tensor.name}' of {path} cannot be read: {why}",
                  "copy the file of weights beside the model", file=str(path))

@@ -19,7 +19,7 @@ from .registry import models_of
 from .summary import Totals, to_html, totals_of
 
 JOURNAL, PAGE = "fleet.jsonl", "index.html"
-_BETWEEN_PAGES = 30.0  # seconds, so that a long run can be looked at
+_BETWEEN_PAGES = 30.0  # seconds, so that the page of a long run is up to date
 
 
 def _jobs(text: str) -> int:
@@ -31,19 +31,19 @@ def _jobs(text: str) -> int:
 def parser() -> Parser:
     options = Parser(
         prog="whence fleet", description="Annotates, validates and reports a whole registry of models, and writes one page "
-        "on all of them. Run it again to go on where it ended: what is done and did not change is left out.",
-        epilog="Exit code 1: a model failed, or validate found an error in one. The others are done all the same.",
+        "on all of them. Run it again to continue: finished models that did not change are skipped.",
+        epilog="Exit code 1: a model failed, or validate found an error in one. All other models are processed anyway.",
         allow_abbrev=False)
     options.add_argument("registry", type=Path, metavar="FOLDER|LIST", help="a folder, with .onnx files at any depth, or a text "
-                         "file with a path a line, relative to its own folder")
-    options.add_argument("--output", "-o", type=Path, metavar="FOLDER", help="where annotated files, reports, the journal "
-                         f"{JOURNAL} and the page {PAGE} go (NAME.fleet in this folder)")
+                         "file with one path per line, relative to its own folder")
+    options.add_argument("--output", "-o", type=Path, metavar="FOLDER", help="the folder for annotated files, reports, "
+                         f"the journal {JOURNAL} and the page {PAGE} (NAME.fleet in this folder)")
     options.add_argument("--engine", choices=ENGINES, default="process", help="processes of this machine (process), or Ray: the "
-                         "cluster in $RAY_ADDRESS, which sees the same paths, else this machine")
-    options.add_argument("--jobs", type=_jobs, metavar="N", help="models at a time (the number of cores)")
-    options.add_argument("--min", action="append", default=[], metavar="WORD=PERCENT[@GLOB]", help="what validate demands of "
-                         "each model; repeatable")
-    options.add_argument("--no-reports", action="store_true", help="no page for each model")
+                         "cluster in $RAY_ADDRESS, which needs the same paths, else this machine")
+    options.add_argument("--jobs", type=_jobs, metavar="N", help="number of models at a time (the number of cores)")
+    options.add_argument("--min", action="append", default=[], metavar="WORD=PERCENT[@GLOB]", help="least share that "
+                         "validate requires of each model; repeatable")
+    options.add_argument("--no-reports", action="store_true", help="write no report for each model")
     options.add_argument("--json", action="store_true", help="the totals as JSON")
     return options
 
@@ -83,7 +83,7 @@ def _write_page(registry: Path, out: Path, files: list[str], rows: dict[str, Row
 
 
 class _Progress:
-    """Failures as they come, and a bar where someone looks."""
+    """Prints failures when they occur, and a progress bar on a terminal."""
 
     def __init__(self, count: int, done: int):
         self._count, self._done, self._bar = count, done, sys.stderr.isatty()

@@ -1,7 +1,7 @@
-"""Engines: models in, rows out, in the order in which they are done. No more models are under way than there are jobs.
+"""Engines process models and yield their rows, in the order in which the models finish; at most ``jobs`` run at a time.
 
-An engine is a generator of (models, wishes, jobs); a model comes with whether its former results may be replaced.
-"""
+An engine is a generator with the parameters (tasks, wishes, jobs). A task is a model, and whether its earlier results
+may be replaced."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Task = tuple[Model, bool]
 
 
 def on_processes(tasks: Iterable[Task], wishes: Wishes, jobs: int | None) -> Iterator[Row]:
-    """The work is done by commands, processes of their own; a thread waits for each."""
+    """Runs the models on this machine. The work is done by commands in their own processes; a thread waits for each."""
     jobs = jobs or os.cpu_count() or 1
     left = iter(tasks)
     with ThreadPoolExecutor(jobs) as pool:
@@ -30,17 +30,17 @@ def on_processes(tasks: Iterable[Task], wishes: Wishes, jobs: int | None) -> Ite
                 running |= {pool.submit(done, model, wishes, replace) for model, replace in islice(left, len(ended))}
                 for each in ended:
                     yield each.result()
-        finally:  # interrupted: those under way end, as their commands got the signal, too
+        finally:  # if interrupted, running commands get the signal too and end
             pool.shutdown(wait=False, cancel_futures=True)
 
 
-# Ray starts a task again by itself when its node is lost; a worker that dies otherwise may be the model's fault.
+# Ray restarts a task by itself if its node is lost. If a worker dies for another reason, the model may be the cause.
 _RETRIES_OF_NODES, _ATTEMPTS = 10, 3
 
 
 def on_ray(tasks: Iterable[Task], wishes: Wishes, jobs: int | None) -> Iterator[Row]:
-    """On the cluster that $RAY_ADDRESS names, where the paths and the package must be those of this machine, else on
-    this machine."""
+    """Runs the models on the Ray cluster in $RAY_ADDRESS, which needs the same paths and the same package, else on this
+    machine."""
     try:
         import ray
     except ImportError:
@@ -63,7 +63,7 @@ def _rows_of_ray(ray: Any, left: Iterator[Task], wishes: Wishes, jobs: int | Non
         running[remote.remote(model, wishes, replace)] = (model, replace, attempt)
 
     def fill() -> None:
-        """Nodes come and go while it runs."""
+        """Starts tasks up to the limit, which follows the cluster's cores unless ``jobs`` is given."""
         room = jobs or max(int(ray.cluster_resources().get("CPU", 1)), 1)
         for model, replace in islice(left, max(room - len(running), 0)):
             start(model, replace, 1)
@@ -79,7 +79,7 @@ def _rows_of_ray(ray: Any, left: Iterator[Task], wishes: Wishes, jobs: int | Non
                 start(model, replace, attempt + 1)
             else:
                 yield failed(model, wishes, f"its worker was lost {attempt} times: {type(failure).__name__}",
-                             "look at the memory of the nodes; fewer --jobs")
+                             "check the memory of the nodes, or use fewer --jobs")
         fill()
 
 

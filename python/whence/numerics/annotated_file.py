@@ -1,4 +1,4 @@
-"""Origins: what an annotated ONNX file says of its nodes, and which values run between them."""
+"""Reads an annotated ONNX file: its nodes with their origins, and the producers and readers of its values."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class Node:
     at: int
     name: str
     op_type: str
-    inputs: tuple[str, ...]   # also what its bodies read from around them
+    inputs: tuple[str, ...]   # with the outer values that its subgraphs read
     outputs: tuple[str, ...]
-    modules: tuple[str, ...]  # qualified names of the modules that it stands for; none where that is not known
-    call: int                 # number of the module's call, or of that of the one around its modules
+    modules: tuple[str, ...]  # qualified names of the modules that it belongs to; empty if unknown
+    call: int                 # number of the call of its module, or of the module around its modules
     confidence: str           # exact, matched, inferred, ancestor, unattributed
     source: str               # "modeling_bert.py:88 forward"
-    operations: tuple[int, ...]  # recorded operations that it stands for, ascending; none where that is not known
-    quantized: bool           # its results are integers that stand for real numbers
+    operations: tuple[int, ...]  # recorded operations that it implements, ascending; empty if unknown
+    quantized: bool           # its results are quantised integers
 
     @property
     def title(self) -> str:
@@ -42,39 +42,40 @@ class Node:
 @dataclass
 class File:
     path: str
-    model: Any  # onnx.ModelProto, its large initializers without content
+    model: Any  # onnx.ModelProto without the content of large initializers
     nodes: list[Node]
     maker: dict[str, Node]
     readers: dict[str, list[Node]]
-    constants: set[str] = field(default_factory=set)  # initializers and what is computed from them alone
-    sizes: set[str] = field(default_factory=set)      # computed from the sizes of values, and from nothing in them
-    random: set[str] = field(default_factory=set)     # random numbers have a part in them
-    notes: tuple[str, ...] = ()                       # lines about the origins, for users
-    by_pytorch: bool = False                          # they are read from PyTorch's own metadata
+    constants: set[str] = field(default_factory=set)  # initializers, and values computed only from them
+    sizes: set[str] = field(default_factory=set)      # computed from sizes of values, not from their elements
+    random: set[str] = field(default_factory=set)     # values that depend on random numbers
+    notes: tuple[str, ...] = ()                       # notes to the user about the origins
+    by_pytorch: bool = False                          # origins come from PyTorch's own metadata
 
     def depends_on(self, node: Node) -> Iterator[str]:
-        """The values that the node reads and that elements of the graph's inputs have a part in."""
+        """Yields the node's inputs that depend on elements of the graph's inputs."""
         return (name for name in node.inputs if name and name not in self.constants and name not in self.sizes)
 
     def place(self, value: str) -> int:
-        """The place in the order of nodes at which the value is there: its node's, or of a constant its first reader's."""
+        """Returns the index of the node that computes the value, or of the first reader of a constant."""
         if value in self.maker:
             return self.maker[value].at
         return min((node.at for node in self.readers.get(value, ())), default=len(self.nodes))
 
     def traceback(self, node: Node) -> str:
-        """The source lines around ``node.source``, as PyTorch writes them down; "" where the file has none."""
+        """Returns the node's call stack as PyTorch writes it; "" if the file has none."""
         return next((each.value for each in self.model.graph.node[node.at].metadata_props if each.key == _TRACEBACK), "")
 
     def dequantised(self, value: str) -> list[str]:
-        """The same value behind a QuantizeLinear, which may clip it: what a Relu did that a tool dropped for that."""
+        """Returns the value after quantising and dequantising. A tool may have dropped a Relu, which QuantizeLinear
+        replaces by clipping."""
         return [name for quantise in self.readers.get(value, ()) if quantise.op_type == "QuantizeLinear"
                 and quantise.inputs[0] == value for dequantise in self.readers.get(quantise.outputs[0], ())
                 if dequantise.op_type == "DequantizeLinear" for name in dequantise.outputs if name]
 
     @cached_property
     def elements(self) -> dict[str, int]:
-        """Numbers of elements of initializers."""
+        """Number of elements of each initializer."""
         return {each.name: math.prod(each.dims) for each in self.model.graph.initializer}
 
     @property
@@ -88,13 +89,13 @@ class File:
 
 
 def read(path: str | os.PathLike[str], annotated: bool = True) -> File:
-    """Raises WhenceError: what ``without_weights`` raises, E0203 when no node says where it comes from, unless it need not
-    be ``annotated``."""
+    """Reads the file. Raises WhenceError: what ``without_weights`` raises, and E0203 if it must be ``annotated`` and no
+    node has an origin."""
     require_path(path, "the model")
     model = without_weights.without_weights(path)
     try:
         nodes = [_node(at, node) for at, node in enumerate(model.graph.node)]
-    except (TypeError, UnicodeDecodeError):  # by protobuf's version, for text that is not UTF-8
+    except (TypeError, UnicodeDecodeError):  # which of them depends on protobuf's version; the text is not UTF-8
         raise error("E0204", "corrupt_file", f"{path} has metadata that is not UTF-8", "check how it was written",
                     file=os.fspath(path)) from None
     notes: tuple[str, ...] = ()
@@ -102,7 +103,7 @@ def read(path: str | os.PathLike[str], annotated: bool = True) -> File:
     if by_pytorch:
         nodes, notes = _stated_by_pytorch(path, nodes)
     if annotated and not any(node.modules for node in nodes):
-        raise error("E0203", "wrong_kind", f"{path} is not annotated: no node says which module it is of",
+        raise error("E0203", "wrong_kind", f"{path} is not annotated: no node has a module",
                     "annotate it: whence.annotate(path, sidecar), or export it with `whence export --annotate`",
                     file=os.fspath(path))
     maker = {name: node for node in nodes for name in node.outputs if name}
@@ -128,7 +129,8 @@ def _has_keys_of_pytorch(model: Any) -> bool:
 
 
 def _stated_by_pytorch(path: str | os.PathLike[str], nodes: list[Node]) -> tuple[list[Node], tuple[str, ...]]:
-    """The nodes with the modules that PyTorch's own metadata names, as the command reads it; and what it notes of that."""
+    """Returns the nodes with modules, which the command reads from PyTorch's metadata, and the command's
+    diagnostics."""
     report = run_json("select", path)
     stated = [each for each in report["nodes"] if not each["nested"]]
     return ([replace(node, modules=tuple(said["modules"]), confidence=said["confidence"])
@@ -140,7 +142,7 @@ RANDOM = {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLik
 
 
 def _draws(node: Node, model: Any) -> bool:
-    """The node draws random numbers: also a Dropout that trains, which has a third input for that."""
+    """Returns true if the node draws random numbers. A Dropout does in training mode, its third input."""
     if node.op_type != "Dropout" or len(node.inputs) < 3 or not node.inputs[2]:
         return node.op_type in RANDOM
     training = next((each for each in model.graph.initializer if each.name == node.inputs[2]), None)
@@ -167,12 +169,12 @@ def _modules(stated: dict[str, str]) -> tuple[str, ...]:
             if isinstance(modules, list) and modules and all(isinstance(each, str) for each in modules):
                 return tuple(modules)
         except ValueError:
-            pass  # damaged: the one module says less, and nothing wrong
+            pass  # damaged: the single module is less complete, but right
     return (stated[_KEY + "module"],) if _KEY + "module" in stated else ()
 
 
 def _operations(text: str) -> tuple[int, ...]:
-    """``17``, ``fused:17,18``; of a node that several operations share, the first: it computes what that one does."""
+    """Parses ``17`` or ``fused:17,18``. Of ``shared:17,18`` only the first counts: the node computes what it does."""
     kind, _, numbers = text.rpartition(":")
     found = sorted(int(each) for each in numbers.split(",") if each.isdigit())
     return tuple(found[:1] if kind == "shared" else found)

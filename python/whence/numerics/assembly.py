@@ -1,4 +1,4 @@
-"""Puts measurements together into the report."""
+"""Assembles the report from the measurements."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .value_proofs import Contradiction, Evidence
 
 @dataclass(frozen=True)
 class Part:
-    """The measurement of one run, and where differences begin in it."""
+    """The measurement of one run, and the places where differences begin in it."""
 
     flow: Flow
     limits: Limits
@@ -31,7 +31,7 @@ class Part:
     made: Made
     evidence: Evidence
     contradictions: list[Contradiction]
-    operation: Beginning | None = None  # the one within ``first`` with the nodes of a single operation; None: not known
+    operation: Beginning | None = None  # ``first`` narrowed down to one operation; None: unknown
 
     @property
     def measurement(self) -> Measurement:
@@ -39,13 +39,13 @@ class Part:
 
     @cached_property
     def first(self) -> Beginning | None:
-        """The first difference that lasts, or else that is the work of weights: a query may be wrong without a trace in
-        what is computed from it."""
+        """Returns the first difference that lasts, or else the first one in which weights take part: an error of an
+        attention query may leave no trace in later values."""
         return next(iter(self._clear([each for each in self.begun if each.lasts]) or
                          self._clear([each for each in self.begun if each.weighs])), None)
 
     def status(self, each: Measured) -> str:
-        """The word of a row for a value that is observable; the first line of the report is of one mind with it."""
+        """Returns the status of an observable value, consistent with the verdict of the report."""
         if not self.limits.above(self.flow, each):
             return "equal"
         if self.first is None:
@@ -57,8 +57,8 @@ class Part:
         return {each.measured.value for each in self.begun if not each.lasts and each is not self.first}
 
     def _clear(self, begun: list[Beginning]) -> list[Beginning]:
-        """In files of few bits, without those that are hardly above the limit beside one that is far above it: some
-        modules round worse than others."""
+        """Drops differences just above the limit in quantised files if another one is far above it: some modules round
+        worse than others."""
         if self.limits.exact == self.limits.whole or self.limit_of == "as given":
             return begun
         largest = max((each.measured.figures.relative for each in begun), default=0.0)
@@ -67,7 +67,7 @@ class Part:
 
 def report_of(file: File, parts: list[Part], recorded: Values, runtime: Runtime,
               program: RecordedProgram | None) -> AccuracyReport:
-    """The report of the run that differs most."""
+    """Returns the report of the run that differs most."""
     part = max(parts, key=lambda part: (part.first is not None, _furthest(part.measurement)))
     beginnings = {id(each): _first(part, each, program) for each in part.begun}
     return AccuracyReport(Path(file.path), runtime.settings, part.limits.whole, part.limit_of, modules_of(part, program),
@@ -80,13 +80,13 @@ def _furthest(measurement: Measurement) -> float:
 
 
 def modules_of(part: Part, program: RecordedProgram | None) -> tuple[ModuleAccuracy, ...]:
-    """In the order in which the calls ended."""
+    """Returns the rows of the report, in the order in which the calls ended."""
     by_key = {each.point.recorded.key: each for each in part.measurement.points}
     rows = []
     for at, call in enumerate(part.measurement.calls.run.calls):
         results = [by_key[each.key] for each in call.results if each.key in by_key]
         if not results:
-            continue  # it returned what the model was given, or nothing
+            continue  # it returned an input of the model, or nothing
         seen = [each for each in results if each.value is not None]
         if not seen:
             rows.append(ModuleAccuracy(call.module, call.call, call.type, "not observable",
@@ -108,7 +108,7 @@ def _source(file: File, value: str, program: RecordedProgram | None) -> tuple[st
 
 
 def _stack(file: File, node: Node, program: RecordedProgram | None) -> Stack:
-    """The source lines of the node's first operation, by the file or else by the sidecar."""
+    """Returns the call stack of the node's first operation, from the file or else from the sidecar."""
     traceback = file.traceback(node)
     if traceback or program is None or not node.source:
         return read_traceback(traceback)
@@ -121,7 +121,7 @@ def _why_not(part: Part, call: int, results: list[Measured]) -> str:
     nodes = [each.point.within for each in results if each.point.within is not None]
     nodes = nodes or [node for node in file.nodes if calls.touches(node, call)]
     if not nodes:
-        return "not observable: no node of the file is of it"
+        return "not observable: no node of the file belongs to it"
     seen = part.flow.first_seen(nodes)
     where = f", first seen at {calls.run.calls[seen.point.maker].name}" \
         if seen is not None and seen.point.maker is not None else ""
@@ -143,7 +143,7 @@ def _first(part: Part, each: Beginning, program: RecordedProgram | None) -> Firs
 
 
 def _operation(file: File, nodes: list[Node], program: RecordedProgram | None) -> tuple[str, str, Stack]:
-    """The one recorded operation among nodes that compute, if any do; the source line of the last node otherwise."""
+    """Returns the operation of the computing nodes ("" if there are several), their last source line and its stack."""
     computing = [node for node in nodes if node.op_type not in REARRANGING] or nodes
     operations = {number for node in computing for number in node.operations}
     last = next((node for node in reversed(computing) if node.source), None)
@@ -156,10 +156,10 @@ def _operation(file: File, nodes: list[Node], program: RecordedProgram | None) -
 def _notes(file: File, part: Part, number: int, runs: int, dumped: bool) -> Iterator[str]:
     given = part.measurement.feed
     for name, dtype in given.casts.items():
-        yield f"the input '{name}' was converted to {dtype}, which the file takes"
+        yield f"the input '{name}' was converted to {dtype}, its dtype in the file"
     if len(file.inputs) > 1 and given.by_position:
         pairs = ", ".join(f"{name}={recorded}" for name, recorded in given.by_position.items())
-        yield f"inputs were paired by position, {pairs}: --input-name (input_names) says otherwise"
+        yield f"inputs were paired by position, {pairs}: --input-name (input_names) changes it"
     yield from (f"{each}: is the annotation right?" for each in part.contradictions)
     if part.made.failed:
         (module, _), why = next(iter(part.made.failed.items()))
@@ -167,7 +167,7 @@ def _notes(file: File, part: Part, number: int, runs: int, dumped: bool) -> Iter
     if file.random:
         drawing = sorted({node.op_type for node in file.nodes if not file.random.isdisjoint(node.outputs)
                           and file.random.isdisjoint(node.inputs)})
-        yield f"the file draws random numbers ({', '.join(drawing)}): what is computed from them is left out"
+        yield f"the file draws random numbers ({', '.join(drawing)}): values that depend on them are left out"
     if part.measurement.rounds > 1:
         yield f"values were taken in {part.measurement.rounds} rounds"
     if runs > 1:

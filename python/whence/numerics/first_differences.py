@@ -1,4 +1,4 @@
-"""Finds where differences begin: values that differ while everything they are computed from agrees, or nearly does."""
+"""Finds where differences begin: at values that differ while their inputs agree, or nearly agree."""
 
 from __future__ import annotations
 
@@ -15,49 +15,49 @@ REARRANGING = {"Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Ident
                "Slice", "Gather", "Concat", "Split", "Constant", "ConstantOfShape"}
 _CONVERTING = {"Cast", "QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"}
 
-# A value begins to differ where it is so many times further off than what it is computed from. Less is rounding that
-# adds up, or what came before: behind a difference, values may be off by several times as much.
+# A difference begins at a value whose error is this many times the error of its inputs. Less is accumulated rounding.
+# After a difference, an inherited error may grow several times, so the second factor applies.
 _STEP, _STEP_BEHIND = 3.0, 10.0
-_EQUAL = 1e-6  # relative difference below which scores are taken to have the same order
-_CHANGED = 10.0  # share of indices that may change, by how far the scores are off
-_USUAL, _ENOUGH = 10.0, 12  # usual steps that make a difference, and how many it takes to know the usual one
+_EQUAL = 1e-6  # relative difference below which scores are assumed to have the same order
+_CHANGED = 10.0  # share of indices that may change, per relative difference of the scores
+_USUAL, _ENOUGH = 10.0, 12  # a difference in usual steps; fewest steps to determine the usual one
 
 
 @dataclass(frozen=True)
 class Limits:
-    """The relative difference from which on a value differs."""
+    """The relative differences above which a value differs."""
 
     whole: float  # anywhere in the file
-    exact: float  # behind nodes that quantise nothing, where it is also far above everything before
+    exact: float  # after nodes that quantise nothing, if also far above all earlier errors
 
     def above(self, flow: Flow, each: Measured) -> bool:
-        if each.counts:  # one index that changed is a difference, unless scores that are off a little changed it
+        if each.counts:  # one changed index is a difference, unless a small error of the scores changed it
             before = flow.before(each.value)
             return each.differs(max(self.whole, _CHANGED * before) if before > _EQUAL else 0.0)
         if each.differs(self.whole):
             return True
-        # A Softmax of masked scores amplifies what seems little beside the mask: all that came before counts.
+        # A Softmax of masked scores amplifies errors that are small beside the mask: all earlier errors count.
         return not flow.is_quantised(each.value) and each.differs(
             max(self.exact, _STEP_BEHIND * flow.ever_before(each.value)))
 
 
 @dataclass
 class Beginning:
-    """A value that differs, and the nodes between it and the observed values that it is computed from, without those
-    that values which agree are computed by, too."""
+    """A value that differs, and the nodes that compute it from observed values, without nodes that also compute a value
+    that agrees."""
 
     measured: Measured
     nodes: list[Node]           # in the file's order
     reads: list[Measured]       # the observed values that the nodes read
     calls: list[int]            # the calls that the nodes belong to
-    around: int | None          # the innermost call that holds all of those
-    lasts: bool                 # the difference reaches an output of the file, or everything seen behind it
-    weighs: bool                # its figures are numbers that the module's weights have a part in: not another mask
+    around: int | None          # the innermost call around all ``calls``
+    lasts: bool                 # it reaches an output of the file, or a later observed value
+    weighs: bool                # the module's weights take part in it: it is not a changed mask
 
 
 def limits(flow: Flow, kind: Kind) -> Limits:
-    """Ten times what is usual for one step from observed values to the next in this file, within the bounds of what it
-    computes in."""
+    """Returns ten times the usual error of one step between observed values in this file, within the bounds for its
+    number format."""
     steps = []
     for name, each in flow.observed.items():
         before, after = flow.before(name), each.figures.relative
@@ -66,15 +66,15 @@ def limits(flow: Flow, kind: Kind) -> Limits:
     if len(steps) < _ENOUGH:
         return Limits(math.sqrt(kind.least * kind.most), kind.exact)
     steps.sort()
-    # Many steps behind a difference are large, so the usual one is sought among the smaller half.
+    # Many steps after a difference are large, so the usual step comes from the smaller half.
     return Limits(min(max(_USUAL * steps[len(steps) // 3], kind.least), kind.most), kind.exact)
 
 
 def find(flow: Flow, limits: Limits) -> list[Beginning]:
-    """In the order of data."""
+    """Returns the beginnings in the order of execution."""
     differing = {value for value, each in flow.observed.items() if limits.above(flow, each)}
-    # A node that an agreeing value is computed by computes what it should: a Reshape that a tool shares among readers.
-    # An equal index clears no scores.
+    # A node that computes an agreeing value is correct: for instance a Reshape that a tool shares among readers.
+    # An equal index does not prove its scores correct.
     cleared = {node.at for value, each in flow.observed.items() if value not in differing and not each.counts
                for node in flow.region(value)[0]}
     found = []
@@ -93,8 +93,8 @@ def find(flow: Flow, limits: Limits) -> list[Beginning]:
 
 
 def corrected(flow: Flow, limits: Limits, begun: list[Beginning], made: Made) -> list[Beginning]:
-    """With what modules make alone: a difference that a module only hands on does not begin there, and one that is lost
-    in what is handed on does. In the order of data."""
+    """Corrects the beginnings by the errors of modules run alone, in the order of execution. An inherited difference
+    does not begin in a module; a module's own error hidden by an inherited one does."""
     calls = flow.measurement.calls
     faulty: dict[int, Beginning] = {}
     known: set[int] = set()
@@ -106,7 +106,7 @@ def corrected(flow: Flow, limits: Limits, begun: list[Beginning], made: Made) ->
         begun_there = _of_call(flow, limits, at)
         nodes = [node for node in flow.file.nodes if calls.touches(node, at)]
         is_quantised = flow.quantise(nodes) or flow.is_quantised(begun_there.measured.value)
-        # The rounding of modules within adds up in the one around them.
+        # The rounding of inner modules accumulates in the module around them.
         within = max((made.relative.get((other.module, other.call), 0.0) for inner, other in enumerate(calls.run.calls)
                       if inner != at and at in calls.around[inner]), default=0.0)
         limit = max(limits.whole, _STEP * within) if is_quantised else limits.exact
@@ -119,7 +119,7 @@ def corrected(flow: Flow, limits: Limits, begun: list[Beginning], made: Made) ->
 
 
 def _of_call(flow: Flow, limits: Limits, at: int) -> Beginning:
-    """The result of a call that is furthest off, as a beginning."""
+    """Returns the result of a call with the largest error, as a beginning."""
     keys = {each.key for each in flow.measurement.calls.run.calls[at].results}
     results = [each for each in flow.observed.values() if each.point.recorded.key in keys]
     worst = max(results, key=lambda each: each.figures.relative)
@@ -129,8 +129,8 @@ def _of_call(flow: Flow, limits: Limits, at: int) -> Beginning:
 
 
 def _calls_of(measurement: Measurement, nodes: Iterable[Node]) -> list[int]:
-    """Without those of nodes that are known by a module around them alone, and of those that quantise for several
-    readers, where there are others."""
+    """Returns the calls of the nodes. Nodes known only by an enclosing module, and nodes that quantise for several
+    readers, count only if there are no others."""
     nodes = [node for node in nodes if node.op_type not in _CONVERTING] or list(nodes)
     known = [node for node in nodes if node.confidence not in ("ancestor", "unattributed")] or nodes
     return list(dict.fromkeys(at for node in known for at in measurement.calls.of_node[node.at]))
@@ -144,8 +144,8 @@ def _around(measurement: Measurement, calls: list[int]) -> int | None:
 
 
 def _lasts(flow: Flow, measured: Measured, limits: Limits) -> bool:
-    """A mask of -inf in place of the least number differs, and nothing behind it does. A difference may also be diluted:
-    then what is behind it is further off than everything else that it is computed from."""
+    """Returns true if the difference reaches later values or an output. A mask of -inf instead of the lowest number
+    does not. A diluted difference lasts too: a later value then has a larger error than all its other inputs."""
     behind, reaches = flow.behind(measured.value)
     limit = limits.whole if measured.differs(limits.whole) else limits.exact
 
@@ -158,8 +158,8 @@ def _lasts(flow: Flow, measured: Measured, limits: Limits) -> bool:
 
 
 def _weighs(flow: Flow, each: Measured, nodes: Iterable[Node], calls: list[int]) -> bool:
-    """True for a value in which the module's weights have a part, and no others: with those of another module a tool has
-    made it another value, by a scale multiplied into them. A node that tools fused of several modules is each one's."""
+    """Returns true if only the module's own weights take part in the value. With weights of another module it may be
+    another value, because a tool multiplied a scale into them. A node fused from several modules belongs to each."""
     weighing = [node for node in nodes if flow.has_weights([node])]
     if not each.certain or not weighing or not math.isfinite(each.figures.relative):
         return False
@@ -168,14 +168,14 @@ def _weighs(flow: Flow, each: Measured, nodes: Iterable[Node], calls: list[int])
 
 
 def settle_layouts(flow: Flow, limits: Limits) -> None:
-    """A value that equals the point in another order of axes of the same sizes is laid out otherwise where everything
-    behind it agrees, or where channels are last that were first, and no rearranging node makes it. Otherwise
-    its axes are in a wrong order."""
+    """Decides whether a value that equals the point in another order of equal-sized axes only has another layout. It
+    has if all later values agree, or if channels moved from first to last and no rearranging node computes it.
+    Otherwise its axes are in a wrong order."""
     for each in reversed(flow.measurement.points):
         if each.value is None or each.figures.turned is None:
             continue
         behind, reaches = flow.behind(each.value)
-        # An operator that computes does not turn axes: a tool has moved the Transpose that brings channels last behind it.
+        # A computing operator does not permute axes: a tool has moved the Transpose that puts channels last after it.
         moved = each.figures.turned.moves_channels and each.value in flow.file.maker \
             and flow.file.maker[each.value].op_type not in REARRANGING
         if behind and not reaches and (moved or not any(limits.above(flow, other) for other in behind)):
@@ -183,8 +183,8 @@ def settle_layouts(flow: Flow, limits: Limits) -> None:
 
 
 def forget_impossible(flow: Flow, tolerance: float) -> bool:
-    """A value that was taken for a point because nothing else could be it, that differs, and behind which everything
-    agrees, is not the point. True when there was one: the flow is another then."""
+    """Drops a value that was paired with a point only for lack of others, that differs, and after which everything
+    agrees. Returns true if there was one: the flow has to be built again."""
     forgotten = False
     for each in flow.measurement.points:
         if each.value is None or each.certain or not each.differs(tolerance):
@@ -192,6 +192,6 @@ def forget_impossible(flow: Flow, tolerance: float) -> bool:
         behind, reaches = flow.behind(each.value)
         if behind and not reaches and not any(other.differs(tolerance) for other in behind):
             each.value, each.figures = None, None
-            each.reason = "which value of the file it is, is not known"
+            each.reason = "its value in the file is unknown"
             forgotten = True
     return forgotten

@@ -1,5 +1,5 @@
-"""Reports in several formats in one run: ``--format`` and ``--output``, each several times, in order; one format more than
-outputs goes to standard output."""
+"""The options ``--format`` and ``--output``, repeatable and paired in order: one run writes reports in several formats.
+One format without an output goes to standard output."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ def declare(options: argparse.ArgumentParser, formats: Sequence[str], more: str 
 
 
 def forms_of(options: argparse.ArgumentParser, given: argparse.Namespace) -> list[tuple[str, str | None]]:
-    """Each format with its file; None stands for standard output. Ends the program where they do not fit."""
+    """Returns each format with its file, None for standard output. Exits with a usage error if their numbers do not
+    fit."""
     forms = given.format or ["json" if given.json else "text"]
     if given.json and forms != ["json"]:
         options.error(f"--json and --format {' '.join(forms)}")

@@ -1,4 +1,4 @@
-"""Measures the points of a run: takes candidate values from a runtime, in rounds, and compares them."""
+"""Measures the points of a run: gets their candidate values from a runtime, in rounds, and compares them."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from .recorded_program import RecordedProgram
 from .runtimes import Runtime
 from .tensor_differences import Figures, compare
 
-_LIKE = 0.9        # cosine above which the value of a fused node is one of its modules' results, however far it is off
-_NEAR = 0.5        # relative difference below which a constant may be a result that was computed while exporting
-MEMORY = 2 << 30  # bytes of values that are held at once, by default
+_LIKE = 0.9        # cosine above which a fused node's value is a result of its module, whatever its relative difference
+_NEAR = 0.5        # relative difference below which a constant may be a result that was folded on export
+MEMORY = 2 << 30  # bytes of values to hold at once, by default
 
 
 @dataclass
 class Measured:
-    """A point, and the value of the file that it is."""
+    """A point, and its value in the file."""
 
     point: Point
     value: str | None = None        # None: not observable
     figures: Figures | None = None
-    certain: bool = False           # the file or equal numbers say that the value is the point
+    certain: bool = False           # the origins in the file, or equal numbers, prove that the value is the point
     reason: str = ""                # why it is not observable
 
     def differs(self, tolerance: float) -> bool:
@@ -39,7 +39,8 @@ class Measured:
 
     @property
     def counts(self) -> bool:
-        """Its figures are shares of elements that are equal: where what they come from is off a little, some change."""
+        """Returns true if its figures are shares of unequal elements. A small error of the inputs changes some
+        elements."""
         return self.figures is not None and self.figures.unequal is not None
 
 
@@ -48,7 +49,7 @@ class Measurement:
     """One run of the file against one recorded run."""
 
     calls: Calls
-    points: list[Measured]          # in the order of the file's nodes, those that are not observable last
+    points: list[Measured]          # in the order of the file's nodes; unobservable points last
     rounds: int
     feed: Feed
 
@@ -56,15 +57,15 @@ class Measurement:
 def measure(file: File, values: Values, run: Run, runtime: Runtime, program: RecordedProgram | None,
             agreeing: float, memory: int = MEMORY,
             said: Supplied = Supplied(), feed: Feed | None = None) -> Measurement:
-    """``agreeing``: a value that is off by that much at most, relatively, is the point, whatever the file says of it. ``said``:
-    of inputs, beside the recorded ones; ``feed``: what the file is given instead.
+    """Measures all points. A value whose relative difference is at most ``agreeing`` is the point, whatever its origin.
+    ``said`` are inputs besides the recorded ones; ``feed`` replaces both.
 
-    Raises WhenceError: E0104 when the file's inputs are not those that were recorded, E0206 when the values are of
-    another model, E0207 when the runtime does not run the file."""
+    Raises WhenceError: E0104 if the file's inputs differ from the recorded ones, E0206 if the values belong to another
+    model, E0207 if the runtime fails on the file."""
     calls = Calls(file, run)
     if calls.of_another_model():
-        raise error("E0206", "sidecar_mismatch", f"no module of {file.path} has values in {values.place}: they are of "
-                    "another model", "record the values of this model", file=file.path)
+        raise error("E0206", "sidecar_mismatch", f"no module of {file.path} has values in {values.place}: they belong "
+                    "to another model", "record the values of this model", file=file.path)
     points = finding.find(file, calls, program)
     if feed is None:
         feed = feed_of(file, values, run, said) if runtime.rounds else Feed()
@@ -74,23 +75,23 @@ def measure(file: File, values: Values, run: Run, runtime: Runtime, program: Rec
         if each.value is not None:
             nearest[each.value] = min(each.figures.nearest, nearest.get(each.value, math.inf))
     for each in measured:
-        # A value that another point agrees with is that one: of two results, one may not be in the file.
+        # A value that another point agrees with belongs to that point: one of two results may be missing in the file.
         if each.value is not None and each.figures.nearest > nearest[each.value] and (
                 not each.certain or nearest[each.value] <= agreeing):
-            each.value, each.figures, each.reason = None, None, "no value of the file is it"
+            each.value, each.figures, each.reason = None, None, "the file has no such value"
         elif each.value in file.random:
-            each.value, each.figures, each.reason = None, None, "random numbers have a part in it"
+            each.value, each.figures, each.reason = None, None, "it depends on random numbers"
     return Measurement(calls, in_order(file, measured), rounds, feed)
 
 
 def in_order(file: File, points: list[Measured]) -> list[Measured]:
-    """In the order of the file's nodes, those that are not observable last."""
+    """Sorts points by the order of the file's nodes, unobservable points last."""
     return sorted(points, key=lambda each: file.place(each.value) if each.value is not None else len(file.nodes) + 1)
 
 
 def observed(file: File, values: Values, calls: Calls, points: list[Point], runtime: Runtime,
              feed: Feed, agreeing: float, memory: int) -> tuple[list[Measured], int]:
-    """Each point with the candidate that it is, and the number of rounds that it took."""
+    """Returns each point with its chosen candidate, and the number of rounds."""
     of_value: dict[str, list[Point]] = {}
     for point in points:
         for name in dict.fromkeys(form for each in point.candidates for form in _forms(file, each)):
@@ -110,7 +111,7 @@ def observed(file: File, values: Values, calls: Calls, points: list[Point], runt
 
 
 def _rounds(of_value: Mapping[str, list[Point]], memory: int) -> Iterator[list[str]]:
-    """Names for each round, whose values together stay below ``memory``, as far as recorded sizes say."""
+    """Yields the names for each round. By the recorded sizes, the values of a round stay below ``memory``."""
     names: list[str] = []
     held = 0
     for name, points in of_value.items():
@@ -125,8 +126,8 @@ def _rounds(of_value: Mapping[str, list[Point]], memory: int) -> Iterator[list[s
 
 
 def _forms(file: File, name: str) -> list[str]:
-    """A value as it is made, and as what quantises it leaves it. A Relu that a tool dropped into the clip of a QuantizeLinear
-    is in the second alone."""
+    """Returns the value and its dequantised copies. If a tool replaced a Relu by the clipping of QuantizeLinear, only
+    the copies are clipped."""
     return [name, *file.dequantised(name)]
 
 
@@ -138,7 +139,7 @@ def _chosen(file: File, calls: Calls, point: Point, found: Mapping[tuple[str, st
         return min(names, key=lambda name: found[key, name].nearest, default=None)
 
     def seen(names: Iterable[str]) -> dict[str, str]:
-        """The nearest form of each candidate that was observed."""
+        """Returns the nearest form of each observed candidate."""
         forms = ((name, nearest(each for each in _forms(file, name) if (key, each) in found)) for name in names)
         return {name: form for name, form in forms if form is not None}
 
@@ -152,7 +153,7 @@ def _chosen(file: File, calls: Calls, point: Point, found: Mapping[tuple[str, st
         return Measured(point, best, found[key, best], True)
     if point.within is not None:
         return Measured(point, reason=f"fused into {point.within.title}")
-    # Nothing is equal: what the module alone makes last is its result, if anything is.
+    # No candidate agrees: the last value that only the module computes is its result, if there is one.
     own = [form for name, form in likely.items() if point.maker is not None and _made_alone(file, calls, name, point.maker)]
     if not own and len(likely) == 1:
         (name, form), = likely.items()
@@ -165,19 +166,20 @@ def _chosen(file: File, calls: Calls, point: Point, found: Mapping[tuple[str, st
         alike = [each for at in point.returned_by[:1] for each in calls.run.calls[at].results
                  if each.count == point.recorded.count]
         return Measured(point, own[-1], found[key, own[-1]], len(set(own)) == 1 and len(alike) < 2)
-    return Measured(point, reason="no value of the file is it" if not point.candidates else
+    return Measured(point, reason="the file has no such value" if not point.candidates else
                     "no value of the file has its size and values")
 
 
 def _made_alone(file: File, calls: Calls, value: str, call: int) -> bool:
-    """Nodes of the call alone make the value, and none that computes a part of the call reads it: that one would add the
-    bias, for instance."""
+    """Returns true if only nodes of the call compute the value, and no node of the call reads it. Such a reader might
+    add the bias, for instance."""
     made = value in file.maker and calls.within(file.maker[value], call) and not file.maker[value].quantized
     return made and not any(calls.touches(reader, call) for reader in file.readers.get(value, ()))
 
 
 def _made_last(file: File, calls: Calls, value: str, call: int) -> bool:
-    """A node that stands for several modules side by side, a convolution with its norm, makes what the last of them does."""
+    """Returns true if a node fused from sibling modules, such as a convolution and its norm, outputs the call's
+    result."""
     if value not in file.maker or file.maker[value].quantized or any(
             calls.touches(reader, call) for reader in file.readers.get(value, ())):
         return False
@@ -187,21 +189,21 @@ def _made_last(file: File, calls: Calls, value: str, call: int) -> bool:
 
 
 def feed_of(file: File, values: Values, run: Run, said: Supplied) -> Feed:
-    """The recorded inputs, and those that are supplied, under the file's names and in its dtypes."""
+    """Returns the recorded and the supplied inputs under the file's names and in its dtypes."""
     return file_inputs.feed(file, {name: values.whole(each) for name, each in run.inputs.items()}, said)
 
 
 @dataclass(frozen=True)
 class Kind:
-    """The numbers that a file computes in, and the bounds of their rounding."""
+    """The number format that a file computes in, and the bounds of its rounding errors."""
 
     name: str
-    least: float  # relative; below it nothing is called a difference
-    most: float   # above it everything is
-    exact: float  # relative; a difference where nothing is quantised
+    least: float  # relative difference below which no value differs
+    most: float   # relative difference above which every value differs
+    exact: float  # relative difference above which values of unquantised nodes differ
 
 
-# Operators that compute with, or make, numbers of few bits.
+# Operators with quantised inputs or outputs.
 QUANTISING = {"MatMulNBits", "GatherBlockQuantized", "QuantizeLinear", "DynamicQuantizeLinear", "DequantizeLinear",
               "MatMulInteger", "ConvInteger", "QLinearConv", "QLinearMatMul", "DynamicQuantizeMatMul",
               "MatMulIntegerToFloat", "QGemm"}

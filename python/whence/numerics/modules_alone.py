@@ -1,4 +1,4 @@
-"""Runs modules alone on what the file gives them: the error that a module makes, without what it inherits."""
+"""Runs modules alone on the file's values: this gives the error of the module itself, without the inherited error."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from .measurements import Measured, Measurement
 from .runtimes import Runtime
 from .value_flow import Flow
 
-_SAME = 1e-2  # relative difference of two runs of one model, in bfloat16 on another number of threads, too
+_SAME = 1e-2  # largest relative difference of two runs of one model, even in bfloat16 with other thread counts
 
 CallKey = tuple[str, int]  # a module's qualified name, and the number of its call
 
 
 @dataclass
 class Suspect:
-    """A call whose result is off, and all of what it was given is observable."""
+    """A call whose result differs and whose arguments are all observable."""
 
     given: list[Recorded]
     results: list[Measured]
@@ -37,14 +37,14 @@ class Suspect:
 
 @dataclass
 class Made:
-    """The errors that modules make by themselves."""
+    """The errors of modules that were run alone."""
 
     relative: dict[CallKey, float] = field(default_factory=dict)
     failed: dict[CallKey, str] = field(default_factory=dict)  # why a module did not run alone
 
 
 def model_of(model: Any, values: Values, run: Run) -> Any:
-    """The model, or that of an archive's path. Raises WhenceError as `whence record` does."""
+    """Returns the model, loaded if it is the path of an archive. Raises WhenceError as `whence record` does."""
     if isinstance(model, (torch.nn.Module, torch.export.ExportedProgram)):
         return model
     require_path(model, "the model")
@@ -55,10 +55,11 @@ def model_of(model: Any, values: Values, run: Run) -> Any:
 
 
 def measure(flow: Flow, values: Values, run: Run, model: Any, runtime: Runtime, least: float, memory: int) -> Made:
-    """Runs each call alone whose result is off by more than ``least``, except for the whole model's. What the file
-    gives it are the observed values of what it was given.
+    """Runs each call alone whose result differs by more than ``least``, except the whole model's. Its arguments are the
+    file's values of its recorded arguments.
 
-    Raises WhenceError: E0104 and E0207 when the model does not run on the recorded inputs, E0206 when it is another."""
+    Raises WhenceError: E0104 and E0207 if the model does not run on the recorded inputs, E0206 if it is another
+    model."""
     made = Made()
     suspects = _suspects(flow.measurement, run, least)
     for part in _rounds(suspects, memory):
@@ -70,16 +71,16 @@ def measure(flow: Flow, values: Values, run: Run, model: Any, runtime: Runtime, 
 
 
 def _require_recorded(values: Values, run: Run, result: Any) -> None:
-    """Another model would make errors of its own."""
+    """Raises WhenceError E0206 if the model does not reproduce the recorded results: its errors would be its own."""
     for recorded, tensor in zip(run.calls[-1].results, tensors_of(result)):
         found = tensor_differences.compare(values, recorded, tensor)
         if found is None or not found.relative <= _SAME:
             raise error("E0206", "sidecar_mismatch", f"the model does not compute the values in {values.place}",
-                        "give the model that they were recorded of, or record them again")
+                        "give the model whose values were recorded, or record them again")
 
 
 def _arguments(model: Any, values: Values, run: Run) -> tuple[Any, Mapping[str, Any] | None]:
-    """args and kwargs: inputs by the names that the recording gave them."""
+    """Returns args and kwargs with the inputs under their recorded names."""
     inputs = {name: values.whole(each) for name, each in run.inputs.items()}
     if isinstance(model, torch.export.ExportedProgram):
         return (inputs,), None
@@ -99,7 +100,7 @@ def _suspects(measurement: Measurement, run: Run, least: float) -> dict[CallKey,
 
 
 def _rounds(suspects: Mapping[CallKey, Suspect], memory: int) -> Iterator[dict[CallKey, Suspect]]:
-    """Suspects for each round, whose values together stay below ``memory``."""
+    """Yields the suspects for each round. The values of a round stay below ``memory``."""
     part: dict[CallKey, Suspect] = {}
     held: dict[str, int] = {}
     for key, each in suspects.items():
@@ -115,7 +116,7 @@ def _rounds(suspects: Mapping[CallKey, Suspect], memory: int) -> Iterator[dict[C
 
 def _taken(measurement: Measurement, values: Values, suspects: Mapping[CallKey, Suspect],
            runtime: Runtime) -> dict[str, torch.Tensor]:
-    """The file's tensors in the place of recorded ones, by their keys, in their dtype and order of axes."""
+    """Returns the file's tensors by the keys of the recorded tensors, in their sizes and order of axes."""
     seen = {each.point.recorded.key: each for each in measurement.points if each.value is not None}
     wanted: dict[str, list[Recorded]] = {}
     for each in suspects.values():
@@ -131,7 +132,7 @@ def _taken(measurement: Measurement, values: Values, suspects: Mapping[CallKey, 
 
 
 class _Alone(Recorder):
-    """In the place of recording what a call is given: runs the module on what the file gives it."""
+    """A recorder that runs each suspect module on the file's values instead of recording its arguments."""
 
     def __init__(self, model: Any, values: Values, suspects: Mapping[CallKey, Suspect], taken: Mapping[str, torch.Tensor],
                  made: Made) -> None:
@@ -160,14 +161,14 @@ class _Alone(Recorder):
         self._made.relative[path, number] = max(off, default=0.0)
 
     def _in_place_of(self, given: list[torch.Tensor], recorded: list[Recorded]) -> list[torch.Tensor | None]:
-        """The file's tensor in the place of each that is given. A torch.export program gives a module what it reads, in
-        an order of its own, where the recorded model gave arguments: what equals which says which is which."""
+        """Returns the file's tensor for each argument. A torch.export program passes a module its inputs in another
+        order than the recorded model, so arguments are matched by equal tensors."""
         left = list(recorded)
         taken = []
         for tensor in given:
             same = next((each for each in left if each.dims == tuple(tensor.shape) and self._equals(each, tensor)), None)
             if same is None:
-                raise TypeError("it is given other tensors than were recorded")
+                raise TypeError("its arguments are not the recorded ones")
             left.remove(same)
             taken.append(self._taken.get(same.key))
         return taken
@@ -178,7 +179,7 @@ class _Alone(Recorder):
 
     def _ran(self, owner: Any, path: str, number: int, given: Any,
              tensors: list[torch.Tensor | None]) -> list[torch.Tensor]:
-        if not isinstance(owner, torch.nn.Module):  # a scripted one tells its tensors alone
+        if not isinstance(owner, torch.nn.Module):  # a scripted module passes only its tensors
             return self._ran_scripted(path, number, given, tensors)
         leaves, close = trees.flatten(given)
         left = iter(_replaced(tensors_of(given), tensors))
@@ -189,16 +190,16 @@ class _Alone(Recorder):
     def _ran_scripted(self, path: str, number: int, given: list[torch.Tensor],
                       tensors: list[torch.Tensor | None]) -> list[torch.Tensor]:
         module = functools.reduce(getattr, path.split("."), self._model)._c
-        later = f"forward{number}"  # a trace has further calls as methods of their own
+        later = f"forward{number}"  # a trace has one method for each further call
         method = module._get_method(later if number and module._has_method(later) else "forward")
         if [each.type.kind() for each in method.schema.arguments[1:]] != ["TensorType"] * len(given):
-            raise TypeError("it takes more than tensors")
+            raise TypeError("it has arguments that are not tensors")
         return tensors_of(method(*_replaced(given, tensors)))
 
 
 @contextmanager
 def _buffers_restored(module: torch.nn.Module) -> Iterator[None]:
-    """Without ``keeping``, which would put back the hooks of the run around, too."""
+    """Restores buffers and random state afterwards. Leaves hooks alone: those of the surrounding run must stay."""
     kept = [(each, each.clone()) for each in module.buffers()]
     with torch.random.fork_rng(devices=[]):
         try:
@@ -209,13 +210,13 @@ def _buffers_restored(module: torch.nn.Module) -> Iterator[None]:
 
 
 def _replaced(given: list[torch.Tensor], tensors: list[torch.Tensor | None]) -> list[torch.Tensor]:
-    """The file's in the place of PyTorch's, where it has one; the model's inputs are what they are."""
+    """Returns the file's tensors, and PyTorch's own where the file has none: at inputs of the model."""
     return [mine.detach().clone() if other is None else other.to(mine.dtype).reshape(mine.shape)
             for mine, other in zip(given, tensors, strict=True)]
 
 
 class _AloneCalls:
-    """Counts calls; those that a module makes while it runs alone are none of the model's."""
+    """Counts the model's calls. Calls that a module makes while it runs alone do not count."""
 
     def __init__(self, call: Any) -> None:
         self._call = call
@@ -233,4 +234,4 @@ class _AloneCalls:
             self._is_alone = False
 
     def leave(self, owner: Any, result: Any) -> None:
-        """Only what is given counts here."""
+        """Does nothing: results are not recorded."""

@@ -1,4 +1,4 @@
-"""Reads from a sidecar which recorded operation made which result of a module."""
+"""Reads the recorded operations of a sidecar, and which of them computed each result of a module."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from .source_lines import SourceLine
 
 @dataclass(frozen=True)
 class Result:
-    """A value that operations of a call made and others, or the caller, read."""
+    """A result of a module call: a value that the call computes and that operations outside it, or the caller, read."""
 
-    operation: int  # the recorded operation that made it
-    output: int     # which of that one's results
+    operation: int  # the recorded operation that computed it
+    output: int     # index among the results of the operation
     dims: tuple[int, ...] | None
 
 
 @dataclass
 class RecordedProgram:
     results: dict[tuple[str, int], list[Result]]   # by module and call, in execution order
-    targets: list[str]                             # "aten::linear", by number of the operation
-    calls: list[tuple[str, int]]                   # module and call that it is of, likewise
-    ranks: list[tuple[int | None, ...]]            # numbers of axes of its results, likewise
-    read: list[set[int]]                           # the operations whose results it reads, likewise
-    stacks: list[tuple[SourceLine, ...]]           # source lines, innermost first, likewise
-    digest: str                                    # by which pairs of values know it
+    targets: list[str]                             # of each operation: "aten::linear"
+    calls: list[tuple[str, int]]                   # of each operation: its module and call
+    ranks: list[tuple[int | None, ...]]            # of each operation: the ranks of its results
+    read: list[set[int]]                           # of each operation: the operations whose results it reads
+    stacks: list[tuple[SourceLine, ...]]           # of each operation: its source lines, innermost first
+    digest: str                                    # identifies the program in files of value pairs
 
 
 def read(path: str | os.PathLike[str]) -> RecordedProgram:
-    """Raises WhenceError: E0102, E0203 when it is not a sidecar, E0204."""
+    """Reads a sidecar. Raises WhenceError: E0102, E0203 if it is not a sidecar, E0204."""
     try:
         with open(path, encoding="utf-8") as file:
             raw = json.load(file)
@@ -94,7 +94,7 @@ def _stacks(raw: dict[str, Any], operations: list[dict[str, Any]]) -> list[tuple
 
 
 def _ways(scopes: list[dict[str, Any]]) -> list[frozenset[int]]:
-    """Each scope and those around it; a parent stands before its children."""
+    """Returns each scope with the scopes around it. A parent comes before its children in ``scopes``."""
     ways: list[frozenset[int]] = []
     for at, scope in enumerate(scopes):
         around = ways[scope["parent"]] if scope["parent"] >= 0 else frozenset()
@@ -103,7 +103,7 @@ def _ways(scopes: list[dict[str, Any]]) -> list[frozenset[int]]:
 
 
 def _values(argument: Any) -> list[int]:
-    """The numbers of the values among arguments, however deep."""
+    """Returns the ids of the values in arguments, nested ones included."""
     if isinstance(argument, dict):
         if "value" in argument and isinstance(argument["value"], int):
             return [argument["value"]]

@@ -1,4 +1,4 @@
-"""The report as one HTML page without outside parts: a plot of the error along the model, and the tree in colours."""
+"""The report as one self-contained HTML page: a plot of the error along the model, and the tree in colours."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ def to_html(report: AccuracyReport, headlines: Sequence[str]) -> str:
 
 
 def _plot(report: AccuracyReport) -> str:
-    """Relative error of the innermost modules in the order of data, on a logarithmic scale; a line at the tolerance."""
+    """Plots the relative error of the innermost modules in execution order on a logarithmic scale, and the
+    tolerance."""
     around = {path for each in report.modules if each.module for path in ("", *paths(each.module)[:-1])}
     rows = [each for each in report.modules if each.status != "not observable" and each.module not in around]
     finite = [each.relative for each in rows if 0 < each.relative < math.inf] + [report.tolerance or 1e-6]
@@ -75,7 +76,7 @@ def _table(report: AccuracyReport) -> str:
 
 
 def _colour(report: AccuracyReport, each: ModuleAccuracy) -> str:
-    """Red from the tolerance on, the more the further; nothing below."""
+    """Returns no colour up to the tolerance, and stronger red for larger errors above it."""
     if each.status == "equal":
         return "none"
     decades = 3.0 if math.isinf(each.relative) else math.log10(each.relative / max(report.tolerance, 1e-12))

@@ -1,4 +1,4 @@
-"""Figures: how far an observed tensor is from a recorded one, exactly or as its sketch lets one estimate."""
+"""Figures of the difference between an observed and a recorded tensor: exact, or estimated from a sketch."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ from ..values import sketch as sketching
 from ..values.sketch import Sketch
 from ..values.value_file import Recorded, Values
 
-_MOST_LAYOUTS = 130  # orders of axes that are tried; five axes have 120
+_MOST_LAYOUTS = 130  # orders of axes to try; five axes have 120
 
 
 @dataclass(frozen=True)
 class Figures:
-    """``relative`` is the length of the difference by that of what was recorded; infinite where elements are NaN or
-    infinite in one of the two alone, or where zeros were recorded and others observed. Of integers and truth values it is
-    the share of elements that are not equal."""
+    """``relative`` is the norm of the difference divided by the norm of the recorded tensor. It is infinite if elements
+    are NaN or infinite in only one of the two, or if the recorded tensor is zero and the observed one is not. For
+    integers and booleans it is the share of unequal elements."""
 
     relative: float
-    largest: float          # largest absolute difference; of a sketch, the largest at 1,024 places, so at least so much
+    largest: float          # largest absolute difference; for a sketch, a lower bound from 1,024 elements
     cosine: float
     estimated: bool         # from a sketch; False: exact
-    unequal: float | None   # the share of elements that are not equal; None for floating numbers
-    not_finite: bool        # NaN or infinite in one of the two alone
-    layout: str             # "" or how the observed one lies in memory: "axes 0 2 3 1"
-    turned: Figures | None = None  # in another order of axes, where sizes do not tell that from a wrong order
+    unequal: float | None   # the share of unequal elements; None for floating-point tensors
+    not_finite: bool        # NaN or infinite in only one of the two
+    layout: str             # "", or the order of axes of the observed tensor: "axes 0 2 3 1"
+    turned: Figures | None = None  # in another order of axes, which sizes cannot tell from a wrong order
 
     @property
     def moves_channels(self) -> bool:
-        """The order of axes is that of channels last instead of first, or the other way round."""
+        """True if the layout turns channels first into channels last or back."""
         axes = list(map(int, self.layout.split()[1:]))
         count = len(axes)
         return count > 2 and axes in ([0, *range(2, count), 1], [0, count - 1, *range(1, count - 1)])
 
     @property
     def nearest(self) -> float:
-        """``relative`` in the order of axes in which it is least."""
+        """The smaller ``relative`` of the two orders of axes."""
         return self.relative if self.turned is None else min(self.relative, self.turned.relative)
 
     @property
@@ -53,17 +53,17 @@ class Figures:
 
 @dataclass(frozen=True)
 class _View:
-    """A view of the observed tensor that has the recorded one's elements in their order, in sizes of its own."""
+    """A view of the observed tensor with its elements in the order of the recorded tensor; its sizes may differ."""
 
     layout: str
     tensor: torch.Tensor
 
 
 def compare(values: Values, recorded: Recorded, observed: torch.Tensor, as_it_is: bool = False) -> Figures | None:
-    """None where nothing can be compared: other numbers of elements, or a layout that is not recognised.
+    """Compares two tensors. Returns None if their numbers of elements differ or the layout is not recognised.
 
-    Of a tensor whose sizes are others, the order of axes is taken in which the samples agree best, unless it is to be
-    taken ``as_it_is``: an output of the file.
+    A tensor of other sizes is compared in the order of axes in which the samples agree best. With ``as_it_is``, for
+    outputs of the file, only its own order counts.
     """
     if recorded.count != observed.numel() or is_number(recorded) != _is_number_tensor(observed):
         return None
@@ -84,13 +84,14 @@ def _of_view(values: Values, recorded: Recorded, view: _View) -> Figures:
 
 
 def as_recorded(values: Values, recorded: Recorded, observed: torch.Tensor, layout: str) -> torch.Tensor:
-    """The observed tensor in the recorded one's sizes, and in its order of axes where ``compare`` found another."""
+    """Returns the observed tensor in the sizes of the recorded one, and in its order of axes if ``layout`` is
+    another."""
     view = _best_view(observed, recorded.dims, *samples_of(values, recorded)) if layout else None
     return (observed if view is None else view.tensor).reshape(recorded.dims)
 
 
 def relative(wanted: torch.Tensor, observed: torch.Tensor) -> float:
-    """``Figures.relative`` of two whole tensors of the same number of elements."""
+    """Returns ``Figures.relative`` of two complete tensors with the same number of elements."""
     a, b = observed.reshape(-1), wanted.reshape(-1)
     if not _is_number_tensor(b):
         return float((a != b).double().mean()) if a.numel() else 0.0
@@ -123,7 +124,7 @@ def _of_numbers(observed: torch.Tensor, wanted: torch.Tensor, layout: str) -> Fi
 
 
 def samples_of(values: Values, recorded: Recorded) -> tuple[torch.Tensor, torch.Tensor]:
-    """Places in the recorded tensor, and its elements there."""
+    """Returns sampled indices of the recorded tensor, and its elements there."""
     if recorded.form != "whole":
         return sketching.places(recorded.count), values.sketch(recorded).samples
     flat = values.whole(recorded).reshape(-1)
@@ -166,7 +167,7 @@ def _figures(difference: float, observed: float, wanted: float, largest: float, 
         relative = difference / wanted
     cosine = 1.0 if difference == 0 else 0.0
     if observed > 0 and wanted > 0 and math.isfinite(difference):
-        # By the law of cosines: a sketch has the lengths alone.
+        # By the law of cosines, because a sketch has only the norms.
         cosine = max(-1.0, min(1.0, (observed**2 + wanted**2 - difference**2) / (2 * observed * wanted)))
     return Figures(relative, largest, cosine, estimated, None, not_finite, layout)
 
@@ -192,7 +193,7 @@ def _largest(difference: torch.Tensor) -> float:
 
 def _best_view(observed: torch.Tensor, dims: tuple[int, ...], places: torch.Tensor,
                samples: torch.Tensor) -> _View | None:
-    """The tensor as it is, unless that is far off and another order of axes is not."""
+    """Returns the tensor unchanged, or in another order of axes if only that is close to the samples."""
     straight = _View("", observed)
     off = _distance(straight, places, samples)
     if off < 0.5:
@@ -209,7 +210,8 @@ def _without_ones(dims: Iterable[int]) -> list[int]:
 
 
 def _permuted(observed: torch.Tensor, dims: tuple[int, ...]) -> Iterator[_View]:
-    """Orders of the observed one's axes (channels last, heads apart), and of the recorded one's (heads together)."""
+    """Yields views by orders of the observed axes (channels last, separate heads) and of the recorded ones (joined
+    heads)."""
     for order in _orders(observed.dim()):
         yield _View("axes " + " ".join(map(str, order)), observed.permute(order))
     if tuple(observed.shape) == dims:
@@ -221,12 +223,12 @@ def _permuted(observed: torch.Tensor, dims: tuple[int, ...]) -> Iterator[_View]:
 
 
 def _orders(rank: int) -> Iterator[tuple[int, ...]]:
-    """All but the first, which is the order as it is."""
+    """Yields the orders of axes except the first, the unchanged one."""
     return itertools.islice(itertools.permutations(range(rank)), 1, _MOST_LAYOUTS)
 
 
 def _distance(view: _View, places: torch.Tensor, samples: torch.Tensor) -> float:
-    """Relative, at the places that were sampled; nothing is copied but those."""
+    """Returns the relative difference at the sampled elements; copies only those."""
     if samples.numel() == 0:
         return 0.0
     shape = view.tensor.shape

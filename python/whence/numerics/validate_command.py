@@ -1,4 +1,4 @@
-"""``whence validate --values``: what the command says of a file, and what values prove of its annotations."""
+"""``whence validate --values``: the command's report on a file, and the annotations that recorded values prove."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class Proof:
     """Counts of annotations that recorded values prove, and contradictions."""
 
     settings: str                 # the runtime and how it ran
-    proved: int                   # calls whose results are the recorded ones within `limit`, and like none of another module
-    limit: float                  # relative difference: wider in files that compute in few bits
+    proved: int                   # calls whose results equal the recorded ones within `limit`, and no other module's
+    limit: float                  # relative difference; larger in quantised files
     observable: int
-    calls: int                    # that were recorded with results
+    calls: int                    # recorded calls with results
     contradictions: tuple[Contradiction, ...]
 
     def __str__(self) -> str:
@@ -35,7 +35,7 @@ class Proof:
 
 def prove(model: str | os.PathLike[str], values: Any, sidecar: str | os.PathLike[str] | None = None,
           input_names: InputNames | None = None, extra_inputs: ExtraInputs | None = None) -> Proof:
-    """Raises WhenceError as ``whence.accuracy`` does."""
+    """Runs the file and counts the annotations that values prove. Raises WhenceError as ``whence.accuracy`` does."""
     from .api import accuracy
 
     report = accuracy(model, values, sidecar=sidecar, input_names=input_names, extra_inputs=extra_inputs)
@@ -45,13 +45,13 @@ def prove(model: str | os.PathLike[str], values: Any, sidecar: str | os.PathLike
 
 def parser() -> Parser:
     options = Parser(
-        prog="whence validate", description="Says how much is known of an annotated file, runs it on recorded inputs, and "
-        "counts the modules whose results are the recorded ones. Without --values the file does not run.",
-        epilog="Exit code 1: a check found something, or a value is another module's than the file says. The other options "
-        "are those of `whence validate`.", allow_abbrev=False)
+        prog="whence validate", description="Validates an annotated file, runs it on recorded inputs, and counts the "
+        "modules whose results equal the recorded ones. Without --values the file is not run.",
+        epilog="Exit code 1: a check found a fault, or a value belongs to another module than the file states. All "
+        "other options are those of `whence validate`.", allow_abbrev=False)
     options.add_argument("file", help="an annotated ONNX file")
     options.add_argument("--values", required=True, metavar="FILE", help="recorded values, model.values.safetensors")
-    options.add_argument("--sidecar", "-s", metavar="FILE", help="says which operation made each module's result, too")
+    options.add_argument("--sidecar", "-s", metavar="FILE", help="states which operation computed each module's result")
     format_options.declare(options, ["text", "json"])
     file_inputs.add_options(options)
     for flag in ("--all", "--full"):

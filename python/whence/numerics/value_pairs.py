@@ -1,9 +1,8 @@
-"""Pairs: values of a file that are results of recorded operations, found by their numbers alone. Names, bytes and structure of
-the file may be other ones.
+"""Pairs values of a file with results of recorded operations, only by their numbers: names, bytes and structure of the
+file may differ.
 
-What says nothing is left out: constants, small results, and those that several operations have, but for rearrangements of
-one. A value is paired where it is near to one result and clearly nearer than to any other.
-"""
+Constants and small results are left out, and so are results that several operations have, unless these only rearrange
+one result. A value is paired if it is near one result and clearly nearer to it than to any other."""
 
 from __future__ import annotations
 
@@ -27,19 +26,19 @@ from .measurements import MEMORY
 from .recorded_program import RecordedProgram
 from .runtimes import Runtime
 
-_FEWEST = 16     # elements below which equal numbers may be chance
-_ALIKE = 1e-4    # relative difference of moments below which two results are rearrangements of one
-_NEAREST = 4     # results that are compared in every order of axes
-_CLEARLY = 4     # times as far as the nearest result, any other one must be
-_MARGIN = 1e-3   # and so much farther, relatively
+_FEWEST = 16     # elements; in smaller tensors equal numbers may be chance
+_ALIKE = 1e-4    # relative difference of moments below which two results are rearrangements of one another
+_NEAREST = 4     # nearest results to compare in every order of axes
+_CLEARLY = 4     # least ratio of the second nearest distance to the nearest one
+_MARGIN = 1e-3   # least difference of the two distances, relative
 
 
 @dataclass(frozen=True)
 class Pair:
-    value: str        # its name in the file
-    operation: int    # its number in the sidecar
-    output: int       # which of its results
-    relative: float   # difference, by the length of what was recorded
+    value: str        # name in the file
+    operation: int    # index in the sidecar
+    output: int       # index among the operation's results
+    relative: float   # norm of the difference divided by the norm of the recorded result
 
 
 @dataclass(frozen=True)
@@ -47,7 +46,7 @@ class _Result:
     operation: int
     output: int
     recorded: Recorded
-    moments: torch.Tensor  # float64[5]: sum, sum of magnitudes, length, least, largest
+    moments: torch.Tensor  # float64[5]: sum, sum of magnitudes, norm, minimum, maximum
     samples: torch.Tensor  # float64, at the places of ``tensor_differences.samples_of``
 
     @property
@@ -57,7 +56,7 @@ class _Result:
 
 def find(file: File, values: Values, run: Run, runtime: Runtime, program: RecordedProgram,
          memory: int = MEMORY, said: Supplied = Supplied()) -> list[Pair]:
-    """Runs the file on what was recorded. Raises WhenceError as ``whence.accuracy`` does."""
+    """Runs the file on the recorded inputs and returns the pairs. Raises WhenceError as ``whence.accuracy`` does."""
     known = _by_count(_telling(values, _results(run, program), program))
     feed = measurements.feed_of(file, values, run, said).tensors if runtime.rounds else {}
     limit = measurements.kind_of(file).most / 2
@@ -70,7 +69,7 @@ def find(file: File, values: Values, run: Run, runtime: Runtime, program: Record
 
 
 def _results(run: Run, program: RecordedProgram) -> dict[str, tuple[int, int, Recorded]]:
-    """Results of recorded operations by the key of the tensor, of several operations the first."""
+    """Returns the results of recorded operations by tensor key; of several operations with one tensor, the first."""
     found: dict[str, tuple[int, int, Recorded]] = {}
     stated = [(number, output, recorded) for number, operation in first_operations.recorded_by_number(program, run).items()
               for output, recorded in enumerate(operation.results)]
@@ -92,7 +91,7 @@ def _telling(values: Values, results: Mapping[str, tuple[int, int, Recorded]], p
     for group in _alike(varying):
         first, *others = sorted(group, key=lambda each: each.operation)
         made = {each.operation for each in group}
-        # Those that read another one of the group do nothing but rearrange it.
+        # An operation that reads another one of its group only rearranges it.
         if all(program.read[each.operation] & made for each in others):
             yield first
 
@@ -111,7 +110,7 @@ def _moments(kept: torch.Tensor) -> torch.Tensor:
 
 
 def _alike(results: Sequence[_Result]) -> Iterator[list[_Result]]:
-    """Groups of results with the same elements, in whatever order."""
+    """Yields groups of results with the same elements in any order."""
     group: list[_Result] = []
     for each in sorted(results, key=lambda each: (each.recorded.count, each.length)):
         if group and not _same_elements(group[-1], each):
@@ -136,9 +135,9 @@ def _by_count(results: Iterable[_Result]) -> dict[int, list[_Result]]:
 
 def _observed(file: File, runtime: Runtime, feed: Mapping[str, torch.Tensor], known: Mapping[int, Any],
               memory: int) -> Iterator[tuple[str, torch.Tensor]]:
-    """Values of the file that have as many elements as a result; those of one round fit into ``memory``."""
+    """Yields the file's values that have as many elements as a result. The values of one round fit into ``memory``."""
     left_out = file.constants | file.sizes | file.random
-    # A QuantizeLinear takes the activation before it in: the value that it clips is of the operation before.
+    # A QuantizeLinear absorbs the activation before it: its input belongs to the operation before the activation.
     left_out |= {name for node in file.nodes if node.op_type == "QuantizeLinear" for name in node.inputs[:1]}
     names = [name for name in file.maker if name not in left_out]
     at_once = max(1, memory // (8 * max(known, default=1))) if runtime.rounds else len(names)
@@ -150,13 +149,13 @@ def _observed(file: File, runtime: Runtime, feed: Mapping[str, torch.Tensor], kn
 
 def _nearest(values: Values, results: Sequence[_Result], tensor: torch.Tensor,
              limit: float) -> tuple[int, int, float] | None:
-    """The operation and output that the tensor is, and how far it is from it."""
+    """Returns the operation and output with the nearest result, and its relative difference; None if it is unclear."""
     moments = _moments(sketch.moments(tensor.reshape(-1)))
     if not math.isfinite(float(moments[2])):
         return None
     distances = _distances(results, tensor)
     in_order = bool(distances.min() <= limit)
-    if not in_order:  # in another order of axes it has the same moments
+    if not in_order:  # moments are equal in any order of axes
         lengths = torch.stack([each.moments[2] for each in results])
         distances = (torch.stack([each.moments for each in results]) - moments)[:, 1:].abs().amax(1) / lengths
     near = [int(at) for at in distances.argsort()[:_NEAREST] if distances[at] <= limit]
@@ -171,7 +170,7 @@ def _nearest(values: Values, results: Sequence[_Result], tensor: torch.Tensor,
 
 
 def _distances(results: Sequence[_Result], tensor: torch.Tensor) -> torch.Tensor:
-    """Relative distances at the sampled places, elements in their order."""
+    """Returns the relative differences at the sampled elements, in the tensor's own order of axes."""
     flat = tensor.reshape(-1)
     seen = flat[sketch.places(flat.numel())] if results[0].samples.numel() != flat.numel() else flat
     rows = torch.stack([each.samples for each in results])
@@ -179,7 +178,7 @@ def _distances(results: Sequence[_Result], tensor: torch.Tensor) -> torch.Tensor
 
 
 def _mutual(pairs: Sequence[Pair]) -> list[Pair]:
-    """Pairs without those that are farther from a result than the nearest value is."""
+    """Drops pairs that are clearly farther from their result than the nearest value of the file."""
     nearest: dict[tuple[int, int], float] = {}
     for each in pairs:
         key = each.operation, each.output
@@ -191,15 +190,15 @@ def _mutual(pairs: Sequence[Pair]) -> list[Pair]:
 def write(path: Path, model: str | os.PathLike[str], values: Values | str | os.PathLike[str], sidecar: str | os.PathLike[str],
           outputs: str | os.PathLike[str] | None = None, said: Supplied = Supplied()) -> list[Pair]:
     """Finds the pairs and writes them for ``whence annotate --value-pairs``. Raises WhenceError: what ``find`` raises, E0204
-    without a run, E0206 where no value is a recorded one: they are of another model, or of other inputs."""
+    without a run, and E0206 if there is no pair: the values belong to another model, or to other inputs."""
     recorded = api.recorded_of(values)
     program = recorded_program.read(sidecar)
     file = annotated_file.read(model, annotated=False)
     taken = api.runtime_of(file, outputs=outputs, said=said)
     found = find(file, recorded, recorded.runs[0], taken, program, said=said)
     if not found:
-        raise error("E0206", "sidecar_mismatch", f"no value of {file.path} is near to one in {recorded.place} that the sidecar "
-                    "knows", "give values of the model that the sidecar and the file are of, or annotate without values",
+        raise error("E0206", "sidecar_mismatch", f"no value of {file.path} is near a result in {recorded.place} of the "
+                    "sidecar's operations", "give the values and the sidecar of this model, or annotate without values",
                     file=file.path)
     path.write_text(json.dumps({
         "format": "whence-value-pairs", "version": 1, "program": program.digest,

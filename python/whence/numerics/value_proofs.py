@@ -1,4 +1,4 @@
-"""Values as proof of annotations: modules whose results are the recorded ones, and values that are another module's."""
+"""Proves annotations by values: finds modules with the recorded results, and values that belong to another module."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from .measurements import Measured
 from .runtimes import Runtime
 from .value_flow import Flow
 
-_MOST = 64       # values that are looked at again for what else they are
-_ALIKE = 1e-3    # relative difference below which two recorded tensors do not tell modules apart
+_MOST = 64       # differing values to compare with the results of other modules
+_ALIKE = 1e-3    # relative difference below which two recorded tensors cannot tell modules apart
 
 
 @dataclass(frozen=True)
 class Contradiction:
-    """A value that the file calls one module's result, and that is what another module returned."""
+    """A value that is the result of one module by the file's metadata, but equals the result of another module."""
 
     module: str
     call: int
@@ -34,12 +34,12 @@ class Contradiction:
         def name(module: str, call: int) -> str:
             return (module or "(root)") + (f" call {call}" if call else "")
 
-        return (f"'{self.value}' is called the result of {name(self.module, self.call)}, and is what "
-                f"{name(self.other, self.other_call)} returned")
+        return (f"'{self.value}' is annotated as the result of {name(self.module, self.call)}, but equals the "
+                f"result of {name(self.other, self.other_call)}")
 
 
 class Evidence:
-    """Recorded results of a run that say something: neither constant nor like those of another module."""
+    """The distinctive recorded results of a run: neither constant nor similar to a result of another module."""
 
     def __init__(self, flow: Flow, values: Values) -> None:
         self._values = values
@@ -56,10 +56,10 @@ class Evidence:
         return groups
 
     def _apart(self, group: Sequence[Recorded]) -> Iterator[str]:
-        """Keys of those that vary, and that none of the others is like."""
+        """Yields the keys of tensors that are not constant and that no other tensor of the group resembles."""
         rows = torch.stack([tensor_differences.samples_of(self._values, each)[1].double() for each in group]).nan_to_num(0, 0, 0)
         lengths = rows.square().sum(1)
-        # The squared distances of all pairs at once.
+        # Computes the squared distances of all pairs at once.
         distances = lengths[:, None] + lengths[None, :] - 2 * rows @ rows.T
         distances.fill_diagonal_(math.inf)
         nearest = distances.min(1).values.clamp(min=0).sqrt() if len(group) > 1 else torch.full((len(group),), math.inf)
@@ -69,12 +69,12 @@ class Evidence:
                 yield each.key
 
     def prove(self, flow: Flow, limits: Limits, results: Sequence[Measured]) -> bool:
-        """The observed results of a call are what was recorded, and one of them at least says something."""
+        """Returns true if all observed results of a call equal the recorded ones and at least one is distinctive."""
         return all(each.certain and not limits.above(flow, each) for each in results) \
             and any(each.point.recorded.key in self._telling for each in results)
 
     def contradictions(self, flow: Flow, limits: Limits, runtime: Runtime) -> list[Contradiction]:
-        """Among values that differ: takes them again, and compares them with what every other module returned."""
+        """Reads the values that differ once more and compares them with the results of all other modules."""
         differing = {each.value: each for each in self._points
                      if each.value is not None and limits.above(flow, each) and not each.counts}
         names = list(differing)[:_MOST]

@@ -1,4 +1,4 @@
-"""``whence.sensitivity``: what quantising one module at a time costs and saves."""
+"""``whence.sensitivity``: measures the error and the savings of quantising one module at a time."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .report import ModuleSensitivity, SensitivityReport
 from .trial import Outcome, Setting
 from .trial_cache import Kept
 
-Progress = Callable[[int, int, str], None]  # done, of how many, what is next
+Progress = Callable[[int, int, str], None]  # number done, total, name of the current one
 
 
 @also_spelled(quantize="quantise")
@@ -36,26 +36,25 @@ def sensitivity(path: Model, inputs: Sequence[Any], *, quantize: str = "int8-dyn
                 budget: str | None = None, time: bool = True, jobs: int = 1, fresh: bool = False,
                 progress: Progress | None = None, input_names: InputNames | None = None,
                 extra_inputs: ExtraInputs | None = None) -> SensitivityReport:
-    """Quantises each module of an annotated ONNX file alone, with ONNX Runtime's quantisers, and says what that costs at
-    the outputs and what it saves. Errors are against the file as it is, in ONNX Runtime on the CPU.
+    """Quantises each module of an annotated ONNX file alone with ONNX Runtime's quantisers, and measures the error at
+    the outputs and the savings. Errors are relative to the unquantised file in ONNX Runtime on the CPU.
 
     inputs     sets of inputs, each a dict by the file's names or a tuple in their order, of tensors or arrays. "qdq" is
                calibrated on all of them, and errors are the largest over them.
     quantize   "int8-dynamic", "qdq" or "float16".
-    modules    globs: each module that one means is a group, with all modules below it. By default each module that has
-               nodes of its own, which a quantiser changes. ``exclude``: modules that stay as they are.
-    leave_out  quantise all but the one module, instead of it alone.
-    budget     "error=0.01" (relative), "size=40M", "size=50%" or "time=80%" of the file as it is: ``choice`` says which
-               modules and nodes to leave out.
-    time       also profile the file and the quantised one, for the time that each module saves.
-    jobs       processes that measure at a time. Outcomes are kept in the user's cache, and taken from there by the next
-               call for the same file, inputs and settings, unless ``fresh``.
-    input_names, extra_inputs  as ``accuracy`` takes them: names of ``inputs`` by the file's, and inputs that are the same in
-               all sets.
+    modules    globs: each matching module and all modules below it form a group. By default each module with own nodes
+               that the quantiser changes is a group. ``exclude``: globs of modules to leave unquantised.
+    leave_out  quantise all modules except one, instead of only this one.
+    budget     "error=0.01" (relative), "size=40M", "size=50%" or "time=80%", percentages of the unquantised file:
+               ``choice`` lists the modules and nodes to leave out.
+    time       also profile the original and the quantised file, for the time that each module saves.
+    jobs       number of processes. Outcomes are kept in the user's cache; the next call with the same file, inputs and
+               settings reads them from there, unless ``fresh``.
+    input_names, extra_inputs  as for ``accuracy``: names of ``inputs`` by the file's, and inputs that are equal in all
+               sets.
 
-    Raises WhenceError: E0101, E0104 when inputs do not fit the file, E0203 when it is not annotated, E0207 when it does not
-    run, E0307 without onnxruntime.
-    """
+    Raises WhenceError: E0101, E0104 if inputs do not fit the file, E0203 if it is not annotated, E0207 if it does not
+    run, E0307 without onnxruntime."""
     require_list(modules)
     require_list(exclude)
     if isinstance(inputs, (str, bytes, Mapping)) or not hasattr(inputs, "__iter__"):
@@ -65,7 +64,7 @@ def sensitivity(path: Model, inputs: Sequence[Any], *, quantize: str = "int8-dyn
         raise error("E0101", "usage", f"there is no quantiser '{quantize}'", "one of " + ", ".join(quantisers.NAMES))
     wanted = budget_choice.parsed(budget) if budget else None
     if wanted and leave_out:
-        raise error("E0101", "usage", "a budget is kept by modules that were quantised alone", "without leave_out")
+        raise error("E0101", "usage", "a budget needs modules quantised alone", "without leave_out")
     ort_session.needs("onnxruntime", "quantising")
     said = file_inputs.supplied(input_names, extra_inputs)
     file = annotated_file.read(path)
@@ -97,7 +96,8 @@ def sensitivity(path: Model, inputs: Sequence[Any], *, quantize: str = "int8-dyn
             rows, more = _timed(rows, chosen, bool(modules), setting, names, folder)
             notes += more
         if wanted and wanted.kind == "time" and any(each.time_saved is None for each in rows):
-            raise error("E0101", "usage", "a budget in time needs times, and there are none", "time=True", file=str(source))
+            raise error("E0101", "usage", "a budget in time needs times, but none were measured", "time=True",
+                        file=str(source))
         choice = wanted and budget_choice.choose(wanted, chosen, rows, size, measured,
                                                  lambda nodes: module_groups.to_exclude(file, quantiser, set(nodes)))
     rows.sort(key=lambda each: (each.status != "measured", each.error if leave_out else -each.error))
@@ -111,7 +111,7 @@ def _groups(file: annotated_file.File, quantize: str, modules: Collection[str], 
         if any(not node.name for node in file.nodes if quantisers.named(quantize).changes(node)):
             raise error("E0101", "usage", "the nodes that could be quantised have no names", "`whence annotate` gives them "
                         "names", file=file.path)
-        which = f"no module that {', '.join(modules)} means" if modules else "no module"
+        which = f"no module that matches {', '.join(modules)}" if modules else "no module"
         raise error("E0101", "usage", f"{which} has a node that {quantize} changes", "`whence show` lists the modules",
                     file=file.path)
     return chosen
@@ -125,24 +125,24 @@ def _setting(file: annotated_file.File, inputs: Sequence[Any], quantize: str, fo
     threads = max((os.cpu_count() or 1) // jobs, 1) if jobs > 1 else 0
     try:
         wanted = trial.outputs(file.path, feeds, threads)
-    except Exception as failure:  # ONNX Runtime has a class for each of its codes, and no common one
+    except Exception as failure:  # ONNX Runtime has one exception class for each code, without a common base
         raise error("E0207", "run_failed", f"ONNX Runtime does not run the file on these inputs: {failure}",
-                    "whence.validate(path, full=True) says whether it is a valid one", file=file.path) from failure
+                    "check the file with whence.validate(path, full=True)", file=file.path) from failure
     _require_finite(file, wanted)
     files = [each.absolute() for each in without_weights.files_of(file.path, file.model)]
     return Setting(files, quantize, feeds, wanted, str(folder), not without_weights.is_embedded(file.model), threads)
 
 
 def _require_finite(file: annotated_file.File, wanted: Sequence[Sequence[Any]]) -> None:
-    """NaN is equal to NaN, so that nothing would be measured."""
+    """Raises WhenceError E0104 if all outputs are NaN or infinite: NaN equals NaN, so no error could be measured."""
     numbers = [each for row in wanted for each in row if each.dtype.kind in "fc" and each.size]
     if numbers and not any(torch.isfinite(torch.from_numpy(each)).any() for each in numbers):
-        raise error("E0104", "input_mismatch", "the file's outputs are NaN or infinite on these inputs, so that nothing can "
-                    "be compared", "give inputs as the model is used on", file=file.path)
+        raise error("E0104", "input_mismatch", "the file's outputs are NaN or infinite on these inputs and cannot be "
+                    "compared", "give realistic inputs", file=file.path)
 
 
 def _feed(file: annotated_file.File, given: Any, said: Supplied) -> dict[str, Any]:
-    """Arrays under the file's names."""
+    """Returns a set of inputs as arrays under the file's names."""
     given = given if isinstance(given, Mapping) else given if isinstance(given, (tuple, list)) else (given,)
     if not isinstance(given, Mapping) and len(given) == 1 and isinstance(given[0], Mapping):
         given = given[0]
@@ -164,7 +164,7 @@ def _kept_file(files: Sequence[Path], setting: Setting) -> Path:
 
 
 class _Measure:
-    """Measures sets of nodes, unless that was done before."""
+    """Runs the trials that are not in the cache."""
 
     def __init__(self, setting: Setting, kept: Kept, progress: Progress | None) -> None:
         self._setting = setting
@@ -188,7 +188,7 @@ class _Measure:
                 yield at, trial.run(self._setting, plans[at])
             return
         spawn = multiprocessing.get_context("spawn")  # ONNX Runtime's threads do not survive a fork
-        # An interruption is this process's to answer.
+        # Only this process handles an interrupt.
         with concurrent.futures.ProcessPoolExecutor(jobs, spawn, signal.signal,
                                                     (signal.SIGINT, signal.SIG_IGN)) as pool:
             running_now = {pool.submit(trial.run, self._setting, plans[at]): at for at in left}
@@ -216,7 +216,7 @@ def _timed(rows: list[ModuleSensitivity], chosen: list[Group], whole: bool, sett
         with quantisers.quiet():
             quantisers.named(setting.quantiser).write(source, quantised, list(every), example)
         saved = module_times.saved(source, quantised, chosen, whole, setting.feeds[0], folder)
-    except Exception as failure:  # quantisers and runtimes have classes of their own, without a common one
+    except Exception as failure:  # quantisers and runtimes raise exceptions of their own, without a common base
         said = str(failure).strip().splitlines()
-        return rows, [f"times are not known: {said[0] if said else type(failure).__name__}"]
+        return rows, [f"times are unknown: {said[0] if said else type(failure).__name__}"]
     return [replace(row, time_saved=each) for row, each in zip(rows, saved)], []

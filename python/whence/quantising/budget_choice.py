@@ -1,4 +1,4 @@
-"""Chooses the modules that stay as they are, so that error, size or time keep to a budget."""
+"""Chooses the modules to leave unquantised so that error, size or time stay within a budget."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _SIZES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 @dataclass(frozen=True)
 class Budget:
     kind: str        # "error", "size" or "time"
-    most: float      # relative difference; bytes, or a share of the file's; a share of the time
+    most: float      # relative difference; bytes or share of the file's size; share of its time
     is_share: bool
     text: str
 
 
 def parsed(text: str) -> Budget:
-    """error=0.01, size=40M, size=50%, time=80%. Raises WhenceError E0101."""
+    """Parses error=0.01, size=40M, size=50% or time=80%. Raises WhenceError E0101."""
     kind, _, amount = text.partition("=")
     is_share = amount.endswith("%")
     number, unit = amount.removesuffix("%"), ""
@@ -41,10 +41,10 @@ def parsed(text: str) -> Budget:
 
 def choose(budget: Budget, groups: Sequence[Group], rows: Sequence[ModuleSensitivity], size: int,
            measure: Callable[[Sequence[str]], Outcome], excluding: Callable[[Collection[str]], tuple[str, ...]]) -> Choice:
-    """``groups`` and their ``rows``, of modules quantised alone. Modules are quantised in the order of what they cost
-    for what they save, those that save nothing alone at the end: as many as the error allows, or as few as size or time
-    need. Each set that counts is measured: neither errors nor bytes of modules add up. ``size``: of the file as it is.
-    ``excluding``: the nodes that a quantiser has to leave out, so that it quantises those."""
+    """Chooses among ``groups``, from the ``rows`` of modules quantised alone. Modules are added in the order of error
+    per saving, those without savings last: as many as an error budget allows, or as few as a size or time budget needs.
+    Candidate sets are measured, because neither errors nor bytes of modules add up. ``size`` is the unquantised file's.
+    ``excluding`` returns the nodes to exclude so that a quantiser changes only the given ones."""
     gain = (lambda row: row.time_saved or 0.0) if budget.kind == "time" else (lambda row: row.saved)
     able = [(group, row) for group, row in zip(groups, rows) if row.status == "measured"]
     able.sort(key=lambda pair: (gain(pair[1]) <= 0, pair[1].error / max(gain(pair[1]), 1e-12)))
@@ -66,10 +66,10 @@ def choose(budget: Budget, groups: Sequence[Group], rows: Sequence[ModuleSensiti
         return 1 - sum(row.time_saved or 0.0 for _, row in able[:count]) <= budget.most
 
     count = _last(len(able), keeps) if budget.kind == "error" else _first(len(able), keeps)
-    if budget.kind == "time" and not keeps(count):  # modules that take longer stand at the end
+    if budget.kind == "time" and not keeps(count):  # modules that get slower come last
         count = max(range(len(able) + 1), key=lambda end: sum(row.time_saved or 0.0 for _, row in able[:end]))
     found = outcome(count)
-    # A module that the quantiser does not change needs no word.
+    # A module that the quantiser does not change need not be listed.
     chosen = {row.module for row in rows if row.status == "unchanged"} | {group.module for group, _ in able[:count]}
     times = [row.time_saved for _, row in able[:count]]
     return Choice(budget.text, keeps(count), count, tuple(row.module for row in rows if row.module not in chosen),
@@ -78,8 +78,8 @@ def choose(budget: Budget, groups: Sequence[Group], rows: Sequence[ModuleSensiti
 
 
 def _last(end: int, keeps: Callable[[int], bool]) -> int:
-    """The largest count that keeps to the budget, by halving; 0 always does. Were a larger one between smaller ones
-    that do not, it is not found."""
+    """Returns the largest count within the budget by bisection; 0 always is. Assumes that no larger count is within the
+    budget once a smaller one is not."""
     low, high = 0, end
     while low < high:
         middle = (low + high + 1) // 2
@@ -88,7 +88,7 @@ def _last(end: int, keeps: Callable[[int], bool]) -> int:
 
 
 def _first(end: int, keeps: Callable[[int], bool]) -> int:
-    """The smallest count that does, or all."""
+    """Returns the smallest count within the budget by bisection, or ``end``."""
     low, high = 0, end
     while low < high:
         middle = (low + high) // 2
