@@ -54,25 +54,25 @@ def carry(model: Model, tool: Tool | Sequence[Tool], output: str | os.PathLike[s
     options += ["--overwrite"] if overwrite else []
     with tempfile.TemporaryDirectory(prefix="whence-") as folder:
         functions = _Functions(Path(folder))
-        words = functions.words_of(tools[0])
+        words = functions.command_of(tools[0])
         for each in tools[1:]:
-            words += ["--then", *functions.words_of(each)]
+            words += ["--then", *functions.command_of(each)]
         arguments = ("carry", model, "-o", target, *options, "--", *words)
         report = functions.serve(lambda: run_json(*arguments)) if functions.all else run_json(*arguments)
     return AnnotateReport.from_json(target, report)
 
 
-def _tools(given: Tool | Sequence[Tool]) -> list[Tool]:
+def _tools(tool: Tool | Sequence[Tool]) -> list[Tool]:
     """Returns one tool or several as a list. Raises WhenceError E0101 for anything else."""
-    if callable(given):
-        return [given]
-    if isinstance(given, (list, tuple)) and given:
-        if all(isinstance(word, str) for word in given):
-            return [given]
+    if callable(tool):
+        return [tool]
+    if isinstance(tool, (list, tuple)) and tool:
+        if all(isinstance(word, str) for word in tool):
+            return [tool]
         if all(callable(each) or isinstance(each, (list, tuple)) and each and all(isinstance(word, str) for word in each)
-               for each in given):
-            return list(given)
-    raise error("E0101", "usage", f"{given!r} is not a tool",
+               for each in tool):
+            return list(tool)
+    raise error("E0101", "usage", f"{tool!r} is not a tool",
                 "give a function of two paths, words such as ['onnxslim', '{in}', '{out}'], or a list of such tools")
 
 
@@ -84,7 +84,7 @@ class _Functions:
         self.folder = folder
         self.all: list[Function] = []
 
-    def words_of(self, tool: Tool) -> list[str]:
+    def command_of(self, tool: Tool) -> list[str]:
         if not callable(tool):
             return list(tool)
         script = self.folder / f"{len(self.all)}" / self._name(tool)
@@ -103,30 +103,30 @@ class _Functions:
         for name in ("ask", "answer"):
             os.mkfifo(self.folder / name)
         # Opens both ends, so that opening and writing never block, even if the command dies.
-        ask, answer = (os.open(self.folder / name, os.O_RDWR) for name in ("ask", "answer"))
+        requests, replies = (os.open(self.folder / name, os.O_RDWR) for name in ("ask", "answer"))
         failure: BaseException | None = None
         try:
             with ThreadPoolExecutor(1) as thread:
                 running = thread.submit(run)
-                running.add_done_callback(lambda _: os.write(ask, b"\0" * _FIELDS))
-                while (question := self._question(ask))[0]:
-                    number, source, target = question
+                running.add_done_callback(lambda _: os.write(requests, b"\0" * _FIELDS))
+                while (request := self._next_request(requests))[0]:
+                    number, source, target = request
                     try:
                         _call(self.all[int(number)], source, target)
                     except BaseException as raised:
                         failure = raised
                         break
                     finally:
-                        os.write(answer, b"1\n" if failure else b"0\n")
+                        os.write(replies, b"1\n" if failure else b"0\n")
             return self._result(running, failure)
         finally:
-            os.close(ask)
-            os.close(answer)
+            os.close(requests)
+            os.close(replies)
 
-    def _question(self, ask: int) -> list[str]:
+    def _next_request(self, requests: int) -> list[str]:
         text = b""
         while text.count(b"\0") < _FIELDS:
-            text += os.read(ask, 65536)
+            text += os.read(requests, 65536)
         return [os.fsdecode(each) for each in text.split(b"\0")[:_FIELDS]]
 
     def _result(self, running: Any, failure: BaseException | None) -> dict[str, Any]:
@@ -134,11 +134,11 @@ class _Functions:
             raise failure
         try:
             return running.result()
-        except WhenceError as told:
+        except WhenceError as reported:
             if failure is not None:
                 raise error("E0210", "tool_failed", f"the tool raised {type(failure).__name__}: {failure}",
                             "run it without whence to see whether it accepts the model") from failure
-            raise WhenceError([self._readable(each) for each in told.diagnostics]) from None
+            raise WhenceError([self._readable(each) for each in reported.diagnostics]) from None
 
     def _readable(self, diagnostic: Diagnostic) -> Diagnostic:
         """Replaces the paths of scripts by the names of their functions."""

@@ -106,8 +106,8 @@ def annotate(model: Model, sidecar: str | os.PathLike[str] | None = None, *,
             from ..numerics import file_inputs
             from ..numerics.annotate_command import pairs_for
 
-            said = file_inputs.supplied(input_names, extra_inputs)
-            options += pairs_for(Path(folder), model, values, sidecar, outputs, said)
+            overrides = file_inputs.overrides_of(input_names, extra_inputs)
+            options += pairs_for(Path(folder), model, values, sidecar, outputs, overrides)
         report = run_json("annotate", model, "-o", target, *options, accepted=(0, 1) if minima else (0,))
     return AnnotateReport.from_json(target, report)
 
@@ -154,7 +154,7 @@ class ValidationReport(Printed):
                 f"<table><tr>{head}</tr>{rows}</table>\n")
         from ..numerics import without_weights
 
-        return without_weights.write_about(self.path, "the page", path, text)
+        return without_weights.write_report(self.path, "the page", path, text)
 
     def _headline(self) -> str:
         found = "clean" if self.clean else counted(len(self.findings), "finding") if self.findings else "not clean"
@@ -206,10 +206,10 @@ def validate(model: Model, sidecar: str | os.PathLike[str] | None = None, *, min
     options += ["--min-covered", min_covered] if min_covered is not None else []
     options += (["--baseline", baseline] if baseline else []) + (["--config", config] if config else [])
     options += ["--conformance", conformance] if conformance else []
-    for option, given in (("--min", minima), ("--require", required), ("--allow", allowed),
+    for option, items in (("--min", minima), ("--require", required), ("--allow", allowed),
                           ("--tolerance", tolerances)):
-        require_list(given)
-        for each in given:
+        require_list(items)
+        for each in items:
             options += [option, each]
     raw = run_json("validate", model, *options, accepted=(0, 1))
     proof = None

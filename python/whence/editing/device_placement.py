@@ -108,12 +108,12 @@ def place(model: Model, rules: Sequence[str] = (), *, default: str | None = None
     for option, value in [("--default", default), ("-o", output), ("--profile", profile),
                           ("--optimized", optimized), ("--sidecar", sidecar)]:
         chosen += [option, value] if value is not None else []
-    chosen += [flag for flag, given in (("--overwrite", overwrite), ("--copy-data", copy_data)) if given]
+    chosen += [flag for flag, is_set in (("--overwrite", overwrite), ("--copy-data", copy_data)) if is_set]
     with tempfile.TemporaryDirectory() as folder:
         if hasattr(assigned, "get_provider_graph_assignment_info"):
-            listed = Path(folder) / "providers.json"
-            listed.write_text(json.dumps(providers_of(assigned)))
-            assigned = listed
+            providers_file = Path(folder) / "providers.json"
+            providers_file.write_text(json.dumps(providers_of(assigned)))
+            assigned = providers_file
         chosen += ["--assigned", assigned] if assigned is not None else []
         report = run_json("place", model, *chosen, accepted=(0, 1))
     compared = report.get("assigned")

@@ -62,7 +62,7 @@ def functions(model: Model, *, output: str | os.PathLike[str] | None = None, mod
     chosen = [word for glob in modules for word in ("--modules", glob)]
     chosen += ["--types", ",".join(types)] if types else []
     chosen += ["--depth", depth] if depth is not None else []
-    chosen += [flag for flag, given in (("--overwrite", overwrite), ("--copy-data", copy_data)) if given]
+    chosen += [flag for flag, is_set in (("--overwrite", overwrite), ("--copy-data", copy_data)) if is_set]
     report = run_json("functions", model, "-o", target, *chosen)
     return FunctionsReport(
         target, tuple(Function(each["name"], each["calls"], each["nodes"], tuple(each["modules"]))
@@ -78,5 +78,5 @@ def inline(model: Model, *, output: str | os.PathLike[str] | None = None, all: b
     ``overwrite`` and ``copy_data`` as for ``functions``."""
     target = Path(output or model)
     flags = (("--all", all), ("--overwrite", overwrite), ("--copy-data", copy_data))
-    run_json("inline", model, "-o", target, *(flag for flag, given in flags if given))
+    run_json("inline", model, "-o", target, *(flag for flag, is_set in flags if is_set))
     return target

@@ -17,12 +17,13 @@ from typing import Any, BinaryIO
 from ..base.optional_packages import needs
 from ..base.report_printing import Printed
 from ..errors import WhenceError, error
-from ..files.atomic_files import draft_folder, folder_of, place_together
-from ..files.onnx_graphs import BESIDE_FROM, graphs
+from ..files.atomic_files import draft_folder, folder_of, move_together
+from ..files.onnx_graphs import EXTERNAL_FROM, graphs
 
-_LONGEST_NAME = 255  # bytes, for a file
+_MAX_NAME = 255  # bytes, for a file
 _NUMBERS = ("float_data", "int32_data", "int64_data", "double_data", "uint64_data")  # fields of a TensorProto
-_LARGE, _PAGE, _WORD = 1 << 16, 4096, 64  # alignment: large weights begin at a page, so that a runtime can map them
+# In bytes. Large weights begin at a page, so that a runtime can map them.
+_LARGE_SIZE, _PAGE_ALIGNMENT, _SMALL_ALIGNMENT = 1 << 16, 4096, 64
 
 
 @dataclass(frozen=True, repr=False)
@@ -50,16 +51,16 @@ def share_weights(models: Sequence[str | os.PathLike[str]], data: str | os.PathL
     paths = _paths(models)
     target = _target(data, paths)
     onnx = needs("onnx", "share_weights")
-    opened = [_model(onnx, path) for path in paths]
-    with draft_folder(folder_of(target)) as made:
-        with (made / target.name).open("wb") as file:
-            store = _Store(file, target.name, onnx.numpy_helper)
-            read = {source for path, model in zip(paths, opened) for source in store.add(path, model)}
+    loaded = [_model(onnx, path) for path in paths]
+    with draft_folder(folder_of(target)) as draft:
+        with (draft / target.name).open("wb") as file:
+            store = _WeightFile(file, target.name, onnx.numpy_helper)
+            read = {source for path, model in zip(paths, loaded) for source in store.add(path, model)}
         if target in read and not overwrite:
             _require_no_other_reader(onnx, target, paths)
-        for path, model in zip(paths, opened):
-            (made / path.name).write_bytes(model.SerializeToString())
-        place_together(made, [target], paths, overwrite or target in read)
+        for path, model in zip(paths, loaded):
+            (draft / path.name).write_bytes(model.SerializeToString())
+        move_together(draft, [target], paths, overwrite or target in read)
     return SharedWeights(target, target.stat().st_size, tuple(store.shared), store.saved,
                          tuple(sorted(read - {target})))
 
@@ -80,7 +81,7 @@ def _target(data: Any, paths: Sequence[Path]) -> Path:
     name = data if isinstance(data, (str, os.PathLike)) else ""
     target = paths[0].parent / name
     if target.parent != paths[0].parent or target in paths or "\0" in str(name) \
-            or len(os.fsencode(target.name)) > _LONGEST_NAME:
+            or len(os.fsencode(target.name)) > _MAX_NAME:
         raise error("E0101", "usage", f"{data!r} is not a new name in the folder of the models",
                     "give a name without a folder, such as 'weights.data'", file=str(target))
     return target
@@ -114,14 +115,14 @@ def _model(onnx: Any, path: Path) -> Any:
                     file=str(path)) from failure
 
 
-class _Store:
+class _WeightFile:
     """Writes weights to the file, each content once."""
 
     def __init__(self, file: BinaryIO, name: str, numpy_helper: Any) -> None:
         self._file, self._name, self._numpy_helper = file, name, numpy_helper
         # By length and digest: offset, name of the weight in its first model, index of that model.
-        self._places: dict[tuple[int, bytes], tuple[int, str, int]] = {}
-        self._models = 0
+        self._stored: dict[tuple[int, bytes], tuple[int, str, int]] = {}
+        self._model_count = 0
         self.shared: dict[str, None] = {}
         self.saved = 0
 
@@ -130,15 +131,15 @@ class _Store:
         sources: set[Path] = set()
         for tensor in _tensors(model):
             if tensor.data_location == tensor.EXTERNAL:
-                content, source = _outside(path, tensor)
+                content, source = _external_content(path, tensor)
                 sources.add(source)
-            elif len(content := self._inside(tensor)) < BESIDE_FROM:
+            elif len(content := self._embedded_content(tensor)) < EXTERNAL_FROM:
                 continue
             self._move(tensor, content)
-        self._models += 1
+        self._model_count += 1
         return sources
 
-    def _inside(self, tensor: Any) -> bytes:
+    def _embedded_content(self, tensor: Any) -> bytes:
         """Returns the content of an embedded weight; nothing for strings, which cannot be external data."""
         if tensor.raw_data or tensor.data_type == tensor.STRING:
             return tensor.raw_data
@@ -148,17 +149,17 @@ class _Store:
     def _move(self, tensor: Any, content: Any) -> None:
         size = len(content)
         key = (size, hashlib.blake2b(content).digest())
-        if key in self._places:
-            offset, first, model = self._places[key]
+        if key in self._stored:
+            offset, first, model = self._stored[key]
             self.saved += size
-            if model != self._models:
+            if model != self._model_count:
                 self.shared[first] = None
         else:
-            step = _PAGE if size >= _LARGE else _WORD
+            step = _PAGE_ALIGNMENT if size >= _LARGE_SIZE else _SMALL_ALIGNMENT
             offset = -(-self._file.tell() // step) * step
             self._file.write(bytes(offset - self._file.tell()))
             self._file.write(content)
-            self._places[key] = (offset, tensor.name, self._models)
+            self._stored[key] = (offset, tensor.name, self._model_count)
         for field in ("raw_data", *_NUMBERS):
             tensor.ClearField(field)
         del tensor.external_data[:]
@@ -172,7 +173,7 @@ def _tensors(model: Any) -> Iterator[Any]:
         yield from graph.initializer
 
 
-def _outside(path: Path, tensor: Any) -> tuple[memoryview, Path]:
+def _external_content(path: Path, tensor: Any) -> tuple[memoryview, Path]:
     """Returns the content of an external weight, and its file."""
     entries = {entry.key: entry.value for entry in tensor.external_data}
     file = path.parent / entries.get("location", "")

@@ -40,7 +40,7 @@ def write_whole(target: Path, write: Callable[[Path], object]) -> None:
         write(target)
         return
     real = Path(os.path.realpath(target))
-    handle, name = _made(lambda: tempfile.mkstemp(prefix=".whence-", suffix=".part", dir=folder_of(real)))
+    handle, name = _locked(lambda: tempfile.mkstemp(prefix=".whence-", suffix=".part", dir=folder_of(real)))
     try:
         write(Path(name))
         os.chmod(name, 0o666 & ~_umask())
@@ -81,13 +81,13 @@ def write_text(target: Path, text: str) -> None:
 
 
 @contextmanager
-def draft_folder(beside: Path) -> Iterator[Path]:
-    """Yields a temporary folder for incomplete files in the folder ``beside``."""
+def draft_folder(parent: Path) -> Iterator[Path]:
+    """Yields a temporary folder for incomplete files in the folder ``parent``."""
     def make() -> tuple[int, tempfile.TemporaryDirectory[str]]:
-        folder = tempfile.TemporaryDirectory(prefix=".whence-", suffix=".parts", dir=beside)
+        folder = tempfile.TemporaryDirectory(prefix=".whence-", suffix=".parts", dir=parent)
         return os.open(folder.name, os.O_RDONLY), folder
 
-    handle, folder = _made(make)
+    handle, folder = _locked(make)
     try:
         with folder as name:
             yield Path(name)
@@ -95,19 +95,19 @@ def draft_folder(beside: Path) -> Iterator[Path]:
         os.close(handle)
 
 
-def _made(make: Callable[..., Any]) -> tuple[Any, ...]:
+def _locked(make: Callable[..., Any]) -> tuple[Any, ...]:
     """Creates and locks a new file or folder. Tries again if the command removed it before the lock, as a leftover."""
     while True:
-        handle, made = make()
+        handle, created = make()
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(handle)
             continue
         except OSError:  # a file system without locks, where the command removes nothing
-            return handle, made
+            return handle, created
         if os.fstat(handle).st_nlink > 0:
-            return handle, made
+            return handle, created
         os.close(handle)
 
 
@@ -137,61 +137,61 @@ def _folder_lock(folder: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def place(made: Path, target: Path, overwrite: bool) -> None:
-    """Moves the model in the folder ``made`` to ``target``, and all other files of ``made``, its weights, beside it.
+def place(draft: Path, target: Path, overwrite: bool) -> None:
+    """Moves the model in the folder ``draft`` to ``target``, and all other files of ``draft``, its weights, beside it.
 
     Raises WhenceError E0401, without a change, if the weights would replace a different file.
     """
-    weights = {file: target.with_name(file.name) for file in sorted(made.iterdir()) if file.name != target.name}
+    weights = {file: target.with_name(file.name) for file in sorted(draft.iterdir()) if file.name != target.name}
     for file, final in list(weights.items()):
         if not os.path.lexists(final):
             continue
-        plain = final.is_file() and not final.is_symlink()
-        if plain and filecmp.cmp(file, final, shallow=False):
+        is_regular = final.is_file() and not final.is_symlink()
+        if is_regular and filecmp.cmp(file, final, shallow=False):
             del weights[file]
-        elif not plain or not overwrite:
+        elif not is_regular or not overwrite:
             raise error("E0401", "cannot_write",
                         f"the weights of {target} would replace another file: {final}",
-                        "give another name" + (", or overwrite=True to replace that file" if plain else ""),
+                        "give another name" + (", or overwrite=True to replace that file" if is_regular else ""),
                         file=str(target))
-    for file in (*weights, made / target.name):
+    for file in (*weights, draft / target.name):
         _sync(file)
     with _folder_lock(target.parent):
-        _move([*weights.items(), (made / target.name, Path(os.path.realpath(target)))], made)
+        _move([*weights.items(), (draft / target.name, Path(os.path.realpath(target)))], draft)
         _sync(target.parent)
 
 
-def place_together(made: Path, new: Sequence[Path], replaced: Sequence[Path], overwrite: bool) -> None:
-    """Moves files from the folder ``made`` to its parent, all or none. ``replaced`` overwrite their older versions;
+def move_together(draft: Path, new: Sequence[Path], replaced: Sequence[Path], overwrite: bool) -> None:
+    """Moves files from the folder ``draft`` to its parent, all or none. ``replaced`` overwrite their older versions;
     ``new`` overwrite existing files only with ``overwrite`` (else WhenceError E0401)."""
     for file in new:
         if os.path.lexists(file) and not overwrite:
             raise error("E0401", "cannot_write", f"{file} exists already",
                         "give another name, or overwrite=True to replace that file", file=str(file))
-    names = [(made / file.name, Path(os.path.realpath(file))) for file in (*new, *replaced)]
-    for file, _ in names:
+    moves = [(draft / file.name, Path(os.path.realpath(file))) for file in (*new, *replaced)]
+    for file, _ in moves:
         _sync(file)
-    with _folder_lock(made.parent):
-        _move(names, made)
-        _sync(made.parent)
+    with _folder_lock(draft.parent):
+        _move(moves, draft)
+        _sync(draft.parent)
 
 
-def _move(names: list[tuple[Path, Path]], made: Path) -> None:
+def _move(moves: list[tuple[Path, Path]], draft: Path) -> None:
     """Renames all files, or restores the old files if one cannot be renamed."""
     done = []
     try:
-        for number, (file, final) in enumerate(names):
-            old = made / f".old-{number}"
+        for number, (file, final) in enumerate(moves):
+            old = draft / f".old-{number}"
             with suppress(OSError):  # there is no old file, or the file system has no hard links
                 os.link(final, old)
-            was_there = os.path.lexists(final)
+            existed = os.path.lexists(final)
             os.replace(file, final)
-            done.append((final, old, was_there))
+            done.append((final, old, existed))
     except BaseException:
-        for final, old, was_there in reversed(done):
+        for final, old, existed in reversed(done):
             if old.exists():
                 os.replace(old, final)
-            elif not was_there:
+            elif not existed:
                 final.unlink()
         raise
 
@@ -204,18 +204,18 @@ def require_model_name(model: Path) -> None:
                     "name it model.onnx", file=str(model))
 
 
-def require_sidecar_place(record: Path, option: str, overwrite: bool = False) -> None:
+def require_sidecar_place(sidecar: Path, option: str, overwrite: bool = False) -> None:
     """Raises WhenceError E0401 if a derived path, which no caller gave, is a link or a file other than a sidecar.
 
     ``option`` is the remedy: how to give another path.
     """
-    if not os.path.lexists(record):
+    if not os.path.lexists(sidecar):
         return
-    plain = record.is_file() and not record.is_symlink()
-    if plain and (overwrite or _is_sidecar(record)):
+    is_regular = sidecar.is_file() and not sidecar.is_symlink()
+    if is_regular and (overwrite or _is_sidecar(sidecar)):
         return
-    raise error("E0401", "cannot_write", f"the sidecar would replace another file: {record}",
-                option + (", or overwrite=True to replace that file" if plain else ""), file=str(record))
+    raise error("E0401", "cannot_write", f"the sidecar would replace another file: {sidecar}",
+                option + (", or overwrite=True to replace that file" if is_regular else ""), file=str(sidecar))
 
 
 def _is_sidecar(file: Path) -> bool:

@@ -31,8 +31,8 @@ else:
     Model = Any
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
-_LONGEST_NAME = 100       # characters of the graph's name in the file name
-_EMBEDDED = 1_500_000_000  # bytes of embedded weights; a protobuf message is limited to 2 GiB
+_MAX_NAME = 100                # characters of the graph's name in the file name
+_MAX_EMBEDDED = 1_500_000_000  # bytes of embedded weights; a protobuf message is limited to 2 GiB
 
 
 def takes_models(*names: str, written: str | None = None) -> Callable[[_Function], _Function]:
@@ -43,8 +43,8 @@ def takes_models(*names: str, written: str | None = None) -> Callable[[_Function
     then be a file. Raises WhenceError E0101 if it is not, and for arguments that are not models."""
     def decorate(function: _Function) -> _Function:
         signature = inspect.signature(function)
-        other = {"model": "path", "path": "model"}.get(names[0], "")
-        alias = other if other not in signature.parameters else ""
+        other_name = {"model": "path", "path": "model"}.get(names[0], "")
+        alias = other_name if other_name not in signature.parameters else ""
 
         @functools.wraps(function)
         def with_files(*args: Any, **kwargs: Any) -> Any:
@@ -75,7 +75,7 @@ def as_file(model: Model, argument: str = "model") -> Iterator[str]:
         return
     write, name = _writer(model, argument)
     with tempfile.TemporaryDirectory(prefix="whence-") as folder:
-        path = Path(folder) / f"{re.sub(r'[^A-Za-z0-9_.-]+', '_', name)[:_LONGEST_NAME].strip('.') or 'model'}.onnx"
+        path = Path(folder) / f"{re.sub(r'[^A-Za-z0-9_.-]+', '_', name)[:_MAX_NAME].strip('.') or 'model'}.onnx"
         write(path)
         try:
             yield str(path)
@@ -103,7 +103,7 @@ def _is_a(value: Any, package: str, kind: str) -> bool:
 
 
 def _write_proto(model: onnx.ModelProto, path: Path) -> None:
-    if sum(len(each.raw_data) for each in model.graph.initializer) <= _EMBEDDED:
+    if sum(len(each.raw_data) for each in model.graph.initializer) <= _MAX_EMBEDDED:
         path.write_bytes(model.SerializeToString())
         return
     import onnx as library
@@ -120,7 +120,7 @@ def _write_ir(model: onnx_ir.Model, path: Path) -> None:
 
     tensors = [each.const_value for each in model.graph.initializers.values() if each.const_value is not None]
     outside = any(isinstance(each, library.ExternalTensor) for each in tensors) or \
-        sum(each.nbytes for each in tensors) > _EMBEDDED
+        sum(each.nbytes for each in tensors) > _MAX_EMBEDDED
     library.save(model, path, external_data=path.name + ".data" if outside else None)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..base.optional_packages import needs
 
-BESIDE_FROM = 1024  # bytes from which weights are external, as in torch.onnx and onnx.save_model
+EXTERNAL_FROM = 1024  # bytes from which weights are external, as in torch.onnx and onnx.save_model
 
 
 def save_with_weights_beside(model: Any, path: Path) -> None:
@@ -20,7 +20,7 @@ def save_with_weights_beside(model: Any, path: Path) -> None:
     onnx, helper = (needs(name, "saving external weights") for name in ("onnx", "onnx.external_data_helper"))
     for graph in graphs(model.graph):
         for tensor in graph.initializer:
-            if len(tensor.raw_data) >= BESIDE_FROM:
+            if len(tensor.raw_data) >= EXTERNAL_FROM:
                 helper.set_external_data(tensor, path.name + ".data")
     onnx.save_model(model, str(path))
 

@@ -10,8 +10,8 @@ _WEIGHTS = ("model.safetensors.index.json", "model.safetensors", "pytorch_model.
 
 def sidecar_beside(model: Path) -> Path | None:
     """Returns ``bert.whence.json`` for ``bert.onnx``, if it exists."""
-    record = model.with_suffix(".whence.json")
-    return record if record.is_file() else None
+    sidecar = model.with_suffix(".whence.json")
+    return sidecar if sidecar.is_file() else None
 
 
 def weights_beside(model: Path) -> Path | None:

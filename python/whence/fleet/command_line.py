@@ -14,7 +14,7 @@ from ..command.arguments import Parser, show_progress
 from ..files.atomic_files import write_text
 from . import journal
 from .engines import ENGINES
-from .one_model import Row, Wishes
+from .one_model import ModelOptions, Row
 from .registry import models_of
 from .summary import Totals, to_html, totals_of
 
@@ -49,30 +49,32 @@ def parser() -> Parser:
 
 
 def main(arguments: Sequence[str]) -> int:
-    given = parser().parse_args(arguments)
-    out = given.output or Path(f"{given.registry.resolve().stem}.fleet")
-    models = models_of(given.registry, out)
-    wishes = Wishes(tuple(given.min), not given.no_reports)
+    args = parser().parse_args(arguments)
+    out = args.output or Path(f"{args.registry.resolve().stem}.fleet")
+    models = models_of(args.registry, out)
+    model_options = ModelOptions(tuple(args.min), not args.no_reports)
     files = [model.file for model in models]
-    with journal.opened(out / JOURNAL) as done:
-        left = [model for model in models if not done.has_done(model, wishes)]
-        progress = _Progress(len(models), len(models) - len(left))
+    with journal.opened(out / JOURNAL) as opened_journal:
+        pending = [model for model in models if not opened_journal.has_done(model, model_options)]
+        progress = _Progress(len(models), len(models) - len(pending))
         page_at = time.monotonic()
-        rows = ENGINES[given.engine](((model, done.wrote(model)) for model in left), wishes, given.jobs) if left else ()
+        rows = ENGINES[args.engine](((model, opened_journal.wrote(model)) for model in pending), model_options,
+                                    args.jobs) if pending else ()
         for row in rows:
-            done.add(row)
+            opened_journal.add(row)
             progress.add(row)
             if time.monotonic() - page_at > _BETWEEN_PAGES:
-                _write_page(given.registry, out, files, done.rows)
+                _write_page(args.registry, out, files, opened_journal.rows)
                 page_at = time.monotonic()
-        totals = totals_of(files, done.rows)
-        _write_page(given.registry, out, files, done.rows)
-    print(json.dumps({**totals.to_json(), "new": len(left), "page": str(out / PAGE), "journal": str(out / JOURNAL)}, indent=2)
-          if given.json else _said(totals, len(left), out))
+        totals = totals_of(files, opened_journal.rows)
+        _write_page(args.registry, out, files, opened_journal.rows)
+    print(json.dumps({**totals.to_json(), "new": len(pending), "page": str(out / PAGE),
+                      "journal": str(out / JOURNAL)}, indent=2)
+          if args.json else _summary(totals, len(pending), out))
     return 1 if totals.failed or totals.with_findings else 0
 
 
-def _said(totals: Totals, new: int, out: Path) -> str:
+def _summary(totals: Totals, new: int, out: Path) -> str:
     return (f"{totals.models} models: {totals.models - new} were done before, {totals.done} are done, {totals.failed} failed, "
             f"{totals.with_findings} with findings; {totals.covered} of {totals.nodes} nodes covered ({totals.percent:.1f} %)\n"
             f"{out / PAGE}")

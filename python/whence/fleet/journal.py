@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO
 
 from ..errors import error
-from .one_model import Row, Wishes, stamps
+from .one_model import ModelOptions, Row, stamps
 from .registry import Model
 
 
@@ -22,33 +22,33 @@ class Journal:
     def __init__(self, path: Path, file: IO[str]):
         self._file = file
         self.rows: dict[str, Row] = {}
-        self._ours: set[str] = set()  # results of earlier runs
+        self._own_outputs: set[str] = set()  # results of earlier runs
         for row in _rows(path):
-            self._know(row)
+            self._remember(row)
 
     def add(self, row: Row) -> None:
         """Writes the row to disk before it returns."""
         self._file.write(json.dumps(row) + "\n")
         self._file.flush()
         os.fsync(self._file.fileno())
-        self._know(row)
+        self._remember(row)
 
     def wrote(self, model: Model) -> bool:
-        return model.output in self._ours
+        return model.output in self._own_outputs
 
-    def has_done(self, model: Model, wishes: Wishes) -> bool:
+    def has_done(self, model: Model, options: ModelOptions) -> bool:
         """Returns true if the model finished with these wishes, its input files did not change, and its results
         exist."""
         row = self.rows.get(model.file)
-        if row is None or not row["ok"] or row["wishes"] != json.loads(json.dumps(asdict(wishes))):
+        if row is None or not row["ok"] or row["wishes"] != json.loads(json.dumps(asdict(options))):
             return False
-        results = [model.output, *([model.report] if wishes.reports else [])]
+        results = [model.output, *([model.report] if options.reports else [])]
         return row["output"] == model.output and all(map(os.path.exists, results)) and row["stamps"] == stamps(model)
 
-    def _know(self, row: Row) -> None:
+    def _remember(self, row: Row) -> None:
         self.rows[row["file"]] = row
         if row["ok"]:
-            self._ours.add(row["output"])
+            self._own_outputs.add(row["output"])
 
 
 @contextmanager

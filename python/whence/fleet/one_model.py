@@ -21,22 +21,22 @@ OTHER_MODEL = "E0206"
 
 
 @dataclass(frozen=True)
-class Wishes:
+class ModelOptions:
     """Options for all models. A model that was processed with other options is processed again."""
 
     minima: tuple[str, ...] = ()
     reports: bool = True
 
 
-def done(model: Model, wishes: Wishes, replace: bool) -> Row:
+def process(model: Model, options: ModelOptions, replace: bool) -> Row:
     """Processes one model and returns its row. Never raises, so that a failing model does not stop the others.
 
     ``replace``: results of an earlier run, including weights, may be replaced.
     """
     began = time.monotonic()
-    row: Row = {**asdict(model), "wishes": asdict(wishes), "ok": False}
+    row: Row = {**asdict(model), "wishes": asdict(options), "ok": False}
     try:
-        row.update(_results(model, wishes, replace), ok=True)
+        row.update(_results(model, options, replace), ok=True)
     except WhenceError as failure:
         row["errors"] = [{"code": each.code, "message": each.message, "remedy": each.remedy} for each in failure.diagnostics]
     except OSError as failure:
@@ -45,9 +45,9 @@ def done(model: Model, wishes: Wishes, replace: bool) -> Row:
     return row
 
 
-def failed(model: Model, wishes: Wishes, message: str, remedy: str) -> Row:
+def failed(model: Model, options: ModelOptions, message: str, remedy: str) -> Row:
     """Returns the row of a model whose worker was lost."""
-    return {**asdict(model), "wishes": asdict(wishes), "ok": False, "seconds": 0.0,
+    return {**asdict(model), "wishes": asdict(options), "ok": False, "seconds": 0.0,
             "errors": [{"code": "", "message": message, "remedy": remedy}]}
 
 
@@ -59,14 +59,14 @@ def stamps(model: Model) -> dict[str, list[int]]:
     return {str(each): [each.stat().st_size, each.stat().st_mtime_ns] for each in used if each is not None and each.exists()}
 
 
-def _results(model: Model, wishes: Wishes, replace: bool) -> Row:
+def _results(model: Model, options: ModelOptions, replace: bool) -> Row:
     file, output = Path(model.file), Path(model.output)
     before = stamps(model)
     output.parent.mkdir(parents=True, exist_ok=True)
     found_by, notes = _annotate(file, output, replace)
-    minima = [word for each in wishes.minima for word in ("--min", each)]
+    minima = [word for each in options.minima for word in ("--min", each)]
     validated = run_json("validate", output, *minima, accepted=(0, 1))
-    if wishes.reports:
+    if options.reports:
         run_json("report", output, "-o", model.report)
     coverage = validated["coverage"]
     return {"stamps": before, "found_by": found_by, "notes": notes, "nodes": coverage["nodes"], "covered": coverage["covered"],

@@ -28,15 +28,15 @@ def models_of(registry: Path, out: Path) -> list[Model]:
     if out.resolve() == root.resolve():
         raise error("E0101", "usage", f"{out} is the folder of the models", "name another folder with --output",
                     file=str(out))
-    inside = out.absolute()
-    placed = {}
+    output_folder = out.absolute()
+    outputs = {}
     for path in map(_normal, files):
-        if inside not in path.parents:
-            placed[str(path)] = out / path.relative_to(root)
-    if not placed:
+        if output_folder not in path.parents:
+            outputs[str(path)] = out / path.relative_to(root)
+    if not outputs:
         raise error("E0101", "usage", f"{registry} has no models", "give a folder with .onnx files at any depth, or a "
                     "text file with one path per line", file=str(registry))
-    return [Model(file, str(output), f"{output}.html") for file, output in placed.items()]
+    return [Model(file, str(output), f"{output}.html") for file, output in outputs.items()]
 
 
 def _normal(path: Path) -> Path:

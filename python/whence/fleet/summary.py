@@ -117,11 +117,11 @@ def _row(file: str, row: Row | None, folder: Path, root: Path) -> str:
     link = _link(row["output"], name, folder)
     if row["wishes"]["reports"]:
         link += f" ({_link(row['report'], 'report', folder)})"
-    said = [html.escape(row["found_by"]), *map(html.escape, row["notes"]), *map(_problem, row["findings"])]
+    remarks = [html.escape(row["found_by"]), *map(html.escape, row["notes"]), *map(_problem, row["findings"])]
     covered = f"{_percent(row['covered'], row['nodes']):.1f} %"
     return (f"<tr><td>{link}<td data-name=nodes>{row['nodes']}<td data-name=covered>{covered}<td>{_bar(row, row['nodes'])}"
             + "".join(f"<td data-name={word}>{row[word] or ''}" for word in CONFIDENCES)
-            + f"<td data-name=seconds>{row['seconds']:.1f}<td class=text>{'<br>'.join(said)}</tr>\n")
+            + f"<td data-name=seconds>{row['seconds']:.1f}<td class=text>{'<br>'.join(remarks)}</tr>\n")
 
 
 def _problem(each: dict[str, str]) -> str:

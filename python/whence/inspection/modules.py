@@ -208,7 +208,7 @@ def extract(model: Model, module: str | Sequence[str], output: str | os.PathLike
     """
     options = ["--call", call] if call is not None else []
     flags = (("--partial", partial), ("--overwrite", overwrite), ("--copy-data", copy_data))
-    options += [flag for flag, given in flags if given]
+    options += [flag for flag, is_set in flags if is_set]
     chosen = ["--module", module] if isinstance(module, str) else [word for each in module for word in ("--modules", each)]
     run_json("extract", model, *chosen, "-o", output, *options)
     return Path(output)

@@ -13,7 +13,7 @@ from . import written
 ADAPTER = "whence_onnx"
 
 
-class AsWritten(Sequence[Any]):
+class UncopiedList(Sequence[Any]):
     """A list of dictionaries that dataclasses.asdict does not copy. Model Explorer creates its JSON with asdict, which
     would copy millions of strings of a graph with 100,000 nodes one by one."""
 
@@ -39,4 +39,4 @@ class WhenceAdapter(Adapter):
 
     def convert(self, model_path: str, settings: dict[str, Any]) -> ModelExplorerGraphs:
         graph = written.graph_of(model_path)
-        return {"graphs": [Graph(**{**graph, "nodes": AsWritten(graph["nodes"])})]}
+        return {"graphs": [Graph(**{**graph, "nodes": UncopiedList(graph["nodes"])})]}

@@ -15,7 +15,7 @@ from . import written
 from .adapter import ADAPTER
 
 CONFIDENCE, TIME, ERROR = "whence_confidence", "whence_time", "whence_error"
-_HERE = NodeDataProviderFilter(modelFileExts=["onnx"], adapterIds=[ADAPTER])
+_FILTER = NodeDataProviderFilter(modelFileExts=["onnx"], adapterIds=[ADAPTER])
 _FILES = {
     TIME: FileConfigEditor(id="profile", label="Profile", required=True, description="a profile of this file by "
                            "ONNX Runtime, OpenVINO, TensorRT or QNN"),
@@ -26,11 +26,11 @@ _FILES = {
 
 class WhenceFigures(NodeDataProvider):
     metadata: list[NodeDataProviderMetadata] = [
-        NodeDataProviderMetadata(id=CONFIDENCE, name="whence: confidence", icon="verified", filter=_HERE,
+        NodeDataProviderMetadata(id=CONFIDENCE, name="whence: confidence", icon="verified", filter=_FILTER,
                                  description="Confidence in the module of each node"),
-        NodeDataProviderMetadata(id=TIME, name="whence: time", icon="timer", filter=_HERE,
+        NodeDataProviderMetadata(id=TIME, name="whence: time", icon="timer", filter=_FILTER,
                                  description="Time measured by a runtime"),
-        NodeDataProviderMetadata(id=ERROR, name="whence: error", icon="troubleshoot", filter=_HERE,
+        NodeDataProviderMetadata(id=ERROR, name="whence: error", icon="troubleshoot", filter=_FILTER,
                                  description="Relative difference from PyTorch; runs the file in ONNX Runtime"),
     ]
 

@@ -20,10 +20,10 @@ from . import (annotated_file, file_inputs, first_differences, first_operations,
                recorded_program, runtimes, without_weights)
 from .annotated_file import File
 from .assembly import Part, modules_of, report_of
-from .file_inputs import ExtraInputs, Feed, InputNames, Supplied
+from .file_inputs import ExtraInputs, Feed, InputNames, Overrides
 from .first_differences import Limits
 from .measurements import MEMORY
-from .modules_alone import Made
+from .modules_alone import AloneErrors
 from .recorded_program import RecordedProgram
 from .report import AccuracyReport, ModuleAccuracy
 from .runtimes import Runtime
@@ -67,16 +67,17 @@ def accuracy(path: Model, values: Values | str | os.PathLike[str], *,
     require_list(max_error)
     limits = [_limit(each) for each in max_error]
     _require_numbers(tolerance, memory)
-    said = file_inputs.supplied(input_names, extra_inputs)
+    overrides = file_inputs.overrides_of(input_names, extra_inputs)
     file = annotated_file.read(path)
     recorded = recorded_of(values)
     program = recorded_program.read(sidecar) if sidecar is not None else None
-    taken = runtime_of(file, runtime, provider, optimized, outputs, said)
-    runs = recorded.runs if taken.rounds else recorded.runs[:1]
+    file_runtime = runtime_of(file, runtime, provider, optimized, outputs, overrides)
+    runs = recorded.runs if file_runtime.rounds else recorded.runs[:1]
     if model is not None:
         model = modules_alone.model_of(model, recorded, runs[0])
-    parts = [_part(file, recorded, run, taken, program, tolerance, memory, said, model=model) for run in runs]
-    report = report_of(file, parts, recorded, taken, program)
+    parts = [_part(file, recorded, run, file_runtime, program, tolerance, memory, overrides, model=model)
+             for run in runs]
+    report = report_of(file, parts, recorded, file_runtime, program)
     if not limits:
         return report
     require_matches([glob for _, glob in limits], {each.module for each in report.modules})
@@ -87,29 +88,30 @@ def accuracy_on(path: str | os.PathLike[str], values: Values, feed: Mapping[str,
                 tolerance: float) -> AccuracyReport:
     """Compares one recorded run with the file run on ``feed``. Raises WhenceError as ``accuracy`` does."""
     file = annotated_file.read(path)
-    taken = runtimes.onnxruntime(file)
-    part = _part(file, values, values.runs[0], taken, None, tolerance, MEMORY, feed=Feed(dict(feed)))
-    return report_of(file, [part], values, taken, None)
+    file_runtime = runtimes.onnxruntime(file)
+    part = _part(file, values, values.runs[0], file_runtime, None, tolerance, MEMORY, feed=Feed(dict(feed)))
+    return report_of(file, [part], values, file_runtime, None)
 
 
 def _part(file: File, recorded: Values, run: Run, runtime: Runtime, program: RecordedProgram | None,
-          tolerance: float | None, memory: int, said: Supplied = Supplied(), feed: Feed | None = None,
+          tolerance: float | None, memory: int, overrides: Overrides = Overrides(), feed: Feed | None = None,
           model: Any = None) -> Part:
-    kind = measurements.kind_of(file)
+    number_format = measurements.number_format_of(file)
     measurement = measurements.measure(file, recorded, run, runtime, program,
-                                       kind.least if tolerance is None else tolerance, memory, said, feed)
+                                       number_format.min_limit if tolerance is None else tolerance, memory,
+                                       overrides, feed)
     flow = Flow(file, measurement)
-    limits = first_differences.limits(flow, kind) if tolerance is None else Limits(tolerance, tolerance)
+    limits = first_differences.limits(flow, number_format) if tolerance is None else Limits(tolerance, tolerance)
     first_differences.settle_layouts(flow, limits)
-    if first_differences.forget_impossible(flow, limits.whole):
+    if first_differences.drop_impossible(flow, limits.general):
         flow = Flow(file, measurement)
-    begun, made = first_differences.find(flow, limits), Made()
+    beginnings, alone_errors = first_differences.find(flow, limits), AloneErrors()
     if model is not None:
-        made = modules_alone.measure(flow, recorded, run, model, runtime, limits.exact, memory)
-        begun = first_differences.corrected(flow, limits, begun, made)
+        alone_errors = modules_alone.measure(flow, recorded, run, model, runtime, limits.unquantised, memory)
+        beginnings = first_differences.corrected(flow, limits, beginnings, alone_errors)
     evidence = Evidence(flow, recorded)
-    part = Part(flow, limits, kind.name if tolerance is None else "as given", begun, made, evidence,
-                evidence.contradictions(flow, limits, runtime))
+    part = Part(flow, limits, number_format.name if tolerance is None else "as given", beginnings, alone_errors,
+                evidence, evidence.contradictions(flow, limits, runtime))
     if program is None or part.first is None:
         return part
     return replace(part, operation=first_operations.beginning_in(flow, part.first, limits, recorded, program, runtime, memory))
@@ -144,10 +146,10 @@ def recorded_of(values: Values | str | os.PathLike[str]) -> Values:
 
 
 def runtime_of(file: File, name: str | None = None, provider: str | None = None, optimized: bool = False,
-               outputs: str | os.PathLike[str] | None = None, said: Supplied = Supplied()) -> Runtime:
+               outputs: str | os.PathLike[str] | None = None, overrides: Overrides = Overrides()) -> Runtime:
     """Returns the runtime to run the file in, or the values of another runtime. Raises WhenceError E0101, E0307."""
     if outputs is not None:
-        if name is not None or provider is not None or optimized or said != Supplied():
+        if name is not None or provider is not None or optimized or overrides != Overrides():
             raise error("E0101", "usage", "the file does not run if outputs of another runtime are given",
                         "leave out runtime, provider, optimized and inputs, or leave out outputs")
         return runtimes.dumped(outputs, file)

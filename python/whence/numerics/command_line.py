@@ -70,30 +70,30 @@ def parser() -> Parser:
 
 def main(arguments: Sequence[str]) -> int:
     options = parser()
-    given = options.parse_args(arguments)
-    for option, value in vars(given).items():
+    args = options.parse_args(arguments)
+    for option, value in vars(args).items():
         if value == "":
             options.error(f"--{option.replace('_', '-')} is empty")
-    written = format_options.forms_of(options, given)
-    sources = [given.file, *without_weights.weights_beside(given.file), given.values, given.sidecar, given.outputs, given.model,
-               *given.extra_inputs]
-    require_apart({"--html": given.html, "--model-explorer": given.model_explorer,
-                   **{f"--output {each}": each for each in given.output}}, sources)
+    outputs = format_options.formats_of(options, args)
+    sources = [args.file, *without_weights.external_weights(args.file), args.values, args.sidecar, args.outputs,
+               args.model, *args.extra_inputs]
+    require_apart({"--html": args.html, "--model-explorer": args.model_explorer,
+                   **{f"--output {each}": each for each in args.output}}, sources)
     from .api import accuracy
 
-    report = accuracy(given.file, given.values, sidecar=given.sidecar, runtime=given.runtime, provider=given.provider,
-                      outputs=given.outputs, model=given.model, tolerance=given.tolerance, memory=given.memory,
-                      optimized=given.optimized, max_error=given.max_error, input_names=given.input_name,
-                      extra_inputs=given.extra_inputs)
-    if given.html:
-        report.to_html(given.html)
-    if given.model_explorer:
-        report.to_model_explorer(given.model_explorer)
-    format_options.write(report.path, written, lambda form: _in_form(report, form, given.source_root))
+    report = accuracy(args.file, args.values, sidecar=args.sidecar, runtime=args.runtime, provider=args.provider,
+                      outputs=args.outputs, model=args.model, tolerance=args.tolerance, memory=args.memory,
+                      optimized=args.optimized, max_error=args.max_error, input_names=args.input_name,
+                      extra_inputs=args.extra_inputs)
+    if args.html:
+        report.to_html(args.html)
+    if args.model_explorer:
+        report.to_model_explorer(args.model_explorer)
+    format_options.write(report.path, outputs, lambda format_name: _formatted(report, format_name, args.source_root))
     return 1 if report.findings else 0
 
 
-def _in_form(report: AccuracyReport, form: str, source_root: str | None) -> str:
-    if form != "text":
-        return json.dumps(report.to_json() if form == "json" else report.to_sarif(source_root), indent=2)
+def _formatted(report: AccuracyReport, format_name: str, source_root: str | None) -> str:
+    if format_name != "text":
+        return json.dumps(report.to_json() if format_name == "json" else report.to_sarif(source_root), indent=2)
     return "\n".join([str(report), *(f"finding: {each['message']}" for each in report.findings)])

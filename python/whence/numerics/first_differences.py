@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from .annotated_file import Node
-from .measurements import Kind, Measured, Measurement
-from .modules_alone import Made
+from .measurements import NumberFormat, Measured, Measurement
+from .modules_alone import AloneErrors
 from .value_flow import Flow
 
 REARRANGING = {"Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Identity", "Cast", "Shape", "Expand",
@@ -17,28 +17,28 @@ _CONVERTING = {"Cast", "QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLin
 
 # A difference begins at a value whose error is this many times the error of its inputs. Less is accumulated rounding.
 # After a difference, an inherited error may grow several times, so the second factor applies.
-_STEP, _STEP_BEHIND = 3.0, 10.0
-_EQUAL = 1e-6  # relative difference below which scores are assumed to have the same order
-_CHANGED = 10.0  # share of indices that may change, per relative difference of the scores
-_USUAL, _ENOUGH = 10.0, 12  # a difference in usual steps; fewest steps to determine the usual one
+_STEP, _LATER_STEP = 3.0, 10.0
+_MAX_EQUAL = 1e-6  # relative difference below which scores are assumed to have the same order
+_CHANGE_FACTOR = 10.0  # share of indices that may change, per relative difference of the scores
+_USUAL_STEPS, _MIN_STEPS = 10.0, 12  # a difference in usual steps; fewest steps to determine the usual one
 
 
 @dataclass(frozen=True)
 class Limits:
     """The relative differences above which a value differs."""
 
-    whole: float  # anywhere in the file
-    exact: float  # after nodes that quantise nothing, if also far above all earlier errors
+    general: float      # anywhere in the file
+    unquantised: float  # after nodes that quantise nothing, if also far above all earlier errors
 
     def above(self, flow: Flow, each: Measured) -> bool:
-        if each.counts:  # one changed index is a difference, unless a small error of the scores changed it
-            before = flow.before(each.value)
-            return each.differs(max(self.whole, _CHANGED * before) if before > _EQUAL else 0.0)
-        if each.differs(self.whole):
+        if each.counts_unequal:  # one changed index is a difference, unless a small error of the scores changed it
+            inherited = flow.inherited_error(each.value)
+            return each.differs(max(self.general, _CHANGE_FACTOR * inherited) if inherited > _MAX_EQUAL else 0.0)
+        if each.differs(self.general):
             return True
         # A Softmax of masked scores amplifies errors that are small beside the mask: all earlier errors count.
         return not flow.is_quantised(each.value) and each.differs(
-            max(self.exact, _STEP_BEHIND * flow.ever_before(each.value)))
+            max(self.unquantised, _LATER_STEP * flow.largest_earlier_error(each.value)))
 
 
 @dataclass
@@ -50,24 +50,25 @@ class Beginning:
     nodes: list[Node]           # in the file's order
     reads: list[Measured]       # the observed values that the nodes read
     calls: list[int]            # the calls that the nodes belong to
-    around: int | None          # the innermost call around all ``calls``
+    enclosing: int | None       # the innermost call around all ``calls``
     lasts: bool                 # it reaches an output of the file, or a later observed value
-    weighs: bool                # the module's weights take part in it: it is not a changed mask
+    is_from_weights: bool       # the module's weights take part in it: it is not a changed mask
 
 
-def limits(flow: Flow, kind: Kind) -> Limits:
+def limits(flow: Flow, number_format: NumberFormat) -> Limits:
     """Returns ten times the usual error of one step between observed values in this file, within the bounds for its
     number format."""
     steps = []
     for name, each in flow.observed.items():
-        before, after = flow.before(name), each.figures.relative
-        if math.isfinite(after) and after > 0 and math.isfinite(before):
-            steps.append(math.sqrt(max(after**2 - before**2, 0.0)))
-    if len(steps) < _ENOUGH:
-        return Limits(math.sqrt(kind.least * kind.most), kind.exact)
+        inherited, after = flow.inherited_error(name), each.figures.relative
+        if math.isfinite(after) and after > 0 and math.isfinite(inherited):
+            steps.append(math.sqrt(max(after**2 - inherited**2, 0.0)))
+    if len(steps) < _MIN_STEPS:
+        return Limits(math.sqrt(number_format.min_limit * number_format.max_limit), number_format.unquantised_limit)
     steps.sort()
     # Many steps after a difference are large, so the usual step comes from the smaller half.
-    return Limits(min(max(_USUAL * steps[len(steps) // 3], kind.least), kind.most), kind.exact)
+    return Limits(min(max(_USUAL_STEPS * steps[len(steps) // 3], number_format.min_limit), number_format.max_limit),
+                  number_format.unquantised_limit)
 
 
 def find(flow: Flow, limits: Limits) -> list[Beginning]:
@@ -75,7 +76,7 @@ def find(flow: Flow, limits: Limits) -> list[Beginning]:
     differing = {value for value, each in flow.observed.items() if limits.above(flow, each)}
     # A node that computes an agreeing value is correct: for instance a Reshape that a tool shares among readers.
     # An equal index does not prove its scores correct.
-    cleared = {node.at for value, each in flow.observed.items() if value not in differing and not each.counts
+    cleared = {node.at for value, each in flow.observed.items() if value not in differing and not each.counts_unequal
                for node in flow.region(value)[0]}
     found = []
     for value, each in flow.observed.items():
@@ -83,39 +84,40 @@ def find(flow: Flow, limits: Limits) -> list[Beginning]:
             continue
         nodes, reads = flow.region(value)
         nodes = [node for node in nodes if node.at not in cleared] or nodes
-        before = flow.before(value)
-        if each.figures.relative <= before * (_STEP if before <= limits.whole else _STEP_BEHIND):
+        inherited = flow.inherited_error(value)
+        if each.figures.relative <= inherited * (_STEP if inherited <= limits.general else _LATER_STEP):
             continue
         calls = _calls_of(flow.measurement, nodes)
-        found.append(Beginning(each, nodes, reads, calls, _around(flow.measurement, calls), _lasts(flow, each, limits),
-                               _weighs(flow, each, nodes, calls)))
+        found.append(Beginning(each, nodes, reads, calls, _enclosing_call(flow.measurement, calls),
+                               _does_last(flow, each, limits), _is_from_weights(flow, each, nodes, calls)))
     return found
 
 
-def corrected(flow: Flow, limits: Limits, begun: list[Beginning], made: Made) -> list[Beginning]:
+def corrected(flow: Flow, limits: Limits, beginnings: list[Beginning], alone_errors: AloneErrors) -> list[Beginning]:
     """Corrects the beginnings by the errors of modules run alone, in the order of execution. An inherited difference
     does not begin in a module; a module's own error hidden by an inherited one does."""
     calls = flow.measurement.calls
-    faulty: dict[int, Beginning] = {}
-    known: set[int] = set()
+    own_beginnings: dict[int, Beginning] = {}
+    checked: set[int] = set()
     for at, call in enumerate(calls.run.calls):
-        if (call.module, call.call) not in made.relative:
+        if (call.module, call.call) not in alone_errors.relative:
             continue
-        known.add(at)
-        own = made.relative[call.module, call.call]
-        begun_there = _of_call(flow, limits, at)
+        checked.add(at)
+        own = alone_errors.relative[call.module, call.call]
+        beginning = _of_call(flow, limits, at)
         nodes = [node for node in flow.file.nodes if calls.touches(node, at)]
-        is_quantised = flow.quantise(nodes) or flow.is_quantised(begun_there.measured.value)
+        is_quantised = flow.quantise(nodes) or flow.is_quantised(beginning.measured.value)
         # The rounding of inner modules accumulates in the module around them.
-        within = max((made.relative.get((other.module, other.call), 0.0) for inner, other in enumerate(calls.run.calls)
-                      if inner != at and at in calls.around[inner]), default=0.0)
-        limit = max(limits.whole, _STEP * within) if is_quantised else limits.exact
-        if own > limit and not any(at in calls.around[inner] for inner in faulty):
-            faulty[at] = begun_there
-    left = [each for each in begun if each.around not in known or each.around in faulty]
-    named = {each.around for each in left}
-    found = left + [each for at, each in faulty.items() if at not in named]
-    return sorted(found, key=lambda each: flow.file.place(each.measured.value))
+        within = max((alone_errors.relative.get((other.module, other.call), 0.0)
+                      for inner, other in enumerate(calls.run.calls)
+                      if inner != at and at in calls.enclosing[inner]), default=0.0)
+        limit = max(limits.general, _STEP * within) if is_quantised else limits.unquantised
+        if own > limit and not any(at in calls.enclosing[inner] for inner in own_beginnings):
+            own_beginnings[at] = beginning
+    remaining = [each for each in beginnings if each.enclosing not in checked or each.enclosing in own_beginnings]
+    listed = {each.enclosing for each in remaining}
+    found = remaining + [each for at, each in own_beginnings.items() if at not in listed]
+    return sorted(found, key=lambda each: flow.file.position(each.measured.value))
 
 
 def _of_call(flow: Flow, limits: Limits, at: int) -> Beginning:
@@ -125,7 +127,7 @@ def _of_call(flow: Flow, limits: Limits, at: int) -> Beginning:
     worst = max(results, key=lambda each: each.figures.relative)
     nodes, reads = flow.region(worst.value)
     own = [node for node in nodes if flow.measurement.calls.within(node, at)]
-    return Beginning(worst, own or nodes, reads, [at], at, _lasts(flow, worst, limits), True)
+    return Beginning(worst, own or nodes, reads, [at], at, _does_last(flow, worst, limits), True)
 
 
 def _calls_of(measurement: Measurement, nodes: Iterable[Node]) -> list[int]:
@@ -133,38 +135,39 @@ def _calls_of(measurement: Measurement, nodes: Iterable[Node]) -> list[int]:
     readers, count only if there are no others."""
     nodes = [node for node in nodes if node.op_type not in _CONVERTING] or list(nodes)
     known = [node for node in nodes if node.confidence not in ("ancestor", "unattributed")] or nodes
-    return list(dict.fromkeys(at for node in known for at in measurement.calls.of_node[node.at]))
+    return list(dict.fromkeys(at for node in known for at in measurement.calls.calls_of_node[node.at]))
 
 
-def _around(measurement: Measurement, calls: list[int]) -> int | None:
+def _enclosing_call(measurement: Measurement, calls: list[int]) -> int | None:
     if not calls:
         return None
-    common = frozenset.intersection(*(measurement.calls.around[at] for at in calls))
-    return max(common, key=lambda at: len(measurement.calls.around[at]), default=None)
+    common = frozenset.intersection(*(measurement.calls.enclosing[at] for at in calls))
+    return max(common, key=lambda at: len(measurement.calls.enclosing[at]), default=None)
 
 
-def _lasts(flow: Flow, measured: Measured, limits: Limits) -> bool:
+def _does_last(flow: Flow, measured: Measured, limits: Limits) -> bool:
     """Returns true if the difference reaches later values or an output. A mask of -inf instead of the lowest number
     does not. A diluted difference lasts too: a later value then has a larger error than all its other inputs."""
-    behind, reaches = flow.behind(measured.value)
-    limit = limits.whole if measured.differs(limits.whole) else limits.exact
+    later, reaches = flow.next_observed(measured.value)
+    limit = limits.general if measured.differs(limits.general) else limits.unquantised
 
     def is_diluted(other: Measured) -> bool:
         reads = flow.region(other.value)[1]
-        before = max((each.figures.relative for each in reads if each is not measured), default=0.0)
-        return other.figures.relative > max(limit / _STEP, _STEP * before)
+        inherited = max((each.figures.relative for each in reads if each is not measured), default=0.0)
+        return other.figures.relative > max(limit / _STEP, _STEP * inherited)
 
-    return reaches or not behind or any(each.differs(limit) or is_diluted(each) for each in behind)
+    return reaches or not later or any(each.differs(limit) or is_diluted(each) for each in later)
 
 
-def _weighs(flow: Flow, each: Measured, nodes: Iterable[Node], calls: list[int]) -> bool:
+def _is_from_weights(flow: Flow, each: Measured, nodes: Iterable[Node], calls: list[int]) -> bool:
     """Returns true if only the module's own weights take part in the value. With weights of another module it may be
     another value, because a tool multiplied a scale into them. A node fused from several modules belongs to each."""
     weighing = [node for node in nodes if flow.has_weights([node])]
     if not each.certain or not weighing or not math.isfinite(each.figures.relative):
         return False
-    maker, known = each.point.maker, flow.measurement.calls
-    return len(calls) == 1 or maker is not None and all(known.touches(node, maker) for node in weighing)
+    source_call, calls_of_run = each.point.source_call, flow.measurement.calls
+    return len(calls) == 1 or source_call is not None and all(
+        calls_of_run.touches(node, source_call) for node in weighing)
 
 
 def settle_layouts(flow: Flow, limits: Limits) -> None:
@@ -172,26 +175,26 @@ def settle_layouts(flow: Flow, limits: Limits) -> None:
     has if all later values agree, or if channels moved from first to last and no rearranging node computes it.
     Otherwise its axes are in a wrong order."""
     for each in reversed(flow.measurement.points):
-        if each.value is None or each.figures.turned is None:
+        if each.value is None or each.figures.permuted is None:
             continue
-        behind, reaches = flow.behind(each.value)
+        later, reaches = flow.next_observed(each.value)
         # A computing operator does not permute axes: a tool has moved the Transpose that puts channels last after it.
-        moved = each.figures.turned.moves_channels and each.value in flow.file.maker \
-            and flow.file.maker[each.value].op_type not in REARRANGING
-        if behind and not reaches and (moved or not any(limits.above(flow, other) for other in behind)):
-            each.figures = each.figures.turned
+        moved = each.figures.permuted.moves_channels and each.value in flow.file.producer \
+            and flow.file.producer[each.value].op_type not in REARRANGING
+        if later and not reaches and (moved or not any(limits.above(flow, other) for other in later)):
+            each.figures = each.figures.permuted
 
 
-def forget_impossible(flow: Flow, tolerance: float) -> bool:
+def drop_impossible(flow: Flow, tolerance: float) -> bool:
     """Drops a value that was paired with a point only for lack of others, that differs, and after which everything
     agrees. Returns true if there was one: the flow has to be built again."""
-    forgotten = False
+    dropped = False
     for each in flow.measurement.points:
         if each.value is None or each.certain or not each.differs(tolerance):
             continue
-        behind, reaches = flow.behind(each.value)
-        if behind and not reaches and not any(other.differs(tolerance) for other in behind):
+        later, reaches = flow.next_observed(each.value)
+        if later and not reaches and not any(other.differs(tolerance) for other in later):
             each.value, each.figures = None, None
             each.reason = "its value in the file is unknown"
-            forgotten = True
-    return forgotten
+            dropped = True
+    return dropped

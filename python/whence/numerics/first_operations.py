@@ -28,11 +28,12 @@ def beginning_in(flow: Flow, first: Beginning, limits: Limits, values: Values, p
     points = list(_points(flow, first, program))
     if not points:
         return None
-    measured, _ = measurements.observed(file, values, measurement.calls, points, runtime, measurement.feed, limits.whole, memory)
+    measured, _ = measurements.observed(file, values, measurement.calls, points, runtime, measurement.feed,
+                                        limits.general, memory)
     finer = Flow(file, replace(measurement, points=measurements.in_order(file, [*measurement.points, *measured])))
     within = {first.measured.value, *(each.value for each in measured)}
-    begun = [each for each in first_differences.find(finer, limits) if each.measured.value in within]
-    return next(iter([each for each in begun if each.lasts] or begun), None)
+    beginnings = [each for each in first_differences.find(finer, limits) if each.measured.value in within]
+    return next(iter([each for each in beginnings if each.lasts] or beginnings), None)
 
 
 def _points(flow: Flow, first: Beginning, program: RecordedProgram) -> Iterator[Point]:
@@ -41,11 +42,12 @@ def _points(flow: Flow, first: Beginning, program: RecordedProgram) -> Iterator[
     recorded = recorded_by_number(program, calls.run)
     nodes = nodes_by_operation(flow.file)
     for number in dict.fromkeys(number for node in first.nodes for number in node.operations if number in recorded):
-        call = calls.number(*program.calls[number])
+        call = calls.index_of(*program.calls[number])
         for output, result in enumerate(recorded[number].results):
-            stated = [name for name in values_of(flow.file, nodes[number], number, output) if name not in flow.observed]
-            if stated and call is not None:
-                yield Point(result, [call], stated=stated)
+            operation_values = [name for name in values_of(flow.file, nodes[number], number, output)
+                                if name not in flow.observed]
+            if operation_values and call is not None:
+                yield Point(result, [call], operation_values=operation_values)
 
 
 def recorded_by_number(program: RecordedProgram, run: Run) -> dict[int, Operation]:

@@ -30,9 +30,9 @@ def labels(rows: Sequence[ModuleAccuracy]) -> list[str]:
     depth = {"": 0 if "" in shown else -1}
     labels = []
     for each in rows:
-        around = next((path for path in reversed(paths(each.module)[:-1]) if path in shown), "")
-        name = each.module[len(around):].lstrip(".") if each.module else "(root)"
+        enclosing = next((path for path in reversed(paths(each.module)[:-1]) if path in shown), "")
+        name = each.module[len(enclosing):].lstrip(".") if each.module else "(root)"
         if each.module:
-            depth[each.module] = depth[around] + 1
+            depth[each.module] = depth[enclosing] + 1
         labels.append("  " * depth[each.module] + name + (f" call {each.call}" if each.call else ""))
     return labels

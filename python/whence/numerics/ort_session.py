@@ -29,11 +29,11 @@ def session_options(optimised: bool = True) -> Any:
 
 def session(file: str | os.PathLike[str] | bytes, optimised: bool = True) -> Any:
     runtime = needs("onnxruntime", "running a file")
-    given = file if isinstance(file, bytes) else str(file)
-    if isinstance(given, str) and not os.path.exists(given):
-        raise error("E0102", "missing_file", f"there is no file {given}", "check the path", file=given)
+    source = file if isinstance(file, bytes) else str(file)
+    if isinstance(source, str) and not os.path.exists(source):
+        raise error("E0102", "missing_file", f"there is no file {source}", "check the path", file=source)
     try:
-        return runtime.InferenceSession(given, session_options(optimised), providers=["CPUExecutionProvider"])
+        return runtime.InferenceSession(source, session_options(optimised), providers=["CPUExecutionProvider"])
     except Exception as failure:  # ONNX Runtime has one exception class for each code, without a common base
         raise error("E0207", "run_failed", f"ONNX Runtime cannot load the file: {failure}",
                     "check the file with whence.validate") from failure
@@ -66,13 +66,14 @@ def _of_arrays(value: Any) -> Any:
 
 def run(running: Any, tensors: Mapping[str, torch.Tensor]) -> tuple[Any, ...]:
     """Returns the outputs in the file's order. A sequence is a list of tensors, an optional output a tensor or None."""
-    given = {name: ort_value(tensor) for name, tensor in tensors.items()}
-    arrays_alone = [each.name for each in running.get_outputs() if not each.type.startswith("tensor(")]
-    others = [each.name for each in running.get_outputs() if each.name not in arrays_alone]
-    found = dict(zip(others, map(tensor_of, running.run_with_ort_values(others, given)))) if others else {}
-    if arrays_alone:  # ONNX Runtime returns sequences and optional values as Python objects
-        arrays = {name: value.numpy() for name, value in given.items()}
-        found |= dict(zip(arrays_alone, map(_of_arrays, running.run(arrays_alone, arrays))))
+    inputs = {name: ort_value(tensor) for name, tensor in tensors.items()}
+    array_outputs = [each.name for each in running.get_outputs() if not each.type.startswith("tensor(")]
+    tensor_outputs = [each.name for each in running.get_outputs() if each.name not in array_outputs]
+    found = dict(zip(tensor_outputs, map(tensor_of, running.run_with_ort_values(tensor_outputs, inputs)))) \
+        if tensor_outputs else {}
+    if array_outputs:  # ONNX Runtime returns sequences and optional values as Python objects
+        arrays = {name: value.numpy() for name, value in inputs.items()}
+        found |= dict(zip(array_outputs, map(_of_arrays, running.run(array_outputs, arrays))))
     return tuple(found[each.name] for each in running.get_outputs())
 
 
@@ -92,14 +93,14 @@ def renamed(tensors: Mapping[str, torch.Tensor], input_names: Sequence[str]) -> 
 
 def without_quantized(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """Replaces each quantized tensor by its integers, scale and zero point, as in an ONNX file."""
-    opened: dict[str, torch.Tensor] = {}
+    plain: dict[str, torch.Tensor] = {}
     for name, each in tensors.items():
         if each.is_quantized and each.qscheme() in (torch.per_tensor_affine, torch.per_tensor_symmetric):
-            opened |= {name: each.int_repr(), f"{name}_scale": torch.tensor(each.q_scale(), dtype=torch.float64),
+            plain |= {name: each.int_repr(), f"{name}_scale": torch.tensor(each.q_scale(), dtype=torch.float64),
                        f"{name}_zero_point": torch.tensor(each.q_zero_point())}
         else:
-            opened[name] = each
-    return opened
+            plain[name] = each
+    return plain
 
 
 def inputs_of(running: Any, tensors: Mapping[str, torch.Tensor], file: str,
@@ -113,9 +114,9 @@ def inputs_of(running: Any, tensors: Mapping[str, torch.Tensor], file: str,
     names = [each.name for each in running.get_inputs()]
     if len(names) > len(tensors) and model is not None:
         weights = weights_of(model)
-        held = {name: weights[name] for name in names if name in weights and name not in tensors}
-        names = [name for name in names if name not in held]
-        return held | _by_name_or_order(names, tensors, file)
+        weight_inputs = {name: weights[name] for name in names if name in weights and name not in tensors}
+        names = [name for name in names if name not in weight_inputs]
+        return weight_inputs | _by_name_or_order(names, tensors, file)
     return _by_name_or_order(names, tensors, file)
 
 

@@ -136,7 +136,7 @@ class AccuracyReport(Printed):
 
     def to_html(self, path: str | os.PathLike[str]) -> Path:
         """Writes one self-contained page: the error along the model, and the tree in colours. Returns its path."""
-        return without_weights.write_about(self.path, "the page", path, report_page.to_html(self, head(self)))
+        return without_weights.write_report(self.path, "the page", path, report_page.to_html(self, head(self)))
 
     def to_sarif(self, source_root: str | os.PathLike[str] | None = None) -> dict[str, Any]:
         """Returns SARIF 2.1.0 for code scanning: the findings, and the first module that differs. Locations are source
@@ -145,7 +145,8 @@ class AccuracyReport(Printed):
 
     def to_model_explorer(self, path: str | os.PathLike[str]) -> Path:
         """Writes node data that colours nodes by their modules' error in Model Explorer. Returns its path."""
-        return without_weights.write_about(self.path, "the node data", path, json.dumps(tool_formats.to_model_explorer(self)))
+        return without_weights.write_report(self.path, "the node data", path,
+                                            json.dumps(tool_formats.to_model_explorer(self)))
 
     def __str__(self) -> str:
         return "\n".join([*head(self), "", *_tree(self)])
@@ -239,14 +240,15 @@ def _listed(beginnings: Sequence[FirstDifference]) -> str:
 
 
 def _why_none(report: AccuracyReport) -> str:
-    off = [each for each in report.modules if each.status not in ("equal", "not observable")]
+    above = [each for each in report.modules if each.status not in ("equal", "not observable")]
     if report.beginnings:
         return ("no difference lasts: all values computed from a difference agree, " + _listed(report.beginnings))
-    if not off:
+    if not above:
         return "no module differs"
     ran_alone = any(each.made is not None for each in report.modules)
     return (f"no module is the first: differences grow from step to step, and are above {report.tolerance:g} from "
-            f"{off[0].name} on" + ("" if ran_alone else "; --model (the PyTorch model) shows the error of each module"))
+            f"{above[0].name} on" + (
+                "" if ran_alone else "; --model (the PyTorch model) shows the error of each module"))
 
 
 def _percent(relative: float) -> str:

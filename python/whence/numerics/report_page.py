@@ -17,17 +17,17 @@ _WIDTH, _HEIGHT, _LEFT, _BOTTOM = 1100, 280, 60, 24
 
 
 def to_html(report: AccuracyReport, headlines: Sequence[str]) -> str:
-    said = "\n".join(headlines)
+    summary = "\n".join(headlines)
     return (f"<!doctype html><html lang=en><meta charset=utf-8><title>{html.escape(report.path.name)}: accuracy by module"
             f"</title><style>{STYLE}</style><h1>{html.escape(report.path.name)}: accuracy by module</h1>"
-            f"<pre>{html.escape(said)}</pre>{_plot(report)}{_table(report)}</html>\n")
+            f"<pre>{html.escape(summary)}</pre>{_plot(report)}{_table(report)}</html>\n")
 
 
 def _plot(report: AccuracyReport) -> str:
     """Plots the relative error of the innermost modules in execution order on a logarithmic scale, and the
     tolerance."""
-    around = {path for each in report.modules if each.module for path in ("", *paths(each.module)[:-1])}
-    rows = [each for each in report.modules if each.status != "not observable" and each.module not in around]
+    enclosing = {path for each in report.modules if each.module for path in ("", *paths(each.module)[:-1])}
+    rows = [each for each in report.modules if each.status != "not observable" and each.module not in enclosing]
     finite = [each.relative for each in rows if 0 < each.relative < math.inf] + [report.tolerance or 1e-6]
     low, high = math.floor(math.log10(min(finite))), math.ceil(math.log10(max(finite)) + 1e-9)
     high = max(high, low + 1)

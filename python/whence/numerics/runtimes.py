@@ -38,18 +38,18 @@ def onnxruntime(file: File, provider: str = "CPUExecutionProvider", optimized: b
 
     def take(feed: Mapping[str, torch.Tensor], names: list[str]) -> Iterator[tuple[str, torch.Tensor]]:
         options = ort_session.session_options(optimized)
-        wanted = [name for name in names if name not in file.outputs]
-        with _with_outputs(file, wanted) as given:
-            if isinstance(given, bytes):
+        added = [name for name in names if name not in file.outputs]
+        with _with_outputs(file, added) as loadable:
+            if isinstance(loadable, bytes):
                 options.add_session_config_entry("session.model_external_initializers_file_folder_path",
                                                  os.path.dirname(os.path.abspath(file.path)))
-            session = _started(lambda: runtime.InferenceSession(given, options, providers=[provider]), file,
-                               given if isinstance(given, str) else "")
+            session = _started(lambda: runtime.InferenceSession(loadable, options, providers=[provider]), file,
+                               loadable if isinstance(loadable, str) else "")
             arrays = {name: ort_session.ort_value(tensor) for name, tensor in feed.items()}
-            made = {each.name for each in session.get_outputs() if each.type.startswith("tensor(")}
-            asked = [name for name in names if name in made]
-            results = _ran(lambda: session.run_with_ort_values(asked, arrays), file)
-        for name, value in zip(asked, results):
+            available = {each.name for each in session.get_outputs() if each.type.startswith("tensor(")}
+            requested = [name for name in names if name in available]
+            results = _ran(lambda: session.run_with_ort_values(requested, arrays), file)
+        for name, value in zip(requested, results):
             yield name, ort_session.tensor_of(value)
 
     level = "as the runtime optimises it" if optimized else "session optimisation off"
@@ -60,10 +60,10 @@ def openvino(file: File) -> Runtime:
     library = ort_session.needs("openvino", "running a file in OpenVINO")
 
     def take(feed: Mapping[str, torch.Tensor], names: list[str]) -> Iterator[tuple[str, torch.Tensor]]:
-        wanted = [name for name in names if name not in file.outputs]
+        added = [name for name in names if name not in file.outputs]
         with tempfile.TemporaryDirectory(prefix="whence-") as folder:
             embedded = without_weights.is_embedded(file.model)
-            path = without_weights.with_outputs(file.path, wanted, Path(folder)) if embedded else None
+            path = without_weights.with_outputs(file.path, added, Path(folder)) if embedded else None
             if path is None:
                 raise error("E0303", "unsupported_feature", "OpenVINO runs a copy of the file, and the weights are in "
                             "another file", "use onnxruntime, or store the weights in the file", file=file.path)
@@ -110,7 +110,7 @@ def dumped(place: str | os.PathLike[str], file: File) -> Runtime:
     JSON."""
     arrays = _dump(Path(place))
     known = {_plain(name): name for name in arrays}
-    if known.keys().isdisjoint(map(_plain, file.maker)):
+    if known.keys().isdisjoint(map(_plain, file.producer)):
         held = ", ".join(list(arrays)[:3]) or "none"
         raise error("E0104", "input_mismatch", f"{place} has no value of {file.path}; its values are: {held}",
                     "store values under their names in the file", file=str(place))
@@ -148,7 +148,7 @@ def _dump(place: Path) -> Mapping[str, torch.Tensor]:
                     file=str(place)) from None
 
 
-def _polygraphy(stated: Any) -> Mapping[str, torch.Tensor]:
+def _polygraphy(results: Any) -> Mapping[str, torch.Tensor]:
     """Reads Polygraphy's RunResults, pairs of a runner and its iterations: the first iteration of the first runner. An
     array is an .npy file in base64."""
     import base64
@@ -156,7 +156,7 @@ def _polygraphy(stated: Any) -> Mapping[str, torch.Tensor]:
 
     import numpy
 
-    runs = stated["lst"] if isinstance(stated, dict) else stated
+    runs = results["lst"] if isinstance(results, dict) else results
     _, iterations = runs[0]
     first = iterations[0]
     return {name: torch.as_tensor(numpy.load(io.BytesIO(base64.b64decode(_array_text(array))), allow_pickle=False))
@@ -194,13 +194,13 @@ def _with_small_weights(file: File) -> bytes:
     return model.SerializeToString()
 
 
-def _started(start: Callable[[], Any], file: File, given: str = "") -> Any:
-    """Runs ``start``. ``given`` is the path of the copy that the runtime reads; messages name the user's file
+def _started(start: Callable[[], Any], file: File, copy_path: str = "") -> Any:
+    """Runs ``start``. ``copy_path`` is the path of the copy that the runtime reads; messages name the user's file
     instead."""
     try:
         return start()
     except Exception as failure:  # runtimes raise exceptions of their own, without a common base
-        raise _refused(failure, file, "cannot load", given) from failure
+        raise _refused(failure, file, "cannot load", copy_path) from failure
 
 
 def _ran(run: Callable[[], Any], file: File) -> Any:
@@ -210,11 +210,11 @@ def _ran(run: Callable[[], Any], file: File) -> Any:
         raise _refused(failure, file, "cannot run", "") from failure
 
 
-def _refused(failure: Exception, file: File, what: str, given: str) -> WhenceError:
+def _refused(failure: Exception, file: File, what: str, copy_path: str) -> WhenceError:
     """Returns an error with the runtime's message, and the module of the node that the message names."""
-    said = str(failure).replace(given, file.path) if given else str(failure)
+    message = str(failure).replace(copy_path, file.path) if copy_path else str(failure)
     node = next((each for each in sorted(file.nodes, key=lambda each: -len(each.name)) if each.name and
-                 re.search(rf"(['\"(]|Name:){re.escape(each.name)}(['\")]|\s|$)", said)), None)
+                 re.search(rf"(['\"(]|Name:){re.escape(each.name)}(['\")]|\s|$)", message)), None)
     place = {"module": node.modules[0], "source": node.source} if node is not None and node.modules else {}
-    return error("E0207", "run_failed", f"the runtime {what} the file: {said}",
+    return error("E0207", "run_failed", f"the runtime {what} the file: {message}",
                  "check the file with whence.validate(path, full=True)", file=file.path, **place)

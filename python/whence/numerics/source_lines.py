@@ -13,7 +13,7 @@ from pathlib import Path
 
 _FRAME = re.compile(r'^ *File "(.*)", line (\d+), in (.*)$', re.MULTILINE)
 _INSTALLED = ("/site-packages/", "/dist-packages/", "/lib/python3")
-_MOST = 64  # most parts of a recorded path to look for below the root
+_MAX_PARTS = 64  # most parts of a recorded path to look for below the root
 
 
 @dataclass(frozen=True)
@@ -49,13 +49,13 @@ class SourceRoot:
         if source.startswith("/") and (path := self.below(source)) is not None:
             return path
         parts = source.strip("/").split("/")
-        ends = ("/".join(parts[at:]) for at in range(min(len(parts), _MOST)))
-        there = next((end for end in ends if os.path.isfile(self._root / end)), None)
-        return None if there is None else self.below(self._root / there)
+        ends = ("/".join(parts[at:]) for at in range(min(len(parts), _MAX_PARTS)))
+        existing = next((end for end in ends if os.path.isfile(self._root / end)), None)
+        return None if existing is None else self.below(self._root / existing)
 
     def line_in(self, stack: Stack) -> tuple[str, int] | None:
         """Returns path and line of the innermost frame below the root, or else of the innermost frame, with its full
         path."""
-        written = [each for each in stack if each.file and not each.file.startswith("<eval_with_key>")]
-        own = next(((path, each.line) for each in written if (path := self.find(each.file)) is not None), None)
-        return own or next(((each.file, each.line) for each in written), None)
+        named = [each for each in stack if each.file and not each.file.startswith("<eval_with_key>")]
+        own = next(((path, each.line) for each in named if (path := self.find(each.file)) is not None), None)
+        return own or next(((each.file, each.line) for each in named), None)

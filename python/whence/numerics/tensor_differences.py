@@ -13,7 +13,7 @@ from ..values import sketch as sketching
 from ..values.sketch import Sketch
 from ..values.value_file import Recorded, Values
 
-_MOST_LAYOUTS = 130  # orders of axes to try; five axes have 120
+_MAX_LAYOUTS = 130  # orders of axes to try; five axes have 120
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Figures:
     unequal: float | None   # the share of unequal elements; None for floating-point tensors
     not_finite: bool        # NaN or infinite in only one of the two
     layout: str             # "", or the order of axes of the observed tensor: "axes 0 2 3 1"
-    turned: Figures | None = None  # in another order of axes, which sizes cannot tell from a wrong order
+    permuted: Figures | None = None  # in another order of axes, which sizes cannot tell from a wrong order
 
     @property
     def moves_channels(self) -> bool:
@@ -41,7 +41,7 @@ class Figures:
     @property
     def nearest(self) -> float:
         """The smaller ``relative`` of the two orders of axes."""
-        return self.relative if self.turned is None else min(self.relative, self.turned.relative)
+        return self.relative if self.permuted is None else min(self.relative, self.permuted.relative)
 
     @property
     def sqnr(self) -> float:
@@ -59,28 +59,28 @@ class _View:
     tensor: torch.Tensor
 
 
-def compare(values: Values, recorded: Recorded, observed: torch.Tensor, as_it_is: bool = False) -> Figures | None:
+def compare(values: Values, recorded: Recorded, observed: torch.Tensor, in_own_order: bool = False) -> Figures | None:
     """Compares two tensors. Returns None if their numbers of elements differ or the layout is not recognised.
 
-    A tensor of other sizes is compared in the order of axes in which the samples agree best. With ``as_it_is``, for
+    A tensor of other sizes is compared in the order of axes in which the samples agree best. With ``in_own_order``, for
     outputs of the file, only its own order counts.
     """
     if recorded.count != observed.numel() or is_number(recorded) != _is_number_tensor(observed):
         return None
     places, samples = samples_of(values, recorded)
-    straight = _View("", observed)
-    view = straight if as_it_is else _best_view(observed, recorded.dims, places, samples)
+    unpermuted = _View("", observed)
+    view = unpermuted if in_own_order else _best_view(observed, recorded.dims, places, samples)
     if view is None:
         return None
     if view.layout and _without_ones(observed.shape) == _without_ones(recorded.dims):
-        return replace(_of_view(values, recorded, straight), turned=_of_view(values, recorded, view))
-    return _of_view(values, recorded, view)
+        return replace(_view_figures(values, recorded, unpermuted), permuted=_view_figures(values, recorded, view))
+    return _view_figures(values, recorded, view)
 
 
-def _of_view(values: Values, recorded: Recorded, view: _View) -> Figures:
+def _view_figures(values: Values, recorded: Recorded, view: _View) -> Figures:
     if recorded.form == "whole":
-        return _of_whole(values.whole(recorded), view)
-    return _of_sketch(values.sketch(recorded), recorded, view)
+        return _complete_figures(values.whole(recorded), view)
+    return _sketch_figures(values.sketch(recorded), recorded, view)
 
 
 def as_recorded(values: Values, recorded: Recorded, observed: torch.Tensor, layout: str) -> torch.Tensor:
@@ -90,12 +90,12 @@ def as_recorded(values: Values, recorded: Recorded, observed: torch.Tensor, layo
     return (observed if view is None else view.tensor).reshape(recorded.dims)
 
 
-def relative(wanted: torch.Tensor, observed: torch.Tensor) -> float:
+def relative(expected: torch.Tensor, observed: torch.Tensor) -> float:
     """Returns ``Figures.relative`` of two complete tensors with the same number of elements."""
-    a, b = observed.reshape(-1), wanted.reshape(-1)
+    a, b = observed.reshape(-1), expected.reshape(-1)
     if not _is_number_tensor(b):
         return float((a != b).double().mean()) if a.numel() else 0.0
-    return _of_numbers(a, b, "").relative
+    return _number_figures(a, b, "").relative
 
 
 def is_number(recorded: Recorded) -> bool:
@@ -106,21 +106,21 @@ def _is_number_tensor(tensor: torch.Tensor) -> bool:
     return tensor.is_floating_point() or tensor.is_complex()
 
 
-def _of_whole(wanted: torch.Tensor, view: _View) -> Figures:
-    a, b = view.tensor.reshape(-1), wanted.reshape(-1)
+def _complete_figures(expected: torch.Tensor, view: _View) -> Figures:
+    a, b = view.tensor.reshape(-1), expected.reshape(-1)
     if not _is_number_tensor(a):
         unequal = float((a != b).double().mean()) if a.numel() else 0.0
-        return _of_integers(unequal, _largest(a.double() - b.double()), False, view.layout)
-    return _of_numbers(a, b, view.layout)
+        return _integer_figures(unequal, _largest(a.double() - b.double()), False, view.layout)
+    return _number_figures(a, b, view.layout)
 
 
-def _of_numbers(observed: torch.Tensor, wanted: torch.Tensor, layout: str) -> Figures:
-    a, b = _wide(observed), _wide(wanted)
-    other = _others_not_finite(a, b)
+def _number_figures(observed: torch.Tensor, expected: torch.Tensor, layout: str) -> Figures:
+    a, b = _wide(observed), _wide(expected)
+    not_finite = _not_finite_differs(a, b)
     both = torch.isfinite(a) & torch.isfinite(b)
     a, b = (a, b) if bool(both.all()) else (a[both], b[both])
     difference = _length(a - b)
-    return _figures(difference, _length(a), _length(b), _largest(a - b), other, False, layout)
+    return _figures(difference, _length(a), _length(b), _largest(a - b), not_finite, False, layout)
 
 
 def samples_of(values: Values, recorded: Recorded) -> tuple[torch.Tensor, torch.Tensor]:
@@ -132,47 +132,47 @@ def samples_of(values: Values, recorded: Recorded) -> tuple[torch.Tensor, torch.
     return places, flat[places]
 
 
-def _others_not_finite(a: torch.Tensor, b: torch.Tensor) -> bool:
+def _not_finite_differs(a: torch.Tensor, b: torch.Tensor) -> bool:
     if bool(torch.isfinite(a).all()) and bool(torch.isfinite(b).all()):
         return False
     return not (torch.equal(a.isnan(), b.isnan()) and torch.equal(a.isposinf(), b.isposinf())
                 and torch.equal(a.isneginf(), b.isneginf()))
 
 
-def _of_sketch(wanted: Sketch, recorded: Recorded, view: _View) -> Figures:
+def _sketch_figures(expected: Sketch, recorded: Recorded, view: _View) -> Figures:
     places = sketching.places(recorded.count)
     flat = view.tensor.reshape(-1)
     at_places = flat[places]
     if not _is_number_tensor(flat):
-        unequal = float((at_places != wanted.samples).double().mean())
-        return _of_integers(unequal, _largest(at_places.double() - wanted.samples.double()), True, view.layout)
+        unequal = float((at_places != expected.samples).double().mean())
+        return _integer_figures(unequal, _largest(at_places.double() - expected.samples.double()), True, view.layout)
     moments = sketching.moments(flat)
     projected = sketching.projection(flat)
-    other = tuple(int(each) for each in moments[1:4]) != wanted.not_finite
-    a, b = _wide(at_places), _wide(wanted.samples)
-    other = other or _others_not_finite(a, b)
+    not_finite = tuple(int(each) for each in moments[1:4]) != expected.not_finite
+    a, b = _wide(at_places), _wide(expected.samples)
+    not_finite = not_finite or _not_finite_differs(a, b)
     both = torch.isfinite(a) & torch.isfinite(b)
-    difference = _length(projected.double() - wanted.projection.double())
-    return _figures(difference, math.sqrt(float(moments[8])), wanted.norm, _largest(a[both] - b[both]), other, True,
-                    view.layout)
+    difference = _length(projected.double() - expected.projection.double())
+    return _figures(difference, math.sqrt(float(moments[8])), expected.norm, _largest(a[both] - b[both]), not_finite,
+                    True, view.layout)
 
 
-def _figures(difference: float, observed: float, wanted: float, largest: float, not_finite: bool, estimated: bool,
+def _figures(difference: float, observed: float, expected: float, largest: float, not_finite: bool, estimated: bool,
              layout: str) -> Figures:
     if not_finite or not math.isfinite(difference):
         relative = math.inf
-    elif wanted == 0:
+    elif expected == 0:
         relative = 0.0 if difference == 0 else math.inf
     else:
-        relative = difference / wanted
+        relative = difference / expected
     cosine = 1.0 if difference == 0 else 0.0
-    if observed > 0 and wanted > 0 and math.isfinite(difference):
+    if observed > 0 and expected > 0 and math.isfinite(difference):
         # By the law of cosines, because a sketch has only the norms.
-        cosine = max(-1.0, min(1.0, (observed**2 + wanted**2 - difference**2) / (2 * observed * wanted)))
+        cosine = max(-1.0, min(1.0, (observed**2 + expected**2 - difference**2) / (2 * observed * expected)))
     return Figures(relative, largest, cosine, estimated, None, not_finite, layout)
 
 
-def _of_integers(unequal: float, largest: float, estimated: bool, layout: str) -> Figures:
+def _integer_figures(unequal: float, largest: float, estimated: bool, layout: str) -> Figures:
     return Figures(unequal, largest, 1.0 - unequal, estimated, unequal, False, layout)
 
 
@@ -194,15 +194,15 @@ def _largest(difference: torch.Tensor) -> float:
 def _best_view(observed: torch.Tensor, dims: tuple[int, ...], places: torch.Tensor,
                samples: torch.Tensor) -> _View | None:
     """Returns the tensor unchanged, or in another order of axes if only that is close to the samples."""
-    straight = _View("", observed)
-    off = _distance(straight, places, samples)
+    unpermuted = _View("", observed)
+    off = _distance(unpermuted, places, samples)
     if off < 0.5:
-        return straight
+        return unpermuted
     distances = [(_distance(view, places, samples), view) for view in _permuted(observed, dims)]
-    least, best = min(distances, key=lambda each: each[0], default=(math.inf, straight))
+    least, best = min(distances, key=lambda each: each[0], default=(math.inf, unpermuted))
     if least < 0.1 and least < off / 4:
         return best
-    return straight if _without_ones(observed.shape) == _without_ones(dims) else None
+    return unpermuted if _without_ones(observed.shape) == _without_ones(dims) else None
 
 
 def _without_ones(dims: Iterable[int]) -> list[int]:
@@ -224,7 +224,7 @@ def _permuted(observed: torch.Tensor, dims: tuple[int, ...]) -> Iterator[_View]:
 
 def _orders(rank: int) -> Iterator[tuple[int, ...]]:
     """Yields the orders of axes except the first, the unchanged one."""
-    return itertools.islice(itertools.permutations(range(rank)), 1, _MOST_LAYOUTS)
+    return itertools.islice(itertools.permutations(range(rank)), 1, _MAX_LAYOUTS)
 
 
 def _distance(view: _View, places: torch.Tensor, samples: torch.Tensor) -> float:

@@ -42,14 +42,14 @@ def to_sarif(report: AccuracyReport, source_root: str | os.PathLike[str] | None 
 
 def _result(rule: int, level: str, text: str, module: str, source: str, stack: Stack, report: AccuracyReport,
             root: SourceRoot) -> dict[str, Any]:
-    place: dict[str, Any] = {"artifactLocation": _artifact(root.below(report.path) or os.path.realpath(report.path))}
+    location: dict[str, Any] = {"artifactLocation": _artifact(root.below(report.path) or os.path.realpath(report.path))}
     line = root.line_in(stack)
-    if line is None and (stated := re.match(r"(.+?):(\d+)\b", source)):  # only the name of the source file is stored
-        line = (root.find(stated[1]) or stated[1], int(stated[2]))
+    if line is None and (named := re.match(r"(.+?):(\d+)\b", source)):  # only the name of the source file is stored
+        line = (root.find(named[1]) or named[1], int(named[2]))
     if line is not None:
-        place = {"artifactLocation": _artifact(line[0]), "region": {"startLine": line[1]}}
+        location = {"artifactLocation": _artifact(line[0]), "region": {"startLine": line[1]}}
     return {"ruleId": _RULES[rule]["id"], "ruleIndex": rule, "level": level, "message": {"text": text}, "locations": [
-        {"physicalLocation": place, "logicalLocations": [{"fullyQualifiedName": module or "(root)"}]}]}
+        {"physicalLocation": location, "logicalLocations": [{"fullyQualifiedName": module or "(root)"}]}]}
 
 
 def _artifact(path: str) -> dict[str, str]:
@@ -63,17 +63,17 @@ def to_model_explorer(report: AccuracyReport) -> dict[str, Any]:
     """Returns node data: for each node the relative difference of the innermost observable module around it, from green
     to red on a logarithmic scale. An infinite difference is written as 1e38."""
     file = annotated_file.read(report.path)
-    known = {(each.module, each.call): each for each in report.modules if each.status != "not observable"}
+    rows = {(each.module, each.call): each for each in report.modules if each.status != "not observable"}
     results: dict[str, Any] = {}
     for node in file.nodes:
-        row = next((known[key] for key in _around(node) if key in known), None)
+        row = next((rows[key] for key in _enclosing_modules(node) if key in rows), None)
         if row is not None and node.name:
             results[node.name] = {"value": row.relative if math.isfinite(row.relative) else 1e38,
                                   "bgColor": _colour(row.relative, report.tolerance)}
     return {file.model.graph.name or "main_graph": {"name": "relative difference from PyTorch", "results": results}}
 
 
-def _around(node: annotated_file.Node):
+def _enclosing_modules(node: annotated_file.Node):
     """Yields the node's module and the modules around it, each with the node's call and with the first call."""
     module = node.modules[0] if node.modules else ""
     while True:

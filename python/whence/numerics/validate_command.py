@@ -66,31 +66,32 @@ def parser() -> Parser:
 
 def main(arguments: Sequence[str]) -> int:
     options = parser()
-    given = options.parse_args(arguments)
-    written = format_options.forms_of(options, given)
-    others = [word for each in given.others or () for word in (each if isinstance(each, tuple) else (each,))]
-    others += ["--sidecar", given.sidecar] if given.sidecar else []
+    args = options.parse_args(arguments)
+    outputs = format_options.formats_of(options, args)
+    others = [word for each in args.others or () for word in (each if isinstance(each, tuple) else (each,))]
+    others += ["--sidecar", args.sidecar] if args.sidecar else []
     results = {}
-    for form, _ in written:
-        results[form] = process.run([str(process.binary()), "validate", given.file, *others, "--format", form],
-                                    process.environment())
-        result = results[form]
+    for format_name, _ in outputs:
+        results[format_name] = process.run(
+            [str(process.binary()), "validate", args.file, *others, "--format", format_name], process.environment())
+        result = results[format_name]
         if result.returncode not in (0, 1):
             print(result.stdout, end="")
             print(result.stderr, end="", file=sys.stderr)
             return result.returncode
     print(result.stderr, end="", file=sys.stderr)
-    proof = prove(given.file, given.values, given.sidecar, given.input_name, given.extra_inputs)
-    format_options.write(given.file, written, lambda form: _with_proof(results[form].stdout, form, proof))
+    proof = prove(args.file, args.values, args.sidecar, args.input_name, args.extra_inputs)
+    format_options.write(args.file, outputs,
+                         lambda format_name: _with_proof(results[format_name].stdout, format_name, proof))
     return 1 if proof.contradictions else result.returncode
 
 
-def _with_proof(said: str, form: str, proof: Proof) -> str:
-    if form != "json":
-        return f"{said}\n{proof}"
+def _with_proof(output: str, format_name: str, proof: Proof) -> str:
+    if format_name != "json":
+        return f"{output}\n{proof}"
     try:
-        stated = json.loads(said)
+        report = json.loads(output)
     except ValueError:
         raise error("E0901", "internal", "`whence validate --json` did not print JSON", "report it") from None
-    stated["clean"] = stated["clean"] and not proof.contradictions
-    return json.dumps({**stated, "proof": asdict(proof)}, indent=2)
+    report["clean"] = report["clean"] and not proof.contradictions
+    return json.dumps({**report, "proof": asdict(proof)}, indent=2)

@@ -25,34 +25,34 @@ class Flow:
         """Returns the nodes that compute ``value`` from observed values, in the file's order, and these observed
         values."""
         if value not in self._regions:
-            self._regions[value] = self._found(value)
+            self._regions[value] = self._find_region(value)
         return self._regions[value]
 
-    def _found(self, value: str) -> tuple[list[Node], list[Measured]]:
+    def _find_region(self, value: str) -> tuple[list[Node], list[Measured]]:
         nodes: dict[int, Node] = {}
         reads: dict[str, Measured] = {}
         todo = [value]
         while todo:
-            node = self.file.maker.get(todo.pop())
+            node = self.file.producer.get(todo.pop())
             if node is None or node.at in nodes:
                 continue
             nodes[node.at] = node
             for name in node.inputs:
                 if name in self.observed and name != value:
                     reads[name] = self.observed[name]  # also a constant
-            todo += (name for name in self.file.depends_on(node) if name not in self.observed or name == value)
+            todo += (name for name in self.file.data_inputs(node) if name not in self.observed or name == value)
         return [nodes[at] for at in sorted(nodes)], list(reads.values())
 
-    def before(self, value: str) -> float:
+    def inherited_error(self, value: str) -> float:
         """Returns the largest relative difference of the observed values that ``value`` is computed from."""
         return max((each.figures.relative for each in self.region(value)[1]), default=0.0)
 
-    def ever_before(self, value: str) -> float:
+    def largest_earlier_error(self, value: str) -> float:
         """Returns the largest relative difference of all observed values before ``value``."""
-        return self._largest_before[value]
+        return self._largest_earlier[value]
 
     @cached_property
-    def _largest_before(self) -> dict[str, float]:
+    def _largest_earlier(self) -> dict[str, float]:
         largest: dict[str, float] = {}
         for name in self.observed:  # in the file's order: earlier values are complete
             largest[name] = max((max(each.figures.relative, largest.get(each.value, 0.0))
@@ -87,7 +87,7 @@ class Flow:
                 found.update(name for name in node.outputs if name in self.file.constants)
         return found
 
-    def behind(self, value: str) -> tuple[list[Measured], bool]:
+    def next_observed(self, value: str) -> tuple[list[Measured], bool]:
         """Returns the next observed values computed from this one, and whether an output of the file is reached before
         them."""
         seen: set[int] = set()
@@ -109,6 +109,6 @@ class Flow:
 
     def first_seen(self, nodes: Iterable[Node]) -> Measured | None:
         """Returns the first observed value computed from results of these nodes."""
-        behind = [each for node in nodes for name in node.outputs if name
-                  for each in ([self.observed[name]] if name in self.observed else self.behind(name)[0])]
-        return min(behind, key=lambda each: self.file.place(each.value), default=None)
+        later = [each for node in nodes for name in node.outputs if name
+                  for each in ([self.observed[name]] if name in self.observed else self.next_observed(name)[0])]
+        return min(later, key=lambda each: self.file.position(each.value), default=None)

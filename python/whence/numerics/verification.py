@@ -86,21 +86,21 @@ def _verified(path: str, model: Any, args: Any, kwargs: Mapping[str, Any] | None
     session = ort_session.session(path)
     recorder = Recorder()
     try:
-        tensors, wanted = _called(model, args, kwargs, recorder)
+        tensors, expected = _called(model, args, kwargs, recorder)
     except WhenceError:
         raise
     except (RuntimeError, TypeError, ValueError, IndexError) as failure:
         raise error("E0207", "run_failed", f"PyTorch cannot run the model on these arguments: {failure}",
                     "give arguments that the model accepts") from failure
-    refuse_results_without_data(wanted, model, tensors.values())
-    wanted = list(ort_session.without_quantized(dict(zip(map(str, range(len(wanted))), wanted))).values())
+    refuse_results_without_data(expected, model, tensors.values())
+    expected = list(ort_session.without_quantized(dict(zip(map(str, range(len(expected))), expected))).values())
     feed = _feed(path, session, tensors, model, input_names, extra_inputs)
-    got = _tensors_by_name(session, ort_session.run(session, feed))
-    if len(got) != len(wanted):
+    actual = _tensors_by_name(session, ort_session.run(session, feed))
+    if len(actual) != len(expected):
         raise error("E0104", "input_mismatch",
-                    f"the file returns {len(got)} tensors, the model {len(wanted)}",
+                    f"the file returns {len(actual)} tensors, the model {len(expected)}",
                     "export again with the same arguments", file=str(path))
-    compared = tuple(_difference(name, value, tensor, rtol, atol) for (name, value), tensor in zip(got, wanted))
+    compared = tuple(_difference(name, value, tensor, rtol, atol) for (name, value), tensor in zip(actual, expected))
     verification = Verification(compared)
     if verification.ok or not recorder.runs:
         return verification
@@ -117,7 +117,7 @@ def _feed(path: Any, session: Any, tensors: Mapping[str, torch.Tensor], model: A
         return ort_session.inputs_of(session, ort_session.renamed(tensors, input_names), str(path), model)
     pairs = input_names if isinstance(input_names, Mapping) else dict(zip(input_names, tensors))
     return file_inputs.feed(annotated_file.read(path, annotated=False), ort_session.without_quantized(tensors),
-                            file_inputs.supplied(pairs, extra_inputs)).tensors
+                            file_inputs.overrides_of(pairs, extra_inputs)).tensors
 
 
 def _tensors_by_name(session: Any, results: Sequence[Any]) -> list[tuple[str, Any]]:
@@ -142,25 +142,25 @@ def _called(model: Any, args: Any, kwargs: Any, recorder: Recorder) -> tuple[dic
             positional, keywords = trees.copied((args, dict(kwargs or {})))
             with state_restored([model.state_dict, model.constants]):
                 output = model.module()(*positional, **keywords)
-            given = enumerate(trees.tensors_in((args, kwargs)))
-            return {str(at): each for at, each in given}, trees.tensors_in(output)
+            inputs = enumerate(trees.tensors_in((args, kwargs)))
+            return {str(at): each for at, each in inputs}, trees.tensors_in(output)
         if isinstance(model, torch.jit.ScriptModule):
             call = calls.opened(calls.signature_of(model), args, kwargs)
             # Runs a copy, because the state of a scripted module cannot be restored from Python.
             return call.tensors, trees.tensors_in(copy.deepcopy(model)(**trees.copied(call.arguments)))
         with calls.tensors_only(model, args, kwargs) as call:
-            given = dict(zip(call.tensors, call.copies()))
-            with recorder.run(modules_of(model), given):
-                return call.tensors, trees.tensors_in(model(*given.values()))
+            inputs = dict(zip(call.tensors, call.copies()))
+            with recorder.run(modules_of(model), inputs):
+                return call.tensors, trees.tensors_in(model(*inputs.values()))
 
 
-def _difference(name: str, got: Any, wanted: torch.Tensor, rtol: float, atol: float) -> OutputDifference:
-    tensor = got if isinstance(got, torch.Tensor) else torch.as_tensor(got)
-    if wanted.is_complex() and not tensor.is_complex():
-        wanted = torch.view_as_real(wanted.resolve_conj())
-    if tensor.shape != wanted.shape:
+def _difference(name: str, actual: Any, expected: torch.Tensor, rtol: float, atol: float) -> OutputDifference:
+    tensor = actual if isinstance(actual, torch.Tensor) else torch.as_tensor(actual)
+    if expected.is_complex() and not tensor.is_complex():
+        expected = torch.view_as_real(expected.resolve_conj())
+    if tensor.shape != expected.shape:
         return OutputDifference(name, False, float("nan"), False)
-    a, b = tensor.double(), wanted.double()
+    a, b = tensor.double(), expected.double()
     largest = float((a - b).abs().nan_to_num(nan=0.0 if torch.equal(a.isnan(), b.isnan()) else float("nan")).max()) \
         if a.numel() else 0.0
     return OutputDifference(name, True, largest, torch.allclose(a, b, rtol=rtol, atol=atol, equal_nan=True))

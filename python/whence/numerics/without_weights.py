@@ -18,7 +18,7 @@ from ..files.atomic_files import require_apart, write_text
 
 _GRAPH, _INITIALIZER, _SPARSE, _OUTPUT = 7, 5, 15, 12   # fields of ModelProto and GraphProto (onnx.proto)
 _BYTES_OF_TENSOR = {4, 5, 6, 7, 9, 10, 11}              # fields of TensorProto that hold elements
-_LARGEST = 4096                                         # bytes; initializers up to this size keep their content
+_MAX_KEPT_BYTES = 4096                                         # bytes; initializers up to this size keep their content
 
 
 def without_weights(path: str | os.PathLike[str]) -> Any:
@@ -33,22 +33,22 @@ def without_weights(path: str | os.PathLike[str]) -> Any:
             if os.fstat(file.fileno()).st_size == 0:
                 raise error("E0201", "empty_file", f"{path} has no bytes", "check how it was written", file=path)
             with mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as data, memoryview(data) as view:
-                kept = b"".join(_model_parts(view))
+                structure = b"".join(_model_parts(view))
     except OSError as failure:
         raise error("E0102", "missing_file", f"{path} cannot be read: {failure}", "check the path", file=path) from None
     except (IndexError, ValueError):
-        raise _no_model(path) from None
+        raise _not_a_model(path) from None
     model = onnx.ModelProto()
     try:
-        model.ParseFromString(kept)
+        model.ParseFromString(structure)
     except Exception:  # protobuf's DecodeError; its module depends on protobuf's version
-        raise _no_model(path) from None
+        raise _not_a_model(path) from None
     if not model.graph.node:
-        raise _no_model(path)
+        raise _not_a_model(path)
     return model
 
 
-def _no_model(path: str):
+def _not_a_model(path: str):
     return error("E0203", "wrong_kind", f"{path} is not a complete ONNX file", "find the fault with whence.validate",
                  file=path)
 
@@ -64,7 +64,7 @@ def _model_parts(data: memoryview) -> Iterator[bytes]:
 
 def _graph_parts(data: memoryview, begin: int, stop: int) -> Iterator[bytes]:
     for number, start, body, end in _fields(data, begin, stop):
-        if number in (_INITIALIZER, _SPARSE) and end - body > _LARGEST:
+        if number in (_INITIALIZER, _SPARSE) and end - body > _MAX_KEPT_BYTES:
             yield _field(number, b"".join(bytes(data[first:last]) for inner, first, _, last in _fields(data, body, end)
                                           if number == _INITIALIZER and inner not in _BYTES_OF_TENSOR))
         else:
@@ -135,7 +135,7 @@ def files_of(path: str | os.PathLike[str], model: Any) -> list[Path]:
     return [Path(path), *(Path(path).parent / name for name in sorted(names))]
 
 
-def weights_beside(path: str | os.PathLike[str]) -> list[Path]:
+def external_weights(path: str | os.PathLike[str]) -> list[Path]:
     """Returns the files with the model's external weights; none if the model is unreadable, which is reported
     elsewhere."""
     try:
@@ -144,9 +144,9 @@ def weights_beside(path: str | os.PathLike[str]) -> list[Path]:
         return []
 
 
-def write_about(model: Path, what: str, target: str | os.PathLike[str], text: str) -> Path:
+def write_report(model: Path, what: str, target: str | os.PathLike[str], text: str) -> Path:
     """Writes a text about the model, never over the model or its weights. Returns the path."""
-    require_apart({what: target}, [model, *weights_beside(model)])
+    require_apart({what: target}, [model, *external_weights(model)])
     write_text(Path(target), text)
     return Path(target)
 

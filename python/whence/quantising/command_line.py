@@ -51,23 +51,23 @@ def parser() -> Parser:
 
 def main(arguments: Sequence[str]) -> int:
     options = parser()
-    given = options.parse_args(arguments)
-    if given.exclude_list and not given.budget:
+    args = options.parse_args(arguments)
+    if args.exclude_list and not args.budget:
         options.error("--exclude-list needs --budget")
     from ..values.archives import inputs_from
     from .api import sensitivity
 
-    require_apart({"--html": given.html, "--exclude-list": given.exclude_list},
-                  [given.file, *without_weights.weights_beside(given.file), *given.inputs, *given.extra_inputs])
-    inputs = [inputs_from(Path(each)) for each in given.inputs]
-    report = sensitivity(given.file, inputs, quantize=given.quantize, modules=given.modules, exclude=given.exclude,
-                         leave_out=given.leave_out, budget=given.budget, time=not given.no_time, jobs=given.jobs,
-                         fresh=given.fresh, progress=show_progress if sys.stderr.isatty() else None,
-                         input_names=given.input_name, extra_inputs=given.extra_inputs)
-    if given.html:
-        report.to_html(given.html)
-    if given.exclude_list:
-        write_text(Path(given.exclude_list), json.dumps({"nodes_to_exclude": list(report.choice.nodes_to_exclude)}, indent=2)
-                   + "\n")
-    print(json.dumps(report.to_json(), indent=2) if given.json else report)
+    require_apart({"--html": args.html, "--exclude-list": args.exclude_list},
+                  [args.file, *without_weights.external_weights(args.file), *args.inputs, *args.extra_inputs])
+    inputs = [inputs_from(Path(each)) for each in args.inputs]
+    report = sensitivity(args.file, inputs, quantize=args.quantize, modules=args.modules, exclude=args.exclude,
+                         leave_out=args.leave_out, budget=args.budget, time=not args.no_time, jobs=args.jobs,
+                         fresh=args.fresh, progress=show_progress if sys.stderr.isatty() else None,
+                         input_names=args.input_name, extra_inputs=args.extra_inputs)
+    if args.html:
+        report.to_html(args.html)
+    if args.exclude_list:
+        write_text(Path(args.exclude_list),
+                   json.dumps({"nodes_to_exclude": list(report.choice.nodes_to_exclude)}, indent=2) + "\n")
+    print(json.dumps(report.to_json(), indent=2) if args.json else report)
     return 0 if report.choice is None or report.choice.met else 1

@@ -31,21 +31,21 @@ def to_exclude(file: File, quantiser: Quantiser, quantised: Collection[str]) -> 
 def of_modules(file: File, quantiser: Quantiser, globs: Collection[str], excluded: Collection[str]) -> list[Group]:
     """Returns one group for each module that matches a glob, with all modules below it; without globs one for each
     module with own nodes. Nodes that the quantiser does not change, and nodes of excluded modules, are in no group."""
-    chosen, out = matcher(globs), matcher(excluded)
+    is_chosen, is_excluded = matcher(globs), matcher(excluded)
     found: dict[str, list[str]] = {}
     for node in file.nodes:
         if not node.name or not node.modules or not quantiser.changes(node):
             continue
-        module = _around(node)
-        if out(module):
+        module = _enclosing_module(node)
+        if is_excluded(module):
             continue
-        group = next((path for path in _paths(module) if chosen(path)), None) if globs else module
+        group = next((path for path in _with_enclosing(module) if is_chosen(path)), None) if globs else module
         if group is not None:
             found.setdefault(group, []).append(node.name)
     return [Group(module, tuple(nodes)) for module, nodes in found.items()]
 
 
-def _around(node: Node) -> str:
+def _enclosing_module(node: Node) -> str:
     """Returns the innermost module around all modules of the node."""
     common = node.modules[0].split(".") if node.modules[0] else []
     for module in node.modules[1:]:
@@ -55,7 +55,7 @@ def _around(node: Node) -> str:
     return ".".join(common)
 
 
-def _paths(module: str) -> list[str]:
+def _with_enclosing(module: str) -> list[str]:
     """Returns the module and the modules around it, the outermost first; the root only if it is the module."""
     parts = module.split(".")
     return [".".join(parts[:depth + 1]) for depth in range(len(parts))]

@@ -74,8 +74,9 @@ def _float16(source: Path, target: Path, nodes: list[str], example: Example) -> 
 
     model = onnx.load(str(source))
     chosen = set(nodes)
-    others = [node.name for node in model.graph.node if node.name not in chosen]
-    half = convert_float_to_float16(model, keep_io_types=True, node_block_list=others, disable_shape_infer=example.external)
+    kept_nodes = [node.name for node in model.graph.node if node.name not in chosen]
+    half = convert_float_to_float16(model, keep_io_types=True, node_block_list=kept_nodes,
+                                    disable_shape_infer=example.external)
     onnx.save(half, str(target), save_as_external_data=example.external, location=f"{target.name}.data")
 
 
@@ -87,7 +88,7 @@ _HALF = Quantiser("float16", frozenset(), _float16)
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
+def quiet_logging() -> Iterator[None]:
     """Suppresses the advice that ONNX Runtime's quantisers log for each file."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)

@@ -93,7 +93,7 @@ class SensitivityReport(Printed):
 
     def to_html(self, path: str | os.PathLike[str]) -> Path:
         """Writes one self-contained page: error and bytes by module. Returns its path."""
-        return without_weights.write_about(self.path, "the page", path, report_page.to_html(self, head(self)))
+        return without_weights.write_report(self.path, "the page", path, report_page.to_html(self, head(self)))
 
     def __str__(self) -> str:
         return "\n".join([*head(self), "", *_table(self)])
@@ -105,10 +105,10 @@ class SensitivityReport(Printed):
         return head(self)[2:]
 
     def _table(self) -> Table:
-        most = max((each.error for each in self.modules if 0 < each.error < math.inf), default=1.0)
+        largest = max((each.error for each in self.modules if 0 < each.error < math.inf), default=1.0)
         return Table(("module", "nodes", "error", "SQNR dB", "saved", ""), [
             (each.module or "(root)", each.nodes, short_number(each.error), f"{each.sqnr:.1f}", size_text(each.saved),
-             Bar.of(each.error / most)) if each.status == "measured" else
+             Bar.of(each.error / largest)) if each.status == "measured" else
             (each.module or "(root)", each.nodes, each.status, "", "", each.note) for each in self.modules])
 
 

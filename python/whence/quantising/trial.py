@@ -27,7 +27,7 @@ class Setting:
     files: Sequence[Path]          # the file, and the files with its external weights
     quantiser: str
     feeds: Sequence[Arrays]        # sets of inputs by name
-    wanted: Sequence[Sequence[Any]]  # outputs of the unquantised file, for each feed
+    expected: Sequence[Sequence[Any]]  # outputs of the unquantised file, for each feed
     folder: str                    # for files of trials and for calibration results
     external: bool                 # the file has external weights
     threads: int                   # of ONNX Runtime; 0: its default
@@ -42,7 +42,7 @@ class Outcome:
 
 
 def run(setting: Setting, nodes: Sequence[str]) -> Outcome:
-    with tempfile.TemporaryDirectory(dir=setting.folder) as folder, quantisers.quiet():
+    with tempfile.TemporaryDirectory(dir=setting.folder) as folder, quantisers.quiet_logging():
         source, target = linked(setting, Path(folder) / "source"), Path(folder) / "trial.onnx"
         example = Example(setting.feeds, Path(setting.folder) / "calibration.json", setting.external)
         try:
@@ -51,9 +51,10 @@ def run(setting: Setting, nodes: Sequence[str]) -> Outcome:
                 return Outcome(0.0, bytes_of(source), unchanged=True)
             results = outputs(str(target), setting.feeds, setting.threads)
         except Exception as failure:  # quantisers and runtimes raise exceptions of their own, without a common base
-            said = str(failure).strip().splitlines()
-            return Outcome(failed=said[0] if said else type(failure).__name__)
-        off = [relative(wanted, got) for row, others in zip(setting.wanted, results) for wanted, got in zip(row, others)]
+            lines = str(failure).strip().splitlines()
+            return Outcome(failed=lines[0] if lines else type(failure).__name__)
+        off = [relative(expected, actual) for row, actual_row in zip(setting.expected, results)
+               for expected, actual in zip(row, actual_row)]
         return Outcome(max(off, default=0.0), sum(bytes_of(each) for each in Path(folder).glob("*.onnx")))
 
 
@@ -79,11 +80,11 @@ def outputs(path: str, feeds: Sequence[Arrays], threads: int = 0) -> list[list[A
     return [session.run(names, dict(feed)) for feed in feeds]
 
 
-def relative(wanted: Any, got: Any) -> float:
+def relative(expected: Any, actual: Any) -> float:
     """Returns the relative difference as in ``whence accuracy``; infinite if sizes differ."""
-    if wanted.shape != got.shape:
+    if expected.shape != actual.shape:
         return math.inf
-    return tensor_differences.relative(torch.from_numpy(wanted), torch.from_numpy(got))
+    return tensor_differences.relative(torch.from_numpy(expected), torch.from_numpy(actual))
 
 
 def bytes_of(path: Path) -> int:

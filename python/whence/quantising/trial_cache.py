@@ -18,7 +18,7 @@ from .trial import Outcome
 _VERSION = 1
 
 
-class Kept:
+class TrialCache:
     """Outcomes by quantised nodes, in a cache file for the measurement's settings."""
 
     def __init__(self, file: Path, fresh: bool) -> None:
@@ -29,9 +29,9 @@ class Kept:
 
     def _read(self) -> None:
         try:
-            stated = json.loads(self._file.read_text(encoding="utf-8"))
-            if stated["version"] == _VERSION:
-                self._outcomes = {str(key): _outcome(each) for key, each in stated["outcomes"].items()}
+            content = json.loads(self._file.read_text(encoding="utf-8"))
+            if content["version"] == _VERSION:
+                self._outcomes = {str(key): _outcome(each) for key, each in content["outcomes"].items()}
         except (OSError, ValueError, LookupError, TypeError, AttributeError):
             self._outcomes = {}  # a damaged cache only costs time
 
@@ -50,8 +50,8 @@ class Kept:
                 {"version": _VERSION, "outcomes": {key: asdict(each) for key, each in self._outcomes.items()}}))
 
 
-def _outcome(stated: dict[str, Any]) -> Outcome:
-    return Outcome(float(stated["error"]), int(stated["size"]), unchanged=bool(stated["unchanged"]))
+def _outcome(row: dict[str, Any]) -> Outcome:
+    return Outcome(float(row["error"]), int(row["size"]), unchanged=bool(row["unchanged"]))
 
 
 def _key(nodes: Iterable[str]) -> str:

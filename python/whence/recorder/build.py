@@ -43,9 +43,9 @@ def parser() -> Parser:
 
 
 def main(arguments: Sequence[str]) -> int:
-    given = parser().parse_args(arguments)
-    library = build(given.source)
-    if given.json:
+    args = parser().parse_args(arguments)
+    library = build(args.source)
+    if args.json:
         print(json.dumps({"torch": recorder_library.torch_version(), "library": str(library)}, indent=2))
     else:
         print(f"{library}: the recorder for PyTorch {recorder_library.torch_version()}")
@@ -58,11 +58,11 @@ def build(source: str | None = None) -> Path:
         raise error("E0307", "needs_libtorch", "PyTorch is not installed", "pip install torch")
     folder = recorder_library.built_folder()
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".whence-") as made:
-        _keep_parts(_wheel(source, Path(made)), Path(made) / "recorder")
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".whence-") as draft:
+        _extract_parts(_wheel(source, Path(draft)), Path(draft) / "recorder")
         if folder.exists():
-            folder.rename(Path(made) / "old")
-        (Path(made) / "recorder").rename(folder)
+            folder.rename(Path(draft) / "old")
+        (Path(draft) / "recorder").rename(folder)
     return folder / "lib" / recorder_library.LIBRARY
 
 
@@ -76,13 +76,13 @@ def _wheel(source: str | None, folder: Path) -> Path:
         [sys.executable, "-m", "pip", "wheel", "--verbose", "--no-deps", "--disable-pip-version-check", "--wheel-dir", folder, *words],
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env={**os.environ, "TORCH_DIR": places[0] if places else ""})
     assert process.stdout is not None
-    lines = list(_followed(process.stdout))
+    lines = list(_with_progress(process.stdout))
     if process.wait() == 0:
         return next(folder.glob("whence_onnx-*.whl"))
     raise _failure(lines)
 
 
-def _followed(output: Iterator[str]) -> Iterator[str]:
+def _with_progress(output: Iterator[str]) -> Iterator[str]:
     """Yields the lines of the build and shows its progress: continuously on a terminal, else every 10 %."""
     shown = -1
     for line in output:
@@ -97,10 +97,10 @@ def _followed(output: Iterator[str]) -> Iterator[str]:
 
 
 def _failure(lines: list[str]) -> WhenceError:
-    said = " ".join(" ".join(lines).split())
-    if found := _MISSING.search(said):
+    output = " ".join(" ".join(lines).split())
+    if found := _MISSING.search(output):
         return error("E0307", "needs_libtorch", f"the recorder cannot be compiled: {found[1]}", f"as root: {found[2]}")
-    if "No module named pip" in said:
+    if "No module named pip" in output:
         return error("E0307", "needs_libtorch", f"{sys.executable} has no pip, which builds the recorder",
                      f"{sys.executable} -m ensurepip")
     log = recorder_library.built_folder().parent / "build.log"
@@ -111,7 +111,7 @@ def _failure(lines: list[str]) -> WhenceError:
                  f"the whole output is in {log}")
 
 
-def _keep_parts(wheel: Path, folder: Path) -> None:
+def _extract_parts(wheel: Path, folder: Path) -> None:
     with zipfile.ZipFile(wheel) as file:
         for entry in file.infolist():
             if entry.filename.startswith(_PARTS):

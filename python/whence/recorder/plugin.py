@@ -21,7 +21,7 @@ def library() -> Path:
     return path
 
 
-_refused: dict[str, WhenceError] = {}  # by path; a second load of a failed library succeeds, but gives no operators
+_load_failures: dict[str, WhenceError] = {}  # by path; loading a failed library again succeeds without operators
 
 
 def operators() -> Any:
@@ -31,8 +31,8 @@ def operators() -> Any:
     except ImportError:
         raise error("E0307", "needs_libtorch", "PyTorch is not installed", "pip install torch") from None
     path = str(library())
-    if path in _refused:
-        raise _refused[path]
+    if path in _load_failures:
+        raise _load_failures[path]
     try:
         torch.ops.load_library(path)
     except OSError as failure:
@@ -40,7 +40,7 @@ def operators() -> Any:
         if not isinstance(failed, WhenceError):
             failed = error("E0307", "needs_libtorch", f"the plugin could not be loaded: {failed}",
                            "whence recorder build")
-        _refused[path] = failed
+        _load_failures[path] = failed
         raise failed from failure
     return torch.ops.whence
 
