@@ -20,7 +20,7 @@ _QUANTISE_OPS = {"QuantizeLinear", "DequantizeLinear"}  # nodes that tools add a
 
 @dataclass
 class Point:
-    """A recorded tensor: a result of calls, or an argument of calls that is no call's result."""
+    """A recorded tensor: a result of calls, or an argument of calls that no call returned."""
 
     recorded: Recorded
     returned_by: list[int] = field(default_factory=list)       # indices of calls, the innermost first
@@ -87,7 +87,7 @@ class Calls:
 
 
 def find(file: File, calls: Calls, program: RecordedProgram | None) -> list[Point]:
-    """Returns the points in the order in which their calls ended. Inputs of the model are no points."""
+    """Returns the points in the order in which their calls ended. Inputs of the model are not points."""
     inputs = {each.key for each in calls.run.inputs.values()}
     points: dict[str, Point] = {}
     for at, call in enumerate(calls.run.calls):
@@ -104,8 +104,8 @@ def find(file: File, calls: Calls, program: RecordedProgram | None) -> list[Poin
                 _add_operation_values(point, file, program, by_operation, calls.run.calls[at])
             point.module_values += _values_from(file, calls, at)
         if not point.returned_by:
-            # PyTorch's own keys may be wrong at the start of a module: of two Transposes that the exporter merged, the
-            # result has the keys of one.
+            # PyTorch's own keys may be wrong at the start of a module: of two merged Transposes, the result has the
+            # keys of only one.
             for at in () if file.has_pytorch_origins else point.passed_to:
                 point.module_values += _inputs_of(file, calls, at)
         elif not point.candidates and point.fused_node is None:
@@ -123,7 +123,7 @@ def nodes_by_operation(file: File) -> dict[int, list[Node]]:
 
 
 def _add_operation_values(point: Point, file: File, program: RecordedProgram, by_operation: dict[int, list[Node]],
-           call: ModuleCall) -> None:
+                          call: ModuleCall) -> None:
     result = program_result(point.recorded, call, program.results.get((call.module, call.call), []))
     if result is None:
         return
@@ -137,15 +137,15 @@ def values_of(file: File, nodes: Sequence[Node], operation: int, output: int) ->
     """Returns the values that ``nodes``, the nodes of the operation, compute for this output of it. Values that a tool
     quantises for the operation do not count, although their nodes also belong to it."""
     ends = [node for node in nodes if node.operations[-1] == operation and not _quantises_input(file, node, nodes)]
-    made = (node.outputs[output:output + 1] if len(node.outputs) > 1 else node.outputs for node in ends)
-    return [name for names in made for name in names if name and _is_read_elsewhere(file, name, ends)]
+    results = (node.outputs[output:output + 1] if len(node.outputs) > 1 else node.outputs for node in ends)
+    return [name for names in results for name in names if name and _is_read_elsewhere(file, name, ends)]
 
 
 def _quantises_input(file: File, node: Node, nodes: Sequence[Node]) -> bool:
     """Returns true if the node quantises or dequantises an input of another one of ``nodes``."""
     among = {each.at for each in nodes if each.op_type not in _QUANTISE_OPS}
     return node.op_type in _QUANTISE_OPS and any(reader.at in among for name in node.outputs
-                                           for reader in file.readers.get(name, ()))
+                                                 for reader in file.readers.get(name, ()))
 
 
 def program_result(recorded: Recorded, call: ModuleCall, results: list[Result]) -> Result | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from .annotated_file import Node
-from .measurements import NumberFormat, Measured, Measurement
+from .measurements import Measured, Measurement, NumberFormat
 from .modules_alone import AloneErrors
 from .value_flow import Flow
 
@@ -146,8 +146,8 @@ def _enclosing_call(measurement: Measurement, calls: list[int]) -> int | None:
 
 
 def _does_last(flow: Flow, measured: Measured, limits: Limits) -> bool:
-    """Returns true if the difference reaches later values or an output. A mask of -inf instead of the lowest number
-    does not. A diluted difference lasts too: a later value then has a larger error than all its other inputs."""
+    """Returns true if the difference reaches later values or an output. A mask with -inf instead of the lowest number
+    does not. A diluted difference does if a later value has a clearly larger error than its other inputs."""
     later, reaches = flow.next_observed(measured.value)
     limit = limits.general if measured.differs(limits.general) else limits.unquantised
 
@@ -171,14 +171,14 @@ def _is_from_weights(flow: Flow, each: Measured, nodes: Iterable[Node], calls: l
 
 
 def settle_layouts(flow: Flow, limits: Limits) -> None:
-    """Decides whether a value that equals the point in another order of equal-sized axes only has another layout. It
-    has if all later values agree, or if channels moved from first to last and no rearranging node computes it.
+    """Decides for values that equal their point in another order of equal-sized axes. Such a value only has another
+    layout if all later values agree, or if channels moved from first to last and no rearranging node computes it.
     Otherwise its axes are in a wrong order."""
     for each in reversed(flow.measurement.points):
         if each.value is None or each.figures.permuted is None:
             continue
         later, reaches = flow.next_observed(each.value)
-        # A computing operator does not permute axes: a tool has moved the Transpose that puts channels last after it.
+        # A computing operator does not permute axes: a tool has moved a Transpose from before to after it.
         moved = each.figures.permuted.moves_channels and each.value in flow.file.producer \
             and flow.file.producer[each.value].op_type not in REARRANGING
         if later and not reaches and (moved or not any(limits.above(flow, other) for other in later)):
@@ -186,8 +186,8 @@ def settle_layouts(flow: Flow, limits: Limits) -> None:
 
 
 def drop_impossible(flow: Flow, tolerance: float) -> bool:
-    """Drops a value that was paired with a point only for lack of others, that differs, and after which everything
-    agrees. Returns true if there was one: the flow has to be built again."""
+    """Drops values that were paired with a point only for lack of other candidates, if they differ and all later values
+    agree. Returns true if it dropped one: the flow must be built again."""
     dropped = False
     for each in flow.measurement.points:
         if each.value is None or each.certain or not each.differs(tolerance):

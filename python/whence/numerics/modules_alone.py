@@ -117,7 +117,7 @@ def _rounds(suspects: Mapping[CallKey, Suspect], memory: int) -> Iterator[dict[C
 
 
 def _file_tensors(measurement: Measurement, values: Values, suspects: Mapping[CallKey, Suspect],
-           runtime: Runtime) -> dict[str, torch.Tensor]:
+                  runtime: Runtime) -> dict[str, torch.Tensor]:
     """Returns the file's tensors by the keys of the recorded tensors, in their sizes and order of axes."""
     seen = {each.point.recorded.key: each for each in measurement.points if each.value is not None}
     recorded_of: dict[str, list[Recorded]] = {}

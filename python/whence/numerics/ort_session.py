@@ -97,7 +97,7 @@ def without_quantized(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Te
     for name, each in tensors.items():
         if each.is_quantized and each.qscheme() in (torch.per_tensor_affine, torch.per_tensor_symmetric):
             plain |= {name: each.int_repr(), f"{name}_scale": torch.tensor(each.q_scale(), dtype=torch.float64),
-                       f"{name}_zero_point": torch.tensor(each.q_zero_point())}
+                      f"{name}_zero_point": torch.tensor(each.q_zero_point())}
         else:
             plain[name] = each
     return plain

@@ -110,5 +110,5 @@ class Flow:
     def first_seen(self, nodes: Iterable[Node]) -> Measured | None:
         """Returns the first observed value computed from results of these nodes."""
         later = [each for node in nodes for name in node.outputs if name
-                  for each in ([self.observed[name]] if name in self.observed else self.next_observed(name)[0])]
+                 for each in ([self.observed[name]] if name in self.observed else self.next_observed(name)[0])]
         return min(later, key=lambda each: self.file.position(each.value), default=None)

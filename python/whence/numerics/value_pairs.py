@@ -87,14 +87,14 @@ def _results(run: Run, program: RecordedProgram) -> dict[str, tuple[int, int, Re
 def _distinctive(values: Values, results: Mapping[str, tuple[int, int, Recorded]],
                  program: RecordedProgram) -> Iterator[_Result]:
     floating = [_result(values, *each) for each in results.values()
-             if tensor_differences.is_number(each[2]) and each[2].count >= _MIN_ELEMENTS
-             and "complex" not in each[2].dtype]
+                if tensor_differences.is_number(each[2]) and each[2].count >= _MIN_ELEMENTS
+                and "complex" not in each[2].dtype]
     varying = [each for each in floating if math.isfinite(each.length) and each.length > 0
                and float(each.samples.max() - each.samples.min()) > _ALIKE_LIMIT * float(each.samples.abs().max())]
     for group in _rearrangements(varying):
         first, *others = sorted(group, key=lambda each: each.operation)
         operations = {each.operation for each in group}
-        # An operation that reads another one of its group only rearranges it.
+        # An operation that reads the result of another one of its group only rearranges it.
         if all(program.read[each.operation] & operations for each in others):
             yield first
 

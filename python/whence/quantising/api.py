@@ -86,8 +86,8 @@ def sensitivity(path: Model, inputs: Sequence[Any], *, quantize: str = "int8-dyn
                               ["a choice of modules"], 1)[0]
 
         outcomes = runner.all([module_groups.named_by_quantiser(file, quantiser, set(plan))
-                                for plan in (*plans, all_nodes)],
-                               [each.module or "(root)" for each in groups] + ["all modules"], jobs)
+                               for plan in (*plans, all_nodes)],
+                              [each.module or "(root)" for each in groups] + ["all modules"], jobs)
         all_outcome = outcomes.pop()
         size = trial.bytes_of(source)
         notes = [f"all modules quantised: {all_outcome.failed}"] if all_outcome.failed else []
