@@ -17,7 +17,7 @@ struct ToolEdit;
 
 struct CheckContext {
   const onnx_file::OnnxSummary& model;
-  std::vector<const onnx_file::OnnxNode*> nodes;  // nodes of the graph, nested ones included
+  std::vector<const onnx_file::OnnxNode*> nodes;  // all nodes of the graph, including nested nodes
   const Program* program = nullptr;               // of the sidecar; null without one
   const metadata::Recorded* recorded = nullptr;   // of `program`; null if the file was not exported from it
   const ToolEdit* edit = nullptr;                 // only with --conformance

@@ -26,7 +26,7 @@ struct Threshold {
   std::int64_t nodes(const origin::Counts& counts) const;  // nodes that the measure counts
   double reached(const origin::Counts& counts) const;      // percent
 };
-// Throws Error(usage).
+// Parses the option's value. Throws Error(usage).
 Threshold parse_threshold(const std::string& text);
 
 // The value of --tolerance: "3" (findings of each check), "0.5%" (percentage of the file's nodes), "V503=2" (findings
@@ -38,7 +38,7 @@ struct Tolerance {
 
   bool covers(const Rule& checked, std::int64_t findings, std::int64_t nodes) const;
 };
-// Throws Error(usage).
+// Parses the option's value. Throws Error(usage).
 Tolerance parse_tolerance(const std::string& text);
 
 struct Gates {

@@ -29,7 +29,7 @@ enum class Elimination : std::uint8_t {
   absorbed,  // expressed by the nodes around it: a view between two reshapes
 };
 std::string_view name_of(Elimination reason);  // "identity"; empty for none
-std::string_view text_of(Elimination reason);  // for people
+std::string_view text_of(Elimination reason);  // for text reports
 
 struct OperationFate {
   const Node* operation = nullptr;

@@ -23,7 +23,7 @@ enum class Arrival : std::uint8_t {
 };
 inline constexpr std::size_t arrival_count = 8;
 std::string_view name_of(Arrival arrival);  // "content"
-std::string_view text_of(Arrival arrival);  // for people
+std::string_view text_of(Arrival arrival);  // for text reports
 bool arrived(Arrival arrival);              // by name, content, shape or reader
 
 struct ParameterFate {

@@ -19,7 +19,7 @@ enum class Silence : std::uint8_t {
   folded,            // its operations are in nodes of an enclosing module that serve several modules
 };
 std::string_view name_of(Silence silence);  // "never_called"
-std::string_view text_of(Silence silence);  // for people
+std::string_view text_of(Silence silence);  // for text reports
 
 struct SilentModule {
   std::string path, type;

@@ -31,8 +31,8 @@ void refuse_unknown_code(const std::string& word) {
   const text::Patterns names = text::Patterns::of_names({word});
   if (std::ranges::any_of(all_rules(), [&](const Rule* rule) { return matches_rule(*rule, names); })) return;
   throw Error(Code::usage, "there is no check '" + word + "'",
-              "a code from " + std::string(all_rules().front()->code) + " to " + all_rules().back()->code +
-                  "; `whence validate --help` names them",
+              "give a code from " + std::string(all_rules().front()->code) + " to " + all_rules().back()->code +
+                  "; `whence validate --help` lists them",
               {.stage = "command line"});
 }
 

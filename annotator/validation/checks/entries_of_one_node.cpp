@@ -21,7 +21,7 @@ std::string problem_of_one_node(std::size_t at, const ToolEdit& edit) {
     const auto has_it = [&](const view::DiffNode& source) {
       return find_property(source.node->metadata, key) == value;
     };
-    if (joins && value && edit.any_source(at, has_it)) return std::string(key) + " is copied from a node before";
+    if (joins && value && edit.any_source(at, has_it)) return std::string(key) + " is copied from another node";
   }
   if (!each.attribution.attributed() || !origin::is_of_runtime(each.node->domain)) return "";
   const auto written = find_property(each.node->metadata, keys::confidence_operator);

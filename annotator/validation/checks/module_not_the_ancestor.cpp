@@ -26,7 +26,7 @@ const Check module_not_the_ancestor_check = {
     {"V605", "module_not_the_ancestor",
      "nodes of several modules whose module is not their lowest common ancestor (rule 3)",
      "set module to the longest path, in whole segments, that all paths in modules begin with",
-     "Reports by module count the node in a wrong module, or in too high an ancestor.", Severity::error},
+     "Reports by module count the node in the wrong module, or in an ancestor that is too general.", Severity::error},
     find_module_not_the_ancestor,
     /*full=*/false,
     /*compares=*/true};

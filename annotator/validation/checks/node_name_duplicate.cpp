@@ -23,7 +23,8 @@ std::vector<FindingItem> find_node_name_duplicate(const CheckContext& context) {
 
 const Check node_name_duplicate_check = {
     {"V102", "node_name_duplicate", "names that several nodes have", "`whence annotate` makes names unique",
-     "A lookup by name finds only one of the nodes. Includes nodes in branches and loop bodies.", Severity::warning},
+     "A lookup by name finds only one of the nodes. Nodes in branches and loop bodies are included.",
+     Severity::warning},
     find_node_name_duplicate};
 
 }  // namespace whence::validation

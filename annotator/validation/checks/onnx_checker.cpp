@@ -62,7 +62,7 @@ std::vector<FindingItem> find_onnx_checker(const CheckContext& context) {
     if (context.external.empty()) {
       check_without_second_copy(*context.model.file);
     } else {
-      onnx::checker::check_model(path, /*full_check=*/true);  // looks for weights beside the file
+      onnx::checker::check_model(path, /*full_check=*/true);  // loads external weights from the file's folder
     }
   } catch (const std::exception& error) {  // onnx throws ValidationError, InferenceError and bare runtime_errors
     return {{path, error.what()}};
@@ -76,7 +76,7 @@ const Check onnx_checker_check = {
     {"V401", "onnx_checker", "errors of onnx's own checker",
      "report it to the author of the tool that wrote the file; for whence's own exports, to whence",
      "Runs with shape inference in strict mode. It parses the whole model with its weights, "
-     "so it needs more memory than all other checks together: with --full.",
+     "so it needs more memory than all other checks together. Runs only with --full.",
      Severity::error},
     find_onnx_checker,
     true};

@@ -47,7 +47,7 @@ bool has_less(const StatedNames& names, const StatedNames& before) { return !mis
 std::string change_of(const ToolEdit::Kept& kept, const ToolEdit& edit) {
   const metadata::Attribution &was = kept.before->attribution, &is = kept.after->attribution;
   const auto has = [&](std::string_view key) { return find_property(kept.after->node->metadata, key).has_value(); };
-  if (!has(keys::confidence) && !has(keys::module)) return "";  // V601
+  if (!has(keys::confidence) && !has(keys::module)) return "";  // reported by V601
   const StatedNames names = names_of(is), names_before = names_of(was);
   if (!is.attributed() || !missing_from(names_before.modules, names.modules).empty())
     return previous_value(keys::module, was.module);

@@ -64,7 +64,7 @@ std::string problem_of_operations(std::size_t at, const ToolEdit& edit) {
     return edit.any_source(at, lacks) ? "" : "missing " + std::string(keys::op);
   }
   const std::optional<NodeOrigin> stated = origin::parse_stamp(*text);
-  if (!stated) return "";  // V301
+  if (!stated) return "";  // reported by V301
   std::set<std::int32_t> missing;
   std::set<std::string> values;
   bool one_shared = false;
@@ -132,8 +132,8 @@ std::string problem_of(std::size_t at, const ToolEdit& edit) {
   const DiffNode& each = edit.after[at];
   const NodeSources& node_sources = edit.sources.by_node[at];
   const bool states_nothing = !find_property(each.node->metadata, keys::confidence) &&
-                              !find_property(each.node->metadata, keys::module);                     // V601
-  const bool kept_unchanged = node_sources.role == Role::kept && node_sources.required.size() == 1;  // V602
+                              !find_property(each.node->metadata, keys::module);                     // reported by V601
+  const bool kept_unchanged = node_sources.role == Role::kept && node_sources.required.size() == 1;  // reported by V602
   if (states_nothing || kept_unchanged || node_sources.role == Role::inserted || node_sources.role == Role::unknown)
     return "";
   if (is_unattributed(each) && (node_sources.may_represent_none || edit.any_source(at, is_unattributed))) return "";
@@ -150,7 +150,7 @@ std::string problem_of(const SharedWork& work, const ToolEdit& edit) {
   StatedNames stated;
   for (const std::size_t at : work.after) {
     const DiffNode& each = edit.after[at];
-    const bool dropped = !find_property(each.node->metadata, keys::confidence);  // V601
+    const bool dropped = !find_property(each.node->metadata, keys::confidence);  // reported by V601
     if (is_unattributed(each) && (dropped || edit.any_source(at, is_unattributed))) return "";
     stated.add(each.attribution);
   }

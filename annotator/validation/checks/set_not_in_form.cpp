@@ -45,7 +45,7 @@ std::vector<FindingItem> find_set_not_in_form(const CheckContext& context) {
       const auto has_it = [&](const view::DiffNode& source) {
         return find_property(source.node->metadata, key) == text;
       };
-      if (!text || edit.any_source(at, has_it)) continue;  // copied as it was
+      if (!text || edit.any_source(at, has_it)) continue;  // copied unchanged
       if (std::string problem = problem_of_form(key, *text); !problem.empty())
         items.push_back({shown_node(node), std::move(problem)});
     }
