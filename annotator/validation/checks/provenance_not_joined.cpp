@@ -108,10 +108,10 @@ std::string problem_of_single_values(std::size_t at, const ToolEdit& edit) {
   const std::vector<std::size_t>& sources = edit.sources.by_node[at].required;
   for (const auto& [key, value] : onnx_file::OnnxProperties(edit.after[at].node->metadata)) {
     if (!is_single_value(key) || (edit.is_reannotated && key == keys::evidence)) continue;
-    const auto value_of = [&](std::size_t source) { return find_property(edit.before[source].node->metadata, key); };
-    if (std::ranges::none_of(sources, [&](std::size_t source) { return value_of(source).has_value(); })) continue;
+    const auto entry_of = [&](std::size_t source) { return find_property(edit.before[source].node->metadata, key); };
+    if (std::ranges::none_of(sources, [&](std::size_t source) { return entry_of(source).has_value(); })) continue;
     for (const std::size_t source : sources) {
-      if (value_of(source) != value)
+      if (entry_of(source) != value)
         return quoted(key, value) + ", which " + shown_node(*edit.before[source].node) + " does not have";
     }
   }
