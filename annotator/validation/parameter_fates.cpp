@@ -271,7 +271,7 @@ std::string_view text_of(Arrival arrival) {
   return texts[static_cast<std::size_t>(arrival)];
 }
 
-bool arrived(Arrival arrival) { return arrival <= Arrival::shape; }
+bool arrived(Arrival arrival) { return arrival <= Arrival::reader; }
 
 ParameterFates parameter_fates(const CheckContext& context, const std::string& path,
                                const std::vector<OperationFate>& operations) {

@@ -165,7 +165,7 @@ def test_renamed_and_changed_parameters_are_recognised_by_shape(exported, tmp_pa
     assert (found["twice.weight"]["how"], found["wn.bias"]["how"]) == ("shape", "shape")
     # Two of [4] are left; the nodes of twice read one of them.
     read = {name for each in onnx.load(path).graph.node if each.op_type == "Gemm" for name in each.input}
-    assert found["twice.bias"]["how"] == "reader" and found["twice.bias"]["initializer"] in read
+    assert found["twice.bias"]["how"] == "reader" and found["twice.bias"]["arrived"] and found["twice.bias"]["initializer"] in read
 
 
 def test_a_changed_parameter_is_not_found_at_a_node_that_is_less_sure(exported, tmp_path):
