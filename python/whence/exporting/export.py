@@ -128,7 +128,7 @@ def export(model: Any, args: Any = (), f: str | os.PathLike[str] | BinaryIO | No
         try:
             program = _by_one_of(chain, job, folder)
             _tell_of_outputs(program, request, options)
-            if job.call and proposed_axes.wanted(request.dynamic_shapes, request.dynamic_axes, job.call):
+            if job.call and proposed_axes.is_requested(request.dynamic_shapes, request.dynamic_axes, job.call):
                 proposed_axes.report(job.call, job.options.input_names, program.dynamic_axes)
             if function_modules:
                 with job.stage("functions"):
@@ -185,7 +185,7 @@ def _axes(request: ExportRequest, options: Options, call: Call) -> Axes:
     if len(options.input_names) > len(call.tensors):
         raise error("E0104", "input_mismatch", f"input_names holds {len(options.input_names)} names, the call has "
                     f"{len(call.tensors)} tensors", f"its tensors are: {', '.join(call.tensors)}")
-    if proposed_axes.wanted(request.dynamic_shapes, request.dynamic_axes, call):
+    if proposed_axes.is_requested(request.dynamic_shapes, request.dynamic_axes, call):
         return proposed_axes.proposed(call)
     if request.dynamic_shapes is not None and request.dynamic_axes:
         raise error("E0101", "usage", "dynamic_shapes and dynamic_axes say the same", "give one of them")

@@ -55,7 +55,7 @@ def export_by_torch_export(job: Job, call: calls.Call, axes: Axes, least_open: i
                                          lambda: program.module(check_guards=False), lasting_writes.EXPORTED)
     name_in_program = dict(zip(call.tensors, program.graph_signature.user_inputs))
     fixed = _fixed_wishes(program, shapes, call, axes)
-    optional_axes.tell_of_fixed(axes, fixed, WhenceError([captured.why_fixed]) if captured.why_fixed else None)
+    optional_axes.report_fixed(axes, fixed, WhenceError([captured.why_fixed]) if captured.why_fixed else None)
     left_dynamic = optional_axes.without(axes, fixed)
     if count_open(left_dynamic) < least_open:
         raise error("E0304", "baked_size", "torch.export fixes as many sizes as a trace", "export the trace")
@@ -90,14 +90,14 @@ def _captured(job: Job, call: calls.Call, axes: Axes) -> _Captured:
     fixed = _fixed_wishes(program, shapes, call, axes)
     if fixed:
         try:
-            firm, firm_shapes = attempt(optional_axes.promised(axes, fixed))
+            firm, firm_shapes = attempt(optional_axes.with_required(axes, fixed))
             if _baked_anywhere(job, firm, call, axes) is None:
                 return _Captured(firm, firm_shapes)
         except Exception as failure:  # PyTorch raises of every kind where the model fixes a size
             log.info("torch.export fixes sizes: %s", failure)
     left = optional_axes.without(axes, fixed)
     baked = _baked_anywhere(job, program, call, left)
-    if baked and any(True for _ in optional_axes.automatic(left)):
+    if baked and any(True for _ in optional_axes.fixable(left)):
         right = optional_axes.without_baked(left, lambda chosen: _baked_anywhere(job, program, call, chosen) is None)
         program, shapes = attempt(right)
         return _Captured(program, shapes, _baked_anywhere(job, program, call, right), baked)
@@ -106,7 +106,7 @@ def _captured(job: Job, call: calls.Call, axes: Axes) -> _Captured:
 
 def _fixed_wishes(program: Any, shapes: tuple[Any, ...], call: calls.Call, axes: Axes) -> list[tuple[str, int]]:
     left = dict(zip(call.tensors, torch_export.left_open(program, shapes)))
-    return [(name, axis) for name, axis, _ in optional_axes.automatic(axes) if axis not in left[name]]
+    return [(name, axis) for name, axis, _ in optional_axes.fixable(axes) if axis not in left[name]]
 
 
 def _baked_anywhere(job: Job, program: Any, call: calls.Call, axes: Axes) -> Diagnostic | None:

@@ -129,23 +129,23 @@ def _at_any_size(job: Job, call: calls.Call, axes: Axes, trace: Trace,
         return (size_baked(job.request.model, trace.module, call.tensors, chosen, trace.of_sizes)
                 or baked_at_long_sizes(job.request.model, run_of(trace.module, call.tensors), call.tensors, chosen))
 
-    right = optional_axes.without_baked(axes, lambda chosen: wrong(chosen) is None) if _all_wishes(axes) else {}
-    is_right = _all_wishes(axes) and wrong(right) is None
+    right = optional_axes.without_baked(axes, lambda chosen: wrong(chosen) is None) if _all_optional(axes) else {}
+    is_right = _all_optional(axes) and wrong(right) is None
     try:
         return _instead_of_trace(job, call, axes, WhenceError([replace(trace.baked_size, severity="error")]),
                                  least_open=count_open(right) + 1 if is_right and count_open(right) else 0)
     except WhenceError:
-        if not _all_wishes(axes):
+        if not _all_optional(axes):
             raise
     fixed = [(name, axis) for name, each in axes.items() for axis in each if axis not in right[name]]
-    optional_axes.tell_of_fixed(axes, fixed, WhenceError([trace.baked_size]))
+    optional_axes.report_fixed(axes, fixed, WhenceError([trace.baked_size]))
     if not is_right:
         warnings.warn(str(trace.baked_size), WhenceWarning, stacklevel=5)
     return export_archive(job, trace.module, example, named_by_pytorch(right))
 
 
-def _all_wishes(axes: Axes) -> bool:
-    return all(what.automatic for each in axes.values() for what in each.values())
+def _all_optional(axes: Axes) -> bool:
+    return all(what.may_be_fixed for each in axes.values() for what in each.values())
 
 
 def _instead_of_trace(job: Job, call: calls.Call, axes: Axes, failure: Exception, least_open: int = 0) -> Exported:
