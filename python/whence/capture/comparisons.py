@@ -12,7 +12,7 @@ from ..arguments import trees
 from ..axes.dynamic_axes import Axes
 from ..errors import Diagnostic
 from ..state.model_state import state_restored
-from .other_inputs import (Tensors, at_long_sizes, at_one_each, at_other_sizes, in_other_orders, sizes_of,
+from .other_inputs import (Tensors, at_long_sizes, at_one_each, at_other_sizes, reordered, sizes_of,
                            with_other_elements)
 from .size_conditions import SizeUse
 
@@ -62,7 +62,7 @@ def baked_by_export(model: torch.nn.Module, program: torch.export.ExportedProgra
         return found in (Found.DIFFERS, Found.FAILS) and not excludes(program, given, found)
 
     contents = with_other_elements(tensors, axes)
-    others = [*at_other_sizes(contents, axes), *at_one_each(contents, axes), *in_other_orders(contents, axes)]
+    others = [*at_other_sizes(contents, axes), *at_one_each(contents, axes), *reordered(contents, axes)]
     run = without_guards(program)
     if not others or as_the_model(model, run, tensors, run) is not Found.SAME:  # a model that draws numbers, say
         return None

@@ -14,7 +14,7 @@ from ..errors import Diagnostic, WhenceError
 LONG_FORM = 100
 
 
-def of_refused(failure: WhenceError) -> dict[torch._ops.OpOverload, Callable[..., Any]]:
+def for_refused(failure: WhenceError) -> dict[torch._ops.OpOverload, Callable[..., Any]]:
     """Returns what PyTorch writes the refused operators as; those that it cannot write otherwise are left out.
 
     An archive is functional once it is decomposed, so "aten::foo_" is looked up as "aten::foo".

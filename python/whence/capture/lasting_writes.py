@@ -152,7 +152,7 @@ def _refuse_shared(holder: Any, run: Callable[..., Any], tensors: Mapping[str, t
                 "give clones of them, if the model is meant to get separate tensors, else give the tensor once")
 
 
-def refuse_what_was_missed(seen: Observed | None, model: torch.nn.Module, tensors: Sequence[torch.Tensor],
+def refuse_missed_writes(seen: Observed | None, model: torch.nn.Module, tensors: Sequence[torch.Tensor],
                            programs: Iterable[Callable[[], Callable[..., Any]]], what: str) -> None:
     """Raises WhenceError E0303 where the model writes to what it holds, and one of ``programs``, which make a captured
     program, computes something else than the model on the example: what it lacks is the write. Models that draw random

@@ -122,7 +122,7 @@ def at_turning_points(model: torch.nn.Module, tensors: Tensors, axes: Axes,
             yield given
 
 
-def in_other_orders(contents: Sequence[Tensors], axes: Axes) -> Iterator[dict[str, torch.Tensor]]:
+def reordered(contents: Sequence[Tensors], axes: Axes) -> Iterator[dict[str, torch.Tensor]]:
     """The tensors with sizes that are not far apart the other way round, and equal: models compare them."""
     if any(what.parts or what.times != 1 for each in axes.values() for what in each.values()):
         return

@@ -24,7 +24,7 @@ def captured(model: torch.nn.Module, tensors: tuple[Any, ...], shapes: Any) -> A
     try:
         with _small_sizes_are_sizes():
             program = _with_bounds(model, tensors, shapes)
-        _check_small(model, program, tensors, left_open(program, shapes))
+        _check_small(model, program, tensors, dynamic_axes_of(program, shapes))
     except Exception:  # PyTorch raises of every kind where the model broadcasts such an axis
         if any(dim is not torch.export.Dim.AUTO for dim in small):
             raise
@@ -40,7 +40,7 @@ def _open_sizes(program: Any, shapes: tuple[Any, ...]) -> list[dict[int, tuple[A
             for name, axes in zip(program.graph_signature.user_inputs, shapes)]
 
 
-def left_open(program: Any, shapes: tuple[Any, ...]) -> tuple[Any, ...]:
+def dynamic_axes_of(program: Any, shapes: tuple[Any, ...]) -> tuple[Any, ...]:
     """The shapes without the axes that torch.export fixed, as it may those of Dim.AUTO."""
     return tuple({axis: dim for axis, (dim, _) in axes.items()} for axes in _open_sizes(program, shapes))
 

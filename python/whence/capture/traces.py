@@ -17,7 +17,7 @@ from ..errors import Diagnostic, WhenceWarning
 from ..recorder.plugin import listening
 from . import size_conditions
 from .comparisons import Found, as_the_model, baked_size
-from .other_inputs import (DATA_CHANGES, OTHER_DATA, Tensors, at_other_sizes, at_turning_points, in_other_orders,
+from .other_inputs import (DATA_CHANGES, OTHER_DATA, Tensors, at_other_sizes, at_turning_points, reordered,
                            sizes_of, with_other_elements)
 from .size_conditions import SizeUse
 
@@ -135,7 +135,7 @@ def _compared(model: torch.nn.Module, made: torch.jit.ScriptModule, tensors: Ten
     others = [(sizes_of(given, axes), given) for given in at_other_sizes(contents, axes)]
     may_be_left = {what for what, _ in others} if not must_run else set()
     others += [(sizes_of(given, axes), given) for given in at_turning_points(model, contents[-1], axes, of_sizes)]
-    others += [(sizes_of(given, axes), given) for given in in_other_orders(contents, axes)]
+    others += [(sizes_of(given, axes), given) for given in reordered(contents, axes)]
     if of_sizes and any(node.kind() in _SIZED_BY_DATA for node in _nodes(made.inlined_graph)):
         others += [(OTHER_DATA, {name: change(tensor) for name, tensor in tensors.items()}) for change in DATA_CHANGES]
     for what, given in others:
