@@ -273,7 +273,7 @@ def without_weight(x):
 
 
 def test_a_translation_that_would_drop_tensors_is_refused():
-    with pytest.raises(whence.WhenceError, match="takes 1 tensors, the operator 2 to 4") as raised:
+    with pytest.raises(whence.WhenceError, match="takes 1 tensors, .* 2 to 4") as raised:
         whence.export(torch.nn.Linear(3, 4), (torch.ones(2, 3),),
                       custom_translation_table={torch.ops.aten.linear.default: without_weight})
     assert raised.value.code == "E0104"

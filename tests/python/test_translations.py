@@ -423,15 +423,15 @@ def test_opsets_of_the_functions_operators():
 
 
 @pytest.mark.parametrize("function, said", [
-    (lambda self: [self, self], "it returns 2 values, the operator 1"),
+    (lambda self: [self, self], "it returns 2 values"),
     (lambda self, more: self, "missing 1 required positional argument: 'more'"),
     (lambda: None, "takes 0 positional arguments but 1 was given"),
     (lambda self: self.nothing, "AttributeError"),
     (lambda self: op.Relu(self, self), "takes 2 positional arguments but 3 were given"),
     (lambda self: op.Clip(self, most=1), "unexpected keyword argument 'most'"),
-    (lambda self: self if self > 0 else op.Neg(self), "what a tensor holds is not known"),
+    (lambda self: self if self > 0 else op.Neg(self), "a tensor's contents are unknown"),
     (lambda self: op.Add(self, object()), "a object cannot be an operand"),
-    (lambda self: op.Split(self), "how many results Split has is not known"),
+    (lambda self: op.Split(self), "the number of results of Split is unknown"),
 ])
 def test_a_function_that_fails(function, said):
     function.__name__ = "unlucky"
