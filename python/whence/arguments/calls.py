@@ -79,7 +79,7 @@ class Call:
                 positional.append(remaining.pop(name))
             else:
                 keywords[name] = remaining.pop(name)
-        return tuple(positional), keywords | left
+        return tuple(positional), keywords | remaining
 
     def default_of(self, name: str) -> Any:
         """Returns the default of an argument that the call omits."""

@@ -98,7 +98,7 @@ def functions_kept_as_operators(run: Callable[[], Any]) -> Iterator[None]:
         operators[function] = _operator(function, args, keywords, results)
         return results
 
-    with torch.no_grad(), _applied(see):
+    with torch.no_grad(), _applied(record):
         run()
     with _applied(lambda function, args, _: operators[function](*args)):
         yield

@@ -77,7 +77,7 @@ class _Calls:
             self._open.pop()  # this call ended with an exception
         if not self._open:
             return
-        opened = self._open.pop()
+        call = self._open.pop()
         results = self._record(f"{call.path}#{call.call}/result", call.path, result)
         self._ended.append((call, self._open[-1] if self._open else None, results))
 
