@@ -248,7 +248,7 @@ def test_names_that_are_given_win(backend):
 
 @pytest.mark.parametrize("backend", EVERY)
 def test_a_cache_that_is_not_returned_is_warned_of(backend):
-    with pytest.warns(whence.WhenceWarning, match="changes what 'caches' holds"):
+    with pytest.warns(whence.WhenceWarning, match="changes the contents of 'caches'"):
         whence.export(Remembers(), ({"own": [dynamic(5, 0, 1)]}, random(1, 2, 1, 4, seed=7)), backend=backend,
                       kwargs={"returned": False})
 
@@ -261,7 +261,7 @@ def test_a_dict_that_forward_changes_is_warned_of(backend):
             return table["sum"] * 2
 
     given = {"a": random(3, seed=0)}
-    with pytest.warns(whence.WhenceWarning, match="changes what 'table' holds"):
+    with pytest.warns(whence.WhenceWarning, match="changes the contents of 'table'"):
         whence.export(Adds(), (given,), backend=backend)
     assert list(given) == ["a"]
 

@@ -222,7 +222,7 @@ def test_a_dict_at_the_end_is_said_to_be_keywords(caplog, quiet):
 
     with caplog.at_level(logging.INFO, "whence"):
         whence.export(Takes(), (X, {"y": X}))
-    assert "taken for keyword arguments: y" in caplog.text
+    assert "used as keyword arguments: y" in caplog.text
 
 
 # ---- files for people -----------------------------------------------------------------------------------------------
