@@ -70,5 +70,5 @@ class _Comparison:
 
 
 def _is_of_python(kind: type) -> bool:
-    """Returns true if Python attributes are all that such an object holds, as far as Python shows."""
+    """Returns true if objects of this class store their data in Python attributes."""
     return any("__dict__" in each.__dict__ or "__slots__" in each.__dict__ for each in kind.__mro__)

@@ -44,7 +44,7 @@ class Container:
 
 
 def container_of(value: Any) -> Container | None:
-    """Returns None for a leaf. torch.export reads this line by line; what it meets for plain containers it supports."""
+    """Returns None for a leaf. torch.export traces this function, and supports all that it does for plain containers."""
     if value is None or isinstance(value, (torch.Tensor, int, float, str)) or is_array(value):
         return None
     if isinstance(value, torch.Size):  # pytree would rebuild it as a plain tuple
@@ -243,8 +243,8 @@ def copied(value: Any) -> Any:
 
 
 def copied_apart(value: Any) -> Any:
-    """Returns a copy in which each tensor has its own memory, like the inputs of a file. Tracers identify tensors by
-    identity, and would merge two inputs that are one tensor."""
+    """Returns a copy in which each tensor has its own memory, like the inputs of a file. Tracers distinguish inputs by
+    object identity, and would take a tensor that is passed twice for one input."""
     found, close = flatten(value, every_object=True)
     return close(iter([_copied_leaf(leaf) for _, leaf in found]))
 

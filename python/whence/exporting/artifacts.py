@@ -86,7 +86,7 @@ class Artifacts:
         return target
 
     def _restore_earlier(self, draft: Path) -> None:
-        """Restores the earlier report where the command has written one about the failure."""
+        """Restores the earlier report, or removes the one that the command wrote about the failure."""
         if self.before is not None:
             write_whole(draft, lambda path: path.write_text(self.before, encoding="utf-8"))
         elif _is_report(draft):

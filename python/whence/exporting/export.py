@@ -1,4 +1,4 @@
-"""Record, export, annotate and validate in one call, whichever exporter does the work."""
+"""``whence.export``: records, exports, annotates and validates in one call, with any backend."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def run_torch_onnx(job: Job, model: Any, tensors: Mapping[Any, Any], axes: Axes,
 
 
 def output_names_of(job: Job) -> Sequence[str]:
-    """Returns output names. Results that are a cache have fixed names, which PyTorch needs before it exports."""
+    """Returns the output names. Tensors of a returned cache have fixed names, which PyTorch needs before the export."""
     results = job.observed.result if job.observed else None
     names = list(results) if isinstance(results, dict) and any(map(caches.is_output, results)) else []
     return [*job.options.output_names, *names[len(job.options.output_names):]]

@@ -101,8 +101,8 @@ def _keeping_all_inputs(job: Job, call: calls.Call, axes: Axes) -> Exported | No
 
 
 def _usual_example(job: Job, call: calls.Call, axes: Axes, trace: Trace) -> tuple[Mapping[str, torch.Tensor], Trace]:
-    """Returns an example and its trace: the given ones, or an example of usual sizes if the given one has length one or
-    an empty past, its trace is wrong at other sizes, and the trace of usual sizes is right at the given ones."""
+    """Returns an example and its trace. If the given example has one token or an empty past and its trace is wrong at
+    other sizes, uses an example of usual sizes instead, provided that its trace is right at the given sizes."""
     usual = at_usual_sizes(call.tensors, axes)
     if usual is None or not size_baked(job.request.model, trace.module, call.tensors, axes):
         return call.tensors, trace

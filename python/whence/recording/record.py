@@ -57,7 +57,7 @@ def record(path: str | os.PathLike[str], values: str | os.PathLike[str] | None =
     Writes the sidecar ``path``. Further programs get sidecars beside it (``model.2.whence.json``): first traces, then
     programs of torch.export. Yields a Recording; its ``files`` are filled when the block ends. If the block raises, the
     traces so far are written and marked incomplete, and the exception propagates. A program that cannot be recorded
-    causes a warning; the names of the other sidecars stay as if it had been recorded.
+    causes a warning; the other sidecars keep their numbers.
 
     values  a file of reference values, in the format of ``record_values``: ``model.values.safetensors``. Tracing runs
             the model, and this run is recorded in the model's current mode. Later calls of the model in the block are
@@ -98,7 +98,7 @@ def record(path: str | os.PathLike[str], values: str | os.PathLike[str] | None =
         try:
             _stop(whence, recording)
         except (RuntimeError, WhenceError):
-            pass  # the block's own exception says more
+            pass  # the block's own exception is more informative
         raise
     _stop(whence, recording, traced=not programs)
     recording.diagnostics += diagnostics

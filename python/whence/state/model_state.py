@@ -32,8 +32,8 @@ def state_restored(model: Any, parameters: bool = True) -> Iterator[None]:
     """Restores the model and the random number generators after the block, also after an error. If ``parameters`` is
     false, no copy of the parameters' contents is kept, so the block's writes to them stay.
 
-    After an inner block for the same model, its state is that at the start of the outer block, and so is all other
-    state that outer blocks hold.
+    An inner block for the same model also ends with the state from the start of the outer blocks, and so does all other
+    state that they saved.
     """
     snapshots = _snapshots.get()
     if any(each.model is model for each in snapshots):
