@@ -44,7 +44,7 @@ class Container:
 
 
 def container_of(value: Any) -> Container | None:
-    """Returns None for a leaf. torch.export traces this function, and supports all that it does for plain containers."""
+    """Returns None for a leaf. torch.export traces this function and supports all its code for plain containers."""
     if value is None or isinstance(value, (torch.Tensor, int, float, str)) or is_array(value):
         return None
     if isinstance(value, torch.Size):  # pytree would rebuild it as a plain tuple
