@@ -261,5 +261,5 @@ def test_python_asks_the_session(path, tmp_path):
     compared = whence.place(placed, assigned=session(placed, report.settings))
     assert not compared.clean and compared.as_placed == 1
     assert compared.differences[0] == whence.PlacementDifference("/enc/0/MatMul", "enc.0", "gpu", "CPUExecutionProvider")
-    with pytest.raises(whence.WhenceError, match="where a list is expected"):
+    with pytest.raises(whence.WhenceError, match="a list is expected"):
         whence.place(path, "cpu=**")
