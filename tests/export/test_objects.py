@@ -108,7 +108,7 @@ def test_data_dependent_identity_is_refused(tmp_path):
     assert "E0303" in stderr and "'is'" in stderr and not path.exists()
 
 
-class TestsContiguity(nn.Module):
+class ReadsContiguity(nn.Module):
     def forward(self, x, n):
         y = x.transpose(0, 1)
         if y.is_contiguous():
@@ -117,6 +117,6 @@ class TestsContiguity(nn.Module):
 
 
 def test_a_memory_order_that_depends_on_sizes_is_reported(tmp_path):
-    path, stderr = export(TestsContiguity, tmp_path, "--dynamic", "x:0=rows")
+    path, stderr = export(ReadsContiguity, tmp_path, "--dynamic", "x:0=rows")
     assert "E0304" in stderr and "is_contiguous" in stderr
-    assert_equal(path, TestsContiguity(), torch.rand(5, 4), torch.tensor(1))
+    assert_equal(path, ReadsContiguity(), torch.rand(5, 4), torch.tensor(1))
