@@ -1,5 +1,5 @@
 """`guards_code` of a .pt2: each dynamic axis of the archive is right at every size, or is fixed or limited to a range
-with a warning. If --dynamic names an axis that the archive fixes, the export is refusal."""
+with a warning. If --dynamic names an axis that the archive fixes, the export is refused."""
 import onnx
 import onnxruntime
 import pytest
@@ -184,7 +184,7 @@ def test_stated_constraints_exclude_sizes_and_are_unique(tmp_path, function, sha
 
 
 def one_window(y):
-    """torch.export fixes sizes that are 1 in the example, so the rows of the reshape become a constant."""
+    """torch.export fixes sizes that are 1 in the example, so the number of rows after the reshape is a constant."""
     windows = y.unfold(0, 2, 2)
     return (windows - windows + 0.5).reshape(windows.shape[0], -1)
 

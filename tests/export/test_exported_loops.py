@@ -53,7 +53,7 @@ class Recurrent(torch.nn.Module):
 
 
 class TwoOfEach(torch.nn.Module):
-    """Two carried, two scanned and two stacked values; one of the carried results is `state` itself at first."""
+    """Two carried, two scanned and two stacked values; one stacked value equals the carried input."""
 
     def forward(self, state, xs):
         def combine(carried, x):

@@ -213,7 +213,7 @@ class OnePosition(nn.Module):
 
 
 class CacheWrite(nn.Module):
-    """CacheWrite to a cache of fixed length from position `start`."""
+    """Writes to a cache of fixed length from position `start`."""
 
     def __init__(self, positions):
         super().__init__()
