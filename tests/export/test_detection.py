@@ -33,9 +33,9 @@ def test_the_recorder_computes_torchvisions_results(place, tmp_path):
     command.run("export", tmp_path / "call.pt", "-o", tmp_path / "call.onnx")
     assert name not in str([node.op_type for node in onnx.load(tmp_path / "call.onnx").graph.node])
     results = onnxruntime.InferenceSession(tmp_path / "call.onnx").run(None, {"x": np.zeros(2, np.float32)})[1:]
-    for actual, wanted in zip(results, expected, strict=True):
-        assert actual.dtype == wanted.numpy().dtype and actual.shape == tuple(wanted.shape)
-        np.testing.assert_allclose(actual, wanted.numpy(), rtol=1e-5, atol=1e-5)
+    for actual, reference in zip(results, expected, strict=True):
+        assert actual.dtype == reference.numpy().dtype and actual.shape == tuple(reference.shape)
+        np.testing.assert_allclose(actual, reference.numpy(), rtol=1e-5, atol=1e-5)
 
 
 class Detector(torch.nn.Module):
@@ -70,8 +70,8 @@ def test_a_detector_finds_other_boxes_in_another_image(make, tmp_path):
     for seed in range(4):
         other = torch.randn(1, 3, 32, 32, generator=torch.Generator().manual_seed(seed)) * (seed + 1)
         expected = model(other)
-        for actual, wanted in zip(session.run(None, {"image": other.numpy()}), expected, strict=True):
-            np.testing.assert_allclose(actual, wanted.detach().numpy(), rtol=1e-4, atol=1e-4)
+        for actual, reference in zip(session.run(None, {"image": other.numpy()}), expected, strict=True):
+            np.testing.assert_allclose(actual, reference.detach().numpy(), rtol=1e-4, atol=1e-4)
         lengths.add(len(expected[0]))
     assert len(lengths) > 1, "every image has the same number of boxes, so the test proves nothing"
 
@@ -101,6 +101,6 @@ def test_region_scale_is_computed_by_the_model(tmp_path):
     for height, width, count in [(32, 40, 3), (64, 36, 2), (36, 80, 1)]:
         image = torch.rand(1, 4, height, width, generator=torch.Generator().manual_seed(height))
         expected = ComputedScale()(image, boxes[:count])
-        for actual, wanted in zip(session.run(None, {"image": image.numpy(), "boxes": boxes[:count].numpy()}), expected,
-                                strict=True):
-            np.testing.assert_allclose(actual, wanted.numpy(), rtol=1e-4, atol=1e-4)
+        results = session.run(None, {"image": image.numpy(), "boxes": boxes[:count].numpy()})
+        for actual, reference in zip(results, expected, strict=True):
+            np.testing.assert_allclose(actual, reference.numpy(), rtol=1e-4, atol=1e-4)

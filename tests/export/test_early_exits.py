@@ -135,11 +135,11 @@ class OtherSizes(nn.Module):
 class IndexedByData(nn.Module):
     def forward(self, x, n):
         rows = [x[0], x[1], x[2], x[3], x[4], x[5]]
-        chosen = rows[int(n)]
+        selected = rows[int(n)]
         rows[int(n)] = x[0] * 5
         popped = rows.pop(int(n))
         sizes = [4, 3, 2, 5, 1, 7]
-        return chosen, popped, torch.stack(rows), sizes[int(n)]
+        return selected, popped, torch.stack(rows), sizes[int(n)]
 
 
 MODELS = [StartsAsNone, InBranch, BecomesNone, FromMethod, EarlyReturn, ReturnInBranches, BreakAndContinue,
@@ -165,37 +165,37 @@ class MixedList(nn.Module):
 
 class OtherKeys(nn.Module):
     def forward(self, x, n):
-        held: Dict[int, torch.Tensor] = {}
+        table: Dict[int, torch.Tensor] = {}
         if int(n) > 2:
-            held[1] = x
+            table[1] = x
         else:
-            held[2] = x * 2
-        return x * 3 if 1 in held else -x
+            table[2] = x * 2
+        return x * 3 if 1 in table else -x
 
 
 class OneKeyMore(nn.Module):
     def forward(self, x, n):
-        held = {"a": x}
+        table = {"a": x}
         if int(n) > 2:
-            held["z"] = x * 5
-        return held["a"]
+            table["z"] = x * 5
+        return table["a"]
 
 
 class OtherOrder(nn.Module):
     def forward(self, x, n):
         if int(n) > 2:
-            held = {"a": x, "b": x + 1}
+            table = {"a": x, "b": x + 1}
         else:
-            held = {"b": x * 7, "a": x * 9}
-        return list(held.values())[0]
+            table = {"b": x * 7, "a": x * 9}
+        return list(table.values())[0]
 
 
 class OtherKeysInLoop(nn.Module):
     def forward(self, x, n):
-        held = {1: x}
+        table = {1: x}
         for t in range(int(n)):
-            held = {2: x * t}
-        return held[2] if 2 in held else -x
+            table = {2: x * t}
+        return table[2] if 2 in table else -x
 
 
 class NarrowerInExample(nn.Module):
@@ -322,10 +322,10 @@ class EmptyOfOtherRank(nn.Module):
     """Decodes boxes as torchvision does: they get an axis unless there are none."""
 
     def forward(self, x, n):
-        chosen = x[: int(n)]
-        boxes = chosen * 2
-        if chosen.shape[0] > 0:
-            boxes = boxes.reshape(chosen.shape[0], -1, 2)
+        selected = x[: int(n)]
+        boxes = selected * 2
+        if selected.shape[0] > 0:
+            boxes = boxes.reshape(selected.shape[0], -1, 2)
         return boxes[..., 1:].reshape(-1)
 
 

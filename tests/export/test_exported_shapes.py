@@ -157,8 +157,8 @@ class DataCheck(torch.nn.Module):
 
     def forward(self, x, y):
         torch._check((x.sum() > 0).item())
-        chosen = torch.sym_ite((y.sum() > 0).item(), 3, 5)
-        return x * 2, x * chosen
+        factor = torch.sym_ite((y.sum() > 0).item(), 3, 5)
+        return x * 2, x * factor
 
 
 def test_sym_ite(tmp_path):
@@ -205,4 +205,4 @@ def test_an_expression_cannot_name_an_independent_size(tmp_path):
                                   dynamic_shapes=({0: torch.export.Dim.DYNAMIC},))
     torch.export.save(program, tmp_path / "m.pt2")
     result = command.run("export", tmp_path / "m.pt2", "-o", tmp_path / "m.onnx", "--dynamic", "input:0=2*b", code=2)
-    assert "E0104" in result.stderr and "2*b" in result.stderr
+    assert "E0104" in result.stderr and "axis 0 of 'input'" in result.stderr

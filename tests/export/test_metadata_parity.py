@@ -284,11 +284,11 @@ class DataDependent(torch.nn.Module):
     """Computes sizes and numbers that depend on data, with and without bounds."""
 
     def forward(self, x):
-        chosen, total = x[x > 0], x.sum().to(torch.int64).item()
+        positive, total = x[x > 0], x.sum().to(torch.int64).item()
         few = x.mean().to(torch.int64).item()
         torch._check(few >= 0)
         torch._check(few <= 3)
-        return chosen * total, x[:few], x * x.sum().item()
+        return positive * total, x[:few], x * x.sum().item()
 
 
 @pytest.mark.parametrize("decomposed", [False, True])

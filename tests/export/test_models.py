@@ -50,10 +50,10 @@ def assert_equals_pytorch(name: str, shape: str, size: str) -> None:
     entry = zoo.MODELS[name]
     session = onnxruntime.InferenceSession(exported(name, shape), providers=["CPUExecutionProvider"])
     results = session.run(None, {key: value.numpy() for key, value in entry.inputs(getattr(entry, size)).items()})
-    for actual, (wanted, rounding) in zip(results, expected(name, size), strict=True):
-        assert actual.dtype == wanted.dtype and actual.shape == wanted.shape
-        scale = max(1.0, float(np.abs(wanted).max()))
-        np.testing.assert_allclose(actual, wanted, rtol=1e-4, atol=1e-5 * scale + 3 * rounding)
+    for actual, (reference, rounding) in zip(results, expected(name, size), strict=True):
+        assert actual.dtype == reference.dtype and actual.shape == reference.shape
+        scale = max(1.0, float(np.abs(reference).max()))
+        np.testing.assert_allclose(actual, reference, rtol=1e-4, atol=1e-5 * scale + 3 * rounding)
 
 
 def test_passes_the_full_checker(name, shape):

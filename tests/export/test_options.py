@@ -68,8 +68,8 @@ def exported(archive):
 
 def check(path, module, x, more=None):
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    got = session.run(None, {session.get_inputs()[0].name: x.numpy(), **(more or {})})
-    np.testing.assert_allclose(got[0], module(x).detach().numpy(), rtol=1e-4, atol=1e-5)
+    actual = session.run(None, {session.get_inputs()[0].name: x.numpy(), **(more or {})})
+    np.testing.assert_allclose(actual[0], module(x).detach().numpy(), rtol=1e-4, atol=1e-5)
 
 
 def weights(module) -> dict:
@@ -94,8 +94,8 @@ def test_keep_initializers_as_inputs(exported):
     # The option allows other values at run time.
     changed = {"out.bias": weights(module)["out.bias"] + 1}
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    got = session.run(None, {names[0]: x.numpy(), **changed})[0]
-    np.testing.assert_allclose(got, module(x).detach().numpy() + 1, rtol=1e-4, atol=1e-5)
+    actual = session.run(None, {names[0]: x.numpy(), **changed})[0]
+    np.testing.assert_allclose(actual, module(x).detach().numpy() + 1, rtol=1e-4, atol=1e-5)
 
 
 def test_weights_as_inputs(exported, archive, tmp_path):

@@ -80,12 +80,12 @@ def compare(model, inputs: tuple, session, levels=0) -> None:
     values = [part for tensor in inputs for part in unpacked(tensor)]
     actual = session.run(None, dict(zip((value.name for value in session.get_inputs()), values, strict=True)))
     assert len(actual) == len(expected)
-    for result, wanted in zip(actual, expected, strict=True):
-        assert result.dtype == wanted.dtype and result.shape == wanted.shape
+    for result, reference in zip(actual, expected, strict=True):
+        assert result.dtype == reference.dtype and result.shape == reference.shape
         if numpy.issubdtype(result.dtype, numpy.integer):
-            assert numpy.abs(result.astype(int) - wanted.astype(int)).max() <= levels
+            assert numpy.abs(result.astype(int) - reference.astype(int)).max() <= levels
         else:
-            numpy.testing.assert_allclose(result, wanted, rtol=1e-4, atol=1e-4)
+            numpy.testing.assert_allclose(result, reference, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("backend", ["fbgemm", "qnnpack"])
